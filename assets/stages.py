@@ -140,7 +140,7 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
                 "dimensions": made.dimensions,
                 "encoded_now": encoded,
                 "from_cache": made.texts - encoded,
-                "texts_per_second": encoded / seconds,
+                **({"texts_per_second": encoded / seconds} if encoded else {}),
                 "device": made.device,
                 "fingerprint": made.fingerprint,
                 "seconds": seconds,

@@ -16,7 +16,6 @@ from traube.pipeline.params import Point, Sweep, load_params
 from traube.pipeline.plan import Plan, Request
 from traube.pipeline.run import Scored, run
 from traube.pipeline.survey import survey_stored
-from traube.tasks.task import Stage
 
 
 class Swept(dg.Config):
@@ -61,10 +60,11 @@ def _sweep(name: str, description: str) -> dg.AssetsDefinition:
             for (key, point), task in product(points.items(), config.tasks):
                 model = encoder.model(config.model, point.precision)
                 request = Request([task], [config.model], key, point, seeds=config.seeds or None)
-                with opened.hold(task, config.model, Stage.SCORES):
-                    plan = Plan.of(request, survey_stored([task], model, opened))
-                    events = run(plan, workbench, progress, context.run.run_id)
-                    computed += sum(isinstance(event, Scored) for event in events)
+                for stage in workbench.manifest(task).card.type.stages:
+                    with opened.hold(task, config.model, stage):
+                        plan = Plan.of(request, survey_stored([task], model, opened)).only(stage)
+                        events = run(plan, workbench, progress, context.run.run_id)
+                        computed += sum(isinstance(event, Scored) for event in events)
                 context.log.info(f"{key} on {task}: done")
         cells = opened.read_cells(*config.tasks)
         failed = cells[(cells["run_id"] == context.run.run_id) & (cells["status"] == "failed")]

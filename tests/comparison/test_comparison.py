@@ -10,7 +10,7 @@ import pytest
 
 from tests.made import save_scored, with_replicates
 from traube.comparison.candidates import Candidate, candidates, find
-from traube.comparison.promotion import Decision, Why, judge
+from traube.comparison.promotion import Decision, Why, choose_sides, judge
 from traube.comparison.standings import compare_on, standing
 from traube.comparison.verdict import Undecided
 from traube.components import parse_method
@@ -254,6 +254,32 @@ def test_the_best_of_many_newcomers_pays_for_the_choice(storage: Storage, tasks:
         for n in (1, 1000)
     )
     assert (one.outcome, many.outcome) == ("promote", "keep")
+
+
+def test_the_challenger_is_the_best_newcomer_by_the_champions_method(
+    storage: Storage, tasks: dict[str, Task], score: Score
+) -> None:
+    score("one", "old", 0.5)
+    for model, mean, method in (
+        ("new", 0.6, "none/kmeans"),
+        ("newer", 0.7, "none/dbstream"),
+        ("gone", 0.9, "none/kmeans"),
+    ):
+        score("one", model, mean, method=method)
+    options = candidates(storage, "one", "paper", BOTH, METRIC)
+    weights = {c.key: c.fingerprint for c in options if c.model != "gone"}  # which cannot be served
+    held = {"model": "old", "fingerprint": "old", "method": "none/kmeans", "weights": "old"}
+    back = {**held, "model": "new", "fingerprint": "new", "weights": "new"}
+
+    def sides(held: dict[str, str] | None, *rejected: dict[str, str]) -> tuple[str, str, int]:
+        found = choose_sides(options, weights, held, rejected)
+        names = [side.model if side else "" for side in (found.challenger, found.champion)]
+        return names[0], names[1], found.newcomers
+
+    assert sides(None) == ("newer", "", 3)
+    assert sides(held) == ("new", "old", 1)  # not the best one, by another method
+    assert sides(held, back) == ("newer", "old", 1)  # nobody else is scored by the champion's
+    assert sides({**held, "fingerprint": "before", "weights": "before"}) == ("new", "", 2)
 
 
 def test_stale_weights_do_not_vouch_for_new_ones(storage: Storage, tasks: dict[str, Task], score: Score) -> None:

@@ -8,11 +8,14 @@ import pandas as pd
 import pytest
 
 from tests.made import damage_blob, save_scored, with_replicates
-from traube.comparison.regressions import present, regressions, snapshot
+from traube.comparison.regressions import CHANGES, kept_changes, present, regressions, snapshot
 from traube.components import parse_method
+from traube.core.files import write_parquet
 from traube.pipeline.cell import Cell
 from traube.pipeline.params import Protocol
 from traube.pipeline.record import record
+from traube.reports.pages import leaderboard_page
+from traube.reports.tables import leaderboard
 from traube.storage import Storage, open_storage
 from traube.tasks.stored import complete_task, get_manifest, save_corpus, save_rows
 from traube.tasks.task import TaskCard, text_id
@@ -95,6 +98,20 @@ def test_new_weights_are_named_as_the_cause(storage: Storage, add: Add, after: f
     assert row["verdict"] == verdict
     assert row["cause"] == "model weights or settings"
     assert row["difference"] == pytest.approx(after - 0.5)
+    assert row["comparisons"] == 1
+
+
+def test_what_changed_is_tested_as_one_family_and_a_table_of_before_lacks_its_size(storage: Storage, add: Add) -> None:
+    for mean, day, fingerprint in ((0.5, "2026-01-01", "f1"), (0.4, "2026-01-02", "f2")):
+        for model in ("ck", "other"):
+            add(mean, day, model=model, fingerprint=fingerprint)
+    found, table = changes(storage), leaderboard(storage, protocols={"own": OWN})
+    assert found["comparisons"].tolist() == [2, 2]
+    assert '<td class="n">2</td>' in leaderboard_page(table, found.assign(since="2026-01-01"))
+    write_parquet(storage.get_table_path(CHANGES), found.assign(since="2026-01-01").drop(columns="comparisons"))
+    before = kept_changes(storage)
+    assert before["comparisons"].isna().all()
+    assert "worse" in leaderboard_page(table, before)
 
 
 def test_other_data_cannot_be_paired(storage: Storage, add: Add) -> None:

@@ -175,6 +175,7 @@ def test_table_2_tests_every_way_against_the_reference(context: Context, task: T
     for method in grid.columns[grid.sub(grid[REFERENCE], axis=0).std() > 1e-6]:
         alone = ttest_rel(grid[method], grid[REFERENCE]).pvalue
         assert ari.loc[method, "p"] == pytest.approx(min(1.0, alone * (len(ari) - 1)))
+        assert ari.loc[method, "comparisons"] == len(ari) - 1
     printed = table[table["task"] == "trec_car_flat"]
     assert printed["published"].notna().all() and printed["measured"].isna().all()
     assert printed["note"].str.contains("no similarity is trained").all()

@@ -5,17 +5,22 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import psutil
+import pytest
 
+from tests.made import cells_of
 from traube.cli.launcher import Launcher
-from traube.core.progress import SILENT
+from traube.cli.run import _requests_ahead
+from traube.core.progress import SILENT, Progress
 from traube.models import load_model
 from traube.pipeline.ahead import encode_ahead
 from traube.pipeline.embed import embed_task
 from traube.pipeline.params import Protocol
-from traube.pipeline.plan import Request
+from traube.pipeline.plan import Plan, Request
 from traube.storage import Storage
 from traube.storage.costs import get_cost
 from traube.tasks.stored import read_task
+from traube.tasks.task import Task
 
 REQUEST = Request(["subjects"], ["minilm"], "own", Protocol(reducers=("none",), clusterers=("kmeans",)))
 
@@ -44,6 +49,10 @@ def test_vectors_are_there_when_they_are_waited_for_and_are_those_of_this_proces
     np.testing.assert_array_equal(ahead.load(), here.load())
     cost = get_cost(storage, "subjects", model.fingerprint)
     assert cost is not None and cost.texts == all_texts and 0 < cost.seconds < 60
+    before = psutil.Process().children()
+    with encode_ahead(storage, [REQUEST]) as wait:  # no process is started for texts that are encoded
+        wait(0, SILENT)
+        assert psutil.Process().children() == before
 
 
 def test_texts_of_a_task_that_a_check_stops_are_not_encoded(cards: Path, topics: pd.DataFrame) -> None:
@@ -52,3 +61,37 @@ def test_texts_of_a_task_that_a_check_stops_are_not_encoded(cards: Path, topics:
         wait(0, SILENT)
     task = read_task(storage, "subjects")
     assert embed_task(task, load_model("minilm"), storage)[1] == len(task.scored)
+
+
+def test_whoever_waits_is_told_how_many_texts_are_encoded(
+    cards: Path, topics: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, told = read(cards, topics), list[tuple[str, int]]()
+    monkeypatch.setattr("traube.pipeline.ahead.SECONDS", 0.001)
+    with encode_ahead(storage, [REQUEST]) as wait:
+        wait(0, Progress(lambda name, n: told.append(("of", n)), lambda name, n: told.append(("done", n))))
+    assert ("of", len(read_task(storage, "subjects").scored)) in told
+
+
+@pytest.mark.parametrize(
+    ("methods", "models", "engine", "ahead"),
+    [
+        (["none/kmeans"], ["bow", "minilm"], "local", ["bow", "minilm"]),
+        (["none/kmeans"], ["minilm"], "local", []),  # one turn: nothing is to come
+        (["none/kmeans", "none/aecl"], ["bow", "minilm"], "local", []),  # a training needs the processor
+        (["none/kmeans"], ["bow", "minilm"], "ray", []),  # the cluster encodes
+    ],
+)
+def test_nothing_is_encoded_ahead_where_that_would_be_in_the_way(
+    tiny_task: Task,
+    monkeypatch: pytest.MonkeyPatch,
+    methods: list[str],
+    models: list[str],
+    engine: str,
+    ahead: list[str],
+) -> None:
+    monkeypatch.setenv("TRAUBE_ENGINE", engine)
+    plan = Plan({name: {"tiny": list(cells_of(tiny_task, *methods))} for name in models})
+    requests = _requests_ahead(plan, REQUEST, list(plan.in_turn(None)))
+    assert [request.models for request in requests] == [[name] for name in ahead]
+    assert all(request.tasks == ["tiny"] for request in requests)

@@ -59,9 +59,9 @@ def test_a_cell_without_clusters_says_why_and_may_be_tried_again(
 
 def test_what_is_stored_under_a_lease_counts_only_while_it_lasts(tmp_path: Path, cell: Cell) -> None:
     storage = open_storage(tmp_path)
-    with storage.hold(cell.task, cell.model, "cells"):
+    with storage.hold(cell.task, cell.model, "clusterings"):
         Recorder(storage).clustered(cell, ASSIGNMENTS, 1.25)
-    with storage.hold(cell.task, cell.model, "cells") as lease:
+    with storage.hold(cell.task, cell.model, "clusterings") as lease:
         lease.release()  # as if it had expired
         with pytest.raises(TraubeError, match="another one may have taken over"):
             Recorder(storage).without_clusters(cell, "failed", "late")

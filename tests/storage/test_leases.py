@@ -103,11 +103,11 @@ def test_who_waits_says_for_whom(storage: Storage, open_storage: Open, capsys: p
 def test_a_lease_of_a_killed_process_is_free_at_once(storage: Storage) -> None:
     code = (
         "import os, sys; from pathlib import Path; from traube.storage import Storage\n"
-        "with Storage(Path(sys.argv[1])).hold('fruit', 'bow', 'cells'): os._exit(9)"
+        "with Storage(Path(sys.argv[1])).hold('fruit', 'bow', 'clusterings'): os._exit(9)"
     )
     subprocess.run([sys.executable, "-c", code, str(storage.folder)], cwd=PROJECT, check=False)
     assert len(storage.catalog.read(lambda c: c.execute(LEASE.select()).all())) == 1
     never = LEASE.update().values(expires=storage.catalog.now + 1e6)
     storage.catalog.write(lambda c: c.execute(never).close())
-    with storage.hold("fruit", "bow", "cells"):  # waits for no expiry
+    with storage.hold("fruit", "bow", "clusterings"):  # waits for no expiry
         pass

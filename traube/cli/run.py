@@ -142,7 +142,6 @@ def _evaluate(
 ) -> tuple[list[str], set[str]]:
     """Read what is unread and evaluate what is missing; return the errors, and the tasks that were touched."""
     from traube.pipeline.ahead import encode_ahead
-    from traube.pipeline.executors import engine
     from traube.pipeline.expected import slow_cells
     from traube.pipeline.survey import plan
     from traube.reports.tables import leaderboard
@@ -169,10 +168,7 @@ def _evaluate(
         first = min(common, key=lambda task: read_ingested(storage, task, "corpus")["text"].str.len().sum())
 
     touched, turns = set(before.unread), list(todo.in_turn(first))
-    # trainings need the processor or the GPU for themselves, and for what comes first there is nothing to be done ahead
-    goes_ahead = len(turns) > 1 and engine() == "local" and not any(cell.method.trains for cell in _missing(todo))
-    requests = [replace(request, models=[name], tasks=list(counts)) for name, counts in turns if goes_ahead]
-    with encode_ahead(storage, requests) as wait:
+    with encode_ahead(storage, _requests_ahead(todo, request, turns)) as wait:
         for position, (name, counts) in enumerate(turns):
             touched.update(counts)
             out.print(f"Evaluating {name}: {counted(sum(counts.values()), 'cell')} on {', '.join(counts)}")
@@ -186,6 +182,15 @@ def _evaluate(
                         out.print(f"\nSo far; {counted(left, 'model')} to come:")
                     print_leaderboard(best)
     return errors, touched
+
+
+def _requests_ahead(todo: "Plan", request: "Request", turns: list[tuple[str, dict[str, int]]]) -> list["Request"]:
+    """Return what each turn encodes: none, where one turn is all, or trainings need the processor, or a cluster works."""
+    from traube.pipeline.executors import engine
+
+    if len(turns) < 2 or engine() != "local" or any(cell.method.trains for cell in _missing(todo)):
+        return []
+    return [replace(request, models=[name], tasks=list(counts)) for name, counts in turns]
 
 
 def _stopped(tasks: Iterable[str], plan: "Plan", storage: "Storage") -> list[str]:

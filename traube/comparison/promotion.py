@@ -100,8 +100,8 @@ def choose_sides(
 ) -> Contest:
     """Choose who challenges the champion of a task.
 
-    Newcomers are what can be served, and is neither the champion nor was rolled back. Where some are scored by the
-    champion's method, the choice is among these: the model is compared, and the choice is among few.
+    Newcomers are the candidates that can be served, are not the champion and were not rolled back. Where some are scored
+    by the champion's method, the choice is among these: the model is compared, and the choice is among few.
 
     Parameters
     ----------

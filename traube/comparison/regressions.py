@@ -95,7 +95,8 @@ def regressions(
 def kept_changes(storage: Storage) -> pd.DataFrame:
     """What the last publication found changed, with a column `since`; empty if there is none."""
     path = storage.get_table_path(CHANGES)
-    return read_parquet(path) if path.exists() else pd.DataFrame()
+    # one of an earlier version lacks columns
+    return read_parquet(path).reindex(columns=[*COLUMNS, "since"]) if path.exists() else pd.DataFrame()
 
 
 def _read_night_before(storage: Storage, day: str) -> tuple[str, pd.DataFrame | None]:

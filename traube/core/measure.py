@@ -1,6 +1,5 @@
 """How long something took, and how much memory."""
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,9 +13,18 @@ _STATUS, _FORGET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 class Measured:
     """What a block took; filled when it ends."""
 
-    seconds: float = float("nan")  # by the clock, where others do not go first
+    seconds: float = float("nan")  # by the clock
+    at_work: float = float("nan")  # seconds of cores that all threads of the process had
+    own: float = float("nan")  # of these, those of the thread that measures
     # megabytes at the highest point, beyond what the process held before; nan where the system, unlike Linux, is silent
     memory: float = float("nan")
+
+    def seconds_on(self, cores: int = 1) -> float:
+        """Return the seconds that the block takes where it has so many cores for itself, as other work does not let it.
+
+        What the measuring thread does is done by it alone, and the rest by all cores.
+        """
+        return min(self.seconds, self.own + (self.at_work - self.own) / cores)
 
 
 @dataclass(frozen=True)
@@ -24,30 +32,25 @@ class Cost:
     """What it took to encode, to reduce or to cluster some texts."""
 
     texts: int
-    seconds: float  # by the clock
+    seconds: float  # with the cores for itself
     memory: float  # megabytes at the highest point; nan where it cannot be measured
 
 
 @contextmanager
-def measured(cores: int | None = 1) -> Iterator[Measured]:
-    """Measure a block. Blocks are not measured inside each other: each forgets earlier peaks.
-
-    Where this process yields to others (`nice`), the clock would count what others did meanwhile. Its seconds are then
-    those of the cores that the block keeps busy; None: of a GPU, where there is only the clock.
-    """
+def measured() -> Iterator[Measured]:
+    """Measure a block. Blocks are not measured inside each other: each forgets earlier peaks."""
     taken = Measured()
     try:
         _FORGET.write_text("5")  # the system counts the peak anew
         before = _megabytes("VmRSS")
     except OSError:
         before = float("nan")
-    clock, at_work = time.perf_counter(), time.process_time()
+    clock, at_work, own = time.perf_counter(), time.process_time(), time.thread_time()
     try:
         yield taken
     finally:
         taken.seconds = time.perf_counter() - clock
-        if cores and os.getpriority(os.PRIO_PROCESS, 0) > 0:
-            taken.seconds = min(taken.seconds, (time.process_time() - at_work) / cores)
+        taken.at_work, taken.own = time.process_time() - at_work, time.thread_time() - own
         taken.memory = max(_megabytes("VmHWM") - before, 0.0)  # nan stays nan: it is the first argument
 
 

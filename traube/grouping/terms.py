@@ -30,18 +30,11 @@ Term: TypeAlias = tuple[str, ...]  # the stems of a word, or of two
 
 @dataclass(frozen=True)
 class Terms:
-    """Which terms are in which texts.
+    """Which terms are in which texts."""
 
-    Attributes
-    ----------
-    counts : csr [texts, terms], how often a text has a term
-    stems : of each term, one or two
-    shown : each term in its most frequent form
-    """
-
-    counts: sparse.csr_matrix
-    stems: list[Term]
-    shown: NDArray[np.object_]
+    counts: sparse.csr_matrix  # csr [texts, terms], how often a text has a term
+    stems: list[Term]  # of each term, one or two
+    shown: NDArray[np.object_]  # each term in its most frequent form
 
 
 def languages(texts: Sequence[str]) -> list[str]:

@@ -1,7 +1,8 @@
 """Encoding ahead: while a model is clustered, the texts of those to come are encoded by what would be idle, a core now
-and then or a GPU. One process does it, after all others.
+and then or a GPU. One process does it, which has a third of the others' weight.
 """
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
@@ -10,13 +11,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from threading import RLock
 from typing import IO
 
 from traube.core import stopping
-from traube.core.errors import TraubeError
+from traube.core.errors import TraubeError, reason
 from traube.core.progress import Progress
 from traube.models import load_model
-from traube.pipeline.executors import cores
+from traube.pipeline.executors import ProcessExecutor, cores
 from traube.pipeline.executors.loky import start_processes
 from traube.pipeline.plan import Plan, Request
 from traube.pipeline.run import run
@@ -24,10 +26,12 @@ from traube.pipeline.survey import survey_stored
 from traube.pipeline.validation import refuse_stored
 from traube.pipeline.workbench import Workbench
 from traube.storage import Storage, open_storage
+from traube.storage.costs import get_cost
 from traube.tasks.task import Stage
 
+logger = logging.getLogger(__name__)
 SECONDS = 0.5  # between two looks at how far it is
-NICENESS = 5  # a third of the weight of others: more would leave it nothing beside other people's processes
+NICENESS = 5  # more would leave it nothing beside other people's processes
 
 
 @contextmanager
@@ -37,7 +41,11 @@ def encode_ahead(storage: Storage, requests: Iterable[Request]) -> Iterator[Call
     Yields what waits for the encoding of the request at a position; whoever evaluates it calls that first. What could
     not be encoded, that run meets again, and says why.
     """
-    needed = {i: request for i, request in enumerate(requests) if load_model(request.models[0]).weight_bytes}
+    needed = {}
+    for i, request in enumerate(requests):
+        model = load_model(request.models[0], precision=request.protocol.precision)
+        if model.weight_bytes and any(get_cost(storage, task, model.fingerprint) is None for task in request.tasks):
+            needed[i] = request
     if not needed:
         yield lambda position, progress: None
         return
@@ -53,25 +61,31 @@ def encode_ahead(storage: Storage, requests: Iterable[Request]) -> Iterator[Call
 
 
 def _wait(encodings: Mapping[int, Future[None]], told: IO[str], position: int, progress: Progress) -> None:
+    if (encoding := encodings.get(position)) is None:
+        return
     seen = total = 0
-    while (encoding := encodings.get(position)) and not wait([encoding], SECONDS).done:
+    while not wait([encoding], SECONDS).done:
         stopping.check()
         told.seek(0)
         if numbers := told.read().split():
             encoded, of = map(int, numbers)
-            if of != total:
+            if of != total or encoded < seen:
                 progress.total("texts", of)
                 seen, total = 0, of
             progress.done("texts", encoded - seen)
             seen = encoded
+    if error := encoding.exception():
+        logger.warning("texts could not be encoded ahead: %s", reason(error))
 
 
 def _encode(folder: Path, request: Request, told: str) -> None:
     """Encode what a request needs, in a process of its own; say in a file how many texts are encoded, and of how many."""
+    os.nice(max(0, NICENESS - os.nice(0)))
     import torch
+    from tqdm import tqdm  # type: ignore[import-untyped]
 
-    os.nice(NICENESS - os.nice(0))
     torch.set_num_threads(cores())
+    tqdm.set_lock(RLock())  # its own is shared by processes, and left behind by one that is killed
     encoded = total = 0
 
     def say(stage: str, amount: int) -> None:
@@ -82,12 +96,14 @@ def _encode(folder: Path, request: Request, told: str) -> None:
     def begin(stage: str, amount: int) -> None:
         nonlocal encoded, total
         encoded, total = 0, amount
+        say(stage, 0)
 
-    storage, (name,) = open_storage(folder), request.models
+    executor, storage, (name,) = ProcessExecutor(), open_storage(folder), request.models
+    executor.yields = True
     model = load_model(name, precision=request.protocol.precision)
     for task in request.tasks:
         with suppress(TraubeError), storage.hold(task, name, Stage.EMBEDDINGS):
             refuse_stored(storage, task)
             plan = Plan.of(replace(request, tasks=[task]), survey_stored([task], model, storage))
-            for _ in run(plan.only(Stage.EMBEDDINGS), Workbench(storage), Progress(begin, say)):
+            for _ in run(plan.only(Stage.EMBEDDINGS), Workbench(storage, executor), Progress(begin, say)):
                 pass

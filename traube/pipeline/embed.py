@@ -16,6 +16,7 @@ from traube.core.hashing import digest
 from traube.core.measure import Cost, measured
 from traube.core.progress import SILENT, Progress
 from traube.models import Encoder, Model, Precision, Vectors, fingerprint_on, load_model, model_cards
+from traube.models.transformer import BATCHES_AT_ONCE
 from traube.models.vectors import ABSENT, locate_matrix, name_vectors, open_matrix, store_matrix
 from traube.pipeline.executors import Executor, cores
 from traube.storage import Storage
@@ -136,11 +137,12 @@ def _encode(
 
     progress.total("texts", len(texts))
     weights = encoder.load() / 2**20  # once, however many texts there are: no part of their time
-    with measured(cores() if encoder.device == "cpu" else None) as taken:
+    with measured() as taken:
         batches = encoder.encode_batches(texts) if executor is None else executor.encode_batches(encoder, texts)
-        written, size = time.monotonic(), 0
+        written, size, threads = time.monotonic(), 0, 0
         try:
             for positions, block in batches:
+                threads = min(threads + 1, cores(), BATCHES_AT_ONCE)
                 unwritten.append(([texts[p] for p in positions], block))
                 progress.done("texts", len(positions))
                 size += block.nbytes
@@ -150,7 +152,9 @@ def _encode(
         finally:
             flush()
     if told:
-        told(Cost(len(texts), taken.seconds, weights + taken.memory))
+        others_first = executor is not None and executor.yields and encoder.device == "cpu"
+        seconds = taken.seconds_on(threads) if others_first else taken.seconds
+        told(Cost(len(texts), seconds, weights + taken.memory))
 
 
 def _embed_corpus(
@@ -162,8 +166,8 @@ def _embed_corpus(
         with measured() as taken:
             values = model.encode(texts)
         if told:
-            told(Cost(len(texts), taken.seconds, taken.memory))
-        path = store_matrix(storage, MATRIX, key, values, seconds=taken.seconds, memory=taken.memory)
+            told(Cost(len(texts), taken.seconds_on(), taken.memory))
+        path = store_matrix(storage, MATRIX, key, values, seconds=taken.seconds_on(), memory=taken.memory)
         progress.done("texts", len(texts))
         encoded = len(texts)
     matrix = open_matrix(path)

@@ -73,7 +73,7 @@ def reduce(vectors: Vectors, reducer: Component, params: dict[str, Any], seed: i
     """Fit a reducer on a split's vectors."""
     with measured() as taken:
         points = components.reduce(reducer, params, vectors.load(), seed, memory)
-    return Reduced(points, Cost(points.shape[0], taken.seconds, taken.memory))
+    return Reduced(points, Cost(points.shape[0], taken.seconds_on(), taken.memory))
 
 
 @sent_whole
@@ -89,7 +89,7 @@ def cluster(
         k, _ = components.choose_k(values, seed)
     with measured() as taken:
         labels = components.cluster(clusterer, params, values, k, seed, memory)
-    return Clustered(labels, taken.seconds, taken.memory)
+    return Clustered(labels, taken.seconds_on(), taken.memory)
 
 
 @sent_whole
@@ -113,7 +113,7 @@ def cluster_by_distance(
         if k is None and clusterer.takes_k:
             k, _ = components.choose_k_by_distance(clusterer, params, distances, seed)
         labels = components.cluster_by_distance(clusterer, params, distances, k, seed)
-    return Clustered(labels, taken.seconds, taken.memory)
+    return Clustered(labels, taken.seconds_on(), taken.memory)
 
 
 @sent_whole
@@ -123,7 +123,7 @@ def cluster_by_text(
     """Cluster a split whose clusterer works on its texts."""
     with measured() as taken:
         labels = components.cluster_by_text(clusterer, params, texts, k, seed)
-    return Clustered(labels, taken.seconds, taken.memory)
+    return Clustered(labels, taken.seconds_on(), taken.memory)
 
 
 @sent_whole

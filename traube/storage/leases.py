@@ -75,14 +75,14 @@ def hold(catalog: Catalog, task: str, model: str, stage: str) -> Iterator[Lease]
     lease = Lease(catalog, task, model, stage, f"{platform.node()} (process {os.getpid()}) {uuid4().hex}")
     is_reported = False
     while (holder := lease.try_acquire()) is not None:
+        if _has_ended(holder):
+            Lease(catalog, task, model, stage, holder).release()
+            continue
         if not is_reported:
             sys.stderr.write(
                 f"waiting for {holder.rpartition(' ')[0]}, which computes {stage} of {task} under {model}\n"
             )
             is_reported = True
-        if _has_ended(holder):
-            Lease(catalog, task, model, stage, holder).release()
-            continue
         time.sleep(0.5)
     ended = threading.Event()
     renewing = threading.Thread(target=_renew, args=(lease, ended), daemon=True, name=f"lease {task} {model} {stage}")

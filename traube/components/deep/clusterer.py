@@ -48,24 +48,15 @@ R = TypeVar("R", bound=DeepRecipe)
 
 @dataclass
 class Step:
-    """What came of a batch.
+    """What came of a batch."""
 
-    Attributes
-    ----------
-    loss : what is minimised
-    parts : what it is made of, by name
-    predicted : cluster of each text as the batch sees it, int64 [n]; None where there is none yet
-    points : representations of the texts, [n, d], for the history
-    similarity : weights of the other texts for each, [n, n]; for the history
-    more : numbers by name that the history keeps too
-    """
-
-    loss: "Tensor"
-    parts: dict[str, "Tensor"] = field(default_factory=dict)
+    loss: "Tensor"  # what is minimised
+    parts: dict[str, "Tensor"] = field(default_factory=dict)  # what it is made of, by name
+    # cluster of each text as the batch sees it, int64 [n]; None where there is none yet
     predicted: "Tensor | None" = None
-    points: "Tensor | None" = None
-    similarity: "Tensor | None" = None
-    more: dict[str, "Tensor"] = field(default_factory=dict)
+    points: "Tensor | None" = None  # representations of the texts, [n, d], for the history
+    similarity: "Tensor | None" = None  # weights of the other texts for each, [n, n]; for the history
+    more: dict[str, "Tensor"] = field(default_factory=dict)  # numbers by name that the history keeps too
 
 
 class Fit(ABC, Generic[R]):

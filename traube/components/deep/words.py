@@ -22,18 +22,11 @@ def split_words(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Words:
-    """The words of some texts.
+    """The words of some texts."""
 
-    Attributes
-    ----------
-    numbers : of each word, in order of the alphabet
-    counts : how often each occurs, int64 [w]
-    vectors : float32 [w, d]
-    """
-
-    numbers: dict[str, int]
-    counts: NDArray[np.int64]
-    vectors: Dense
+    numbers: dict[str, int]  # of each word, in order of the alphabet
+    counts: NDArray[np.int64]  # how often each occurs, int64 [w]
+    vectors: Dense  # float32 [w, d]
 
     @classmethod
     def of(cls, texts: Sequence[str], source: Source, network: Any, seed: int) -> "Words":
@@ -81,19 +74,12 @@ def of_corpus(texts: Sequence[str], numbers: dict[str, int], seed: int) -> Dense
 @dataclass(frozen=True)
 class Sif:
     """Smooth inverse frequency vectors of texts (Arora et al. 2017): the mean of a text's word
-    vectors, rare words counting more, less what all texts have in common.
-
-    Attributes
-    ----------
-    weights : of the words, float64 [w]
-    common : the first singular vector of the texts, float64 [d]
-    scale : brings the vectors of the texts to a mean square of 1
-    """
+    vectors, rare words counting more, less what all texts have in common."""
 
     words: Words
-    weights: NDArray[np.float64]
-    common: NDArray[np.float64]
-    scale: float
+    weights: NDArray[np.float64]  # of the words, float64 [w]
+    common: NDArray[np.float64]  # the first singular vector of the texts, float64 [d]
+    scale: float  # brings the vectors of the texts to a mean square of 1
 
     @classmethod
     def fit(cls, words: Words, texts: Sequence[str], rarity: float) -> "Sif":

@@ -55,6 +55,8 @@ class Failure:
 class Executor(ABC):
     """Does the work of a run, and ends with it: use it in a `with` statement. Nothing is started before it is needed."""
 
+    yields = False  # whether others go first, so that the clock does not say what its work takes
+
     def __init__(self) -> None:
         self._apart: ProcessPoolExecutor | None = None
 
