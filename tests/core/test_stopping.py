@@ -10,11 +10,12 @@ import pytest
 from tests.waiting import PATIENCE, wait_for
 
 STUBBORN = """
-import signal, time
+import signal, sys, time
 from traube.core import stopping
 
 stopping.watch()
 stopping.at_the_end(lambda: print("last words", flush=True))
+stopping.at_the_end(lambda: print("cut off", file=sys.stderr, flush=True))
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda *_: None)  # as Dagster does at times
 print("ready", flush=True)

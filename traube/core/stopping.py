@@ -123,6 +123,8 @@ def _listen(reader: int) -> None:
     try:
         import psutil
 
+        say()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what else is said now is of what is cut off here
         for child in psutil.Process().children(recursive=True):
             with suppress(psutil.Error):
                 child.kill()
@@ -133,6 +135,5 @@ def _listen(reader: int) -> None:
             deadline = time.monotonic() + LAST_WORDS_SECONDS
             for thread in threads:
                 thread.join(max(0.0, deadline - time.monotonic()))
-        say()
     finally:
         os._exit(exit_code())
