@@ -25,6 +25,7 @@ class Instant:
     """An encoder that takes no time: each number of a text's vector is its length."""
 
     name, fingerprint, corpus_bound, similarity = "instant", "1257", False, None
+    device = "cpu"
     numerics: ClassVar[dict[str, str]] = {"instant": "1"}
 
     def __init__(self, dimensions: int) -> None:
