@@ -35,8 +35,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from traube.grouping.cluster_texts import cluster_texts
     from traube.models import load_model
-    from traube.pipeline.evaluate import evaluate
-    from traube.pipeline.pair_scores import evaluate_pairs
+    from traube.pipeline.evaluate import evaluate, evaluate_pairs
     from traube.tasks import load_pairs, load_task
     from traube.tasks.task import make_task
 
@@ -56,7 +55,7 @@ __all__ = ["cluster_texts", "evaluate", "evaluate_pairs", "load_model", "load_pa
 _DEFINED_IN = {
     "cluster_texts": "traube.grouping.cluster_texts",
     "evaluate": "traube.pipeline.evaluate",
-    "evaluate_pairs": "traube.pipeline.pair_scores",
+    "evaluate_pairs": "traube.pipeline.evaluate",
     "load_model": "traube.models",
     "load_pairs": "traube.tasks",
     "load_task": "traube.tasks",

@@ -176,6 +176,7 @@ def test_a_loss_that_cannot_be_ruled_out_holds_a_promotion(
     assert verdicts(storage, tasks, Promotion(margin=0.2))["one"].outcome == "promote"
 
 
+@pytest.mark.slow
 def test_the_family_guard_stops_true_losses_and_lets_equal_models_pass(
     storage: Storage, tasks: dict[str, Task], score: Score
 ) -> None:

@@ -225,6 +225,7 @@ def drawn(rng: np.random.Generator, shares: Sequence[float], texts: int = 600, s
     return found
 
 
+@pytest.mark.slow
 def test_it_holds_its_level_where_the_plain_test_does_not_and_finds_what_is_there() -> None:
     rng = np.random.default_rng(0)
     trials, plain, rejected, power = 150, 0, 0, 0

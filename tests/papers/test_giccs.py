@@ -15,14 +15,14 @@ from traube.metrics.richness import lexical_tokens, mtld
 from traube.models import Model
 from traube.papers import Context, Table, papers
 from traube.papers.giccs.tables import FEWEST, pair_scores, published, published_words
+from traube.pipeline.evaluate import score_missing
 from traube.pipeline.multiple_choice import save_choices
 from traube.pipeline.pairs import make_pair_cells
-from traube.pipeline.plan import AtHand, Plan, Request
-from traube.pipeline.run import Scored, run
+from traube.pipeline.plan import Request
 from traube.pipeline.workbench import Given
 from traube.tasks import load_pairs
 from traube.tasks.stored import Manifest, complete_task, save_corpus, save_rows
-from traube.tasks.task import Stage, Task
+from traube.tasks.task import Task
 
 PAPER = papers()["giccs"]
 TABLES = {table.name: table for table in PAPER.tables}
@@ -127,10 +127,8 @@ def test_words_of_the_dialogues_are_counted(context: Context, sample: Path) -> N
 def compare(context: Context, task: Task, model: Model) -> None:
     """Score a pair task's cells of a model."""
     manifest = Manifest.of(task)
-    at_hand = AtHand({task.name: manifest}, {model.name: model})
-    plan = Plan({model.name: {task.name: list(make_pair_cells(manifest, model))}}, at_hand).only(Stage.PAIR_SCORES)
     workbench = replace(context.workbench, given={task.name: Given(task)})
-    assert all(isinstance(event, Scored) for event in run(plan, workbench))
+    assert not score_missing(make_pair_cells(manifest, model), model, workbench).empty
 
 
 def test_correlations_are_those_of_the_stored_cells(context: Context, sample: Path) -> None:

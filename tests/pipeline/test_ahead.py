@@ -35,14 +35,16 @@ def read(cards: Path, topics: pd.DataFrame) -> Storage:
         return launcher.storage
 
 
-def test_vectors_are_there_when_they_are_waited_for_and_are_those_of_this_process(
-    cards: Path, topics: pd.DataFrame, tmp_path: Path
+def test_whoever_waits_for_vectors_is_told_how_many_there_are_and_has_those_of_this_process(
+    cards: Path, topics: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    storage, model = read(cards, topics), load_model("minilm")
+    storage, model, told = read(cards, topics), load_model("minilm"), list[tuple[str, int]]()
+    monkeypatch.setattr("traube.pipeline.ahead.SECONDS", 0.001)
     with encode_ahead(storage, [replace(REQUEST, models=["bow"]), REQUEST]) as wait:
         wait(0, SILENT)  # nothing is encoded for it
-        wait(1, SILENT)
+        wait(1, Progress(lambda name, n: told.append(("of", n)), lambda name, n: told.append(("done", n))))
     task = read_task(storage, "subjects")
+    assert ("of", len(task.scored)) in told
     ahead, encoded = embed_task(task, model, storage)
     here, all_texts = embed_task(task, model, Storage(tmp_path))
     assert (encoded, all_texts) == (0, len(task.scored))
@@ -61,16 +63,6 @@ def test_texts_of_a_task_that_a_check_stops_are_not_encoded(cards: Path, topics:
         wait(0, SILENT)
     task = read_task(storage, "subjects")
     assert embed_task(task, load_model("minilm"), storage)[1] == len(task.scored)
-
-
-def test_whoever_waits_is_told_how_many_texts_are_encoded(
-    cards: Path, topics: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    storage, told = read(cards, topics), list[tuple[str, int]]()
-    monkeypatch.setattr("traube.pipeline.ahead.SECONDS", 0.001)
-    with encode_ahead(storage, [REQUEST]) as wait:
-        wait(0, Progress(lambda name, n: told.append(("of", n)), lambda name, n: told.append(("done", n))))
-    assert ("of", len(read_task(storage, "subjects").scored)) in told
 
 
 @pytest.mark.parametrize(

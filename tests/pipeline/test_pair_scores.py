@@ -10,10 +10,11 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics.pairwise import paired_cosine_distances, paired_euclidean_distances
 
 from tests import giccs_like
+from traube import evaluate_pairs
 from traube.core.errors import TraubeError, Unsupported
 from traube.metrics.correlation import FEWEST
 from traube.models import load_model
-from traube.pipeline.pair_scores import compare_pairs, evaluate_pairs, score_pairs
+from traube.pipeline.pair_scores import compare_pairs, score_pairs
 from traube.pipeline.workbench import Workbench
 from traube.tasks import load_pairs
 from traube.tasks.scored_pairs import PairCard, join_histories, locate_texts, make_pairs, select_pairs
@@ -45,7 +46,7 @@ def test_similarities_are_those_that_scikit_learn_computes(sample: Task, workben
 
 
 def test_all_pairs_and_each_group_are_scored_with_intervals_over_dialogues(sample: Task, workbench: Workbench) -> None:
-    table = evaluate_pairs(sample, load_model("tfidf"), workbench)
+    table = evaluate_pairs(sample, load_model("tfidf"))
     assert table[["group", "value"]].to_numpy().tolist() == [
         ["all", ""],
         *(["domain", f"find_{d}"] for d in ("cinema", "hotel", "navigation", "restaurant")),
@@ -67,7 +68,7 @@ def test_all_pairs_and_each_group_are_scored_with_intervals_over_dialogues(sampl
 
 def test_a_history_makes_other_texts_and_other_scores(sample: Task, workbench: Workbench) -> None:
     model = load_model("tfidf")
-    alone, joined = (evaluate_pairs(sample, model, workbench, history=history) for history in (False, True))
+    alone, joined = (evaluate_pairs(sample, model, history=history) for history in (False, True))
     assert alone["pearson"][0] != joined["pearson"][0]
     alike = [compare_pairs(task, model, workbench, "cosine").mean() for task in (sample, join_histories(sample))]
     assert alike[0] < alike[1]  # what is joined to both sides makes them more alike
@@ -91,21 +92,21 @@ def test_a_model_that_compares_texts_itself_does_so_pair_by_pair(sample: Task, w
     words = [set(text.split()) for text in sample.texts]
     by_hand = [len(words[a] & words[b]) / len(words[a] | words[b]) for a, b in zip(first, second, strict=True)]
     np.testing.assert_allclose(alike, by_hand, atol=1e-6)
-    assert evaluate_pairs(sample, model, workbench)["pearson"][0] > 0
+    assert evaluate_pairs(sample, model)["pearson"][0] > 0
 
 
-def test_comparisons_that_make_no_sense_are_refused(sample: Task, workbench: Workbench) -> None:
+def test_comparisons_that_make_no_sense_are_refused(sample: Task) -> None:
     with pytest.raises(Unsupported, match="'jaccard' compares texts itself: use own"):
-        evaluate_pairs(sample, load_model("jaccard"), workbench, comparison="cosine")
+        evaluate_pairs(sample, load_model("jaccard"), comparison="cosine")
     with pytest.raises(Unsupported, match="'tfidf' has no similarity of its own: use cosine"):
-        evaluate_pairs(sample, load_model("tfidf"), workbench, comparison="own")
+        evaluate_pairs(sample, load_model("tfidf"), comparison="own")
     with pytest.raises(Unsupported, match="compares texts for a query, and pairs have none"):
-        evaluate_pairs(sample, load_model("minilm_query_space"), workbench)
+        evaluate_pairs(sample, load_model("minilm_query_space"))
     with pytest.raises(TraubeError, match="unknown comparison 'cosin': did you mean cosine"):
-        evaluate_pairs(sample, load_model("tfidf"), workbench, comparison="cosin")  # type: ignore[arg-type]
+        evaluate_pairs(sample, load_model("tfidf"), comparison="cosin")  # type: ignore[arg-type]
     plain = make_pairs(PairCard(name="plain"), pd.DataFrame({"text_a": ["a b"], "text_b": ["b c"], "score": [1.0]}))
     with pytest.raises(TraubeError, match="its pairs have no history"):
-        evaluate_pairs(plain, load_model("tfidf"), workbench, history=True)
+        evaluate_pairs(plain, load_model("tfidf"), history=True)
 
 
 def test_only_a_parts_pairs_are_scored_and_a_text_without_words_is_like_nothing(workbench: Workbench) -> None:

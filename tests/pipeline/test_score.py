@@ -80,6 +80,7 @@ def test_a_worker_killed_while_scoring_is_the_same_clear_error(tiny_task: Task) 
         score(deadly(tiny_task), gold(tiny_task), ProcessExecutor())
 
 
+@pytest.mark.slow
 def test_a_cell_that_cannot_be_scored_stops_no_other_and_is_scored_the_next_time(
     tiny_task: Task, storage: Storage
 ) -> None:

@@ -105,6 +105,7 @@ def test_raw_data_that_changed_is_read_and_evaluated_anew(traube: Traube, cards:
     assert len(board) == 1  # the old data's row is history
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("published")
 def test_damage_is_found_and_the_next_run_mends_it(traube: Traube, cards: Path, home: Path) -> None:
     write_task(cards, "others", word_rows()[:-3])  # blobs of equal tables are one
@@ -193,6 +194,7 @@ def test_the_table_of_the_shortest_texts_is_shown_while_others_are_computed(trau
     assert "longer, topic" not in said
 
 
+@pytest.mark.slow
 def test_a_check_that_blocks_from_now_on_takes_the_answer_away(traube: Traube, cards: Path) -> None:
     twice, asked = (
         [*word_rows(), *word_rows()[:2]],
@@ -331,7 +333,7 @@ def test_what_goes_to_a_file_is_not_cut_to_the_width_of_a_terminal(traube: Traub
 
 
 def test_tables_fit_eighty_columns_and_cut_no_name_and_json_has_what_had_no_room(traube: Traube, cards: Path) -> None:
-    methods = ["none/hdbscan", "pca+umap/agglomerative", "none/agglomerative_cosine"]
+    methods = ["none/hdbscan", "pca/agglomerative_average", "none/agglomerative_cosine"]
     assert traube("run", *(word for method in methods for word in ("--method", method))).exit_code == 0
     shown = {
         "leaderboard": ["bow", "best method"],

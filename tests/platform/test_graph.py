@@ -39,6 +39,7 @@ def read(launcher: Launcher, *tasks: str) -> list[str]:
     return launcher.datasets(list(tasks))
 
 
+@pytest.mark.slow
 @pytest.mark.all_papers
 @pytest.mark.all_tasks
 def test_from_raw_data_to_the_leaderboard(

@@ -251,6 +251,7 @@ def test_the_statistics_of_the_test_articles(real_raw: RealRaw) -> None:
     assert pages["fine"].nunique().mean() == pytest.approx(17.08, abs=0.01)
 
 
+@pytest.mark.slow
 def test_tfidf_of_whole_blocks_is_the_printed_row(real_raw: RealRaw) -> None:
     """The reference code drops empty posts for all rows of COB's table 4 but this one."""
     real_raw("20newsgroups")

@@ -63,18 +63,16 @@ def pairs(
 
 def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool) -> Iterator[dict[str, Any]]:
     from traube.models import load_model
+    from traube.pipeline.evaluate import score_missing
     from traube.pipeline.executors import make_executor
-    from traube.pipeline.pairs import PAIRS_VERSION, make_pair_cells, read_pair_scores, usual_comparison
-    from traube.pipeline.plan import AtHand, Plan
-    from traube.pipeline.run import run
+    from traube.pipeline.pairs import make_pair_cells, usual_comparison
     from traube.pipeline.workbench import Given, Workbench
     from traube.tasks.scored_pairs import ALL
     from traube.tasks.stored import Manifest
-    from traube.tasks.task import Stage
 
     with make_executor() as executor, bars() as (progress, _):
         workbench = replace(Workbench.at(paths.home(), executor), given={task.name: Given(task)})
-        manifest, storage = Manifest.of(task), workbench.storage
+        manifest = Manifest.of(task)
         for name in models:
             model = load_model(name)
             try:
@@ -85,13 +83,7 @@ def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool
                 print_unavailable({name: str(error)})
                 continue
             cells = make_pair_cells(manifest, model, [comparison or usual_comparison(model)], part)
-            with storage.hold(task.name, name, Stage.PAIR_SCORES):
-                finished = storage.find_finished(task.name, PAIRS_VERSION)
-                at_hand = AtHand({task.name: manifest}, {model.name: model}, finished)
-                plan = Plan({model.name: {task.name: list(cells)}}, at_hand)
-                for _ in run(plan.only(Stage.PAIR_SCORES), workbench, progress):
-                    pass
-            table = read_pair_scores(storage, cells)
+            table = score_missing(cells, model, workbench, progress)
             yield from (table if groups else table[table["group"] == ALL]).to_dict("records")
 
 

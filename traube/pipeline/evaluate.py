@@ -4,7 +4,8 @@ their own.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,12 +19,22 @@ from traube.core.progress import SILENT, Progress
 from traube.models import Model
 from traube.pipeline.cell import Cell
 from traube.pipeline.executors import Executor, ensure_executor
+from traube.pipeline.pairs import (
+    PAIRS_VERSION,
+    Comparison,
+    PairCell,
+    make_pair_cells,
+    read_pair_scores,
+    usual_comparison,
+)
 from traube.pipeline.params import Protocol
-from traube.pipeline.plan import AtHand, Plan, cells
+from traube.pipeline.plan import Plan, cells
 from traube.pipeline.run import Clustered, Encoded, Failed, Scored, run
 from traube.pipeline.stages import VECTOR_CHECKS
 from traube.pipeline.workbench import Given, Workbench
-from traube.tasks.task import Task
+from traube.tasks.scored_pairs import has_history
+from traube.tasks.stored import Manifest
+from traube.tasks.task import Stage, Task
 
 # What cells need of a protocol besides methods and seeds: its name, and the usual split set.
 _OWN = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",))
@@ -134,12 +145,9 @@ def evaluate_cells(
     if not cells:
         raise TraubeError(f"task '{task.name}': there are no cells to evaluate")
     task.validate()
-    with TemporaryDirectory(prefix="traube-") as temporary, ensure_executor(executor) as work:
-        home = Workbench.at(folder or Path(temporary), work)
-        workbench = replace(home, given={task.name: Given(task)})
-        plan = Plan({model.name: {task.name: list(cells)}}, at_hand=AtHand(models={model.name: model}))
+    with _workbench(task, folder, executor) as workbench:
         scores, assignments = [], []
-        for event in run(plan, workbench, progress):
+        for event in run(Plan.of_cells(model, cells), workbench, progress):
             match event:
                 case Encoded() if event.blocking:
                     name = event.blocking[0].name
@@ -152,3 +160,60 @@ def evaluate_cells(
                 case Scored():
                     scores.append(event.scores)
     return pd.concat(scores, ignore_index=True), pd.concat(assignments, ignore_index=True)
+
+
+def evaluate_pairs(
+    task: Task,
+    model: Model,
+    *,
+    part: str = "test",
+    comparison: Comparison | None = None,
+    history: bool = False,
+    folder: Path | None = None,
+    executor: Executor | None = None,
+    progress: Progress = SILENT,
+) -> pd.DataFrame:
+    """Pearson's r and Spearman's rho of all pairs of a part, and within each value of the card's groups.
+
+    Parameters
+    ----------
+    comparison : by default the model's own, or the cosine
+    history : whether the turns before are joined to both texts
+    folder, executor : as of `evaluate`
+
+    Returns
+    -------
+    DataFrame group, value, pairs, dialogues, pearson, pearson_low, pearson_high, spearman,
+    spearman_low, spearman_high; the first row is of all pairs
+
+    Raises
+    ------
+    TraubeError
+        If the part has no pairs, history is asked for and there is none, the comparison does not go
+        with the model, or a text cannot be encoded.
+    """
+    if history and not has_history(task.rows):
+        raise TraubeError(f"task '{task.name}': its pairs have no history")
+    cells = make_pair_cells(Manifest.of(task), model, [comparison or usual_comparison(model)], part)
+    with _workbench(task, folder, executor) as workbench:
+        table = score_missing([c for c in cells if c.method.history == history], model, workbench, progress)
+    return table.drop(columns=["task", "model", "comparison", "history", "part"])
+
+
+def score_missing(
+    cells: Sequence[PairCell], model: Model, workbench: Workbench, progress: Progress = SILENT
+) -> pd.DataFrame:
+    """Compute what is missing of the cells of a pair task and a model; the scores of all, as of `read_pair_scores`."""
+    task, storage = cells[0].task, workbench.storage
+    with storage.hold(task, model.name, Stage.PAIR_SCORES):
+        plan = Plan.of_cells(model, cells, storage.find_finished(task, PAIRS_VERSION))
+        for _ in run(plan.only(Stage.PAIR_SCORES), workbench, progress):
+            pass
+    return read_pair_scores(storage, cells)
+
+
+@contextmanager
+def _workbench(task: Task, folder: Path | None, executor: Executor | None) -> Iterator[Workbench]:
+    """A task, in a folder of its own where none is named."""
+    with TemporaryDirectory(prefix="traube-") as temporary, ensure_executor(executor) as work:
+        yield replace(Workbench.at(folder or Path(temporary), work), given={task.name: Given(task)})

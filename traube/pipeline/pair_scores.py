@@ -9,56 +9,17 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from traube.core import paths
 from traube.core.errors import TraubeError, Unsupported, unknown
 from traube.core.progress import SILENT, Progress
-from traube.metrics.correlation import RESAMPLES, Kind, correlation
+from traube.metrics.correlation import Kind, correlation
 from traube.models import Model, Vectors
-from traube.pipeline.pairs import COMPARISONS, Comparison, asks_for_query, usual_comparison
+from traube.pipeline.pairs import COMPARISONS, asks_for_query, usual_comparison
 from traube.pipeline.workbench import Workbench
-from traube.tasks.scored_pairs import has_history, iterate_groups, join_histories, locate_texts, select_pairs
+from traube.tasks.scored_pairs import iterate_groups, locate_texts
 from traube.tasks.task import Task
 
 Array: TypeAlias = NDArray[np.float64]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-
-
-def evaluate_pairs(
-    task: Task,
-    model: Model,
-    workbench: Workbench | None = None,
-    *,
-    part: str = "test",
-    comparison: Comparison | None = None,
-    history: bool = False,
-    resamples: int = RESAMPLES,
-    progress: Progress = SILENT,
-) -> pd.DataFrame:
-    """Pearson's r and Spearman's rho of all pairs of a part, and within each value of the card's groups.
-
-    Parameters
-    ----------
-    workbench : keeps the vectors; by default that of TRAUBE_HOME
-    comparison : by default the model's own, or the cosine
-    history : whether the turns before are joined to both texts
-
-    Returns
-    -------
-    DataFrame group, value, pairs, dialogues, pearson, pearson_low, pearson_high, spearman,
-    spearman_low, spearman_high; the first row is of all pairs
-
-    Raises
-    ------
-    TraubeError
-        If the part has no pairs, history is asked for and there is none, the comparison does not go
-        with the model, or a text cannot be encoded.
-    """
-    if history and not has_history(task.rows):
-        raise TraubeError(f"task '{task.name}': its pairs have no history")
-    chosen = select_pairs(join_histories(task) if history else task, part)
-    bench = workbench or Workbench.at(paths.home())
-    alike = compare_pairs(chosen, model, bench, comparison or usual_comparison(model), progress)
-    return score_pairs(chosen, alike, resamples)
 
 
 def compare_pairs(
@@ -114,16 +75,16 @@ def embed_pairs(
     return vectors, place
 
 
-def score_pairs(task: Task, alike: Array, resamples: int = RESAMPLES) -> pd.DataFrame:
-    """Correlations of similarities [p], one for each of the task's pairs, with its gold scores; what `evaluate_pairs`
-    returns. Intervals are made by drawing dialogues; of pairs that are of no dialogue, pairs.
+def score_pairs(task: Task, alike: Array) -> pd.DataFrame:
+    """Correlations of similarities [p], one for each of the task's pairs, with its gold scores: the columns that
+    `evaluate_pairs` returns. Intervals are made by drawing dialogues; of pairs that are of no dialogue, pairs.
     """
     gold, dialogues = task.rows["score"].to_numpy(), task.rows["dialogue"].to_numpy()
     rows = []
     for group, value, chosen in iterate_groups(task):
         row: dict[str, Any] = {"group": group, "value": value}
         for kind in KINDS:
-            found = correlation(kind, alike[chosen], gold[chosen], dialogues[chosen], resamples=resamples)
+            found = correlation(kind, alike[chosen], gold[chosen], dialogues[chosen])
             row |= {"pairs": found.n, "dialogues": found.groups}  # the same of all kinds
             row |= {kind: found.value, f"{kind}_low": found.low, f"{kind}_high": found.high}
         rows.append(row)

@@ -129,6 +129,11 @@ class Plan:
                     requested[name][task] = cells
         return cls(requested, at_hand)
 
+    @classmethod
+    def of_cells(cls, model: Model, cells: Sequence[Cell], finished: Collection[str] = ()) -> Self:
+        """Plan given cells of one task and a model, but for those whose ids are finished."""
+        return cls({model.name: {cells[0].task: list(cells)}}, AtHand(models={model.name: model}, finished=finished))
+
     def only(self, *stages: Stage) -> Self:
         """Narrow the plan to some stages."""
         return replace(self, stages=stages)

@@ -18,7 +18,7 @@ from traube.pipeline.changes import Change, Kind
 from traube.pipeline.current import of_protocols
 from traube.pipeline.executors import make_executor
 from traube.pipeline.params import Protocol
-from traube.pipeline.plan import AtHand, Plan
+from traube.pipeline.plan import Plan
 from traube.pipeline.run import Clustered, Failed, Scored, run
 from traube.pipeline.workbench import Given, Workbench
 from traube.reports.explain import changed_since
@@ -97,7 +97,7 @@ def reproduce(
         new, old = fresh.vectors(task, model, progress), workbench.vectors(task, model)
         deviation = _deviation(new.subset(task.scored).load(), old.subset(task.scored).load())
         scratch = replace(fresh, given={task.name: Given(task, old)})
-        plan = Plan({model.name: {task.name: [cell]}}, at_hand=AtHand(models={model.name: model}))
+        plan = Plan.of_cells(model, [cell])
         for event in run(plan.only(Stage.CLUSTERINGS, Stage.DEEP_CLUSTERINGS, Stage.SCORES), scratch, progress):
             match event:
                 case Failed():

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from hashlib import blake2b
 from typing import Annotated, ClassVar, Literal
 
@@ -203,11 +204,11 @@ class Task:
         at = pd.Index(self.corpus["text_id"]).get_indexer(pd.Index(needed))  # isin is slow on strings
         return np.unique(at[at >= 0]).astype(np.int64)
 
-    @property
+    @cached_property
     def corpus_version(self) -> str:
         return frame_digest(self.corpus)
 
-    @property
+    @cached_property
     def data_version(self) -> str:
         return data_version(self.corpus_version, frame_digest(self.rows))
 

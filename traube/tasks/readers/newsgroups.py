@@ -2,9 +2,9 @@
 
 import tarfile
 import zlib
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from collections.abc import Mapping
+from functools import reduce
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 import pandas as pd
@@ -70,40 +70,40 @@ class Newsgroups(Source):
             With text, newsgroup, split and part.
         """
         (path,) = self.files()
-        with TemporaryDirectory(prefix="traube-") as folder:
-            try:
-                with opened(path) as file, tarfile.open(fileobj=file, mode="r|") as archive:
-                    archive.extractall(folder, filter="data")
-                    while file.read(CHUNK):  # to the end, where gzip's checksum is
-                        pass
-            except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error) as error:
-                raise TraubeError(f"{path}: not a readable archive ({error})") from None
-            blocks = [self._blocks(path, Path(folder) / f"20news-bydate-{part}", part) for part in ("train", "test")]
-        return pd.concat(blocks, ignore_index=True)
+        try:
+            with opened(path) as file, tarfile.open(fileobj=file, mode="r|") as archive:
+                posts = {PurePosixPath(m.name).parts: _text(archive, m) for m in archive if m.isfile()}
+                while file.read(CHUNK):  # to the end, where gzip's checksum is
+                    pass
+        except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error) as error:
+            raise TraubeError(f"{path}: not a readable archive ({error})") from None
+        return pd.concat([self._blocks(path, posts, part) for part in ("train", "test")], ignore_index=True)
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """A split for each block."""
         return each_value(records, "split", LEVEL)
 
-    def _blocks(self, path: Path, folder: Path, part: str) -> pd.DataFrame:
+    def _blocks(self, path: Path, archived: Mapping[tuple[str, ...], str], part: str) -> pd.DataFrame:
         from sklearn.datasets import _twenty_newsgroups as twenty
-        from sklearn.datasets import load_files
 
-        if not folder.is_dir():
-            raise TraubeError(f"{path}: there is no folder {folder.name} in it")
-        bunch: Any = load_files(str(folder), encoding="latin1")
-        texts = [
-            twenty.strip_newsgroup_quoting(twenty.strip_newsgroup_footer(twenty.strip_newsgroup_header(text)))
-            for text in bunch.data
-        ]
-        order = np.arange(len(texts))
-        np.random.RandomState(42).shuffle(order)  # scikit-learn's seed, of which the paper speaks as random grouping
-        posts = pd.DataFrame({"text": texts, LEVEL: [bunch.target_names[t] for t in bunch.target]})
-        posts = posts.iloc[order].reset_index(drop=True)
+        folder = f"20news-bydate-{part}"
+        names = sorted(name for name in archived if name[:-2] == (folder,))
+        if not names:
+            raise TraubeError(f"{path}: there is no folder {folder} in it")
+        order = np.arange(len(names))
+        for seed in (
+            0,
+            42,
+        ):  # scikit-learn shuffles once as it reads a folder, and once more: the paper's random grouping
+            np.random.RandomState(seed).shuffle(order)
+        names = [names[i] for i in order]
+        strip = (twenty.strip_newsgroup_header, twenty.strip_newsgroup_footer, twenty.strip_newsgroup_quoting)
+        texts = [reduce(lambda text, each: each(text), strip, archived[name]) for name in names]
+        posts = pd.DataFrame({"text": texts, LEVEL: [name[1] for name in names]})
 
         count = len(posts) // BLOCK
         if not count:
-            raise TraubeError(f"{path}: {folder.name} has {len(posts)} posts, fewer than a block of {BLOCK}")
+            raise TraubeError(f"{path}: {folder} has {len(posts)} posts, fewer than a block of {BLOCK}")
         posts = posts[: count * BLOCK]
         number, first_held_out = posts.index // BLOCK, count - round(VALIDATION * count)
         is_held_out = (number >= first_held_out) & (part == "train")
@@ -114,6 +114,12 @@ class Newsgroups(Source):
         if self.shifted_labels and block["part"].iloc[0] != "train":
             return kept.assign(**{LEVEL: block[LEVEL].to_numpy()[: len(kept)]})
         return kept
+
+
+def _text(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
+    file = archive.extractfile(member)
+    assert file is not None  # it is a file
+    return file.read().decode("latin1")
 
 
 def sources() -> list[Source]:
