@@ -41,17 +41,10 @@ _OWN = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",))
 
 
 class Evaluation(NamedTuple):
-    """What came of an evaluation.
+    """What came of an evaluation."""
 
-    Attributes
-    ----------
-    scores : DataFrame method, seed (empty where nothing is random), split, level, metric, value
-    assignments : DataFrame method, seed, split, level, item (the text's number in its split),
-        cluster (-1 is noise)
-    """
-
-    scores: pd.DataFrame
-    assignments: pd.DataFrame
+    scores: pd.DataFrame  # method, seed (empty where nothing is random), split, level, metric, value
+    assignments: pd.DataFrame  # method, seed, split, level, item (the text's number in its split), cluster (-1: noise)
 
 
 def evaluate(

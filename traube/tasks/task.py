@@ -60,24 +60,12 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class TaskType:
-    """A type of tasks.
+    """A type of tasks."""
 
-    Attributes
-    ----------
-    name : str
-        As it is stored.
-    table : {"splits", "pairs"}
-        The table that a task has besides its corpus; the asset that makes it, and its checks.
-    stages : tuple of Stage
-        What a model passes.
-    make_splits : callable
-        Returns what scores are of, a table in the form of splits.
-    """
-
-    name: str
-    table: Literal["splits", "pairs"]
-    stages: tuple[Stage, ...]
-    make_splits: "Callable[[Task], pd.DataFrame]"
+    name: str  # as it is stored
+    table: Literal["splits", "pairs"]  # that a task has besides its corpus; the asset that makes it, and its checks
+    stages: tuple[Stage, ...]  # what a model passes
+    make_splits: "Callable[[Task], pd.DataFrame]"  # returns what scores are of, a table in the form of splits
 
 
 CLUSTERING = TaskType(
@@ -126,22 +114,14 @@ class Split:
     """One clustering problem: the texts to group, their gold labels and, where there is one, the query they answer.
 
     A split may carry several levels of labels; a clusterer is run on (split, level).
-
-    Attributes
-    ----------
-    split, level : names
-    items : int64 [n], the rows' numbers in the split
-    rows : int64 [n], the rows' positions in the corpus
-    labels : object [n] of str, or None where the split has no labels
-    query : the position in the corpus of the text of the split's query; None where there is none
     """
 
     split: str
     level: str
-    items: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    labels: NDArray[np.object_] | None
-    query: int | None = None
+    items: NDArray[np.int64]  # the rows' numbers in the split, [n]
+    rows: NDArray[np.int64]  # the rows' positions in the corpus, [n]
+    labels: NDArray[np.object_] | None  # [n] of str; None where the split has no labels
+    query: int | None = None  # the position in the corpus of the text of the split's query
 
     @property
     def size(self) -> int:
