@@ -89,6 +89,7 @@ def test_the_rand_index_is_scikit_learns_on_what_both_have(pairs: list[tuple[int
 # `k: auto`
 
 
+@pytest.mark.slow
 def test_any_clusterer_that_takes_k_may_have_it_chosen(blobs: Blobs) -> None:
     vectors, gold = blobs
     for name in ("kmeans", "agglomerative", "ecic"):

@@ -31,7 +31,14 @@ def served(tiny_task: Task, model_name: str, method_name: str) -> Served:
     return Served(model.card, model.fingerprint, method, 0, texts, texts, vectors, points, clusters, words)
 
 
-@pytest.mark.parametrize(("model", "method"), [("lsa", m) for m in METHODS] + [("tfidf", m) for m in METHODS[:-1]])
+@pytest.mark.parametrize(
+    ("model", "method"),
+    [
+        pytest.param(model, method, marks=pytest.mark.slow if "umap" in method else [])
+        for model, methods in (("lsa", METHODS), ("tfidf", METHODS[:-1]))
+        for method in methods
+    ],
+)
 def test_its_own_texts_stay_in_their_clusters(tiny_task: Task, model: str, method: str) -> None:
     clustering = served(tiny_task, model, method)
     found = clustering.predict(tiny_task.texts)

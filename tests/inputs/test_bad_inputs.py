@@ -66,6 +66,7 @@ def test_it_is_one_line(root: Path, case: Case) -> None:
     assert busy < SECONDS
 
 
+@pytest.mark.slow
 def test_all_bad_cards_together_take_no_other_down(root: Path) -> None:
     """Each is a line of its own among tasks, and in what the doctor says; the sound task goes on."""
     bad = {f"bad_{i}": content for i, (content, _) in enumerate([*FAULTS.values(), *TASK_CARDS.values()])}

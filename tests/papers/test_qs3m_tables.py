@@ -245,6 +245,7 @@ def test_words_are_compared_with_every_term(context: Context, task: Task) -> Non
     assert "tfidf_all" in asked and "tfidf" not in asked
 
 
+@pytest.mark.slow
 def test_a_title_never_fills_a_description(
     context: Context, car: Task, encoder: Transformer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -281,12 +282,14 @@ def test_a_title_never_fills_a_description(
     assert table.loc["QS3M-Description", "published"] == 0.298
 
 
+@pytest.mark.slow
 def test_passages_of_either_split_set_are_one_way(context: Context, car: Task, encoder: Transformer) -> None:
     """A similarity for the passages' mean asks for no text: learned from either split set, it is the same way."""
     Qs3m.with_values(**QUICK | {"split_set": "description", "query": "passages"}).fit(car, encoder, paths.checkpoints())
     assert measured_ways(context)["trec_car_flat"] == {"QS3M-Passages"}
 
 
+@pytest.mark.slow
 def test_raw_bert_is_an_encoder_that_was_trained_no_further(
     context: Context, car: Task, encoder: Transformer, masked_model: Path, tmp_path: Path
 ) -> None:

@@ -121,6 +121,7 @@ def children(monkeypatch: pytest.MonkeyPatch) -> Callable[[], set[int]]:
     return lambda: {child.pid for child in psutil.Process().children() if is_new(child)}
 
 
+@pytest.mark.slow
 def test_an_executor_leaves_no_process_behind(children: Callable[[], set[int]]) -> None:
     with ProcessExecutor() as executor:
         assert not children()  # it starts none before it is asked to
@@ -241,6 +242,7 @@ def end(memory: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)  # as the system does to a process that takes too much memory
 
 
+@pytest.mark.slow
 def test_workers_that_were_killed_before_a_run_are_replaced(executor: Executor) -> None:
     executor.start()
     assert isinstance(executor.submit(end, memory=0).exception(), BrokenProcessPool)

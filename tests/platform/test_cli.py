@@ -86,6 +86,7 @@ def test_the_command_for_new_texts_names_the_column_of_the_card(cards: Path) -> 
         assert with_column("traube cluster FILE", task) == "traube cluster FILE"
 
 
+@pytest.mark.slow
 def test_tables_of_tasks_that_a_run_did_not_touch_are_left_alone(traube: Traube, cards: Path, home: Path) -> None:
     assert traube("run", "--method", "none/agglomerative").exit_code == 0
     assert (home / "report" / "index.html").exists()
@@ -95,6 +96,7 @@ def test_tables_of_tasks_that_a_run_did_not_touch_are_left_alone(traube: Traube,
     assert (home / "papers" / "german" / "table_2.csv").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("published")
 def test_raw_data_that_changed_is_read_and_evaluated_anew(traube: Traube, cards: Path) -> None:
     write_task(cards, "words", word_rows()[:50])
@@ -163,6 +165,7 @@ def test_a_leaderboard_that_is_gone_or_damaged_is_rebuilt(traube: Traube, home: 
     assert "Nothing is missing" in traube("run").stdout
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("published")
 def test_a_paper_that_could_not_be_published_is_tried_again(traube: Traube, home: Path) -> None:
     (home / "tables" / "published.json").unlink()
@@ -185,6 +188,7 @@ def test_a_faulty_task_fails_with_its_check_and_exit_code_and_takes_no_answer_fr
     assert "does best on words" in result.stdout and "does best on dull" not in result.stdout
 
 
+@pytest.mark.slow
 def test_the_table_of_the_shortest_texts_is_shown_while_others_are_computed(traube: Traube, cards: Path) -> None:
     write_task(cards, "longer", [(f"{text} and some more words", topic) for text, topic in word_rows()])
     (cards.parent / "params.yaml").write_text(PARAMS.replace("[words]", "[longer, words]"))
@@ -215,6 +219,7 @@ def test_a_check_that_blocks_from_now_on_takes_the_answer_away(traube: Traube, c
     assert traube(*asked).exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("published")
 def test_scores_of_earlier_data_are_marked_while_a_check_stops_what_is_there_now(traube: Traube, cards: Path) -> None:
     assert "earlier data" not in traube("leaderboard").stdout

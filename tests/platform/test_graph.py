@@ -99,6 +99,7 @@ def test_a_bad_task_stops_itself_and_no_other(
     assert set(storage.read_cells()["task"]) == {"words"}
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("read")
 def test_a_task_whose_reading_was_cut_short_is_read_again_before_a_model_is_evaluated(
     launcher: Launcher, request_for: Asked, planned: Planned, storage: Storage
@@ -128,6 +129,7 @@ def test_splits_of_a_corpus_that_nobody_checked_do_not_count(
     assert planned(["words"]).unread == ["words"]
 
 
+@pytest.mark.slow
 def test_a_check_that_failed_in_an_earlier_run_still_blocks(
     launcher: Launcher, cards: Path, request_for: Asked, storage: Storage
 ) -> None:
@@ -223,6 +225,7 @@ def test_a_tracking_server_that_is_down_loses_no_score(
     assert (storage.read_cells()["status"] == "done").sum() == 5
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("read")
 def test_what_a_tracking_server_missed_is_told_by_the_next_run(
     traube: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -244,6 +247,7 @@ def test_what_a_tracking_server_missed_is_told_by_the_next_run(
     assert "Nothing is missing" in traube("run").output
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("read")
 def test_who_is_killed_between_storing_and_telling_leaves_a_note(
     launcher: Launcher, request_for: Asked, storage: Storage, monkeypatch: pytest.MonkeyPatch
@@ -282,6 +286,7 @@ def test_scores_are_reported_again_if_only_some_of_them_were(
     assert unlogged(asked) == {"bow": ["words"]}
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("evaluated")
 def test_a_report_of_one_protocol_settles_no_other_and_reports_earlier_seeds(
     launcher: Launcher, request_for: Asked, monkeypatch: pytest.MonkeyPatch
@@ -440,6 +445,7 @@ def test_damaged_assignments_are_made_again(
     assert planned(["words"]).count == 0
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("read")
 def test_what_did_not_fit_the_memory_is_tried_again(
     launcher: Launcher, planned: Planned, request_for: Asked, storage: Storage, monkeypatch: pytest.MonkeyPatch
@@ -468,6 +474,7 @@ def test_one_model_that_cannot_be_used_does_not_stop_the_others(
     assert "only pickled weights" in todo.unavailable["pick"]
 
 
+@pytest.mark.slow
 def test_a_label_columns_name_need_not_suit_mlflow(launcher: Launcher, cards: Path, request_for: Asked) -> None:
     import mlflow
 

@@ -60,6 +60,7 @@ def test_the_night_ends_with_tables_even_if_nothing_was_missing(launcher: Launch
     assert request.tags[NIGHT] == "2026-01-01"
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("evaluated")
 def test_a_day_is_remembered_as_its_night_left_it(launcher: Launcher, request_for: Asked, storage: Storage) -> None:
     def remembered(day: str) -> int:
@@ -78,6 +79,7 @@ def test_a_day_is_remembered_as_its_night_left_it(launcher: Launcher, request_fo
     assert remembered("2026-01-01") == 10
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("read")
 def test_what_mlflow_could_not_be_told_is_told_the_next_night(
     launcher: Launcher, request_for: Asked, monkeypatch: pytest.MonkeyPatch
@@ -229,6 +231,7 @@ def test_another_process_with_the_same_id_does_not_keep_a_run_alive() -> None:
     assert not _alive(os.getpid(), 1.0)  # it had started by then, this one had not
 
 
+@pytest.mark.slow
 def test_data_that_is_put_back_as_it_was_is_read_again(launcher: Launcher, cards: Path) -> None:
     sensor = sensor_of(build_defs(), "raw_data")
     keys = []

@@ -121,6 +121,7 @@ def test_the_leaderboard_shows_each_models_best_comparison(run: Run) -> None:
     assert table[["model", "missing"]].value_counts().to_dict() == {("tfidf", 0): 6, ("jaccard", 1): 1}
 
 
+@pytest.mark.slow
 def test_a_damaged_cell_is_made_again(run: Run) -> None:
     run("giccs")
     run("giccs", "jaccard")
@@ -169,6 +170,7 @@ def stages(request: dg.RunRequest) -> set[str]:
     return {key.to_user_string() for key in request.asset_selection or []}
 
 
+@pytest.mark.slow
 def test_the_night_and_new_checkpoints_evaluate_pair_tasks_that_are_there(
     launcher: Launcher, tiny_bert: Path, request_for: Callable[..., Request]
 ) -> None:
@@ -224,6 +226,7 @@ def test_run_evaluates_the_pair_tasks_of_params_and_lists_what_no_longer_counts(
     assert list_outdated_cells(open_storage(paths.home()), load_params().protocols) == kept
 
 
+@pytest.mark.slow
 def test_pairs_that_were_compared_without_being_stored_count(launcher: Launcher, tiny_bert: Path) -> None:
     """Once, only those of ingested tasks did, by models that are here, in the precision of their card."""
     folder = shutil.copytree(tiny_bert, paths.checkpoints() / "mini")
@@ -263,6 +266,7 @@ def test_the_leaderboard_shows_pairs_of_the_weights_that_were_compared_last(laun
     assert outdated_pairs(storage.read_cells()) == 1 and len(leaderboard(storage)) == 2
 
 
+@pytest.mark.slow
 def test_what_only_texts_with_labels_have_is_refused_of_pairs_in_a_line(launcher: Launcher) -> None:
     assert launcher.datasets(["mine"]) == []
     for command in (["best", "mine"], ["compare", "bow", "tfidf", "-t", "mine"], ["open", "mine"]):

@@ -36,6 +36,7 @@ def test_the_first_clustering_of_a_task_becomes_champion(launcher: Launcher) -> 
     assert float(held["score"]) > 0.5
 
 
+@pytest.mark.slow
 def test_publishing_again_registers_nothing_twice(launcher: Launcher) -> None:
     launcher.publish()
     launcher.publish()
@@ -114,6 +115,7 @@ def test_compare_says_who_is_better_or_why_it_cannot(launcher: Launcher, request
     assert json.loads(twice.stdout) == [row]  # one task, one table
 
 
+@pytest.mark.slow
 def test_a_champion_is_served_from_new_data_once_it_is_scored_on_it(
     launcher: Launcher, cards: Path, request_for: Asked
 ) -> None:
@@ -134,6 +136,7 @@ def test_a_champion_is_served_from_new_data_once_it_is_scored_on_it(
         RegistryResource().rollback("words")
 
 
+@pytest.mark.slow
 def test_what_a_person_rolled_back_stays_back(launcher: Launcher) -> None:
     launcher.publish()
     registry = RegistryResource()

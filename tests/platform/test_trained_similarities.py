@@ -80,6 +80,7 @@ def statuses(storage: Storage) -> dict[tuple[str, str], str]:
     return dict(zip(zip(cells["task"], cells["reducer"] + "/" + cells["clusterer"]), cells["status"]))  # noqa: B905
 
 
+@pytest.mark.slow
 def test_the_sensor_has_it_evaluated_where_splits_have_queries(
     launcher: Launcher, checkpoint: Path, storage: Storage
 ) -> None:

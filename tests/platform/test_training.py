@@ -71,6 +71,7 @@ def test_the_command_line_says_what_a_training_gained_and_left(parted: Launcher)
     assert str(paths.checkpoints() / f"{name}-last") in told.output
 
 
+@pytest.mark.slow
 def test_a_study_is_kept_and_told_to_mlflow(parted: Launcher) -> None:
     assert parted.tune("cob", "parted", "tiny", 2, RECIPE) == []
     assert parted.tune("cob", "parted", "tiny", 3, RECIPE) == []
@@ -90,6 +91,7 @@ def test_a_task_without_labelled_parts_has_no_such_asset(parted: Launcher) -> No
     assert "checkpoints/wwm/words" in keys
 
 
+@pytest.mark.slow
 def test_models_trained_on_other_parts_are_not_marked(parted: Launcher) -> None:
     from traube.models.checkpoints import trained_on
 

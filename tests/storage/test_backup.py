@@ -30,6 +30,7 @@ def keep_writing(folder: Path, stop: Event) -> None:
                 database.execute("INSERT INTO runs VALUES (?)", [cell])
 
 
+@pytest.mark.slow
 def test_a_backup_is_one_state_while_a_writer_writes(tmp_path: Path) -> None:
     storage = Storage(tmp_path / "data")
     save_task(storage)

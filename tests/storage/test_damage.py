@@ -63,6 +63,7 @@ def read_all(folder: Path) -> dict[str, object]:
     return found
 
 
+@pytest.mark.slow
 def test_flipped_bits_of_a_catalog_are_found_and_mended(template: Path, tmp_path: Path) -> None:
     truth, chance, found = read_all(template), chance_of_today(), 0
     for number in range(FLIPS):
@@ -85,6 +86,7 @@ def test_flipped_bits_of_a_catalog_are_found_and_mended(template: Path, tmp_path
     assert found > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_catalog_lost", [False, True])
 def test_flipped_bits_of_the_marker_of_a_blob_store_are_found_and_mended(
     is_catalog_lost: bool, template: Path, tmp_path: Path

@@ -21,6 +21,7 @@ from traube.training.trainers.wwm import Wwm
 FIXED = {name: value for name, value in RECIPE.items() if name != "batch"}
 
 
+@pytest.mark.slow
 def test_a_study_goes_on_where_it_stopped(base: Transformer, tmp_path: Path) -> None:
     path = study_file(tmp_path, "cob", "words", "tiny")
     told: list[tuple[int, Entry]] = []
