@@ -609,7 +609,8 @@ def conduct(folder: Path, asked: argparse.Namespace, campaigns: list[Campaign], 
     ready = empty.copy(folder / "ready")
     _timed(ready, "init")
     # a first start compiles for most of its time: what is killed begins with the machine code
-    shutil.copytree(ready.home / "compiled", empty.home / "compiled")
+    if (ready.home / "compiled").exists():  # it may lie elsewhere: NUMBA_CACHE_DIR
+        shutil.copytree(ready.home / "compiled", empty.home / "compiled")
     start = _timed(empty.copy(folder / "first"), "init")
     done = ready.copy(folder / "done")
     whole = _timed(done, "run")

@@ -44,8 +44,12 @@ MEMORY = Path("/dev/shm")
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 * 2**30:  # databases wait for disks after every sentence
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
-# the workers have the cores: threads that wait for each other at every layer of a tiny network take twice the CPU time
-os.environ |= {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
+# the workers have the cores: more processes import the same libraries once more, and threads that wait for each other at
+# every layer of a tiny network take twice the CPU time. Numba's would become torch's, whose sums depend on their number
+os.environ |= {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
+os.environ.setdefault("TRAUBE_WORKERS", "1")
+# no home compiles for itself what others have compiled
+os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "compiled"))
 
 # the clusters of tests ask for a token, which Ray reads once in the life of a process; beside other tests Ray's own
 # workers, which are nice by default, would wait for minutes

@@ -262,12 +262,11 @@ def test_a_custom_clusterer_that_gives_no_labels(plane):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("knn", ["exact", "approximate"])
-def test_umap_with_exact_and_with_approximate_neighbours(knn):
+def test_umap_finds_the_same_groups_each_time():  # with approximate neighbors: `test_methods_compiled.py`
     rng = np.random.default_rng(0)
     gold = rng.integers(5, size=4200)
     X = (4 * np.eye(10)[gold] + rng.normal(size=(4200, 10))).astype(np.float32)
-    first, second = (reduce("umap", {"n_epochs": 20, "knn": knn}, X, seed=0) for _ in range(2))
+    first, second = (reduce("umap", {"n_epochs": 20, "knn": "exact"}, X, seed=0) for _ in range(2))
     assert np.array_equal(first, second)
     assert adjusted_rand_score(gold, cluster("kmeans", {"n_init": 5}, first, 5, 0)) > 0.8
 

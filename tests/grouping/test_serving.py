@@ -56,7 +56,8 @@ def test_a_new_text_joins_its_topic_and_gets_its_words(tiny_task: Task) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "method"), [("tfidf", "none/kmeans"), ("lsa", "pca/kmeans"), ("lsa", "umap/hdbscan")]
+    ("model", "method"),
+    [("tfidf", "none/kmeans"), ("lsa", "pca/kmeans"), pytest.param("lsa", "umap/hdbscan", marks=pytest.mark.slow)],
 )
 def test_what_was_saved_predicts_the_same(tiny_task: Task, tmp_path: Path, model: str, method: str) -> None:
     clustering = served(tiny_task, model, method)

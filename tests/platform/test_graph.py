@@ -324,6 +324,7 @@ def test_an_absent_model_is_a_clear_failure(launcher: Launcher, request_for: Ask
 @pytest.mark.begin_with("evaluated")
 def test_two_leaderboards_at_once_lose_no_row(launcher: Launcher, request_for: Asked, storage: Storage) -> None:
     code = (
+        "import pytest; from tests.platform.conftest import publish_one_table; publish_one_table(pytest.MonkeyPatch())\n"
         "from operations.launch import Launcher; from traube.core.progress import SILENT\n"
         "with Launcher(SILENT) as launcher: raise SystemExit(bool(launcher.publish()))"
     )

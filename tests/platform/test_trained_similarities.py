@@ -105,6 +105,7 @@ def test_the_sensor_has_it_evaluated_where_splits_have_queries(
     assert reason == "mine compares texts for a query, and splits of words have none"
 
 
+@pytest.mark.slow
 def test_every_command_takes_it_for_a_model(
     traube: Callable[..., Result], checkpoint: Path, home: Path, storage: Storage
 ) -> None:

@@ -1,4 +1,4 @@
-"""Machine code, kept on disk below TRAUBE_HOME: numba compiles it anew in each process otherwise, for four CPU
+"""Machine code, kept on disk below TRAUBE_HOME or in NUMBA_CACHE_DIR: numba compiles it anew in each process otherwise, for four CPU
 seconds in UMAP's case. Results are the same to the last bit. Folders are named by the versions of numba and of the
 package that is compiled; numba itself tells processors, signatures and states of a source file apart.
 """
@@ -46,12 +46,12 @@ def keep_machine_code() -> None:
 
 @contextmanager
 def _kept(of: str) -> Iterator[None]:
-    """Whatever begins to be kept meanwhile lies below TRAUBE_HOME, in a folder for its package."""
+    """Whatever begins to be kept meanwhile lies where NUMBA_CACHE_DIR says, or below TRAUBE_HOME in a folder for its package."""
     import numba
 
     config: Any = numba.config
     before = config.CACHE_DIR
-    config.CACHE_DIR = str(paths.home() / "compiled" / f"{of}-numba-{installed('numba')}")
+    config.CACHE_DIR = before or str(paths.home() / "compiled" / f"{of}-numba-{installed('numba')}")
     try:
         yield
     finally:
