@@ -27,6 +27,7 @@ def gpu_day(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "tiny", "passes"),
     [

@@ -209,6 +209,7 @@ def test_mlflow_holds_one_run_a_pair_task_and_model(launcher: Launcher, request_
     assert run.data.metrics["spearman/cosine"] == found["spearman"].item()
 
 
+@pytest.mark.slow
 def test_run_evaluates_the_pair_tasks_of_params_and_lists_what_no_longer_counts(
     launcher: Launcher, cards: Path, request_for: Callable[..., Request]
 ) -> None:

@@ -240,7 +240,14 @@ def test_a_share_of_the_triples_is_drawn_once() -> None:
 
 
 @pytest.mark.parametrize("trainer", [Cob, Triplet])
-@pytest.mark.parametrize("changes", [{}, {"head": "none", "layers": 1, "dropout": False}, {"layers": 0}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        pytest.param({"head": "none", "layers": 1, "dropout": False}, marks=pytest.mark.slow),
+        pytest.param({"layers": 0}, marks=pytest.mark.slow),
+    ],
+)
 def test_what_is_left_is_a_model(
     trainer: type[Trainer],
     changes: dict[str, object],
