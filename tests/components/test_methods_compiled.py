@@ -17,7 +17,7 @@ print(reduce("umap", REDUCERS["umap"].params, X, 42, 10**9).tobytes().hex())
 print(sum(umap_.smooth_knn_dist.stats.cache_misses.values()))
 """
 SEARCH = """
-import sys
+import sys, warnings
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 from traube.components import cluster, reduce
@@ -28,7 +28,9 @@ reduce("umap", {}, X, 42, 10**9)
 print("pynndescent" in sys.modules)
 gold = np.random.default_rng(0).integers(5, size=4200)
 blobs = (4 * np.eye(10)[gold] + np.random.default_rng(1).normal(size=(4200, 10))).astype(np.float32)
+warnings.simplefilter("error")
 first, second = (reduce("umap", {"n_epochs": 20, "knn": "approximate"}, blobs, 0, 10**9) for _ in range(2))
+warnings.resetwarnings()
 print(np.array_equal(first, second), adjusted_rand_score(gold, cluster("kmeans", {"n_init": 5}, first, 5, 0)) > 0.8)
 fitted = umap.UMAP(n_epochs=5, random_state=0, force_approximation_algorithm=True, metric="hellinger").fit(abs(X))
 import pynndescent
@@ -37,26 +39,28 @@ print(set(umap.umap_.pynn_named_distances) == set(pynndescent.distances.named_di
 """
 
 
-def run(code: str, home: Path) -> list[str]:
-    environment = {**os.environ, "TRAUBE_HOME": str(home), "NUMBA_CACHE_DIR": ""}
+def run(code: str, home: Path, kept_in: str = "") -> list[str]:
+    environment = {**os.environ, "TRAUBE_HOME": str(home), "NUMBA_CACHE_DIR": kept_in}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     return done.stdout.split()
 
 
-def machine_code(home: Path) -> dict[Path, int]:
-    return {path: path.stat().st_mtime_ns for path in (home / "compiled").rglob("*.nbc")}
+def machine_code(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*.nbc")}
 
 
 @pytest.mark.slow
 def test_machine_code_is_read_from_disk_and_gives_the_same_coordinates(home: Path, tmp_path: Path) -> None:
     run(COMPILE, home)
-    kept = machine_code(home)
+    kept = machine_code(home / "compiled")
     assert len(kept) == 3
     coordinates, compiled_here = run(FIT, home)
     assert compiled_here == "0"
-    assert machine_code(home) == kept
+    assert machine_code(home / "compiled") == kept
 
-    assert run(FIT, tmp_path) == [coordinates, "1"]  # a home of its own: compiled anew
+    elsewhere = tmp_path / "elsewhere"  # numba's own setting: compiled anew
+    assert run(FIT, tmp_path / "home", str(elsewhere)) == [coordinates, "1"]
+    assert machine_code(elsewhere) and not machine_code(tmp_path / "home")
 
 
 @pytest.mark.slow

@@ -57,6 +57,7 @@ def environment_in(folder: Path) -> dict[str, str]:
     ours = {k: v for k, v in os.environ.items() if not k.startswith(("DAGSTER_HOME", "MLFLOW_TRACKING"))}
     return {
         **ours,
+        "TRAUBE_WORKERS": "2",
         "TRAUBE_HOME": str(folder / "home"),
         "TRAUBE_CARDS": str(folder / "cards"),
         "TRAUBE_PARAMS": str(folder / "params.yaml"),

@@ -19,7 +19,14 @@ from traube.grouping.served import Served
 from traube.models import load_model
 from traube.tasks.task import Task
 
-METHODS = ["none/kmeans", "none/agglomerative_cosine", "pca/minibatch_kmeans", "umap/agglomerative", "umap/hdbscan"]
+METHODS = [
+    "none/kmeans",
+    "none/agglomerative_cosine",
+    "pca/minibatch_kmeans",
+    "pca/hdbscan",
+    "umap/agglomerative",
+    "umap/hdbscan",
+]
 
 
 def served(tiny_task: Task, model_name: str, method_name: str) -> Served:

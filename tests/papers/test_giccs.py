@@ -128,7 +128,9 @@ def compare(context: Context, task: Task, model: Model) -> None:
     """Score a pair task's cells of a model."""
     manifest = Manifest.of(task)
     workbench = replace(context.workbench, given={task.name: Given(task)})
-    assert not score_missing(make_pair_cells(manifest, model), model, workbench).empty
+    cells = make_pair_cells(manifest, model)
+    scored = score_missing(cells, model, workbench)
+    assert len(scored[["comparison", "history"]].drop_duplicates()) == len(cells)
 
 
 def test_correlations_are_those_of_the_stored_cells(context: Context, sample: Path) -> None:

@@ -35,6 +35,7 @@ def read(cards: Path, topics: pd.DataFrame) -> Storage:
         return launcher.storage
 
 
+@pytest.mark.usefixtures("two_workers")
 def test_whoever_waits_for_vectors_is_told_how_many_there_are_and_has_those_of_this_process(
     cards: Path, topics: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,7 @@ from traube.tasks.task import Task, TaskCard, index_texts, make_split
 OWN = Protocol(reducers=("none",), clusterers=("kmeans",))
 
 
-@pytest.mark.usefixtures("registries")
+@pytest.mark.usefixtures("registries", "two_workers")
 def test_a_method_of_ones_own_works_in_the_workers_and_labels_items_in_their_order(tiny_task: Task) -> None:
     class Sum:
         def fit_transform(self, X: np.ndarray) -> np.ndarray:

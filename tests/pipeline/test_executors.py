@@ -26,6 +26,8 @@ from traube.pipeline.executors import Executor, Failure, Job, ProcessExecutor, e
 from traube.pipeline.executors.loky import start_processes
 from traube.tasks.task import Task
 
+pytestmark = pytest.mark.usefixtures("two_workers")
+
 
 def note(path: Path, text: str, memory: int) -> str:
     """Write itself down."""
@@ -242,7 +244,6 @@ def end(memory: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)  # as the system does to a process that takes too much memory
 
 
-@pytest.mark.slow
 def test_workers_that_were_killed_before_a_run_are_replaced(executor: Executor) -> None:
     executor.start()
     assert isinstance(executor.submit(end, memory=0).exception(), BrokenProcessPool)

@@ -121,3 +121,14 @@ def test_only_a_parts_pairs_are_scored_and_a_text_without_words_is_like_nothing(
     task = make_pairs(PairCard(name="parts"), records)
     alike = compare_pairs(select_pairs(task, "test"), load_model("bow"), workbench, "cosine")
     np.testing.assert_allclose(alike, [1, 0], atol=1e-7)
+
+
+def test_what_was_compared_in_a_folder_is_not_compared_again_and_without_one_nothing_is_kept(
+    sample: Task, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load_model("tfidf")
+    first = evaluate_pairs(sample, model, folder=tmp_path / "kept")
+    pd.testing.assert_frame_equal(evaluate_pairs(sample, model), first)
+    assert not any(home.iterdir())
+    monkeypatch.setattr("traube.pipeline.run.compare_pairs", lambda *_: pytest.fail("compared again"))
+    pd.testing.assert_frame_equal(evaluate_pairs(sample, model, folder=tmp_path / "kept"), first)

@@ -79,7 +79,6 @@ def test_a_day_is_remembered_as_its_night_left_it(launcher: Launcher, request_fo
     assert remembered("2026-01-01") == 10
 
 
-@pytest.mark.slow
 @pytest.mark.begin_with("read")
 def test_what_mlflow_could_not_be_told_is_told_the_next_night(
     launcher: Launcher, request_for: Asked, monkeypatch: pytest.MonkeyPatch

@@ -121,7 +121,6 @@ def test_the_leaderboard_shows_each_models_best_comparison(run: Run) -> None:
     assert table[["model", "missing"]].value_counts().to_dict() == {("tfidf", 0): 6, ("jaccard", 1): 1}
 
 
-@pytest.mark.slow
 def test_a_damaged_cell_is_made_again(run: Run) -> None:
     run("giccs")
     run("giccs", "jaccard")

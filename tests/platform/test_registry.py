@@ -136,7 +136,6 @@ def test_a_champion_is_served_from_new_data_once_it_is_scored_on_it(
         RegistryResource().rollback("words")
 
 
-@pytest.mark.slow
 def test_what_a_person_rolled_back_stays_back(launcher: Launcher) -> None:
     launcher.publish()
     registry = RegistryResource()

@@ -15,7 +15,9 @@ from io import BytesIO
 from pathlib import Path
 
 import cbor2
+import numpy as np
 import pytest
+from sklearn.datasets import load_files
 
 from traube.core.errors import TraubeError, Unavailable
 from traube.papers.cob import tables
@@ -53,6 +55,30 @@ def blocks(task: Task) -> dict[str, list[tuple[str, str]]]:
         str(split): list(zip(rows["text_id"].map(texts), rows["label"], strict=True))
         for split, rows in task.splits.groupby("split", sort=False)
     }
+
+
+def test_posts_come_in_the_order_and_without_what_scikit_learns_fetcher_removes(archive: Path, tmp_path: Path) -> None:
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path, filter="data")
+    theirs = load_files(str(tmp_path / "20news-bydate-test"), encoding="latin1")
+    order = np.arange(70)
+    np.random.RandomState(42).shuffle(order)
+    bodies = [(theirs.data[i].partition("\n\n")[2].strip(), theirs.target_names[theirs.target[i]]) for i in order[:50]]
+    kept = [(text, group) for text, group in bodies if not text.startswith(">")]
+    assert [(text.strip(), group) for text, group in blocks(load_task("newsgroups"))["test_000"]] == kept
+
+
+def test_an_archive_with_a_link_in_it_is_refused(archive: Path) -> None:
+    with tarfile.open(archive, "w:gz") as tar:
+        link = tarfile.TarInfo(f"20news-bydate-test/{GROUPS[0]}/00001")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tar.addfile(link)
+    with pytest.raises(TraubeError, match="not a readable archive"):
+        load_task("newsgroups")
+
+
+def test_tfidf_is_measured_with_and_without_empty_posts(archive: Path) -> None:
+    assert {"tfidf", "tfidf, no empty posts"} <= set(tables.tfidf(load_task("newsgroups"))["method"])
 
 
 def test_posts_come_in_blocks_of_fifty_with_the_rest_dropped(archive: Path) -> None:
@@ -109,7 +135,7 @@ def test_a_downloaded_archive_is_checked_whenever_it_is_read(
 @pytest.mark.slow
 def test_the_real_newsgroups_are_scikit_learns(real_raw: RealRaw, tmp_path: Path) -> None:
     """Same posts, same order and the same stripping as scikit-learn's own fetcher."""
-    from sklearn.datasets import fetch_20newsgroups, load_files
+    from sklearn.datasets import fetch_20newsgroups
 
     path = real_raw("20newsgroups") / "20news-bydate.tar.gz"
     task = load_task("newsgroups").validate()

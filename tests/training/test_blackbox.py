@@ -239,6 +239,7 @@ def test_a_share_of_the_triples_is_drawn_once() -> None:
 # training
 
 
+@pytest.mark.usefixtures("two_workers")
 @pytest.mark.parametrize("trainer", [Cob, Triplet])
 @pytest.mark.parametrize(
     "changes",

@@ -79,9 +79,17 @@ def test_the_encoder_stays_as_it_is_and_the_similarity_does_not(base: Transforme
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"query": "passages"}, {"query": "none"}, {"network": "qss"}, {"network": "attention"}, {"loss": "mse"},
-     {"projection": "coded"}, {"pairs": "all"}, {"begin": "random"}, {"network": "attention", "masked": "no"}],
-)  # fmt: skip
+    [
+        *({}, {"query": "passages"}, {"query": "none"}, {"network": "qss"}, {"network": "attention"}),
+        *(
+            pytest.param(changes, marks=pytest.mark.slow)
+            for changes in (
+                *({"loss": "mse"}, {"projection": "coded"}, {"pairs": "all"}, {"begin": "random"}),
+                {"network": "attention", "masked": "no"},
+            )
+        ),
+    ],
+)
 def test_every_variant_learns_what_tells_cats_from_dogs(changes: dict[str, str], base: Transformer) -> None:
     recipe = {**QUICK, "epochs": 20, "patience": 0, "learning_rate": 3e-3, **changes}
     left = Qs3m.with_values(**recipe).fit(pages(), base, paths.checkpoints())

@@ -1,6 +1,5 @@
-"""Texts to scores in one call, with nothing else running: `evaluate` is for people, who name methods and seeds,
-`evaluate_cells` for code that has planned its cells. Both have the driver (`traube.pipeline.run`) work in a folder of
-their own.
+"""Texts to scores in one call, with nothing else running: `evaluate` and `evaluate_pairs` are for people, who name methods
+or comparisons, `evaluate_cells` and `score_missing` for code that has planned its cells. The driver does the work.
 """
 
 from collections import Counter
@@ -41,10 +40,10 @@ _OWN = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",))
 
 
 class Evaluation(NamedTuple):
-    """What came of an evaluation."""
+    """What `evaluate` returns."""
 
-    scores: pd.DataFrame  # method, seed (empty where nothing is random), split, level, metric, value
-    assignments: pd.DataFrame  # method, seed, split, level, item (the text's number in its split), cluster (-1: noise)
+    scores: pd.DataFrame
+    assignments: pd.DataFrame
 
 
 def evaluate(
@@ -73,8 +72,10 @@ def evaluate(
 
     Returns
     -------
-    scores, assignments : see `Evaluation`; in the order of the methods and seeds given.
+    scores : DataFrame method, seed (empty where nothing is random), split, level, metric, value;
         `task.card.main_metric` names the metric to look at first
+    assignments : DataFrame method, seed, split, level, item (the text's number in its split),
+        cluster (-1 is noise); both are in the order of the methods and seeds given
 
     Raises
     ------
@@ -138,7 +139,7 @@ def evaluate_cells(
     if not cells:
         raise TraubeError(f"task '{task.name}': there are no cells to evaluate")
     task.validate()
-    with _workbench(task, folder, executor) as workbench:
+    with _open_workbench(task, folder, executor) as workbench:
         scores, assignments = [], []
         for event in run(Plan.of_cells(model, cells), workbench, progress):
             match event:
@@ -166,18 +167,19 @@ def evaluate_pairs(
     executor: Executor | None = None,
     progress: Progress = SILENT,
 ) -> pd.DataFrame:
-    """Pearson's r and Spearman's rho of all pairs of a part, and within each value of the card's groups.
+    """Correlate a model's similarities with the gold scores of pairs.
 
     Parameters
     ----------
-    comparison : by default the model's own, or the cosine
-    history : whether the turns before are joined to both texts
-    folder, executor : as of `evaluate`
+    part : str, the pairs that are compared
+    comparison : str, by default the model's own, or the cosine
+    history : bool, whether the turns before are joined to both texts
+    folder, executor, progress : as of `evaluate`
 
     Returns
     -------
     DataFrame group, value, pairs, dialogues, pearson, pearson_low, pearson_high, spearman,
-    spearman_low, spearman_high; the first row is of all pairs
+    spearman_low, spearman_high; the first row is of all pairs, then each value of the card's groups
 
     Raises
     ------
@@ -187,8 +189,9 @@ def evaluate_pairs(
     """
     if history and not has_history(task.rows):
         raise TraubeError(f"task '{task.name}': its pairs have no history")
+    model.fetch()
     cells = make_pair_cells(Manifest.of(task), model, [comparison or usual_comparison(model)], part)
-    with _workbench(task, folder, executor) as workbench:
+    with _open_workbench(task, folder, executor) as workbench:
         table = score_missing([c for c in cells if c.method.history == history], model, workbench, progress)
     return table.drop(columns=["task", "model", "comparison", "history", "part"])
 
@@ -196,7 +199,7 @@ def evaluate_pairs(
 def score_missing(
     cells: Sequence[PairCell], model: Model, workbench: Workbench, progress: Progress = SILENT
 ) -> pd.DataFrame:
-    """Compute what is missing of the cells of a pair task and a model; the scores of all, as of `read_pair_scores`."""
+    """Compute the missing cells of a pair task and a model, and return the scores of all (`read_pair_scores`)."""
     task, storage = cells[0].task, workbench.storage
     with storage.hold(task, model.name, Stage.PAIR_SCORES):
         plan = Plan.of_cells(model, cells, storage.find_finished(task, PAIRS_VERSION))
@@ -206,7 +209,7 @@ def score_missing(
 
 
 @contextmanager
-def _workbench(task: Task, folder: Path | None, executor: Executor | None) -> Iterator[Workbench]:
-    """A task, in a folder of its own where none is named."""
+def _open_workbench(task: Task, folder: Path | None, executor: Executor | None) -> Iterator[Workbench]:
+    """Lend a workbench for one task, in a temporary folder where none is named."""
     with TemporaryDirectory(prefix="traube-") as temporary, ensure_executor(executor) as work:
         yield replace(Workbench.at(folder or Path(temporary), work), given={task.name: Given(task)})

@@ -40,7 +40,7 @@ class Manifest:
 
     @classmethod
     def of(cls, task: Task) -> Self:
-        return cls(task.card, "", task.corpus_version, frame_digest(task.rows), has_history(task.rows))
+        return cls(task.card, "", task.corpus_version, task.rows_version, has_history(task.rows))
 
     @property
     def data_version(self) -> str:

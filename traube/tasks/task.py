@@ -145,18 +145,11 @@ def groups_of(text_ids: Iterable[str]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Task:
-    """A named benchmark data set.
-
-    Attributes
-    ----------
-    card : TaskCard
-    corpus : DataFrame of `CORPUS_COLUMNS`
-    rows : DataFrame, the table of its type: splits (`SPLIT_COLUMNS`), or pairs (`traube.tasks.scored_pairs`)
-    """
+    """A named benchmark data set. Its tables do not change: their versions are hashed once."""
 
     card: TaskCard
-    corpus: pd.DataFrame
-    rows: pd.DataFrame
+    corpus: pd.DataFrame  # of `CORPUS_COLUMNS`
+    rows: pd.DataFrame  # of its type: splits (`SPLIT_COLUMNS`), or pairs (`traube.tasks.scored_pairs`)
 
     @property
     def splits(self) -> pd.DataFrame:
@@ -189,8 +182,12 @@ class Task:
         return frame_digest(self.corpus)
 
     @cached_property
+    def rows_version(self) -> str:
+        return frame_digest(self.rows)
+
+    @property
     def data_version(self) -> str:
-        return data_version(self.corpus_version, frame_digest(self.rows))
+        return data_version(self.corpus_version, self.rows_version)
 
     @property
     def labelled(self) -> bool:

@@ -1,11 +1,13 @@
-"""Machine code, kept on disk below TRAUBE_HOME or in NUMBA_CACHE_DIR: numba compiles it anew in each process otherwise, for four CPU
-seconds in UMAP's case. Results are the same to the last bit. Folders are named by the versions of numba and of the
-package that is compiled; numba itself tells processors, signatures and states of a source file apart.
+"""Machine code, kept on disk below TRAUBE_HOME, or where NUMBA_CACHE_DIR says: numba compiles it anew in each process
+otherwise, for four CPU seconds in UMAP's case. Results are the same to the last bit. Folders are named by the versions of
+numba and of the package that is compiled; numba itself tells processors, signatures and states of a source file apart.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 from traube.core import paths
@@ -46,12 +48,12 @@ def keep_machine_code() -> None:
 
 @contextmanager
 def _kept(of: str) -> Iterator[None]:
-    """Whatever begins to be kept meanwhile lies where NUMBA_CACHE_DIR says, or below TRAUBE_HOME in a folder for its package."""
+    """Whatever begins to be kept meanwhile lies in a folder for its package, below TRAUBE_HOME or NUMBA_CACHE_DIR."""
     import numba
 
     config: Any = numba.config
-    before = config.CACHE_DIR
-    config.CACHE_DIR = before or str(paths.home() / "compiled" / f"{of}-numba-{installed('numba')}")
+    before, kept_in = config.CACHE_DIR, Path(os.environ.get("NUMBA_CACHE_DIR") or paths.home() / "compiled")
+    config.CACHE_DIR = str(kept_in / f"{of}-numba-{installed('numba')}")
     try:
         yield
     finally:

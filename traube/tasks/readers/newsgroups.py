@@ -72,7 +72,7 @@ class Newsgroups(Source):
         (path,) = self.files()
         try:
             with opened(path) as file, tarfile.open(fileobj=file, mode="r|") as archive:
-                posts = {PurePosixPath(m.name).parts: _text(archive, m) for m in archive if m.isfile()}
+                posts = {PurePosixPath(m.name).parts: _read_text(archive, m) for m in archive if not m.isdir()}
                 while file.read(CHUNK):  # to the end, where gzip's checksum is
                     pass
         except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error) as error:
@@ -91,10 +91,7 @@ class Newsgroups(Source):
         if not names:
             raise TraubeError(f"{path}: there is no folder {folder} in it")
         order = np.arange(len(names))
-        for seed in (
-            0,
-            42,
-        ):  # scikit-learn shuffles once as it reads a folder, and once more: the paper's random grouping
+        for seed in (0, 42):  # scikit-learn shuffles as it reads a folder, and once more: the paper's random grouping
             np.random.RandomState(seed).shuffle(order)
         names = [names[i] for i in order]
         strip = (twenty.strip_newsgroup_header, twenty.strip_newsgroup_footer, twenty.strip_newsgroup_quoting)
@@ -116,9 +113,10 @@ class Newsgroups(Source):
         return kept
 
 
-def _text(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
-    file = archive.extractfile(member)
-    assert file is not None  # it is a file
+def _read_text(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
+    file = archive.extractfile(member) if member.isfile() else None
+    if file is None:
+        raise tarfile.TarError(f"{member.name} is no file")
     return file.read().decode("latin1")
 
 
