@@ -50,7 +50,7 @@ test-all: $(ALL)  ## that, and what is slow, starts real servers or a browser, o
 	$(MAKE) --no-print-directory -j 2 lint pytest
 
 pytest: $(ALL)
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not gpu and not network $(MARKED)"  # of three, one waits
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not gpu and not network $(MARKED)"  # each imports all libraries: a fourth costs more than it fills
 
 lint: $(ALL)  ## ruff (lint and format), mypy, and the layers of the architecture (import-linter)
 	$(BIN)/ruff check .

@@ -56,7 +56,7 @@ def test_of_splits(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one_text = [
         splits.assign(text_id=splits["text_id"].where(splits.index != i, splits["text_id"][0])) for i in (2, 7, 12)
     ]
-    for table in [*tables, *one_text, *(corrupted(splits, rng) for _ in range(5))]:
+    for table in [*tables, *one_text, *(corrupted(splits, rng) for _ in range(10))]:
         found = validate_table(DECLARED, "splits", table, corpus, docs).findings
         assert by_pandas(monkeypatch, validate_table, DECLARED, "splits", table, corpus, docs).findings == found
         failed |= {finding.check.name for finding in found if not finding.passed}
