@@ -390,17 +390,18 @@ def _judge_runs(campaign: Campaign, world: World, no_failures: bool) -> None:
 def writers(
     template: World,
     rounds: int,
+    at_once: int,
     folder: Path,
     wanted: pd.DataFrame,
     rng: random.Random,
     where: str,
     campaigns: list[Campaign],
 ) -> None:
-    """Two to four runs at once, in one home."""
-    campaign = Campaign(f"2 to 4 writers at once, {where}")
+    """Several runs at once, in one home."""
+    campaign = Campaign(f"2 to {at_once} writers at once, {where}")
     campaigns.append(campaign)
     for _ in range(rounds):
-        world, number = template.copy(folder / "writers"), rng.randint(2, 4)
+        world, number = template.copy(folder / "writers"), rng.randint(2, at_once)
         processes = [world.start("run") for _ in range(number)]
         campaign.tried += number
         for process in processes:
@@ -572,7 +573,8 @@ def _on_small_disk(campaign: Campaign, world: World, note: str, wanted: pd.DataF
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--writers", type=int, default=10, help="rounds of two to four writers")
+    parser.add_argument("--writers", type=int, default=10, help="rounds of several writers")
+    parser.add_argument("--at-once", type=int, default=4, help="the most writers of a round, of which two are the fewest")
     parser.add_argument("--flips", type=int, default=500)
     parser.add_argument("--heals", type=int, help="kinds of damaged files that a run has to mend; default: all")
     parser.add_argument("--levels", type=int, default=20, help="full disks, from 0 to 5 MiB of room")
@@ -611,7 +613,7 @@ def conduct(folder: Path, asked: argparse.Namespace, campaigns: list[Campaign], 
     # a first start compiles for most of its time: what is killed begins with the machine code
     if (ready.home / "compiled").exists():  # it may lie elsewhere: NUMBA_CACHE_DIR
         shutil.copytree(ready.home / "compiled", empty.home / "compiled")
-    start = _timed(empty.copy(folder / "first"), "init")
+    start = _timed(empty.copy(folder / "first"), "init") if asked.kills else 0.0
     done = ready.copy(folder / "done")
     whole = _timed(done, "run")
     wanted = done.results()
@@ -637,7 +639,7 @@ def conduct(folder: Path, asked: argparse.Namespace, campaigns: list[Campaign], 
         (ready, asked.writers - asked.writers // 2, "a home that is made"),
     ):
         if rounds:
-            writers(template, rounds, folder, wanted, rng, where, campaigns)
+            writers(template, rounds, asked.at_once, folder, wanted, rng, where, campaigns)
     if servers:
         return
     if asked.flips:

@@ -167,10 +167,10 @@ def test_equal_texts_make_one_cluster_whatever_is_asked_for(X: NDArray[np.float6
 
 @pytest.mark.slow
 def test_weights_of_neighbours_are_umaps(blobs: Blobs) -> None:
-    from umap.umap_ import fuzzy_simplicial_set
+    from traube.components.estimators.lazy_umap import import_umap
 
     rows, distances = nearest(blobs[0], 14)
-    theirs = fuzzy_simplicial_set(blobs[0], 14, None, "cosine", knn_indices=rows, knn_dists=distances)[0]
+    theirs = import_umap().umap_.fuzzy_simplicial_set(blobs[0], 14, None, "cosine", knn_indices=rows, knn_dists=distances)[0]
     assert abs(fuzzy_graph(rows, distances) - theirs).max() < 1e-3
 
 

@@ -1,5 +1,5 @@
-"""A short campaign of faults: kills, several writers, damaged files, a full disk. The long one is
-`benchmarks/faults.py`.
+"""A short campaign of faults: two writers, damaged files, a full disk. The long one is `benchmarks/faults.py`; kills are
+tried in `test_killed.py`.
 """
 
 import subprocess
@@ -10,13 +10,13 @@ import pytest
 
 from traube.core import paths
 
-SHORT = "--no-encoder --kills 1 --only run --writers 1 --flips 20 --heals 1 --levels 1 --seconds-to-end 300"
+SHORT = "--no-encoder --kills 0 --writers 1 --at-once 2 --flips 20 --heals 1 --levels 1"
 
 
 @pytest.mark.e2e
 @pytest.mark.slow
 def test_a_short_campaign_loses_nothing() -> None:
-    # other moments every day: the output names the seed
+    # other bytes every day: the output names the seed
     command = [
         sys.executable,
         str(paths.PROJECT / "benchmarks" / "faults.py"),

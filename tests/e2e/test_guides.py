@@ -56,9 +56,10 @@ class Copy:
         return self.run(f"{sys.executable} -c {shlex.quote(code)}")
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Copy:
-    return Copy(tmp_path)
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    """The copy that all guides are followed in, one after the other."""
+    return Copy(tmp_path_factory.mktemp("project"))
 
 
 def test_a_data_set_is_a_card_or_one_reader(copy: Copy) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from sensors.lost_runs import process_of
 from tests.e2e.conftest import Servers
+from tests.made import chance_of_today
 from tests.platform.conftest import word_rows, write_task
 from tests.waiting import PATIENCE, wait_for
 from traube.pipeline.params import load_params
@@ -103,8 +104,9 @@ def test_a_night_survives_whatever_is_killed(tmp_path: Path, storage: Storage, s
 def test_a_command_that_was_killed_is_begun_again_and_loses_nothing(tmp_path: Path, storage: Storage) -> None:
     command = [str(Path(sys.executable).parent / "traube"), "run"]
 
+    few = chance_of_today().randint(0, 12)  # of 38
     first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_for(lambda: len(storage.read_rows("cell")) > 2, "the first clusterings")
+    wait_for(lambda: len(storage.read_rows("cell")) > few, "the first clusterings")
     first.kill()
     first.wait()
     kept = {row["cell_id"]: row["created"] for row in storage.read_rows("cell", status="done")}

@@ -404,7 +404,7 @@ def test_a_first_run_shows_no_librarys_warning_and_verbose_shows_dagsters_log(ca
 @pytest.mark.e2e
 @pytest.mark.usefixtures("two_workers")
 def test_ctrl_c_loses_only_what_is_in_flight_and_is_no_failure(cards: Path, home: Path) -> None:
-    long = "    parameters: {umap: {n_epochs: 200000}}\n"  # so that the others are finished and UMAP is not
+    long = "    parameters: {umap: {n_epochs: 80000}}\n"  # so that the others are finished and UMAP is not
     (cards.parent / "params.yaml").write_text(PARAMS.replace("[none, pca]", "[none, pca, umap]") + long)
     command = [sys.executable, "-m", "traube.cli", "run"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
