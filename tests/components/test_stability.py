@@ -170,7 +170,9 @@ def test_weights_of_neighbours_are_umaps(blobs: Blobs) -> None:
     from traube.components.estimators.lazy_umap import import_umap
 
     rows, distances = nearest(blobs[0], 14)
-    theirs = import_umap().umap_.fuzzy_simplicial_set(blobs[0], 14, None, "cosine", knn_indices=rows, knn_dists=distances)[0]
+    theirs = import_umap().umap_.fuzzy_simplicial_set(
+        blobs[0], 14, None, "cosine", knn_indices=rows, knn_dists=distances
+    )[0]
     assert abs(fuzzy_graph(rows, distances) - theirs).max() < 1e-3
 
 
