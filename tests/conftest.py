@@ -48,9 +48,13 @@ if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 * 2**30:  # databases 
 # every layer of a tiny network take twice the CPU time. Numba's would become torch's, whose sums depend on their number
 os.environ |= {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
 os.environ.setdefault("TRAUBE_WORKERS", "1")
-# no home compiles for itself what others have compiled; numba locks nothing, so that each worker of pytest has a folder
-COMPILED = Path(__file__).parents[1] / ".pytest_cache" / "compiled"
-os.environ["NUMBA_CACHE_DIR"] = str(COMPILED / os.environ.get("PYTEST_XDIST_WORKER", "alone"))
+# no home compiles for itself what others have compiled; numba locks nothing, so that each worker of pytest has a folder,
+# which begins with what the checkout's own home has
+PROJECT = Path(__file__).parents[1]
+COMPILED = PROJECT / ".pytest_cache" / "compiled" / os.environ.get("PYTEST_XDIST_WORKER", "alone")
+os.environ["NUMBA_CACHE_DIR"] = str(COMPILED)
+if not COMPILED.exists() and (PROJECT / ".traube" / "compiled").is_dir():
+    shutil.copytree(PROJECT / ".traube" / "compiled", COMPILED)
 
 # the clusters of tests ask for a token, which Ray reads once in the life of a process; beside other tests Ray's own
 # workers, which are nice by default, would wait for minutes
