@@ -21,7 +21,7 @@ from traube.tasks.task import Task
 
 if TYPE_CHECKING:
     from traube.comparison.candidates import Candidate
-    from traube.comparison.promotion import Decision
+    from traube.comparison.promotion import Contest, Decision
 
 
 @dg.asset(
@@ -52,13 +52,13 @@ def registry(
             name: candidates(opened, name, request.protocol_name, protocol, main_metric(task.card, protocol))
             for name, task in tasks.items()
         }
-        challengers, champions, newcomers = _sides(models, encoder, protocol.precision, storage.workbench(), options)
+        contests = _choose_sides(models, encoder, protocol.precision, storage.workbench(), options)
         families = {name: task.card.family for name, task in tasks.items()}
-        decisions = judge(opened, families, options, challengers, champions, load_params().promotion, newcomers)
+        decisions = judge(opened, families, options, contests, load_params().promotion)
         notes = []
         for name, task in tasks.items():
             try:  # a model that is gone keeps only its own task from being served
-                _serve(task, champions.get(name), decisions, encoder, storage, models, protocol)
+                _serve(task, contests[name].champion, decisions, encoder, storage, models, protocol)
             except TraubeError as error:
                 context.log.warning(f"{name}: {error}")
                 notes.append(f"{name}: {error}")
@@ -83,36 +83,30 @@ def registry(
     )
 
 
-def _sides(
+def _choose_sides(
     models: RegistryResource,
     encoder: EncoderResource,
     precision: Precision | None,
     workbench: Workbench,
     candidates: Mapping[str, "list[Candidate]"],
-) -> tuple[dict[str, "Candidate"], dict[str, "Candidate | None"], dict[str, int]]:
-    """By task: the challenger, the champion as it is scored on the present data, and the number of newcomers."""
+) -> dict[str, "Contest"]:
+    """Choose champion and challenger of each task, among the models that can be served."""
     from traube.comparison.promotion import choose_sides
 
-    newcomers: dict[str, int] = {}
-    challengers: dict[str, Candidate] = {}
-    champions: dict[str, Candidate | None] = {}
     usable: dict[str, tuple[Model, str]] = {}  # with the model's fingerprint by itself
     for name in {c.model for options in candidates.values() for c in options}:
         with suppress(TraubeError):  # one that is gone cannot be served
             model = encoder.model(name, precision)
             usable[name] = model, model.fingerprint
 
+    contests = {}
     for task, options in candidates.items():
         version = workbench.manifest(task).corpus_version
         present = {n: fingerprint_on(usable[n][0], version) for n in {c.model for c in options} if n in usable}
         weights = {c.key: usable[c.model][1] for c in options if present.get(c.model) == c.fingerprint}
         held = models.held(task, CHAMPION)
-        contest = choose_sides(options, weights, held, models.rejected(task) if held else [])
-        if held:
-            champions[task] = contest.champion
-        if contest.challenger:
-            challengers[task], newcomers[task] = contest.challenger, contest.newcomers
-    return challengers, champions, newcomers
+        contests[task] = choose_sides(options, weights, held, models.rejected(task) if held else [])
+    return contests
 
 
 def _serve(

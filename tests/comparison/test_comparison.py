@@ -10,7 +10,7 @@ import pytest
 
 from tests.made import save_scored, with_replicates
 from traube.comparison.candidates import Candidate, candidates, find
-from traube.comparison.promotion import Decision, Why, choose_sides, judge
+from traube.comparison.promotion import Contest, Decision, Why, choose_sides, judge
 from traube.comparison.standings import compare_on, standing
 from traube.comparison.verdict import Undecided
 from traube.components import parse_method
@@ -106,7 +106,8 @@ def verdicts(storage: Storage, tasks: Mapping[str, Task], rules: Promotion = Pro
     found = found_in(storage, tasks)
     new = {t: c for t, cs in found.items() for c in cs if c.model == "new"}
     old = {t: c for t, cs in found.items() for c in cs if c.model == "old"}
-    return {d.task: d for d in judge(storage, families(tasks), found, new, old, rules)}
+    contests = {task: Contest(new.get(task), old.get(task), task in old) for task in found}
+    return {d.task: d for d in judge(storage, families(tasks), found, contests, rules)}
 
 
 def test_a_clear_gain_is_promoted_and_a_tie_is_not(storage: Storage, tasks: dict[str, Task], score: Score) -> None:
@@ -158,7 +159,8 @@ def test_a_champion_without_a_score_on_the_present_data_is_not_passed_over(
 ) -> None:
     score("one", "new", 0.6)
     found = found_in(storage, tasks)
-    (verdict,) = judge(storage, families(tasks), found, {"one": found["one"][0]}, {"one": None}, Promotion())
+    contests = {"one": Contest(found["one"][0], None, has_champion=True)}
+    (verdict,) = judge(storage, families(tasks), found, contests, Promotion())
     assert verdict.outcome == "hold"
 
 
@@ -251,8 +253,7 @@ def test_the_best_of_many_newcomers_pays_for_the_choice(storage: Storage, tasks:
     found = found_in(storage, tasks)
     new, old = found["one"]
     one, many = (
-        judge(storage, families(tasks), found, {"one": new}, {"one": old}, Promotion(), newcomers={"one": n})[0]
-        for n in (1, 1000)
+        judge(storage, families(tasks), found, {"one": Contest(new, old, True, n)}, Promotion())[0] for n in (1, 1000)
     )
     assert (one.outcome, many.outcome) == ("promote", "keep")
 
@@ -293,9 +294,8 @@ def test_stale_weights_do_not_vouch_for_new_ones(storage: Storage, tasks: dict[s
         replace(c, fingerprint="before") for c in candidates(storage, "two", "paper", PAPER, METRIC) if c.model == "new"
     ]
     new, old = found["one"]
-    verdict = judge(
-        storage, families(tasks), {**found, "two": [*stale, *found["two"]]}, {"one": new}, {"one": old}, Promotion()
-    )[0]
+    options = {**found, "two": [*stale, *found["two"]]}
+    (verdict,) = judge(storage, families(tasks), options, {"one": Contest(new, old, True)}, Promotion())
     assert verdict.outcome == "hold"
     assert "no score on two yet" in verdict.reason
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from types import MappingProxyType
 from typing import Literal
 
 from traube.comparison.candidates import Candidate
@@ -88,8 +87,9 @@ class Contest:
     """Who is compared for a task."""
 
     challenger: Candidate | None  # the best newcomer that can be served
-    newcomers: int  # among how many it is the best
-    champion: Candidate | None  # as it is scored on the present data
+    champion: Candidate | None  # as it is scored on the present data, if it is
+    has_champion: bool
+    newcomers: int = 1  # among how many the challenger is the best
 
 
 def choose_sides(
@@ -126,7 +126,7 @@ def choose_sides(
     out = [held, *rejected] if held else []
     new = [c for c in options if c.key in weights and not any(is_of(version, c) for version in out)]
     pool = [c for c in new if held and c.method == held.get("method")] or new
-    return Contest(pool[0] if pool else None, len(pool), champion)
+    return Contest(pool[0] if pool else None, champion, bool(held), len(pool))
 
 
 def more_seeds(protocol: str) -> str:
@@ -138,10 +138,8 @@ def judge(
     storage: Storage,
     families: Mapping[str, str],
     options: Mapping[str, Sequence[Candidate]],
-    challengers: Mapping[str, Candidate],
-    champions: Mapping[str, Candidate | None],
+    contests: Mapping[str, Contest],
     rules: Promotion,
-    newcomers: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Decision]:
     """Decide which challengers become champions.
 
@@ -159,27 +157,24 @@ def judge(
         The family of each task of the benchmark.
     options : mapping of str to sequence of Candidate
         All candidates by task.
-    challengers : mapping of str to Candidate
-        The best newcomer by task.
-    champions : mapping of str to Candidate or None
-        By task; None where the champion has no score on the task's present data.
-    newcomers : mapping of str to int, optional
-        By task, among how many the challenger is the best; by default, itself alone.
+    contests : mapping of str to Contest
+        By task.
     """
-    beaten = {task: champion for task, champion in champions.items() if champion and task in challengers}
-    comparisons = sum(newcomers.get(task, 1) for task in beaten)
+    comparisons = sum(contest.newcomers for contest in contests.values() if contest.challenger and contest.champion)
     decisions = []
-    for task, challenger in sorted(challengers.items()):
-        if task not in champions:
-            decisions.append(Decision(task, Why.NO_CHAMPION, rules, challenger))
-        elif task not in beaten:
-            decisions.append(Decision(task, Why.CHAMPION_UNSCORED, rules, challenger))
+    for task, contest in sorted(contests.items()):
+        challenger, champion = contest.challenger, contest.champion
+        if not challenger:
+            continue
+        if not champion:
+            why = Why.CHAMPION_UNSCORED if contest.has_champion else Why.NO_CHAMPION
+            decisions.append(Decision(task, why, rules, challenger))
         else:
-            verdict = compare_candidates(storage, challenger, beaten[task], comparisons, rules.level)
+            verdict = compare_candidates(storage, challenger, champion, comparisons, rules.level)
             others = [name for name, family in families.items() if family == families[task] and name != task]
             elsewhere = {name: options[name] for name in others}
-            why, objection = _judged(storage, challenger, beaten[task], verdict, elsewhere, rules)
-            decisions.append(Decision(task, why, rules, challenger, beaten[task], verdict, objection))
+            why, objection = _judged(storage, challenger, champion, verdict, elsewhere, rules)
+            decisions.append(Decision(task, why, rules, challenger, champion, verdict, objection))
     return decisions
 
 
