@@ -50,7 +50,7 @@ test-all: $(ALL)  ## that, and what is slow, starts real servers or a browser, o
 	$(MAKE) --no-print-directory -j 2 lint pytest
 
 pytest: $(ALL)
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not gpu and not network $(MARKED)"  # each imports all libraries: a fourth costs more than it fills
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not gpu $(MARKED)"  # each imports all libraries: a fourth costs more than it fills
 
 lint: $(ALL)  ## ruff (lint and format), mypy, and the layers of the architecture (import-linter)
 	$(BIN)/ruff check .
@@ -61,7 +61,7 @@ lint: $(ALL)  ## ruff (lint and format), mypy, and the layers of the architectur
 check-wheel: $(READY)  ## build wheel and sdist, and use the wheel in an empty environment
 	$(BIN)/python deploy/check_wheel.py --torch "$(TORCH_ARGS) $(TORCH)"
 
-format: $(READY)  ## let ruff mend what it can
+format: $(ALL)  ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

@@ -166,9 +166,8 @@ def use(person: Person) -> None:
     ]
     cards = person.folder / ".traube" / "cards"
     cards.mkdir(parents=True)
-    for path, header in ((cards / "topics.csv", ("text", "topic")), (person.folder / "items.csv", ("text", "group"))):
-        with path.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([header, *rows])
+    with (cards / "topics.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("text", "topic"), *rows])
     (cards / "topics.yaml").write_text("file: topics.csv\ntext: text\nlabels: topic\n", encoding="utf-8")
     (person.folder / "notes.txt").write_text("\n".join(text for text, _ in rows), encoding="utf-8")
 
@@ -185,13 +184,29 @@ def use(person: Person) -> None:
     _expect({row["model"] for row in rows_of_board} == {"tfidf", "minilm"}, f"the leaderboard is {rows_of_board}")
     for line in (
         *("best topics", "compare minilm tfidf -t topics", "explain topics minilm", "open topics --print"),
-        *("tasks", "models", "methods", "pairs", "clean", "reproduce --help", "annotate design --help"),
+        *("tasks", "models", "methods", "pairs", "clean", "reproduce --help"),
     ):
         _expect(person.traube(line).strip() != "", f"traube {line} says nothing")
     person.traube("run -t topics -m tfidf --method none/minibatch_kmeans --protocol mteb-v1")
     _expect("1 files written" in person.traube("export -o results"), "nothing is exported")
     _expect("imported" in person.traube("import results"), "nothing is imported")
-    print("cluster, run, leaderboard, best, compare, explain, open, export, import: work", flush=True)
+    annotate(person, [text for text, _ in rows[:12]])
+    print("cluster, run, leaderboard, best, compare, explain, open, export, import, annotate: work", flush=True)
+
+
+def annotate(person: Person, texts: list[str]) -> None:
+    """Design forms, answer one as a spreadsheet, and score it."""
+    with (person.folder / "items.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("item", "text"), *enumerate(texts)])
+    person.traube("annotate design items.csv -n 1")
+    sheet = person.folder / "annotation" / "annotator_1.csv"
+    with sheet.open(newline="", encoding="utf-8-sig") as file:
+        answers = [{**row, "best": row["item_1"], "worst": row["item_2"]} for row in csv.DictReader(file)]
+    with sheet.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(answers[0]))
+        writer.writeheader()
+        writer.writerows(answers)
+    _expect("24 judgements" in person.traube("annotate score annotation/annotator_1.csv"), "the items have no scores")
 
 
 def measure(person: Person) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[1]
 # To put pip into a new environment takes as long as all packages by uv: there it comes by uv, where this Python has one.
 HAS_PIP = find_spec("pip") is not None
+SECTIONS = ("global", "install", ":env:")  # of pip's settings, those that its install reads
 # pip's settings, as the variables from which uv takes the same, and what stands between several values
 FOR_UV = {
     "index-url": ("UV_DEFAULT_INDEX", " "),
@@ -99,9 +100,9 @@ def uv_settings(listed: str) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for line in sorted(listed.splitlines(), key=lambda line: line.startswith(":env:")):
-        section, _, value = line.partition("=")
-        key = section.rpartition(".")[2]
-        if key in FOR_UV:
+        setting, _, value = line.partition("=")
+        section, _, key = setting.rpartition(".")
+        if section in SECTIONS and key in FOR_UV:
             name, between = FOR_UV[key]
             # pip config list writes repr of the value, in which values stand one below the other
             values = value.strip().strip("'\"").replace("\\n", " ").split()

@@ -156,6 +156,12 @@ def test_a_group_that_is_there_is_steadier_than_halves_of_one(blobs: Blobs) -> N
     assert found[:3].min() > found[3:].max() + 0.2
 
 
+def test_a_cluster_of_one_text_is_rated_by_the_samples_that_hold_it(blobs: Blobs) -> None:
+    labels = np.maximum(0, np.arange(300) - 294)  # five of six clusters are one text
+    found = cluster_stability(blobs[0], labels, 0)
+    assert len(found) == 6 and np.isfinite(found).all()
+
+
 @pytest.mark.parametrize("X", [np.ones((30, 3)), np.zeros((30, 3)), np.ones((1, 3))])
 def test_equal_texts_make_one_cluster_whatever_is_asked_for(X: NDArray[np.float64]) -> None:
     assert set(StableKMeans(random_state=0).fit(X).labels_) == {0}

@@ -33,6 +33,15 @@ def test_a_run_for_which_nothing_is_available_fails(traube: Traube, cards: Path)
     assert "nothing can be computed" in f"{refused.output} {refused.exception}"
 
 
+def test_where_the_benchmark_is_not_here_ones_own_task_is_named(
+    traube: Traube, cards: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (cards.parent / "params.yaml").write_text(PARAMS.replace("tasks: [words]", "tasks: [tenkgnad_p2p]"))
+    monkeypatch.setenv("TRAUBE_RAW", str(cards / "no_raw"))
+    refused = traube("run")
+    assert "`traube run -t words` evaluates your own data" in " ".join(refused.output.split())
+
+
 def test_run_computes_what_is_missing_then_nothing(traube: Traube) -> None:
     first = traube("run")
     assert first.exit_code == 0, first.output

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from traube.cli.options import Json, Metric, ProtocolName, Tasks
-from traube.cli.printing import escape, out, print_json, print_unavailable
+from traube.cli.printing import counted, escape, out, print_json, print_unavailable
 from traube.core import paths
 from traube.core.errors import TraubeError
 
@@ -158,7 +158,7 @@ def compare(
             out.print(f"  {side}      {candidate.name:<{width}}  {100 * candidate.mean:6.2f}", highlight=False)
         if verdict.evidence:
             out.print(f"  A - B  {verdict.evidence}", highlight=False)
-            out.print(f"         [dim]{verdict.test}, {verdict.splits} splits[/]")
+            out.print(f"         [dim]{verdict.test}, {counted(verdict.splits, 'split')}[/]")
         if verdict.undecided is Undecided.ONE_SEED:
             out.print(f"  [dim]{more_seeds(left.protocol)}[/]")
     out.print(f"[dim]scores x100; p two-sided, corrected for the number of comparisons; protocol {name}[/]")

@@ -8,7 +8,7 @@ import typer
 
 from traube.cli import platform
 from traube.cli.options import MOST_SEED, Json
-from traube.cli.printing import bars, counted, escape, out, print_json, print_notes
+from traube.cli.printing import bars, counted, escape, out, print_json, print_notes, shown_number
 from traube.core.disk import check_outputs
 from traube.core.errors import TraubeError
 from traube.core.files import write_text
@@ -250,10 +250,11 @@ def _print_groups(texts: list[str], result: "Clusters", by: str) -> None:
         shown.add_column(name, justify="right", no_wrap=True)
     half = max(SHORTEST, (out.width - NUMBERS) // 2)
     shown.add_column("name and key words", max_width=half)
-    shown.add_column("typical texts", max_width=half, no_wrap=True, overflow="ellipsis")
+    cut = out.is_terminal  # a file has all of it
+    shown.add_column("typical texts", max_width=half, no_wrap=cut, overflow="ellipsis" if cut else "fold")
     for c, size in list(sizes.items())[:LISTED]:
         examples = "\n".join(escape(" ".join(texts[i][:SHOWN].split())) for i in result.typical.get(c, []))
-        steady = [f"{result.stability[c]:.2f}"] if rated else []
+        steady = [shown_number(result.stability[c], 2)] if rated else []
         words = escape(", ".join(result.words[c]))
         given = f"[bold]{escape(result.names[c])}[/]\n" if result.names.get(c) else ""
         shown.add_row(str(c), str(size), *steady, given + words, examples)

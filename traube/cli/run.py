@@ -80,10 +80,13 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
     from traube.pipeline import validation
     from traube.pipeline.executors import make_executor
     from traube.reports.tables import have_made_anew, tables_are_current
+    from traube.tasks import own_tasks
 
     print_unavailable(before.unavailable)
     if before.unavailable and not before.total and not before.unread and storage.read_cells().empty:
-        raise TraubeError("nothing can be computed: the lines above say what is missing, and what mends it")
+        own = sorted(own_tasks() - {*request.tasks})
+        yours = f"; `traube run -t {own[0]}` evaluates your own data" if own else ""
+        raise TraubeError(f"nothing can be computed: the lines above say what is missing, and what mends it{yours}")
     current = tables_are_current(storage)
     unlogged: Callable[[Request], dict[str, list[str]]] = platform.part("unlogged") or (lambda _: {})
     debts = {name: tasks for name, tasks in unlogged(request).items() if name not in before.unavailable}

@@ -74,8 +74,8 @@ def choose_stable_k(X: Any, seed: int, candidates: Iterable[int] | None = None) 
 
 
 def cluster_stability(X: Any, labels: Labels, seed: int) -> NDArray[np.float64]:
-    """How well each cluster is found again in samples of the texts: the mean over samples of its best
-    Jaccard index with a cluster of spherical k-means there (Hennig 2007).
+    """How well each cluster is found again in samples of the texts: the mean, over the samples that hold
+    some of it, of its best Jaccard index with a cluster of spherical k-means there (Hennig 2007).
 
     Parameters
     ----------
@@ -90,15 +90,15 @@ def cluster_stability(X: Any, labels: Labels, seed: int) -> NDArray[np.float64]:
     rows = _drawn(X.shape[0], random)
     points, own, k = looked_at(X, rows, seed), labels[rows], int(labels.max()) + 1
     (samples,) = _sampled(points, [k], [SAMPLES], random)
-    jaccard = []
+    jaccard, holding = np.zeros(k), np.zeros(k)
     for sample in samples:
         both = sample >= 0
         counts = np.bincount(own[both] * k + sample[both], minlength=k * k).reshape(k, k)
         sizes = counts.sum(axis=1)
         union = sizes[:, None] + counts.sum(axis=0) - counts
-        best = (counts / np.maximum(union, 1)).max(axis=1)
-        jaccard.append(np.where(sizes > 0, best, np.nan))
-    return np.mean(jaccard, axis=0)
+        jaccard += (counts / np.maximum(union, 1)).max(axis=1)
+        holding += sizes > 0
+    return np.divide(jaccard, holding, out=np.full(k, np.nan), where=holding > 0)
 
 
 def _drawn(n: int, random: np.random.Generator) -> NDArray[np.int64]:
