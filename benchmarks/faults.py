@@ -574,9 +574,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--writers", type=int, default=10, help="rounds of several writers")
-    parser.add_argument(
-        "--at-once", type=int, default=4, help="the most writers of a round, of which two are the fewest"
-    )
+    parser.add_argument("--at-once", type=int, default=4, choices=range(2, 9), help="the most writers of a round")
     parser.add_argument("--flips", type=int, default=500)
     parser.add_argument("--heals", type=int, help="kinds of damaged files that a run has to mend; default: all")
     parser.add_argument("--levels", type=int, default=20, help="full disks, from 0 to 5 MiB of room")

@@ -10,6 +10,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,8 +54,10 @@ os.environ.setdefault("TRAUBE_WORKERS", "1")
 PROJECT = Path(__file__).parents[1]
 COMPILED = PROJECT / ".pytest_cache" / "compiled" / os.environ.get("PYTEST_XDIST_WORKER", "alone")
 os.environ["NUMBA_CACHE_DIR"] = str(COMPILED)
-if not COMPILED.exists() and (PROJECT / ".traube" / "compiled").is_dir():
-    shutil.copytree(PROJECT / ".traube" / "compiled", COMPILED)
+if not COMPILED.exists():
+    with suppress(OSError):  # there is none, or it is being written
+        begun = COMPILED.with_name(f"{COMPILED.name}.{os.getpid()}")
+        shutil.copytree(PROJECT / ".traube" / "compiled", begun).rename(COMPILED)
 
 # the clusters of tests ask for a token, which Ray reads once in the life of a process; beside other tests Ray's own
 # workers, which are nice by default, would wait for minutes

@@ -1,5 +1,5 @@
-"""A short campaign of faults: two writers, damaged files, a full disk. The long one is `benchmarks/faults.py`; kills are
-tried in `test_killed.py`.
+"""A short campaign of faults: a kill, two writers, damaged files, a full disk. The long one is `benchmarks/faults.py`; a
+run is killed in `test_killed.py`.
 """
 
 import subprocess
@@ -10,7 +10,9 @@ import pytest
 
 from traube.core import paths
 
-SHORT = "--no-encoder --kills 0 --writers 1 --at-once 2 --flips 20 --heals 1 --levels 1"
+SHORT = (
+    "--no-encoder --kills 1 --only init --seconds-to-end 300 --writers 1 --at-once 2 --flips 20 --heals 1 --levels 1"
+)
 
 
 @pytest.mark.e2e

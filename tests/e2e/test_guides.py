@@ -6,6 +6,7 @@ commands of `console` blocks are run.
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -57,9 +58,17 @@ class Copy:
 
 
 @pytest.fixture(scope="module")
-def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
-    """The copy that all guides are followed in, one after the other."""
-    return Copy(tmp_path_factory.mktemp("project"))
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory in which a data set has been read: each guide begins with a copy of it."""
+    copy = Copy(tmp_path_factory.mktemp("project"))
+    copy.run("traube run --task pydocs_s2s --model bow --method none/kmeans")
+    return copy.folder / ".traube"
+
+
+@pytest.fixture
+def copy(begun: Path, tmp_path: Path) -> Copy:
+    shutil.copytree(begun, tmp_path / ".traube")
+    return Copy(tmp_path)
 
 
 def test_a_data_set_is_a_card_or_one_reader(copy: Copy) -> None:

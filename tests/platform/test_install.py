@@ -26,6 +26,8 @@ global.extra-index-url='file:///a/simple file:///b/simple'
 global.find-links='/other'
 global.index-url='file:///mirror/simple'
 install.no-compile='true'
+wheel.find-links='/elsewhere'
+wheel.index-url='file:///elsewhere'
 """
     assert install.uv_settings(listed) == {
         "UV_FIND_LINKS": "/wheels",

@@ -52,8 +52,9 @@ def test_killed_writers_lose_nothing(storage: Storage, open_storage: Open, tmp_p
     chance, stored = chance_of_today(), set()
     for kill in range(KILLS):
         node = tmp_path / ("data" if (tmp_path / "data").exists() else "one")
-        command = [sys.executable, "-c", WRITE, str(node), str(1000 * kill)]
-        processes = [subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+        # every other time both write the same cells
+        commands = [[sys.executable, "-c", WRITE, str(node), str(1000 * kill + i * (kill % 2) * 500)] for i in range(2)]
+        processes = [subprocess.Popen(c, cwd=PROJECT, stdout=subprocess.PIPE, text=True) for c in commands]
         stored |= {process.stdout.readline().strip() for process in processes if process.stdout}
         time.sleep(chance.random() / 4)
         for process in processes:

@@ -250,7 +250,7 @@ def _print_groups(texts: list[str], result: "Clusters", by: str) -> None:
         shown.add_column(name, justify="right", no_wrap=True)
     half = max(SHORTEST, (out.width - NUMBERS) // 2)
     shown.add_column("name and key words", max_width=half)
-    cut = out.is_terminal  # a file has all of it
+    cut = out.is_terminal  # a file has room for more lines
     shown.add_column("typical texts", max_width=half, no_wrap=cut, overflow="ellipsis" if cut else "fold")
     for c, size in list(sizes.items())[:LISTED]:
         examples = "\n".join(escape(" ".join(texts[i][:SHOWN].split())) for i in result.typical.get(c, []))

@@ -84,7 +84,8 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
 
     print_unavailable(before.unavailable)
     if before.unavailable and not before.total and not before.unread and storage.read_cells().empty:
-        own = sorted(own_tasks() - {*request.tasks})
+        gone = before.unavailable.keys()
+        own = sorted(own_tasks() - gone) if {*request.tasks} <= gone else []
         yours = f"; `traube run -t {own[0]}` evaluates your own data" if own else ""
         raise TraubeError(f"nothing can be computed: the lines above say what is missing, and what mends it{yours}")
     current = tables_are_current(storage)

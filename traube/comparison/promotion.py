@@ -88,7 +88,7 @@ class Contest:
 
     challenger: Candidate | None  # the best newcomer that can be served
     champion: Candidate | None  # as it is scored on the present data, if it is
-    has_champion: bool
+    has_champion: bool  # with a score or without
     newcomers: int = 1  # among how many the challenger is the best
 
 

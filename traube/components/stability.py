@@ -84,7 +84,7 @@ def cluster_stability(X: Any, labels: Labels, seed: int) -> NDArray[np.float64]:
 
     Returns
     -------
-    float64 [k], from 0 to 1; nan for a cluster none of whose texts is looked at
+    float64 [k], from 0 to 1; nan for a cluster none of whose texts is in a sample
     """
     random = np.random.default_rng(seed)
     rows = _drawn(X.shape[0], random)
