@@ -19,7 +19,7 @@ from traube.core.errors import TraubeError
 from traube.core.inputs import named, opened, parse_json, read_bytes
 from traube.core.measure import measured
 
-FUZZ = settings(deadline=None, suppress_health_check=list(HealthCheck))
+FUZZ = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def test_files_are_read_as_they_are_and_unpacked_by_their_name(tmp_path: Path) -> None:
