@@ -58,7 +58,7 @@ def registry(
         notes = []
         for name, task in tasks.items():
             try:  # a model that is gone keeps only its own task from being served
-                _serve(task, contests[name].champion, decisions, encoder, storage, models, protocol)
+                _serve(task, contests[name], decisions, encoder, storage, models, protocol)
             except TraubeError as error:
                 context.log.warning(f"{name}: {error}")
                 notes.append(f"{name}: {error}")
@@ -111,7 +111,7 @@ def _choose_sides(
 
 def _serve(
     task: Task,
-    champion: "Candidate | None",
+    contest: "Contest",
     decisions: Iterable["Decision"],
     encoder: EncoderResource,
     storage: StorageResource,
@@ -119,15 +119,16 @@ def _serve(
     protocol: Protocol,
 ) -> None:
     """Serve the champion from the task's present data, register the challenger, and move the aliases as was decided."""
+    from traube.comparison.candidates import Candidate
     from traube.grouping import served as serving
 
-    def register(candidate: "Candidate", model: Model) -> str:
+    def register(candidate: Candidate, model: Model) -> str:
         opened, vectors = storage.open(), storage.workbench().vectors(task, model)
         return models.register(
             candidate, lambda: serving.freeze(opened, task, candidate, model, vectors, protocol.split_set)
         )
 
-    if champion:
+    if isinstance(champion := contest.champion, Candidate):
         model, held = encoder.model(champion.model, protocol.precision), models.held(task.name, CHAMPION)
         if held and held["data_version"] != champion.data_version:
             version = register(champion, model)

@@ -106,7 +106,7 @@ def verdicts(storage: Storage, tasks: Mapping[str, Task], rules: Promotion = Pro
     found = found_in(storage, tasks)
     new = {t: c for t, cs in found.items() for c in cs if c.model == "new"}
     old = {t: c for t, cs in found.items() for c in cs if c.model == "old"}
-    contests = {task: Contest(new.get(task), old.get(task), task in old) for task in found}
+    contests = {task: Contest(new.get(task), old.get(task)) for task in found}
     return {d.task: d for d in judge(storage, families(tasks), found, contests, rules)}
 
 
@@ -159,7 +159,7 @@ def test_a_champion_without_a_score_on_the_present_data_is_not_passed_over(
 ) -> None:
     score("one", "new", 0.6)
     found = found_in(storage, tasks)
-    contests = {"one": Contest(found["one"][0], None, has_champion=True)}
+    contests = {"one": Contest(found["one"][0], "unscored")}
     (verdict,) = judge(storage, families(tasks), found, contests, Promotion())
     assert verdict.outcome == "hold"
 
@@ -253,7 +253,7 @@ def test_the_best_of_many_newcomers_pays_for_the_choice(storage: Storage, tasks:
     found = found_in(storage, tasks)
     new, old = found["one"]
     one, many = (
-        judge(storage, families(tasks), found, {"one": Contest(new, old, True, n)}, Promotion())[0] for n in (1, 1000)
+        judge(storage, families(tasks), found, {"one": Contest(new, old, n)}, Promotion())[0] for n in (1, 1000)
     )
     assert (one.outcome, many.outcome) == ("promote", "keep")
 
@@ -275,13 +275,13 @@ def test_the_challenger_is_the_best_newcomer_by_the_champions_method(
 
     def sides(held: dict[str, str] | None, *rejected: dict[str, str]) -> tuple[str, str, int]:
         found = choose_sides(options, weights, held, rejected)
-        names = [side.model if side else "" for side in (found.challenger, found.champion)]
-        return names[0], names[1], found.newcomers
+        champion = found.champion.model if isinstance(found.champion, Candidate) else found.champion or ""
+        return found.challenger.model if found.challenger else "", champion, found.newcomers
 
     assert sides(None) == ("newer", "", 3)
     assert sides(held) == ("new", "old", 1)  # not the best one, by another method
     assert sides(held, back) == ("newer", "old", 1)  # nobody else is scored by the champion's
-    assert sides({**held, "fingerprint": "before", "weights": "before"}) == ("new", "", 2)
+    assert sides({**held, "fingerprint": "before", "weights": "before"}) == ("new", "unscored", 2)
 
 
 def test_stale_weights_do_not_vouch_for_new_ones(storage: Storage, tasks: dict[str, Task], score: Score) -> None:
@@ -295,7 +295,7 @@ def test_stale_weights_do_not_vouch_for_new_ones(storage: Storage, tasks: dict[s
     ]
     new, old = found["one"]
     options = {**found, "two": [*stale, *found["two"]]}
-    (verdict,) = judge(storage, families(tasks), options, {"one": Contest(new, old, True)}, Promotion())
+    (verdict,) = judge(storage, families(tasks), options, {"one": Contest(new, old)}, Promotion())
     assert verdict.outcome == "hold"
     assert "no score on two yet" in verdict.reason
 

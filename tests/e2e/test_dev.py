@@ -2,7 +2,6 @@
 
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from functools import partial
@@ -13,7 +12,7 @@ import psutil
 import pytest
 
 from sensors.lost_runs import end_lost_runs
-from tests.e2e.conftest import Servers, answers, environment_in, free_port
+from tests.e2e.conftest import Servers, answers, environment_in
 from tests.platform.conftest import PARAMS, word_rows, write_task
 from tests.waiting import PATIENCE, wait_for
 
@@ -86,20 +85,6 @@ def test_a_run_that_ctrl_c_cuts_off_is_cancelled_and_not_tried_again(
         monkeypatch.setenv("TRAUBE_HOME", str(folder / "home"))
         assert end_lost_runs(instance) == []  # as the next start does: a busy machine may leave the cancelling to it
         assert {run.status for run in instance.get_runs()} == {dg.DagsterRunStatus.CANCELED}
-
-
-def test_a_port_in_use_is_passed_over_and_the_other_one_named(folder: Path) -> None:
-    ours = free_port(), free_port()
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", ours[0]))
-        other.listen()
-        servers = Servers(folder, ours)
-        wait_for(lambda: "Ctrl-C stops" in servers.log.read_text() or servers.process.poll() is not None, "starting")
-        assert servers.process.poll() is None, servers.log.read_text()
-        said = " ".join(servers.log.read_text().split())
-        servers.stop()
-    used = next(port for port in range(ours[0] + 1, ours[0] + 20) if f"127.0.0.1:{port} " in said)
-    assert f"port {ours[0]} is in use; Dagster uses {used} instead" in said
 
 
 def test_what_a_killed_one_left_is_ended_by_the_next_and_there_is_but_one(folder: Path) -> None:

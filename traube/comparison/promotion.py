@@ -87,8 +87,7 @@ class Contest:
     """Who is compared for a task."""
 
     challenger: Candidate | None  # the best newcomer that can be served
-    champion: Candidate | None  # as it is scored on the present data, if it is
-    has_champion: bool  # with a score or without
+    champion: Candidate | Literal["unscored"] | None  # as it is scored on the present data; None where there is none
     newcomers: int = 1  # among how many the challenger is the best
 
 
@@ -122,11 +121,11 @@ def choose_sides(
         )
         return same and (version["model"], version["method"]) == (candidate.model, candidate.method)
 
-    champion = next((c for c in options if held and is_of(held, c)), None)
+    scored = next((c for c in options if held and is_of(held, c)), None)
     out = [held, *rejected] if held else []
     new = [c for c in options if c.key in weights and not any(is_of(version, c) for version in out)]
     pool = [c for c in new if held and c.method == held.get("method")] or new
-    return Contest(pool[0] if pool else None, champion, bool(held), len(pool))
+    return Contest(pool[0] if pool else None, scored or ("unscored" if held else None), len(pool))
 
 
 def more_seeds(protocol: str) -> str:
@@ -160,14 +159,15 @@ def judge(
     contests : mapping of str to Contest
         By task.
     """
-    comparisons = sum(contest.newcomers for contest in contests.values() if contest.challenger and contest.champion)
+    fought = [c for c in contests.values() if c.challenger and isinstance(c.champion, Candidate)]
+    comparisons = sum(contest.newcomers for contest in fought)
     decisions = []
     for task, contest in sorted(contests.items()):
         challenger, champion = contest.challenger, contest.champion
         if not challenger:
             continue
-        if not champion:
-            why = Why.CHAMPION_UNSCORED if contest.has_champion else Why.NO_CHAMPION
+        if not isinstance(champion, Candidate):
+            why = Why.CHAMPION_UNSCORED if champion else Why.NO_CHAMPION
             decisions.append(Decision(task, why, rules, challenger))
         else:
             verdict = compare_candidates(storage, challenger, champion, comparisons, rules.level)

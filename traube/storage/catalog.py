@@ -12,13 +12,13 @@ import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
+from importlib import import_module
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from traube.core import settings
 from traube.core.errors import TraubeError, install_hint
@@ -109,14 +109,15 @@ class Catalog:
 
     def __init__(self, url: str | sa.URL, name: str, *, is_read_only: bool = False) -> None:
         self.name, self.is_read_only = name, is_read_only
-        self._is_sqlite = sa.make_url(url).get_backend_name() == "sqlite"
+        backend = sa.make_url(url).get_backend_name()
+        self._is_sqlite = backend == "sqlite"
         seconds = {"timeout": 60} if self._is_sqlite else {"connect_timeout": 5}
         try:
             self._engine = sa.create_engine(url, connect_args=seconds, pool_pre_ping=not self._is_sqlite)
         except ImportError:
             raise TraubeError(f"{settings.DATABASE}: psycopg2 is not installed: {install_hint('postgres')}") from None
         weakref.finalize(self, self._engine.dispose)  # SQLite writes its journal into the database then
-        self.insert = sqlite.insert if self._is_sqlite else postgresql.insert
+        self.insert = import_module(f"sqlalchemy.dialects.{backend}").insert  # the other one would take .1 s
         self._upserts = {table.name: self._upsert(table) for table in ENTRY_TABLES.values()}
         if self._is_sqlite:
             sa.event.listen(self._engine, "connect", _open_read_only if is_read_only else _open_sqlite)
