@@ -191,11 +191,12 @@ def pair_scores(context: Context, name: str) -> pd.DataFrame:
     """The stored scores of a pair task's test pairs, without history, by each model's usual comparison: a row a model,
     from `read_pair_scores`. Empty where nothing is stored.
     """
-    task = stored(name)
+    models = sorted(context.storage.read_cells(name)["model"].unique())
+    task = stored(name) if models else None
     if task is None:
         return pd.DataFrame()
     manifest, cells = Manifest.of(task), []
-    for model_name in sorted(context.storage.read_cells(name)["model"].unique()):
+    for model_name in models:
         try:
             model = context.model(model_name, None)
             made = make_pair_cells(manifest, model, [usual_comparison(model)])
