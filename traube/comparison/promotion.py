@@ -159,8 +159,7 @@ def judge(
     contests : mapping of str to Contest
         By task.
     """
-    fought = [c for c in contests.values() if c.challenger and isinstance(c.champion, Candidate)]
-    comparisons = sum(contest.newcomers for contest in fought)
+    comparisons = sum(c.newcomers for c in contests.values() if c.challenger and isinstance(c.champion, Candidate))
     decisions = []
     for task, contest in sorted(contests.items()):
         challenger, champion = contest.challenger, contest.champion

@@ -192,8 +192,7 @@ def pair_scores(context: Context, name: str) -> pd.DataFrame:
     from `read_pair_scores`. Empty where nothing is stored.
     """
     models = sorted(context.storage.read_cells(name)["model"].unique())
-    task = stored(name) if models else None
-    if task is None:
+    if not models or (task := stored(name)) is None:
         return pd.DataFrame()
     manifest, cells = Manifest.of(task), []
     for model_name in models:
