@@ -15,12 +15,15 @@ from operations.launch import Launcher
 from resources.registry import RegistryResource
 from resources.tracking import connect, default_uri
 from traube.cli.main import app
+from traube.comparison.candidates import candidates, main_metric
+from traube.comparison.standings import compare_candidates
 from traube.core import paths
 from traube.pipeline.params import load_params
 from traube.pipeline.plan import Request
 from traube.pipeline.workbench import Workbench
 from traube.reports.pages import make_page
 from traube.storage import Storage
+from traube.tasks.stored import get_card
 
 MODELS = ("bow", "tfidf", "lsa")
 
@@ -34,7 +37,7 @@ def answer(*command: str) -> Any:
 
 @pytest.fixture
 def rows(launcher: Launcher, request_for: Callable[..., Request], storage: Storage) -> dict[str, dict[str, Any]]:
-    """The leaderboard's row of each model, with three models scored and published."""
+    """The leaderboard's row of each model: two were scored and published after the champion."""
     for model in MODELS[1:]:
         assert launcher.evaluate(model, ["words"], request_for(["words"], [model])) == []
     assert launcher.publish() == []
@@ -42,7 +45,7 @@ def rows(launcher: Launcher, request_for: Callable[..., Request], storage: Stora
     return {row["model"]: row for row in table[table["best"].astype(bool)].to_dict("records")}
 
 
-@pytest.mark.begin_with("evaluated")
+@pytest.mark.begin_with("published")
 def test_all_surfaces_quote_the_same_numbers_and_verdicts(
     launcher: Launcher, rows: dict[str, dict[str, Any]], storage: Storage
 ) -> None:
@@ -108,7 +111,22 @@ def test_all_surfaces_quote_the_same_numbers_and_verdicts(
         made = scored[model]
         assert made is not None and made.metadata["best_topic"].value == pytest.approx(row["mean"])
 
-    # the registry
-    champion = RegistryResource().held("words", "champion")
+    # the registry, whose family of comparisons are the newcomers
+    registry, params = RegistryResource(), load_params()
+    decided = [tags for alias in ("champion", "challenger") if (tags := registry.held("words", alias))]
+    (tags,) = (tags for tags in decided if tags.get("verdict"))
+    metric = main_metric(get_card(storage, "words"), params.chosen())
+    by_name = {c.name: c for c in candidates(storage, "words", params.protocol, params.chosen(), metric)}
+    new, old = by_name[f"{tags['model']} with {tags['method']}"], by_name[tags["against"]]
+    verdict = compare_candidates(storage, new, old, comparisons=2, level=params.promotion.level)
+    assert (tags["verdict"], tags["comparisons"], tags["test"]) == (verdict.id, "2", verdict.test)
+    assert tags["interval"] == f"{verdict.low:+.6f} to {verdict.high:+.6f}"
+    assert float(tags["p"]) == pytest.approx(verdict.p, rel=0.01)
+    assert float(tags["score"]) == pytest.approx(new.mean, abs=1e-6)
+    assert float(tags["difference"]) == pytest.approx(new.mean - old.mean, abs=1e-6)
+    event = launcher.instance.get_latest_materialization_event(dg.AssetKey("registry"))
+    assert event is not None and event.asset_materialization is not None
+    assert tags["reason"] in str(event.asset_materialization.metadata["verdicts"].value)
+    champion = registry.held("words", "champion")
     assert champion is not None
     assert float(champion["score"]) == pytest.approx(rows[champion["model"]]["mean"], abs=1e-6)

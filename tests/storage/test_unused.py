@@ -1,6 +1,7 @@
 """What `traube clean` removes: what is used never, what is unused always, and nothing is computed anew afterwards."""
 
 import os
+import re
 import shutil
 import time
 from datetime import UTC, datetime
@@ -9,9 +10,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import sqlalchemy as sa
 from filelock import FileLock
+from typer.testing import CliRunner
 
 from tests.made import run_missing
+from traube.cli.main import app
 from traube.comparison.regressions import present, snapshot
 from traube.core import paths
 from traube.models import load_model
@@ -25,6 +29,7 @@ from traube.pipeline.survey import plan
 from traube.pipeline.workbench import Workbench
 from traube.reports.tables import leaderboard
 from traube.storage import Storage, unused
+from traube.storage.catalog import MARK
 from traube.storage.unused import WEEK, Unused, find_unused
 from traube.tasks import get_source
 from traube.tasks.stored import complete_task, save_corpus, save_rows
@@ -134,6 +139,21 @@ def test_what_is_unused_is_listed_with_its_size_and_removed_and_no_number_is_ano
         bench.storage.clean(seconds=0)
     assert plan(request(), bench.storage).count == 0 and bench.storage.verify() == []
     pd.testing.assert_frame_equal(leaderboard(bench.storage, protocols=PARAMS.protocols), before)
+
+
+def test_the_command_says_what_it_marked_and_a_day_later_what_it_deleted(bench: Workbench) -> None:
+    def clean(*more: str) -> str:
+        return " ".join(CliRunner().invoke(app, ["clean", *more]).output.split())
+
+    assert clean() == "Nothing that is older than a day is unused."
+    put_reduction(bench.storage, f"{OWNER}-0")
+    assert "Unused: 1 entry, 10 B. `traube clean --yes` removes them." in clean()
+    said = clean("--yes")
+    assert "Removed 1 entry: 10 B" in said and "--yes deletes these in a day" in said
+    marked = re.search(r"0 deleted, ([1-9]\d*) marked", said)
+    catalog = bench.storage.catalog
+    catalog.write(lambda connection: connection.execute(sa.update(MARK).values(since=MARK.c.since - 2 * DAY)))
+    assert marked and f"{marked[1]} deleted, 0 marked" in clean("--yes")
 
 
 def test_embeddings_of_weights_that_are_gone_are_listed_once_no_cell_used_them(

@@ -84,7 +84,8 @@ def clean(
     abandoned over a week ago. Stored cells are kept unless you ask for
     --outdated; those of the nightly runs and of champions always are. What
     was written within the last day, or is locked by a running process, is
-    left alone.
+    left alone. Blobs are marked when nothing refers to them, and deleted by
+    the next --yes after a day.
     """
     from traube.pipeline.embed import list_owners
     from traube.pipeline.pairs import list_outdated_cells
@@ -96,9 +97,10 @@ def clean(
     old = list_outdated_cells(storage, protocols) if outdated else ()
     owners = list_owners(storage, [protocol.precision for protocol in protocols.values()])
     found = find_unused(storage, paths.checkpoints(), owners, old)
+    waiting = deleted = 0
     if yes:
         found = [unused for unused in found if unused.remove()]
-        storage.clean()
+        waiting, deleted = storage.clean()
     if as_json:
         print_json([{"size": unused.size, "why": unused.reason, "path": unused.name} for unused in found])
         return
@@ -114,6 +116,8 @@ def clean(
         out.print(f"Removed {number}: {total}")
     else:
         out.print(f"Unused: {number}, {total}. `traube clean --yes` removes them.")
+    if waiting or deleted:
+        out.print(f"Blobs that nothing refers to: {deleted} deleted, {waiting} marked; --yes deletes these in a day.")
 
 
 @app.command()

@@ -95,8 +95,7 @@ def regressions(
 def kept_changes(storage: Storage) -> pd.DataFrame:
     """What the last publication found changed, with a column `since`; empty if there is none."""
     path = storage.get_table_path(CHANGES)
-    # one of an earlier version lacks columns
-    return read_parquet(path).reindex(columns=[*COLUMNS, "since"]) if path.exists() else pd.DataFrame()
+    return read_parquet(path) if path.exists() else pd.DataFrame()
 
 
 def _read_night_before(storage: Storage, day: str) -> tuple[str, pd.DataFrame | None]:
@@ -168,8 +167,6 @@ def _causes(old: pd.DataFrame, new: pd.DataFrame) -> list[Change]:
     """The likely causes of a change of scores; of libraries, which."""
     causes: list[Change] = []
     for column, kind in CAUSES.items():
-        if column not in old:  # a night of an earlier version
-            continue
         before, after = ({None if pd.isna(v) else v for v in side[column]} for side in (old, new))
         if before == after:
             continue

@@ -278,7 +278,7 @@ def places(row: Any) -> str:
 
 
 NAME, CSV, MADE_OF = "leaderboard.parquet", "leaderboard.csv", "leaderboard.json"
-REBUILT = "published.json"  # its name in homes that exist
+REBUILT = "published.json"
 
 
 def state(storage: Storage) -> str:
