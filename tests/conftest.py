@@ -64,7 +64,7 @@ if not COMPILED.exists():
 os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "grapes" * 8, "RAY_worker_niceness": "0"}
 
 SLOWEST = ("e2e", "platform", "training")
-SHARED_FOR_A_MINUTE = (
+SLOW_MODULE_FIXTURES = (
     "test_pages.py",
     "test_guides.py",
 )  # what their tests share is made once if nobody takes half of them
@@ -81,12 +81,12 @@ def pytest_pycollect_makemodule(module_path: Path) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What needs an S3 server or Postgres is of a cluster; the slowest folders come first, so that all workers end together.
-    Before these come files that the worker which begins with them shall do alone: the others take from the end.
+    Before these come files that one worker should run alone: the others steal from the end.
     """
     for item in items:
         if {"s3_server", "postgres"} & {*getattr(item, "fixturenames", ())}:
             item.add_marker("cluster")
-    items.sort(key=lambda i: (i.path.name not in SHARED_FOR_A_MINUTE, i.path.parent.name not in SLOWEST))
+    items.sort(key=lambda i: (i.path.name not in SLOW_MODULE_FIXTURES, i.path.parent.name not in SLOWEST))
 
 
 @pytest.fixture(autouse=True)

@@ -83,6 +83,10 @@ class Servers:
         wait_for(lambda: all(map(answers, self.ports)), "starting the servers")
         return self
 
+    def said(self) -> str:
+        """What they wrote, in one line."""
+        return " ".join(self.log.read_text().split())
+
     def stop(self, by: signal.Signals = signal.SIGINT) -> None:
         """Ctrl-C, or another signal, after which nothing may be left."""
         self.process.send_signal(by)

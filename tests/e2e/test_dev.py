@@ -1,7 +1,9 @@
 """`traube dev` ends when it is told to, however it is told, and shows nothing of what ends inside it."""
 
+import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from functools import partial
@@ -12,7 +14,7 @@ import psutil
 import pytest
 
 from sensors.lost_runs import end_lost_runs
-from tests.e2e.conftest import Servers, answers, environment_in
+from tests.e2e.conftest import Servers, answers, environment_in, free_port
 from tests.platform.conftest import PARAMS, word_rows, write_task
 from tests.waiting import PATIENCE, wait_for
 
@@ -91,11 +93,18 @@ def test_what_a_killed_one_left_is_ended_by_the_next_and_there_is_but_one(folder
     left = {p.pid for p in killed.processes()} - {killed.process.pid}
     second = Servers(folder)
     assert second.process.wait(PATIENCE) == 1
-    assert "`traube dev` runs already for" in " ".join(second.log.read_text().split())
+    assert "`traube dev` runs already for" in second.said()
     killed.process.kill()
     killed.process.wait()
     assert left & {p.pid for p in killed.processes()}
-    Servers(folder).wait().stop(signal.SIGHUP)  # the terminal was closed
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        last = Servers(folder, (taken, free_port()))
+        found = wait_for(
+            lambda: re.search(rf"port {taken} is in use; Dagster uses (\d+) ", last.said()), "naming a port"
+        )
+        wait_for(lambda: answers(int(found[1])), "answering there")
+        last.stop(signal.SIGHUP)  # the terminal was closed
     assert not left & {p.pid for p in killed.processes()}
-    said = killed.log.read_text()
+    said = killed.said()
     assert not any(word in said for word in ("Traceback", "Aborted"))

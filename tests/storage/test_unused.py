@@ -149,11 +149,12 @@ def test_the_command_says_what_it_marked_and_a_day_later_what_it_deleted(bench: 
     put_reduction(bench.storage, f"{OWNER}-0")
     assert "Unused: 1 entry, 10 B. `traube clean --yes` removes them." in clean()
     said = clean("--yes")
-    assert "Removed 1 entry: 10 B" in said and "--yes deletes these in a day" in said
-    marked = re.search(r"0 deleted, ([1-9]\d*) marked", said)
+    assert "Removed: 1 entry, 10 B." in said and "Deleted" not in said
+    marked = re.search(r"(\d+ blobs?) marked: `traube clean --yes` deletes each a day after", said)
     catalog = bench.storage.catalog
     catalog.write(lambda connection: connection.execute(sa.update(MARK).values(since=MARK.c.since - 2 * DAY)))
-    assert marked and f"{marked[1]} deleted, 0 marked" in clean("--yes")
+    assert marked and clean("--yes").endswith(f"Deleted {marked[1]}.")
+    assert clean("--yes").endswith("Nothing that is older than a day is unused.")
 
 
 def test_embeddings_of_weights_that_are_gone_are_listed_once_no_cell_used_them(

@@ -109,15 +109,15 @@ def clean(
     print_table(rows, fold={"why": 20, "path": 30})
     if len(found) > SHOWN:
         out.print(f"[dim]and {len(found) - SHOWN} smaller ones; --json lists all[/]")
-    number, total = counted(len(found), "entry", "entries"), _in_words(sum(unused.size for unused in found))
-    if not found:
+    listed = f"{counted(len(found), 'entry', 'entries')}, {_in_words(sum(unused.size for unused in found))}"
+    if found:
+        out.print(f"Removed: {listed}." if yes else f"Unused: {listed}. `traube clean --yes` removes them.")
+    elif not waiting and not deleted:
         out.print("Nothing that is older than a day is unused.")
-    elif yes:
-        out.print(f"Removed {number}: {total}")
-    else:
-        out.print(f"Unused: {number}, {total}. `traube clean --yes` removes them.")
-    if waiting or deleted:
-        out.print(f"Blobs that nothing refers to: {deleted} deleted, {waiting} marked; --yes deletes these in a day.")
+    if deleted:
+        out.print(f"Deleted {counted(deleted, 'blob')}.")
+    if waiting:
+        out.print(f"{counted(waiting, 'blob')} marked: `traube clean --yes` deletes each a day after it was marked.")
 
 
 @app.command()

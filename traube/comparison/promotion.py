@@ -87,7 +87,7 @@ class Contest:
     """Who is compared for a task."""
 
     challenger: Candidate | None  # the best newcomer that can be served
-    champion: Candidate | Literal["unscored"] | None  # as it is scored on the present data; None where there is none
+    champion: Candidate | Literal["unscored"] | None  # "unscored" on the present data; None if there is none
     newcomers: int = 1  # among how many the challenger is the best
 
 

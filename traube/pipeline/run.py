@@ -1,6 +1,6 @@
 """The driver: embed, cluster or compare, and score what a plan says is missing.
-Everything but QS3M's pages goes through `run`: `evaluate` and `evaluate_pairs` in a notebook, `traube run` and `pairs`,
-each Dagster asset (a plan of its stage alone), sweeps and `traube reproduce`. Nobody else decides what is done next.
+All cells come from `run`: for `evaluate` and `evaluate_pairs` in a notebook, `traube run` and `pairs`, each Dagster asset
+(a plan of its stage alone), sweeps and `traube reproduce`. Nobody else decides what is done next.
 """
 
 from collections.abc import Callable, Iterator

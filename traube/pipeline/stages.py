@@ -85,6 +85,7 @@ def check_vectors(vectors: Vectors, texts: int) -> list[VectorCheck]:
     ]
 
 
+@np.errstate(over="ignore")
 def _norms(block: Any) -> np.ndarray:
     """Return the Euclidean length of each row. scikit-learn's would import scipy.stats, which takes a second."""
     return np.sqrt(block.multiply(block).sum(axis=1)).A1 if sparse.issparse(block) else np.linalg.norm(block, axis=1)
@@ -95,8 +96,7 @@ def _mean_cosine(vectors: Vectors) -> float:
     sample = np.unique(np.linspace(0, len(vectors) - 1, min(ROWS_LOOKED_AT, len(vectors))).astype(np.int64))
     block: Any = vectors.subset(sample).load()
     block = block if sparse.issparse(block) else np.nan_to_num(block)
-    norm = _norms(block)
-    n = block.shape[0]
+    norm, n = _norms(block), block.shape[0]
     total = np.divide(1, norm, out=np.zeros_like(norm), where=norm > 0) @ block  # of unit vectors
     return float((total @ total - n) / (n * (n - 1))) if n > 1 else 0.0
 

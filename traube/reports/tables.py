@@ -278,7 +278,7 @@ def places(row: Any) -> str:
 
 
 NAME, CSV, MADE_OF = "leaderboard.parquet", "leaderboard.csv", "leaderboard.json"
-REBUILT = "published.json"
+REBUILT = "published.json"  # what registry and report were made of
 
 
 def state(storage: Storage) -> str:
