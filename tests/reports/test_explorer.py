@@ -253,8 +253,9 @@ def test_what_changed_since_the_last_night_is_on_the_tasks_page_and_on_no_others
     bench: Workbench, tmp_path: Path
 ) -> None:
     change = {"protocol": "own", "model": "bow", "method": "none/kmeans", "metric": METRIC, "since": "2026-01-01"}
-    numbers = {"before": 0.4, "after": 0.5, "difference": 0.1, "p": np.nan, "verdict": "changed; not tested"}
-    rows = [{"task": t, **change, **numbers, "cause": cause} for t, cause in (("tiny", "seeds"), ("other", "the moon"))]
+    numbers = {"before": 0.4, "after": 0.5, "difference": 0.1, "p": np.nan, "comparisons": np.nan}
+    said = {**change, **numbers, "verdict": "changed; not tested"}
+    rows = [{"task": t, **said, "cause": cause} for t, cause in (("tiny", "seeds"), ("other", "the moon"))]
     write_parquet(bench.storage.get_table_path(CHANGES), pd.DataFrame(rows))
     publish(bench)
     shown = make_page(bench, {"own": OWN}, "tiny", tmp_path).read_text()
