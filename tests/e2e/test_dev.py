@@ -103,7 +103,7 @@ def test_what_a_killed_one_left_is_ended_by_the_next_and_there_is_but_one(folder
         found = wait_for(
             lambda: re.search(rf"port {taken} is in use; Dagster uses (\d+) ", last.said()), "naming a port"
         )
-        wait_for(lambda: answers(int(found[1])), "answering there")
+        wait_for(lambda: answers(int(found[1])) and answers(last.ports[1]), "starting the servers")
         last.stop(signal.SIGHUP)  # the terminal was closed
     assert not left & {p.pid for p in killed.processes()}
     said = killed.said()

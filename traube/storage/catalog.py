@@ -117,7 +117,7 @@ class Catalog:
         except ImportError:
             raise TraubeError(f"{settings.DATABASE}: psycopg2 is not installed: {install_hint('postgres')}") from None
         weakref.finalize(self, self._engine.dispose)  # SQLite writes its journal into the database then
-        self.insert = import_module(f"sqlalchemy.dialects.{backend}").insert  # the other one takes a while
+        self.insert = import_module(f"sqlalchemy.dialects.{backend}").insert  # loading both would take some .05 s
         self._upserts = {table.name: self._upsert(table) for table in ENTRY_TABLES.values()}
         if self._is_sqlite:
             sa.event.listen(self._engine, "connect", _open_read_only if is_read_only else _open_sqlite)
