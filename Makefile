@@ -50,7 +50,7 @@ test-all: $(ALL)  ## that, and what is slow, starts real servers or a browser, o
 	$(MAKE) --no-print-directory -j 2 lint pytest
 
 pytest: $(ALL)
-	$(BIN)/python -m pytest -n $(if $(MARKED),3,4) --dist worksteal -m "not gpu $(MARKED)"  # a fourth imports all libraries, too, and pays where tests wait for servers
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not gpu $(MARKED)"  # each imports all libraries: a fourth costs more than it fills
 
 lint: $(ALL)  ## ruff (lint and format), mypy, and the layers of the architecture (import-linter)
 	$(BIN)/ruff check .
