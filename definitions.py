@@ -11,6 +11,7 @@ warnings.filterwarnings("ignore", category=dg.BetaWarning)
 from assets import all_assets  # noqa: E402
 from assets.common import Job  # noqa: E402
 from assets.jobs import all_jobs  # noqa: E402
+from assets.ownership import with_owners_and_code  # noqa: E402
 from resources import all_resources  # noqa: E402
 from sensors import offered  # noqa: E402
 from traube.core import paths  # noqa: E402
@@ -18,13 +19,15 @@ from traube.core.disk import make_private  # noqa: E402
 from traube.tasks import PAIRS, sources  # noqa: E402
 
 
-def build_defs(**overrides: Any) -> dg.Definitions:
-    """All definitions; `overrides` are resources to use instead of the default ones, by name."""
+def build_defs(shown: bool = False, **overrides: Any) -> dg.Definitions:
+    """All definitions, with what only pages show if they are `shown`; `overrides` are resources to use instead of the
+    default ones, by name.
+    """
     tasks = {**sources(), **sources(PAIRS)}
     defined: list[Job] = [*all_jobs(tasks), *offered("jobs")]
-    jobs = {job.name: job for job in defined}
+    jobs, assets = {job.name: job for job in defined}, all_assets(tasks.values())
     return dg.Definitions(
-        assets=all_assets(tasks.values()),
+        assets=with_owners_and_code(assets) if shown else assets,
         jobs=defined,
         sensors=offered("sensors", jobs),
         schedules=offered("schedules", jobs),
@@ -37,4 +40,4 @@ def build_defs(**overrides: Any) -> dg.Definitions:
 def defs() -> dg.Definitions:
     """What Dagster loads, built when Dagster asks, not when this module is imported: a command builds its own."""
     make_private(paths.home())  # `dagster dev` may be all that was ever started
-    return build_defs()
+    return build_defs(shown=True)

@@ -15,7 +15,7 @@ def all_assets(sources: Iterable[Source]) -> list[dg.AssetsDefinition]:
     from assets.datasets import corpus_asset, rows_asset
     from assets.papers import paper_assets
     from assets.registry import registry
-    from assets.report import leaderboard_asset, regressions, report, task_reports_asset
+    from assets.report import leaderboard_asset, regressions, report, task_reports
     from assets.stages import STAGES
     from assets.sweeps import sweep_assets
 
@@ -25,6 +25,6 @@ def all_assets(sources: Iterable[Source]) -> list[dg.AssetsDefinition]:
         assets += [make(task) for make in (corpus_asset, rows_asset, *stages)]
         if task.card.type is CLUSTERING:
             tasks.append(task)
-    assets += [leaderboard_asset(sources), registry, regressions, report, task_reports_asset(tasks)]
-    trained = [asset for task in tasks for asset in checkpoint_assets(task)]
-    return [*assets, *paper_assets({key for asset in trained for key in asset.keys}), *trained, *sweep_assets()]
+    assets += [leaderboard_asset(sources), registry, regressions, report, task_reports]
+    trained = checkpoint_assets(tasks)
+    return [*assets, *paper_assets({asset.key for asset in trained}), *trained, *sweep_assets()]

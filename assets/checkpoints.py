@@ -1,7 +1,8 @@
-"""`checkpoints/<trainer>/<task>`: encoders trained on a task. What is left is a checkpoint like any
-other. `studies/`: recipes searched.
+"""`checkpoints/<trainer>`: encoders trained on a task, which is the partition. What is left is a checkpoint like any
+other. `studies/<trainer>`: recipes searched.
 """
 
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,7 +16,7 @@ from traube.core import paths
 from traube.core.errors import TraubeError
 from traube.core.progress import Progress
 from traube.reports.markdown import markdown
-from traube.tasks.source import Source
+from traube.tasks import Source, get_source
 from traube.training import TRAINERS, Trainer
 
 if TYPE_CHECKING:
@@ -30,20 +31,33 @@ class Training(dg.Config):
     unlabelled: bool = Field(False, description="also train on the texts of the task's source that have no labels")
 
 
-def checkpoint_assets(source: Source) -> list[dg.AssetsDefinition]:
-    """An asset for each trainer that can learn from the source's task, and one more where its recipe can be searched."""
-    able = [trainer for trainer in TRAINERS.values() if not trainer.unsuited(source)]
-    studies = [_searched(trainer, source) for trainer in able if trainer.searched]
-    return [*(_trained(trainer, source) for trainer in able), *studies]
+def checkpoint_assets(sources: Iterable[Source]) -> list[dg.AssetsDefinition]:
+    """An asset for each trainer that can learn from some of the tasks, and one more where its recipe can be searched."""
+    suited = {trainer: [s for s in sources if not trainer.unsuited(s)] for trainer in TRAINERS.values()}
+    # the same for all: Dagster makes assets in one job whose partitions are the same
+    tasks = dg.StaticPartitionsDefinition(sorted({source.name for able in suited.values() for source in able}))
+    made = [_trained(trainer, able, tasks) for trainer, able in suited.items() if able]
+    return [*made, *(_searched(trainer, able, tasks) for trainer, able in suited.items() if able and trainer.searched)]
 
 
-def _trained(trainer: type[Trainer[Any]], source: Source) -> dg.AssetsDefinition:
+def _source(trainer: type[Trainer[Any]], task: str) -> Source:
+    """Return a task to learn from; an error if the trainer cannot."""
+    source = get_source(task)
+    if reason := trainer.unsuited(source):
+        raise TraubeError(reason)
+    return source
+
+
+def _trained(
+    trainer: type[Trainer[Any]], able: Iterable[Source], tasks: dg.StaticPartitionsDefinition
+) -> dg.AssetsDefinition:
     @dg.asset(
-        key=["checkpoints", trainer.name, source.name],
-        deps=[asset_key(source.name, "splits")],
+        key=["checkpoints", trainer.name],
+        deps=[asset_key(source.name, "splits") for source in able],
+        partitions_def=tasks,
         group_name="checkpoints",
         kinds={"torch"},
-        description=f"An encoder trained on the texts of {source.name} by {trainer.name}. The sensor evaluates it.",
+        description=f"Encoders trained by {trainer.name} on the texts of a task. The sensor evaluates them.",
     )
     def trained(
         context: dg.AssetExecutionContext,
@@ -55,6 +69,7 @@ def _trained(trainer: type[Trainer[Any]], source: Source) -> dg.AssetsDefinition
     ) -> dg.MaterializeResult:
         with final_failures():
             base, watched = _base(encoder, config.model), trainer.watched
+            source = _source(trainer, context.partition_key)
             left = trainer.with_values(**config.recipe).fit(
                 storage.workbench().task(source.name),
                 base,
@@ -88,13 +103,16 @@ class Search(dg.Config):
     recipe: dict[str, str] = Field(default_factory=dict, description="values that are not searched")
 
 
-def _searched(trainer: type[Trainer[Any]], source: Source) -> dg.AssetsDefinition:
+def _searched(
+    trainer: type[Trainer[Any]], able: Iterable[Source], tasks: dg.StaticPartitionsDefinition
+) -> dg.AssetsDefinition:
     @dg.asset(
-        key=["studies", trainer.name, source.name],
-        deps=[asset_key(source.name, "splits")],
-        group_name="checkpoints",
+        key=["studies", trainer.name],
+        deps=[asset_key(source.name, "splits") for source in able],
+        partitions_def=tasks,
+        group_name="studies",
         kinds={"optuna"},
-        description=f"A study of {trainer.name}'s recipe on {source.name}: trials judged by the validation splits. "
+        description=f"A study of {trainer.name}'s recipe on a task: trials judged by the validation splits. "
         "It goes on where it stopped.",
     )
     def searched(
@@ -108,11 +126,13 @@ def _searched(trainer: type[Trainer[Any]], source: Source) -> dg.AssetsDefinitio
         from traube.reports.studies import history, importances, trials_table
         from traube.training.study import search, study_file
 
-        path = study_file(storage.root / "studies", trainer.name, source.name, config.model, config.recipe)
+        task = context.partition_key
+        path = study_file(storage.root / "studies", trainer.name, task, config.model, config.recipe)
         with final_failures():
+            _source(trainer, task)
             result = search(
                 trainer,
-                storage.workbench().task(source.name),
+                storage.workbench().task(task),
                 _base(encoder, config.model),
                 path,
                 config.trials,

@@ -3,19 +3,24 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import dagster as dg
 
 from traube.components import Method
 from traube.core.errors import TraubeError
-from traube.tasks import get_source
+from traube.tasks import Source, get_source
 from traube.tasks.task import Stage
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 Job: TypeAlias = Any  # a JobDefinition, or what `define_asset_job` makes: its class has no public name
-PAGE, PAGES = "report", ("traube/page", "task")  # a task's page, and the tag of all of them
+RESULTS, TASK_REPORTS = "results", "task_reports"  # the group of what is made of all tasks, and of it their pages
 
 NIGHT = "traube/night"  # tag of a run that is part of a night: the night's date
+
+OF_A_BUTTON = "__ASSET_JOB"  # the job of assets that somebody materializes in the UI
 
 OF_TASKS = "traube/tasks"  # metadata of a table that is made of these tasks alone: no other one changes it
 
@@ -38,8 +43,19 @@ FILL = (
 REBUILD = dg.AutomationCondition.eager().without(~dg.AutomationCondition.any_deps_missing())
 
 
+def table_facts(frame: "pd.DataFrame") -> dict[str, Any]:
+    """The rows and columns of a table, as Dagster shows them."""
+    columns = [dg.TableColumn(str(name), str(dtype)) for name, dtype in frame.dtypes.items()]
+    return {"dagster/row_count": len(frame), "dagster/column_schema": dg.TableSchema(columns)}
+
+
 def asset_key(task: str, stage: str) -> dg.AssetKey:
     return dg.AssetKey([task, str(stage)])  # Dagster writes no enum
+
+
+def family_tag(source: Source) -> dict[str, str]:
+    """The tag by which Dagster finds all assets of a task's family: `tag:traube/family=german`."""
+    return {"traube/family": source.card.family}
 
 
 def data_keys(tasks: Iterable[str]) -> list[dg.AssetKey]:

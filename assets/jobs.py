@@ -4,10 +4,8 @@ from collections.abc import Collection
 
 import dagster as dg
 
-from assets.common import PAGES, Job, all_model_keys, data_keys
+from assets.common import RESULTS, Job, all_model_keys, data_keys
 from assets.sweeps import sweeps
-
-REBUILT = dg.AssetSelection.assets("leaderboard", "registry", "regressions", "report")
 
 
 def all_jobs(tasks: Collection[str]) -> list[Job]:
@@ -22,16 +20,16 @@ def all_jobs(tasks: Collection[str]) -> list[Job]:
             "Embed, cluster and score one model (the partition) on every task and pair task, or on those selected.",
         ),
         "publish": (
-            REBUILT | dg.AssetSelection.tag(*PAGES) | dg.AssetSelection.key_prefixes("papers"),
+            dg.AssetSelection.groups(RESULTS) | dg.AssetSelection.key_prefixes("papers"),
             "Rebuild leaderboard, registry, regressions, report, the tasks' pages and the papers' tables from what is stored.",
         ),
         "train": (
             dg.AssetSelection.key_prefixes("checkpoints"),
-            "Train an encoder on a task. Narrow it to the checkpoint that you want.",
+            "Train an encoder on a task (the partition). Narrow it to the trainer that you want.",
         ),
         "tune": (
             dg.AssetSelection.key_prefixes("studies"),
-            "Search for a trainer's best recipe on a task. Narrow it to the study that you want.",
+            "Search for a trainer's best recipe on a task (the partition). Narrow it to the trainer that you want.",
         ),
     }
     if sweeps():

@@ -1,6 +1,6 @@
 """`papers/<paper>/<name>`: the papers' tables and figures, made from the specs in `traube.papers`."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import dagster as dg
@@ -21,22 +21,21 @@ def paper_assets(checkpoints: Collection[dg.AssetKey]) -> list[dg.AssetsDefiniti
     """An asset for each table and figure of each paper, downstream of the checkpoints that it may show."""
     assets = []
     for name, paper in papers().items():
+        shown = {dg.AssetKey(["checkpoints", trainer]) for trainer in paper.trainers} & {*checkpoints}
         specs: tuple[Table | Figure, ...] = (*paper.tables, *paper.figures)
-        named = [dg.AssetKey(["checkpoints", trainer, task]) for trainer in paper.trainers for task in paper.tasks]
-        shown = [key for key in named if key in checkpoints]
         assets += [_asset(name, spec, paper.tasks, shown) for spec in specs]
     return assets
 
 
 def _asset(
-    paper: str, spec: Table | Figure, tasks: Sequence[str], checkpoints: Sequence[dg.AssetKey]
+    paper: str, spec: Table | Figure, tasks: Sequence[str], checkpoints: Iterable[dg.AssetKey]
 ) -> dg.AssetsDefinition:
     has_printed = isinstance(spec, Table) and spec.published
 
     @dg.asset(
         key=["papers", paper, spec.name],
         deps=["leaderboard", *checkpoints],
-        group_name="papers",
+        group_name=f"paper_{paper}",
         metadata={OF_TASKS: list(tasks)} if tasks else {},
         kinds={"csv" if isinstance(spec, Table) else "html"},
         description=f"{spec.description} {BESIDE}" if has_printed else spec.description,

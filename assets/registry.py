@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import dagster as dg
 import pandas as pd
 
+from assets.common import RESULTS
+from resources.alerts import SILENT, send
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from resources.registry import CHAMPION, RegistryResource
 from traube.core.errors import TraubeError
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 @dg.asset(
     key="registry",
     deps=["leaderboard"],
-    group_name="registry",
+    group_name=RESULTS,
     kinds={"mlflow"},
     description="Champion and challenger of each task. The champion changes only for one that is better by a paired test.",
 )
@@ -63,6 +65,15 @@ def registry(
                 context.log.warning(f"{name}: {error}")
                 notes.append(f"{name}: {error}")
 
+    changed = [
+        f"{d.task}: {d.champion.name} -> {d.challenger.name}"
+        for d in decisions
+        if d.outcome == "promote" and d.champion
+    ]
+    if changed and SILENT not in context.run.tags.items():
+        why, advice = f"New champions: {len(changed)}", "To take one back: traube rollback TASK"
+        if unposted := send(f"champions {context.run.run_id}", why, changed, advice):
+            context.log.error(unposted)
     rows = [
         {
             "task": d.task,

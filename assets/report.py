@@ -1,14 +1,15 @@
 """What is made of all tasks: `leaderboard`, every score that stands; `regressions`, what changed since the previous
-night; `report`, the leaderboard as a page; and `T/report`, a page of each task's own. Pages need no server.
+night; `report`, the leaderboard as a page; and `task_reports`, a page of each task's own. Pages need no server.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
 import dagster as dg
 
-from assets.common import NIGHT, NIGHTLY, PAGE, PAGES, REBUILD, asset_key, told
+from assets.common import NIGHT, NIGHTLY, REBUILD, RESULTS, TASK_REPORTS, asset_key, table_facts, told
+from resources.alerts import SILENT, send
 from resources.benchmark import BenchmarkResource, StorageResource
 from resources.tracking import TrackingResource
 from traube.core.errors import reason
@@ -19,6 +20,8 @@ from traube.reports.pages import SERVED, make_page, publish_index, publish_leade
 from traube.reports.tables import CSV
 from traube.tasks.source import Source
 
+NONE_WORSE = "none_worse"  # the check of `regressions`
+
 
 def leaderboard_asset(tasks: Iterable[Source]) -> dg.AssetsDefinition:
     scores = [asset_key(task.name, task.card.type.stages[-1]) for task in tasks]
@@ -26,7 +29,7 @@ def leaderboard_asset(tasks: Iterable[Source]) -> dg.AssetsDefinition:
     @dg.asset(
         key="leaderboard",
         deps=[dg.AssetDep(key, partition_mapping=dg.AllPartitionMapping()) for key in scores],
-        group_name="leaderboard",
+        group_name=RESULTS,
         kinds={"parquet"},
         freshness_policy=NIGHTLY,
         automation_condition=REBUILD,
@@ -45,7 +48,7 @@ def leaderboard_asset(tasks: Iterable[Source]) -> dg.AssetsDefinition:
         return dg.MaterializeResult(
             data_version=dg.DataVersion(frame_digest(table.drop(columns="created"))),
             metadata={
-                "dagster/row_count": len(table),
+                **table_facts(table),
                 "best": dg.MetadataValue.md(best.round(4).to_markdown(index=False)),
                 "path": dg.MetadataValue.path(opened.get_table_path(CSV)),
                 **{status: int(n) for status, n in table["status"].value_counts().items()},
@@ -59,8 +62,9 @@ def leaderboard_asset(tasks: Iterable[Source]) -> dg.AssetsDefinition:
 @dg.asset(
     key="regressions",
     deps=["leaderboard"],
-    group_name="report",
+    group_name=RESULTS,
     kinds={"parquet"},
+    check_specs=[dg.AssetCheckSpec(NONE_WORSE, asset="regressions", description="no score is significantly worse")],
     description="Scores that are made of other cells than the night before: how much, whether significant, and the likely cause.",
 )
 def regressions(
@@ -69,20 +73,40 @@ def regressions(
     night, timezone = context.run.tags.get(NIGHT), load_params().nightly.timezone
     since, changes = publish_regressions(storage.open(), benchmark.protocols(), timezone, night)
     shown = changes.assign(**{c: (100 * changes[c].astype(float)).round(2) for c in ("before", "after", "difference")})
+    worse, version = shown[shown["verdict"] == "worse"], frame_digest(changes)
+    table = dg.MetadataValue.md(markdown(shown) if len(shown) else "nothing changed")
+    if len(worse) and SILENT not in context.run.tags.items():
+        lines = [
+            f"{row.task}, {row.model} with {row.method}: {row.before} -> {row.after}" for row in worse.itertuples()
+        ]
+        summary = f"Scores significantly worse than on {since}: {len(worse)}"
+        if error := send(
+            f"regressions {since} {version}", summary, lines, "The page of all tasks says why: traube open"
+        ):
+            context.log.error(error)
     return dg.MaterializeResult(
+        data_version=dg.DataVersion(version),
         metadata={
             "since": since or "no earlier night",
-            "changes": len(changes),
-            "significantly_worse": int((changes["verdict"] == "worse").sum()),
-            "table": dg.MetadataValue.md(markdown(shown) if len(changes) else "nothing changed"),
-        }
+            **table_facts(changes),
+            "significantly_worse": len(worse),
+            "table": table,
+        },
+        check_results=[
+            dg.AssetCheckResult(
+                check_name=NONE_WORSE,
+                passed=worse.empty,
+                severity=dg.AssetCheckSeverity.WARN,
+                metadata={"worse": dg.MetadataValue.md(markdown(worse))} if len(worse) else {},
+            )
+        ],
     )
 
 
 @dg.asset(
     key="report",
     deps=["leaderboard", "registry", "regressions"],
-    group_name="report",
+    group_name=RESULTS,
     freshness_policy=NIGHTLY,
     kinds={"html"},
     description="The leaderboard as a page.",
@@ -96,39 +120,25 @@ def _links(path: Path) -> dict[str, dg.MetadataValue]:
     return {"open": dg.MetadataValue.url(f"{SERVED}/{path.name}"), "page": dg.MetadataValue.url(path.as_uri())}
 
 
-def task_reports_asset(sources: Iterable[Source]) -> dg.AssetsDefinition:
-    """The pages of all tasks, made in one step: most have nothing to show, or nothing new, and stay as they are."""
-    tasks = {asset_key(source.name, PAGE): source for source in sources}
-    specs = [
-        dg.AssetSpec(
-            key,
-            deps=["leaderboard", "regressions"],
-            group_name=source.card.family,
-            tags=dict([PAGES]),
-            kinds={"html"},
-            skippable=True,
-            description="A page of the task: leaderboard, costs, ranks, linked maps, confusions, splits, history.",
-        )
-        for key, source in tasks.items()
-    ]
-
-    @dg.multi_asset(name="task_reports", specs=specs, can_subset=True)
-    def task_reports(
-        context: dg.AssetExecutionContext, storage: StorageResource, benchmark: BenchmarkResource
-    ) -> Iterator[dg.MaterializeResult]:
-        scored, protocols, errors = set(storage.open().list_scored_tasks()), benchmark.protocols(), []
-        for key in sorted(context.selected_asset_keys):
-            name = tasks[key].name
-            if name not in scored:
-                continue
-            try:
-                path = make_page(storage.workbench(), protocols, name, storage.root)
-            except Exception as error:  # one page does not take the others along
-                context.log.exception(f"{name}: no page can be made")
-                errors.append(f"{name}: {reason(error)}")
-                continue
-            yield dg.MaterializeResult(asset_key=key, metadata={**_links(path), "megabytes": path.stat().st_size / 1e6})
-        if errors:
-            raise dg.Failure(f"no page can be made of {'; '.join(errors)}", allow_retries=False)
-
-    return task_reports
+@dg.asset(
+    key=TASK_REPORTS,
+    deps=["leaderboard", "regressions"],
+    group_name=RESULTS,
+    kinds={"html"},
+    description="A page of each scored task: leaderboard, costs, ranks, linked maps, confusions, splits, history.",
+)
+def task_reports(
+    context: dg.AssetExecutionContext, storage: StorageResource, benchmark: BenchmarkResource
+) -> dg.MaterializeResult:
+    protocols, links, errors = benchmark.protocols(), [], []
+    for name in storage.open().list_scored_tasks():
+        try:  # a page of which nothing changed stays as it is
+            path = make_page(storage.workbench(), protocols, name, storage.root)
+        except Exception as error:  # one page does not take the others along
+            context.log.exception(f"{name}: no page can be made")
+            errors.append(f"{name}: {reason(error)}")
+            continue
+        links.append(f"- [{name}]({SERVED}/{path.name}), {path.stat().st_size / 1e6:.1f} MB")
+    if errors:
+        raise dg.Failure(f"no page can be made of {'; '.join(errors)}", allow_retries=False)
+    return dg.MaterializeResult(metadata={"pages": dg.MetadataValue.md("\n".join(links) or "nothing is scored yet")})

@@ -83,10 +83,10 @@ def _serve(port: int, mlflow_port: int) -> None:
     import dagster as dg
 
     from operations.launch import align
-    from resources.tracking import connect, default_uri
+    from resources.tracking import connect, default_uri, mlflow_page, ui
     from sensors.lost_runs import cancel_cut_off_runs, end_unstarted_runs, stop_note_path
 
-    connect(default_uri())
+    _, experiment = connect(default_uri())
     port = free_port(port, "Dagster")
     mlflow_port = free_port(mlflow_port, "MLflow", taken=port)
     os.environ |= {
@@ -119,7 +119,10 @@ def _serve(port: int, mlflow_port: int) -> None:
     with TemporaryDirectory(prefix="traube-") as folder:  # its owner's alone, and so is the socket in it
         try:
             _start_all(children, Path(folder), port, mlflow_port)
-            out.print(f"Dagster: http://{HOST}:{port}   MLflow: http://{HOST}:{mlflow_port}   Ctrl-C stops both")
+            out.print(
+                f"Dagster: {ui('DAGSTER', port)}   MLflow: {mlflow_page(f'experiments/{experiment}')}", soft_wrap=True
+            )
+            out.print("Ctrl-C stops both")
             children.watch()
         finally:
             end()

@@ -244,7 +244,17 @@ def _databases() -> Iterator[Finding]:
 
 
 def _mlflow() -> Iterator[Finding]:
-    from resources.tracking import connect, default_uri
+    from resources.tracking import TrackingResource, default_uri
+    from resources.unlogged import add_debt
+    from traube.core.files import read_parquet
+    from traube.reports.tables import NAME
+    from traube.storage import open_storage
 
-    connect(default_uri())
+    tracking, table = TrackingResource(), open_storage(paths.home()).get_table_path(NAME)
+    tracking.client()
     yield Finding("mlflow", "ok", settings.without_password(default_uri()))
+    contradictions = tracking.contradictions(read_parquet(table)) if table.exists() else []
+    for model, task, protocol in contradictions:
+        add_debt(model, task, protocol)
+        found = f"{task}, {model}: MLflow has other scores than the leaderboard; `traube run -t {task} -m {model}` logs them"
+        yield Finding("mlflow", "wrong", found)

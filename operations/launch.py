@@ -11,10 +11,11 @@ from uuid import uuid4
 
 import dagster as dg
 
-from assets.common import MODELS, OF_TASKS, PAGE, data_keys, model_keys
+from assets.common import MODELS, OF_TASKS, TASK_REPORTS, data_keys, model_keys
 from assets.registry import registry
 from definitions import build_defs
 from operations.children import is_served
+from operations.dev import LOCATION
 from resources.databases import OF_DAGSTER, make_dagster
 from resources.tracking import default_uri
 from sensors.lost_runs import end_lost_runs, end_unstarted_runs, own_process
@@ -28,6 +29,11 @@ from traube.pipeline.params import load_params
 from traube.pipeline.plan import Request, wanted_models
 
 FAILED = "the run failed; see the Dagster UI (`make dev`)"
+REPOSITORY = "__repository__"
+TAGS = {
+    ".dagster/repository": f"{REPOSITORY}@{LOCATION}",  # Dagster's UI lists runs by it; its own launchers set it
+    "dagster/max_retries": "0",  # by the daemon: who started a command starts it again
+}
 OURS = re.compile(r"^traube\.[\w.]+: ")
 
 
@@ -57,6 +63,23 @@ def align(instance: dg.DagsterInstance) -> list[str]:
     assert MODELS.name is not None
     instance.add_dynamic_partitions(MODELS.name, list(wanted_models(load_params())))
     return [*end_lost_runs(instance), *([] if is_served() else end_unstarted_runs(instance))]
+
+
+def _give_origin(instance: dg.DagsterInstance) -> None:
+    """Have the runs that are executed in this process come from the location that `traube dev` serves, so that its pages
+    show them on the timeline and can repeat them. The names of this are of Dagster's minor version, which is pinned.
+    """
+    from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
+
+    repository, create = (
+        RemoteRepositoryOrigin(RegisteredCodeLocationOrigin(LOCATION), REPOSITORY),
+        instance.create_run_for_job,
+    )
+
+    def create_run_for_job(job_def: dg.JobDefinition, **given: Any) -> dg.DagsterRun:
+        return create(job_def, **given, remote_job_origin=RemoteJobOrigin(repository, job_def.name))
+
+    setattr(instance, "create_run_for_job", create_run_for_job)  # noqa: B010 (a type checker refuses the assignment)
 
 
 class WithoutUnwritten:
@@ -89,6 +112,7 @@ class Launcher(AbstractContextManager["Launcher"]):
         no_copies = {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
         # with a folder of its own it is not temporary
         self.instance = dg.DagsterInstance.local_temp(os.environ["DAGSTER_HOME"], overrides={"compute_logs": no_copies})
+        _give_origin(self.instance)
         self.lost = align(self.instance)
         self.definitions = build_defs(progress=progress, workers=workers)
         self.run_id: str | None = None  # of the run at work
@@ -120,12 +144,12 @@ class Launcher(AbstractContextManager["Launcher"]):
     def train(self, trainer: str, task: str, model: str, recipe: dict[str, str], unlabelled: bool) -> list[str]:
         """Train a model on a task. Returns the errors, one line each."""
         asked = {"model": model, "recipe": recipe, "unlabelled": unlabelled}
-        return self._execute_one("train", ["checkpoints", trainer, task], asked)
+        return self._execute_one("train", ["checkpoints", trainer], asked, partition_key=task)
 
     def tune(self, trainer: str, task: str, model: str, trials: int, recipe: dict[str, str]) -> list[str]:
         """Search for a trainer's recipe on a task. Returns the errors, one line each."""
         asked = {"model": model, "trials": trials, "recipe": recipe}
-        return self._execute_one("tune", ["studies", trainer, task], asked)
+        return self._execute_one("tune", ["studies", trainer], asked, partition_key=task)
 
     def sweep(self, name: str, tasks: Sequence[str], model: str, seeds: Sequence[int]) -> list[str]:
         """Compute the points of a sweep. Returns the errors, one line each."""
@@ -138,16 +162,16 @@ class Launcher(AbstractContextManager["Launcher"]):
         """
         graph = self.definitions.resolve_asset_graph()
         selected = self.definitions.resolve_job_def("publish").asset_layer.selected_asset_keys
-        keys = [key for key in selected if len(key.path) == 1 or key.path[-1] != PAGE]
+        keys = [key for key in selected if key.path != [TASK_REPORTS]]
         if tasks is not None:
             made_of = {key: graph.get(key).metadata.get(OF_TASKS) for key in keys}
             made_of[registry.key] = load_params().tasks
             keys = [key for key, of in made_of.items() if of is None or set(of) & set(tasks)]
         return self._execute("publish", keys)
 
-    def _execute_one(self, job: str, path: list[str], config: dict[str, Any]) -> list[str]:
+    def _execute_one(self, job: str, path: list[str], config: dict[str, Any], **options: Any) -> list[str]:
         key = dg.AssetKey(path)
-        return self._execute(job, [key], {"ops": {key.to_python_identifier(): {"config": config}}})
+        return self._execute(job, [key], {"ops": {key.to_python_identifier(): {"config": config}}}, **options)
 
     def _execute(
         self, name: str, selection: list[dg.AssetKey], config: dict[str, Any] | None = None, **options: Any
@@ -161,7 +185,7 @@ class Launcher(AbstractContextManager["Launcher"]):
                     run_config={"loggers": {"console": {"config": {"log_level": self.level}}}, **(config or {})},
                     instance=self.instance,
                     asset_selection=selection,
-                    tags={**own_process(), "traube/publishes": "yes"},
+                    tags={**own_process(), **TAGS},
                     raise_on_error=False,
                     run_id=self.run_id,
                     **options,

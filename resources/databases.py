@@ -26,6 +26,7 @@ from traube.core.system_errors import explained
 from traube.storage import open_storage
 
 EXPERIMENT = "traube"
+KIND = {"mlflow.experimentKind": "custom_model_development"}  # its tag: MLflow opens it with its runs, not with traces
 SETTINGS = "dagster.yaml"
 OF_DAGSTER = "TRAUBE_DAGSTER_DATABASE"  # set by us for Dagster's processes, which have the file's `env`
 STAMP = "alembic_version"  # Dagster and MLflow note in it which tables they have made
@@ -193,12 +194,13 @@ def make_mlflow(path: Path, artifacts: Path | str) -> None:
 
 
 def _make_mlflow(url: str, artifacts: str) -> None:
+    from mlflow.entities import ExperimentTag
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
     logging.getLogger("mlflow").setLevel(os.environ.get("MLFLOW_LOGGING_LEVEL", "WARNING"))  # it is no news
     store = SqlAlchemyStore(url, artifacts)
     if store.get_experiment_by_name(EXPERIMENT) is None:
-        store.create_experiment(EXPERIMENT, artifact_location=artifacts)
+        store.create_experiment(EXPERIMENT, artifacts, [ExperimentTag(*tag) for tag in KIND.items()])
     store.engine.dispose()
 
 

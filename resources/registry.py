@@ -9,14 +9,20 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 from pydantic import Field
 
+import traube
 from resources.tracking import connect, default_uri
+from traube.core import paths
 from traube.core.errors import TraubeError, Unknown, unknown
 from traube.core.hashing import digest
 from traube.models.pins import pin
@@ -31,6 +37,22 @@ REJECTED = "traube.rejected"  # tag of a version that a person rolled back
 HISTORY = "traube.champions"  # tag of a registered model: its champions' versions, the present one last
 IDENTITY = ("task", "protocol", "metric", "model", "fingerprint", "method", "data_version")
 CODE = Path(__file__).with_name("served_model.py")
+
+
+def pinned_requirements(*names: str) -> list[str]:
+    """Return what packages need at the versions that are installed here, `name==version`, but for Traube itself."""
+    found: dict[str, str] = {}
+    asked = [Requirement(name) for name in names]
+    while asked:
+        requirement = asked.pop()
+        name = canonicalize_name(requirement.name)
+        if name in found or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
+            continue
+        with suppress(PackageNotFoundError):  # an option that is not installed
+            packed = distribution(name)
+            found[name] = Version(packed.version).public  # not which build it is, as of torch for a CPU
+            asked += [Requirement(line) for line in packed.requires or ()]
+    return [f"{name}=={version}" for name, version in sorted(found.items()) if name != "traube"]
 
 
 def registered_name(task: str) -> str:
@@ -76,12 +98,17 @@ class RegistryResource(dg.ConfigurableResource):
         run = client.create_run(experiment, run_name=run_name, tags={"traube.serves": key})
         with TemporaryDirectory(prefix="traube-") as folder:
             serving.save(served, Path(folder) / "served")
+            artifacts = {"served": str(Path(folder) / "served")}
+            if (weights := Path(served.card.model or "")).parent == paths.home() / "weights":
+                artifacts["weights"] = str(weights)
             with mlflow.start_run(run_id=run.info.run_id):
                 info = mlflow.pyfunc.log_model(
-                    name="served",
+                    name=f"{candidate.task}-{candidate.model}",
                     python_model=str(CODE),
-                    artifacts={"served": str(Path(folder) / "served")},
-                    pip_requirements=["traube"],
+                    artifacts=artifacts,
+                    code_paths=[str(Path(traube.__file__).parent)],  # no package index has to be trusted for it
+                    pip_requirements=pinned_requirements("traube", "mlflow"),
+                    input_example=served.texts[:2],
                 )
         source = client.get_logged_model(info.model_id).artifact_location
         with suppress(MlflowException):  # it is there already

@@ -13,7 +13,8 @@ class ServedClustering(PythonModel):
     """Texts in; cluster, distance to its centre and key words out."""
 
     def load_context(self, context: PythonModelContext) -> None:
-        self.served = serving.load(Path(context.artifacts["served"]))
+        weights = context.artifacts.get("weights")
+        self.served = serving.load(Path(context.artifacts["served"]), Path(weights) if weights else None)
 
     def predict(self, context: PythonModelContext, model_input: list[str]) -> pd.DataFrame:
         return self.served.predict(model_input)

@@ -17,7 +17,7 @@ import dagster as dg
 import pandas as pd
 from pydantic import Field
 
-from resources.databases import EXPERIMENT, make_mlflow, make_shared_mlflow, mlflow_url
+from resources.databases import EXPERIMENT, KIND, make_mlflow, make_shared_mlflow, mlflow_url
 from resources.unlogged import settle_debt
 from traube.core import paths, settings
 from traube.core.errors import TraubeError
@@ -72,7 +72,7 @@ class TrackingResource(dg.ConfigurableResource):
         first = done.iloc[0]
         identity = {name: str(first[name]) for name in IDENTITY}
         key: Any = [identity, "own choice", sorted(done["cell_id"])] if own_choice else identity
-        served = f"http://127.0.0.1:{os.environ.get('TRAUBE_DAGSTER_PORT', '3000')}{SERVED}/{card.name}.html"
+        served = f"{ui('DAGSTER', 3000)}{SERVED}/{card.name}.html"
         tags = {
             "traube.kind": "task",
             **({"traube.own_choice": "true"} if own_choice else {}),
@@ -81,27 +81,30 @@ class TrackingResource(dg.ConfigurableResource):
             "traube.page": served,
             "mlflow.note.content": f"[All of {card.name}]({served}), while `traube dev` runs.",
         }
-        best = table[table["best"].astype(bool)]
+        values = done.merge(scores, on="cell_id").assign(method=lambda rows: rows["reducer"] + "/" + rows["clusterer"])
+        best = table[table["best"].astype(bool)].dropna(subset="mean")
+        of_best = values.merge(best[["level", "method"]]).groupby(["level", "metric"])["value"].mean().dropna()
         name = f"{card.name} x {first['model']}{', own choice' if own_choice else ''}"
-        with _run(client, experiment, digest(key), name, tags) as parent:
+        span = _span(done)
+        with _run(client, experiment, digest(key), name, tags, span) as parent:
             params = {**identity, "family": card.family, "language": card.language, "licence": card.licence}
-            scored = best.dropna(subset="mean")
-            metrics = {f"best/{level}": mean for level, mean in zip(scored["level"], scored["mean"], strict=True)}
-            _log(client, parent, params, metrics)
+            metrics = {f"best/{level}": mean for level, mean in zip(best["level"], best["mean"], strict=True)}
+            metrics |= {f"{level}/{metric}": value for (level, metric), value in of_best.items()}
+            title = f"{card.name}-{first['model']}"
+            ranked = "" if own_choice else _logged_model(client, experiment, parent, title, params)
+            _log(client, parent, params, metrics, ranked, (card.name, identity["data_version"]))
             _log_dataset(client, parent, card, identity["data_version"])
-        values = done.merge(scores, on="cell_id")
         children = _runs(client, experiment, f"tags.mlflow.parentRunId = '{parent.info.run_id}'")
-        for (reducer, clusterer), rows in values.groupby(["reducer", "clusterer"], sort=False):
-            method = f"{reducer}/{clusterer}"
+        for method, rows in values.groupby("method", sort=False):
             child_key = digest([key, method, rows.iloc[0]["params"]])
             seeds = " ".join(sorted({str(int(s)) for s in rows["seed"].dropna()}))  # no parameter: those may not change
             of_method = {"traube.kind": "method", "traube.seeds": seeds, "mlflow.parentRunId": parent.info.run_id}
-            with _run(client, experiment, child_key, method, tags | of_method, children) as child:
+            with _run(client, experiment, child_key, method, tags | of_method, span, children) as child:
                 means = rows.groupby(["level", "metric"])["value"].mean()
                 metrics = {f"{level}/{metric}": value for (level, metric), value in means.dropna().items()}
-                params = {"reducer": reducer, "clusterer": clusterer}
+                params = {"reducer": rows.iloc[0]["reducer"], "clusterer": rows.iloc[0]["clusterer"]}
                 _log(client, child, params | _flat(rows.iloc[0]["params"]), metrics)
-        return {"mlflow": dg.MetadataValue.url(_url(experiment, parent.info.run_id))}
+        return _link(experiment, parent)
 
     def log_ranks(self, leaderboard: pd.DataFrame) -> dict[str, dg.MetadataValue]:
         """Tag each model's run of a task with its rank at each level, and with the verdict on the first model against
@@ -109,26 +112,29 @@ class TrackingResource(dg.ConfigurableResource):
         """
         from mlflow.entities import RunTag
 
-        client, experiment = self.client()
-        names = [name for name in IDENTITY if name in leaderboard]
-        ranked = leaderboard[leaderboard["best"].astype(bool) & ~leaderboard["own_choice"].astype(bool)]
-        rows = dict(iter(ranked.groupby(names)))
-        date = datetime.now(UTC).date().isoformat()
-        for run in _runs(client, experiment, "tags.`traube.kind` = 'task'").values():
-            known = run.data.tags
-            if "traube.own_choice" in known:  # no rank of the leaderboard is theirs
-                continue
-            own = rows.get(tuple(known.get(f"traube.{name}", "") for name in names))
+        date, (client, experiment) = datetime.now(UTC).date().isoformat(), self.client()
+        for rows, runs in _official(client, experiment, leaderboard):
             tags = {}
-            for row in own.itertuples(index=False) if own is not None else ():
+            for row in rows.itertuples(index=False):
                 tags[f"traube.rank/{row.level}"] = places(row)
                 if row.verdict:
                     tags[f"traube.p/{row.level}"] = f"{row.p:.3g} ({row.comparisons:.0f} comparisons)"
                     tags[f"traube.verdict/{row.level}"] = row.verdict
-            if any(known.get(name) != value for name, value in tags.items()):
-                tags["traube.verdict_date"] = date
-                client.log_batch(run.info.run_id, tags=[RunTag(*tag) for tag in tags.items()])
+            for run in runs:
+                if any(run.data.tags.get(name) != value for name, value in tags.items()):
+                    made = {**tags, "traube.verdict_date": date}
+                    client.log_batch(run.info.run_id, tags=[RunTag(*tag) for tag in made.items()])
         return {}
+
+    def contradictions(self, leaderboard: pd.DataFrame) -> list[tuple[str, str, str]]:
+        """Model, task and protocol of each run that is missing, or whose best scores are not the leaderboard's."""
+        found, (client, experiment) = [], self.client()
+        for rows, runs in _official(client, experiment, leaderboard):
+            logged = runs[0].data.metrics if runs else {}
+            scored = rows.dropna(subset="mean")
+            if any(logged.get(f"best/{row.level}") != row.mean for row in scored.itertuples(index=False)):
+                found.append((rows.iloc[0]["model"], rows.iloc[0]["task"], rows.iloc[0]["protocol"]))
+        return found
 
     def log_pairs(
         self, card: TaskCard, cell: Cell, table: pd.DataFrame, origin: Mapping[str, str]
@@ -149,7 +155,7 @@ class TrackingResource(dg.ConfigurableResource):
             about = {"family": card.family, "language": card.language, "licence": card.licence}
             _log(client, run, {**identity, **about}, metrics)
             _log_dataset(client, run, card, identity["data_version"])
-        return {"mlflow": dg.MetadataValue.url(_url(experiment, run.info.run_id))}
+        return _link(experiment, run)
 
     def log_curve(
         self, name: str, curve: Sequence[Mapping[str, float | None]], run_id: str
@@ -169,7 +175,7 @@ class TrackingResource(dg.ConfigurableResource):
                     if metric != "step" and value is not None
                 ],
             )
-        return {"mlflow": dg.MetadataValue.url(_url(experiment, run.info.run_id))}
+        return _link(experiment, run)
 
     def log_study(
         self, name: str, best: Mapping[str, float], trials: pd.DataFrame, pages: Mapping[str, str], run_id: str
@@ -183,11 +189,21 @@ class TrackingResource(dg.ConfigurableResource):
             client.log_text(run.info.run_id, csv_text(trials), "trials.csv")
             for file, page in pages.items():
                 client.log_text(run.info.run_id, page, file)
-        return {"mlflow": dg.MetadataValue.url(_url(experiment, run.info.run_id))}
+        return _link(experiment, run)
 
 
-def _url(experiment: str, run: str) -> str:
-    return f"http://127.0.0.1:{os.environ.get('TRAUBE_MLFLOW_PORT', '5000')}/#/experiments/{experiment}/runs/{run}"
+def ui(name: str, port: int) -> str:
+    """Return the address of Dagster's or MLflow's pages: TRAUBE_DAGSTER_UI or TRAUBE_MLFLOW_UI, or that of `traube dev`."""
+    return os.environ.get(f"TRAUBE_{name}_UI") or f"http://127.0.0.1:{os.environ.get(f'TRAUBE_{name}_PORT', port)}"
+
+
+def mlflow_page(route: str) -> str:
+    """Return the address of a page of MLflow's, which otherwise opens as a product for language models."""
+    return f"{ui('MLFLOW', 5000)}/#/{route}?workflowType=machine_learning"
+
+
+def _link(experiment: str, run: Any) -> dict[str, dg.MetadataValue]:
+    return {"mlflow": dg.MetadataValue.url(mlflow_page(f"experiments/{experiment}/runs/{run.info.run_id}"))}
 
 
 def default_uri() -> str:
@@ -231,7 +247,7 @@ def connect(uri: str) -> tuple[Any, str]:
             f"{shown}: made by another MLflow; back it up, then `mlflow db upgrade` with this URL brings it up to date"
         ) from None
     if experiment is None:
-        return client, str(client.create_experiment(EXPERIMENT, artifact_location=artifacts()))
+        return client, str(client.create_experiment(EXPERIMENT, artifacts(), KIND))
     return client, str(experiment.experiment_id)
 
 
@@ -241,15 +257,45 @@ def _runs(client: Any, experiment: str, condition: str) -> dict[str, Any]:
     return {run.data.tags[KEY]: run for run in runs if KEY in run.data.tags}
 
 
+def _span(cells: pd.DataFrame) -> tuple[int, int]:
+    """Return when the first of some cells began and the last one ended, in milliseconds since 1970."""
+    ended = pd.to_datetime(cells["created"], utc=True, format="ISO8601")
+    began = ended - pd.to_timedelta(cells["seconds"].fillna(0), unit="s")
+    return int(began.min().timestamp() * 1000), int(ended.max().timestamp() * 1000)
+
+
+def _official(client: Any, experiment: str, leaderboard: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, list[Any]]]:
+    """Yield the best rows of each task and model, without one's own choice, and MLflow's runs of them, the newest first."""
+    names = [name for name in IDENTITY if name in leaderboard]
+    runs: dict[tuple[str, ...], list[Any]] = {}
+    for run in _runs(client, experiment, "tags.`traube.kind` = 'task'").values():
+        if "traube.own_choice" not in run.data.tags:  # no rank of the leaderboard is theirs
+            runs.setdefault(tuple(run.data.tags.get(f"traube.{name}", "") for name in names), []).append(run)
+    official = leaderboard[leaderboard["best"].astype(bool) & ~leaderboard["own_choice"].astype(bool)]
+    for key, rows in official.groupby(names):
+        yield rows, runs.get(tuple(key), [])
+
+
 @contextmanager
 def _run(
-    client: Any, experiment: str, key: str, name: str, tags: Mapping[str, str], known: Mapping[str, Any] | None = None
+    client: Any,
+    experiment: str,
+    key: str,
+    name: str,
+    tags: Mapping[str, str],
+    span: tuple[int | None, int | None] = (None, None),
+    known: Mapping[str, Any] | None = None,
 ) -> Iterator[Any]:
-    """Open the run with a key, new or found again (in `known` by key); it is finished, or failed, at the block's end."""
+    """Open the run with a key, new or found again (in `known` by key); it is finished, or failed, at the block's end.
+
+    `span` is when what it tells of began and ended, by default the block.
+    """
+    from mlflow.tracking.context.registry import resolve_tags
+
     found = _runs(client, experiment, f"tags.`{KEY}` = '{key}'") if known is None else known
     run = found.get(key)
     if run is None:
-        run = client.create_run(experiment, run_name=name, tags={KEY: key, **tags})
+        run = client.create_run(experiment, span[0], {**resolve_tags(), KEY: key, **tags}, name)
     else:
         client.update_run(run.info.run_id, status="RUNNING")
         for tag, value in tags.items():
@@ -259,18 +305,37 @@ def _run(
     except BaseException:
         client.set_terminated(run.info.run_id, status="FAILED")
         raise
-    client.set_terminated(run.info.run_id, status="FINISHED")
+    client.set_terminated(run.info.run_id, "FINISHED", span[1])
 
 
-def _log(client: Any, run: Any, params: dict[str, Any], metrics: dict[str, float]) -> None:
-    """Log all at once, but for parameters that the run has already (MLflow refuses to change them)."""
+def _logged_model(client: Any, experiment: str, run: Any, name: str, params: Mapping[str, str]) -> str:
+    """Return the id of the model that a run is of, as MLflow ranks and compares models."""
+    found = client.search_logged_models([experiment], f"source_run_id = '{run.info.run_id}'")
+    if found:
+        return str(found[0].model_id)
+    tags = {f"traube.{key}": params[key] for key in ("task", "model", "protocol")}
+    made = client.create_logged_model(experiment, name, run.info.run_id, tags, dict(params), model_type="embedding")
+    return str(client.finalize_logged_model(made.model_id, "READY").model_id)
+
+
+def _log(
+    client: Any,
+    run: Any,
+    params: dict[str, Any],
+    metrics: dict[str, float],
+    model: str = "",
+    dataset: tuple[str | None, str | None] = (None, None),
+) -> None:
+    """Log all at once, but for parameters that the run has already (MLflow refuses to change them); of a logged model,
+    its metrics on a dataset (name and digest), too.
+    """
     from mlflow.entities import Metric, Param
 
-    now = int(time.time() * 1000)
+    now, about = int(time.time() * 1000), (model, *dataset, run.info.run_id) if model else ()
     names = {name: re.sub(r"[^\w\-. :/]", "_", name) for name in metrics}  # MLflow takes no other characters
     client.log_batch(
         run.info.run_id,
-        metrics=[Metric(names[name], float(value), now, 0) for name, value in metrics.items()],
+        metrics=[Metric(names[name], float(value), now, 0, *about) for name, value in metrics.items()],
         params=[Param(name, str(value)[:500]) for name, value in params.items() if name not in run.data.params],
     )
 

@@ -1,77 +1,61 @@
-"""A failed run raises an alert, a cancelled one none: in the log, in a file, and at a webhook if there is one."""
-
-import json
-import os
-from datetime import UTC, datetime
-from typing import Any
+"""A failed run raises an alert, whoever started it; a cancelled one none."""
 
 import dagster as dg
 
-from resources.webhook import post
+from assets.common import OF_A_BUTTON
+from resources.alerts import FILE, SILENT, WEBHOOK, send
 from sensors import Jobs
-from traube.core import paths
-from traube.core.files import append_line
 from traube.core.inert import visible
 
-WEBHOOK = "TRAUBE_WEBHOOK"
 WILL_RETRY, PARTITION = "dagster/will_retry", "dagster/partition"
 
 
 def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
     @dg.run_failure_sensor(
         name="failed_runs",
-        monitored_jobs=list(jobs.values()),
+        monitor_all_code_locations=True,  # also runs of no job of this list: those of a button, or of the command line
         default_status=dg.DefaultSensorStatus.RUNNING,
         minimum_interval_seconds=10,
-        description=f"Writes an alert to alerts.jsonl, and posts it to ${WEBHOOK} if that is set.",
+        description=f"Writes an alert to {FILE}, and posts it to ${WEBHOOK} if that is set.",
     )
     def failed_runs(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
         run = context.dagster_run
         if run.tags.get(WILL_RETRY) == "true":
             return dg.SkipReason("the run is tried again by itself")
+        if SILENT in run.tags.items():
+            return dg.SkipReason(f"the run's tag {'='.join(SILENT)} asks for no alert")
         errors = []  # (step, message) of each step that failed
         for event in context.get_step_failure_events():
             data = event.step_failure_data
             if data.user_failure_data and data.user_failure_data.description:
                 message = data.user_failure_data.description
+            elif data.error and data.error.cls_name == "DagsterAssetCheckFailedError":
+                message = " ".join(data.error.message.partition(": ")[2].split())
             else:
                 raised = (data.error.cause or data.error).message.strip() if data.error else event.message or "failed"
                 message = raised.splitlines()[0]
             errors.append((str(event.step_key), message))
-        alert = _alert(run, errors)
-        alert["errors"] = alert["errors"] or [context.failure_event.message or "the run failed"]
-        context.log.error(f"{alert['summary']}: {'; '.join(alert['errors'])}. {alert['retry']}")
-        append_line(paths.home() / "alerts.jsonl", json.dumps(alert, ensure_ascii=False))
-        url = os.environ.get(WEBHOOK)
-        text = "\n".join([alert["summary"], *alert["errors"], alert["retry"]])  # what chat services show
-        if url and (error := post(url, {"text": text, **alert})):
-            context.log.error(f"${WEBHOOK}: {error}")
+        details = [f"{step.replace('__', '/')}: {visible(message)}" for step, message in errors]
+        details = details or [context.failure_event.message or "the run failed"]
+        job = "materialization" if run.job_name == OF_A_BUTTON else run.job_name
+        partition = run.tags.get(PARTITION, "")
+        summary = f"{job}{f' of {partition}' if partition else ''} failed"
+        advice = _advice(job, partition, [step for step, _ in errors])
+        context.log.error(f"{summary}: {'; '.join(details)}. {advice}")
+        if error := send(run.run_id, summary, details, advice, job=job, run_id=run.run_id):
+            context.log.error(error)
         return None
 
     return [failed_runs]
 
 
-def _alert(run: dg.DagsterRun, errors: list[tuple[str, str]]) -> dict[str, Any]:
-    """What people need to know of a failed run: what failed, why, and how to try again."""
-    job, model, steps = run.job_name, run.tags.get(PARTITION, ""), [step for step, _ in errors]
-    tasks = list(dict.fromkeys(step.split("__")[0] for step in steps if "__" in step))
+def _advice(job: str, partition: str, steps: list[str]) -> str:
+    """Return how to try a failed run again."""
     if job == "fetch":
-        advice = "It is tried again tomorrow"
-    elif job in ("train", "tune"):  # whose steps are checkpoints__<trainer>__<task> and studies__<trainer>__<task>
-        trained = [step.split("__")[1:] for step in steps]
-        advice = "To go on: " + "; ".join(f"traube {job} {trainer} {task}" for trainer, task in trained)
-    elif job == "sweep":
-        advice = "It goes on where it stopped: traube sweep " + " ".join(step.split("__")[1] for step in steps)
-    else:
-        options = "".join([f" --task {t}" for t in tasks] + ([f" --model {model}"] if model else []))
-        advice = f"To try again: traube run{options}"
-    return {
-        "summary": f"{job}{f' of {model}' if model else ''} failed",
-        "errors": [f"{step.replace('__', '/')}: {visible(message)}" for step, message in errors],
-        "retry": advice,
-        "job": job,
-        "model": model,
-        "tasks": tasks,
-        "run_id": run.run_id,
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+        return "It is tried again tomorrow"
+    if job in ("train", "tune"):  # whose steps are checkpoints__<trainer> and studies__<trainer>, of a task
+        return "To go on: " + "; ".join(f"traube {job} {step.split('__')[1]} {partition}" for step in steps)
+    if job == "sweep":
+        return "It goes on where it stopped: traube sweep " + " ".join(step.split("__")[1] for step in steps)
+    tasks = list(dict.fromkeys(step.split("__")[0] for step in steps if "__" in step))
+    return f"To try again: traube run{''.join(f' --task {t}' for t in tasks)}{f' --model {partition}' if partition else ''}"

@@ -26,9 +26,14 @@ def own_process() -> dict[str, str]:
     return {PID: str(os.getpid()), STARTED: f"{psutil.Process().create_time():.2f}", HOST: platform.node()}
 
 
+def is_of_command(run: dg.DagsterRun) -> bool:
+    """Whether a command made the run in its own process; one that the UI repeats has the tags of the first, but a parent."""
+    return PID in run.tags and run.parent_run_id is None
+
+
 def _is_here(run: dg.DagsterRun) -> bool:
     """Whether a run's process is, or was, one of this machine."""
-    host = run.tags.get(HOST)
+    host = run.tags.get(HOST) if is_of_command(run) else None
     return _is_with_daemon() if host is None else host == platform.node()  # without a host a daemon launched it
 
 
@@ -75,7 +80,7 @@ def cancel_cut_off_runs(instance: dg.DagsterInstance) -> list[str]:
             instance.report_run_canceled(run, "`traube dev` was stopped")
             cut_off.append(run.run_id)
         else:
-            dying |= PID not in run.tags  # a daemon's, not of the command line
+            dying |= not is_of_command(run)
     if _is_with_daemon() and not dying:
         stop_note_path().unlink(missing_ok=True)
     return cut_off
@@ -90,7 +95,7 @@ def stop_note_path() -> Path:
 
 def process_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[int, float] | None:
     """The run's process id, and a time by which that process had started; None where it is not known yet."""
-    if PID in run.tags:
+    if is_of_command(run):
         return int(run.tags[PID]), float(run.tags[STARTED]) + 1
     for entry in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT):
         pid = re.search(r"\(pid: (\d+)\)", entry.message or "")

@@ -8,10 +8,11 @@ from assets.common import MODELS, NIGHT, model_keys
 from resources.benchmark import BenchmarkResource
 from resources.unlogged import unlogged
 from sensors import Jobs
-from sensors.publish import WAITING, is_waiting
+from sensors.publish import WAITING
 from traube.core import paths
 from traube.core.errors import TraubeError
 from traube.pipeline.params import Nightly, load_params
+from traube.pipeline.plan import Plan, Request
 from traube.pipeline.survey import plan
 from traube.storage import open_storage
 
@@ -34,13 +35,7 @@ def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
     )
     def nightly_benchmark(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         assert MODELS.name is not None
-        request = BenchmarkResource().request()
-        storage = open_storage(paths.home())
-        todo = plan(request, storage)
-        work = {model: list(by_task) for model, by_task in todo.missing.items()}
-        for model, tasks in unlogged(request).items():
-            if model not in todo.unavailable:
-                work[model] = list(dict.fromkeys([*work.get(model, []), *tasks]))
+        request, todo, work = _lacking()
         for name, reason in todo.unavailable.items():
             context.log.warning(f"{name} is unavailable: {reason}")
         if not work:
@@ -69,14 +64,25 @@ def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
         cron_schedule=nightly.cron,
         execution_timezone=nightly.timezone,
         default_status=status,
-        description="Leaderboard, registry, regressions and report once a night, even if nothing was missing.",
+        description="Leaderboard, registry, regressions and report where nothing is missing: each run is published itself.",
     )
     def nightly_publish(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        if is_waiting(context.instance, _night(context)):
-            return dg.SkipReason("this night's publication is waiting already")
+        if _lacking()[2]:
+            return dg.SkipReason("the runs of the night are published when they end")
         return dg.RunRequest(run_key=f"publish@{context.scheduled_execution_time.isoformat()}", tags=_night(context))
 
     return [nightly_benchmark, nightly_publish]
+
+
+def _lacking() -> tuple[Request, Plan, dict[str, list[str]]]:
+    """Return what the benchmark asks for, the plan, and the tasks that lack cells, or that MLflow lacks, by model."""
+    request = BenchmarkResource().request()
+    todo = plan(request, open_storage(paths.home()))
+    work = {model: list(by_task) for model, by_task in todo.missing.items()}
+    for model, tasks in unlogged(request).items():
+        if model not in todo.unavailable:
+            work[model] = list(dict.fromkeys([*work.get(model, []), *tasks]))
+    return request, todo, work
 
 
 def _night(context: dg.ScheduleEvaluationContext) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """What changed since the previous night, whether it is significant, and why."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -54,23 +55,25 @@ def storage(tmp_path: Path) -> Storage:
     return storage
 
 
+def add_cell(
+    storage: Storage, mean: float, day: str, model: str = "ck", fingerprint: str = "f1", **changes: object
+) -> None:
+    """Store a model's scores on the eight splits, and what counts on that day."""
+    manifest = get_manifest(storage, "tiny")
+    assert manifest is not None
+    method = parse_method("none/kmeans")
+    made = Cell("tiny", "own", model, fingerprint, method, 1, "own", "default", manifest.data_version)
+    noise = np.random.default_rng([len(model), int(100 * mean)]).normal(0, 0.01, 8)
+    values = mean + noise - noise.mean()
+    frame = {"split": [f"s{i}" for i in range(8)], "level": "coarse", "metric": METRIC, "value": values}
+    scores = with_replicates(pd.DataFrame(frame))
+    save_scored(storage, {**record(made, "done"), "created": day, **changes}, scores)
+    snapshot(storage, present(storage, {"own": OWN}), day)
+
+
 @pytest.fixture
 def add(storage: Storage) -> Add:
-    """Stores a model's scores on eight splits."""
-
-    def cell(mean: float, day: str, model: str = "ck", fingerprint: str = "f1", **changes: object) -> None:
-        manifest = get_manifest(storage, "tiny")
-        assert manifest is not None
-        method = parse_method("none/kmeans")
-        made = Cell("tiny", "own", model, fingerprint, method, 1, "own", "default", manifest.data_version)
-        noise = np.random.default_rng([len(model), int(100 * mean)]).normal(0, 0.01, 8)
-        values = mean + noise - noise.mean()
-        frame = {"split": [f"s{i}" for i in range(8)], "level": "coarse", "metric": METRIC, "value": values}
-        scores = with_replicates(pd.DataFrame(frame))
-        save_scored(storage, {**record(made, "done"), "created": day, **changes}, scores)
-        snapshot(storage, present(storage, {"own": OWN}), day)
-
-    return cell
+    return partial(add_cell, storage)
 
 
 def changes(storage: Storage, day: str = "2026-01-02") -> pd.DataFrame:

@@ -7,6 +7,7 @@ With TRAUBE_SCREENSHOTS=<folder> the pages of the UIs are kept as pictures.
 import json
 import os
 import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,11 +15,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from urllib.request import Request, urlopen
 
 import dagster as dg
 import pytest
 
-from tests.e2e.conftest import NEEDS_BROWSER, Running
+from tests.e2e.conftest import NEEDS_BROWSER, TRAUBE, Running, environment_in
 from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.e2e, NEEDS_BROWSER]
@@ -55,8 +57,48 @@ def see(browser: Any) -> Callable[..., str]:
 
 
 def test_the_graph_shows_tasks_by_group_and_what_follows_them(running: Running, see: Callable[..., str]) -> None:
-    text = see(f"{running.dagster}/asset-groups", "leaderboard", "registry", "report", "pydocs", picture="graph")
-    assert "own" in text
+    see(f"{running.dagster}/asset-groups", "agnews", "checkpoints", picture="graph")
+    of_task = f"{running.dagster}/locations/definitions/asset-groups/words/lineage"
+    see(of_task, "corpus", "splits", "embeddings", "scores", "leaderboard", picture="task")
+
+
+def test_runs_of_the_command_line_stand_among_those_of_their_job_and_can_be_repeated(
+    running: Running, see: Callable[..., str]
+) -> None:
+    known = dagster_runs(running)  # of `traube run`, before the servers were started
+    see(f"{running.dagster}/overview/activity/timeline", "evaluate", "publish", picture="overview")
+    see(f"{running.dagster}/locations/definitions/jobs/evaluate/runs", known[-1][:8], "Success", picture="job")
+    see(f"{running.dagster}/runs/{known[-1]}", "words__scores", click="Re-execute all", picture="run")
+    (again,) = wait_for(lambda: {*dagster_runs(running)} - {*known}, "the run that repeats it")
+    with dg.DagsterInstance.from_config(str(running.home / "dagster")) as instance:
+        repeated = instance.get_run_by_id(again)
+        assert repeated and repeated.parent_run_id == known[-1]
+        wait_for(lambda: instance.get_run_by_id(again).status == dg.DagsterRunStatus.SUCCESS, "its end")  # type: ignore[union-attr]
+
+
+MATERIALIZE = """
+mutation { launchRun(executionParams: {
+  selector: {repositoryLocationName: "definitions", repositoryName: "__repository__", jobName: "__ASSET_JOB",
+             assetSelection: [{path: ["holes", "embeddings"]}]},
+  executionMetadata: {tags: [{key: "dagster/partition", value: "bow"}]}
+}) { __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message } } }
+"""
+
+
+def test_every_failed_run_raises_an_alert(running: Running) -> None:
+    def summaries() -> set[str]:
+        file = running.home / "alerts.jsonl"
+        return {json.loads(line)["summary"] for line in file.read_text().splitlines()} if file.exists() else set()
+
+    known = summaries()
+    trained = [TRAUBE, "train", "wwm", "words", "-m", "bow"]  # which is no encoder
+    assert subprocess.run(trained, env=environment_in(running.home.parent), capture_output=True).returncode == 1
+    body = json.dumps({"query": MATERIALIZE}).encode()
+    request = Request(f"{running.dagster}/graphql", body, {"Content-Type": "application/json"})
+    with urlopen(request) as answered:  # what the button of the page does
+        assert json.load(answered)["data"]["launchRun"]["__typename"] == "LaunchRunSuccess"
+    expected = {"train of words failed", "materialization of bow failed"}
+    wait_for(lambda: expected <= summaries() - known, "alerts of both")
 
 
 def test_scores_are_shown_and_plotted_across_models(running: Running, browser: Any, see: Callable[..., str]) -> None:

@@ -28,6 +28,7 @@ from traube.core.progress import SILENT
 from traube.pipeline.params import load_params
 from traube.pipeline.plan import Plan, Request
 from traube.pipeline.validation import CHECKS
+from traube.reports.pages import SERVED
 from traube.storage import Storage
 from traube.tasks.stored import get_manifest
 
@@ -62,10 +63,6 @@ def test_from_raw_data_to_the_leaderboard(
     assert done["best"].sum() == 1
     assert board[board["status"] == "unsupported"]["method"].tolist() == ["none/hdbscan"]
     assert "words" in (home / "report" / "index.html").read_text()
-    publish = launcher.definitions.resolve_job_def("publish")
-    asked = [dg.AssetKey(["tweet", "report"])]
-    assert publish.execute_in_process(instance=launcher.instance, asset_selection=asked).success
-    assert not (home / "report" / "tweet.html").exists()
 
 
 @pytest.mark.begin_with("published")
@@ -73,9 +70,10 @@ def test_the_page_of_a_task_is_made_when_it_is_asked_for(launcher: Launcher, hom
     page = home / "report" / "words.html"
     assert not page.exists()  # the command line makes a task's page when somebody opens it
     publish = launcher.definitions.resolve_job_def("publish")
-    asked = [dg.AssetKey(["words", "report"])]
-    assert publish.execute_in_process(instance=launcher.instance, asset_selection=asked).success
+    made = publish.execute_in_process(instance=launcher.instance, asset_selection=[dg.AssetKey("task_reports")])
     assert "pca/hdbscan" in page.read_text()
+    (materialized,) = made.asset_materializations_for_node("task_reports")
+    assert str(materialized.metadata["pages"].value).startswith(f"- [words]({SERVED}/words.html)")
 
 
 def test_what_stops_nothing_is_noted(launcher: Launcher, cards: Path) -> None:
@@ -188,6 +186,9 @@ def test_scores_are_tracked_once_however_often_they_are_logged(launcher: Launche
     assert parent.data.tags["traube.model"] == "bow"
     assert launcher.instance.get_run_by_id(parent.data.tags["dagster.run_id"]) is not None
     assert parent.inputs.dataset_inputs[0].dataset.digest == parent.data.tags["traube.data_version"]
+    assert parent.data.tags["mlflow.user"] and parent.data.tags["mlflow.source.name"]
+    assert parent.info.start_time < parent.info.end_time < time.time() * 1000  # when cells were computed
+    assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
     child = next(run for run in runs if run.info.run_name == "none/agglomerative")
     assert 0 <= child.data.metrics["topic/v_measure/noise_as_cluster"] <= 1
     event = launcher.instance.get_latest_materialization_event(dg.AssetKey(["words", "scores"]))
@@ -270,6 +271,22 @@ def test_who_is_killed_between_storing_and_telling_leaves_a_note(
     assert storage.rebuild() == [] and unlogged(asked) == {"bow": ["words"]}
     launcher.evaluate("bow", ["words"], asked)
     assert unlogged(asked) == {}
+
+
+@pytest.mark.begin_with("published")
+def test_the_doctor_finds_what_contradicts_the_leaderboard_and_a_run_mends_it(traube: Callable[..., Result]) -> None:
+    from resources.tracking import TrackingResource
+
+    client, experiment = TrackingResource().client()
+    (run,) = client.search_runs([experiment], "tags.`traube.kind` = 'task'")
+    assert "other scores" not in traube("doctor").output
+    was = run.data.metrics["best/topic"]
+    client.log_metric(run.info.run_id, "best/topic", was / 2)
+    told = " ".join(traube("doctor").output.split())
+    assert "words, bow: MLflow has other scores than the leaderboard" in told
+    assert "Reporting bow on words to MLflow" in traube("run").output
+    assert client.get_run(run.info.run_id).data.metrics["best/topic"] == was
+    assert "other scores" not in traube("doctor").output
 
 
 @pytest.mark.begin_with("evaluated")

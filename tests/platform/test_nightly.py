@@ -12,16 +12,20 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import dagster as dg
 import pandas as pd
 import pytest
 
 from assets.common import NIGHT
+from assets.report import regressions
 from definitions import build_defs
 from operations.launch import Launcher
-from sensors.failures import WEBHOOK
+from resources.alerts import FILE, SILENT, WEBHOOK
+from resources.benchmark import BenchmarkResource, StorageResource
 from sensors.lost_runs import end_lost_runs
+from tests.comparison.test_regressions import add_cell, save_task
 from tests.platform.conftest import PARAMS, schedule_of, sensor_of, word_rows, write_task
 from traube.core import paths
 from traube.pipeline.plan import Request
@@ -55,9 +59,34 @@ def test_a_new_seed_in_params_is_the_nights_work(launcher: Launcher, request_for
     assert [r.partition_key for r in night(launcher)] == ["bow"]
 
 
-def test_the_night_ends_with_tables_even_if_nothing_was_missing(launcher: Launcher) -> None:
-    request = night(launcher, "nightly_publish")
-    assert request.tags[NIGHT] == "2026-01-01"
+@pytest.mark.begin_with("read")
+def test_a_night_is_published_once(launcher: Launcher, request_for: Asked) -> None:
+    assert "published when they end" in night(launcher, "nightly_publish").skip_message
+    launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
+    assert night(launcher, "nightly_publish").tags[NIGHT] == "2026-01-01"
+
+
+@pytest.mark.begin_with("read")
+@pytest.mark.parametrize(
+    ("stages", "published"), [(("embeddings",), False), (("embeddings", "clusterings", "scores"), True)]
+)
+def test_scores_are_published_once_from_whatever_button(
+    launcher: Launcher, stages: tuple[str, ...], published: bool
+) -> None:
+    defs, keys = launcher.definitions, [dg.AssetKey(["words", stage]) for stage in stages]
+    button = defs.resolve_implicit_global_asset_job_def()
+    made = button.execute_in_process(instance=launcher.instance, asset_selection=keys, partition_key="bow")
+    run = launcher.instance.get_run_by_id(made.run_id)
+    assert run is not None and made.success
+
+    def ask() -> Any:
+        event = event_of(launcher, run, dg.DagsterEventType.RUN_SUCCESS)
+        context = dg.build_run_status_sensor_context("publish_after_success", event, launcher.instance, run)
+        return sensor_of(build_defs(), "publish_after_success")(context)
+
+    assert isinstance(ask(), dg.RunRequest) == published
+    launcher.publish()
+    assert isinstance(ask(), dg.SkipReason)  # what was published since shows the run
 
 
 @pytest.mark.slow
@@ -152,12 +181,13 @@ def _tiny() -> Any:
     return load_params().chosen("tiny")
 
 
+def event_of(launcher: Launcher, run: dg.DagsterRun, of_type: dg.DagsterEventType) -> dg.DagsterEvent:
+    entries = launcher.instance.all_logs(run.run_id, of_type=of_type)
+    return next(entry.dagster_event for entry in entries if entry.dagster_event)
+
+
 def alarm(launcher: Launcher, run: dg.DagsterRun) -> Any:
-    event = next(
-        e.dagster_event
-        for e in launcher.instance.all_logs(run.run_id, of_type=dg.DagsterEventType.RUN_FAILURE)
-        if e.dagster_event
-    )
+    event = event_of(launcher, run, dg.DagsterEventType.RUN_FAILURE)
     context = dg.build_run_status_sensor_context("failed_runs", event, launcher.instance, run).for_run_failure()
     return sensor_of(build_defs(), "failed_runs")(context)
 
@@ -169,17 +199,57 @@ def test_a_failed_run_raises_an_alert_that_says_how_to_try_again(
     (line,) = (paths.home() / "alerts.jsonl").read_text().splitlines()
     alert = json.loads(line)
     assert alert["summary"] == "evaluate of bow failed"
-    assert "words/embeddings: task 'words' has not been read yet" in alert["errors"][0]
-    assert alert["retry"] == "To try again: traube run --task words --model bow"
+    assert "words/embeddings: task 'words' has not been read yet" in alert["details"][0]
+    assert alert["advice"] == "To try again: traube run --task words --model bow"
     assert [posted["summary"] for posted in webhook] == ["evaluate of bow failed"]
+
+
+def test_a_run_that_is_tagged_so_raises_no_alert(launcher: Launcher, cards: Path) -> None:
+    job = launcher.definitions.resolve_job_def("train")
+    asked = {"asset_selection": [dg.AssetKey(["checkpoints", "wwm"])], "partition_key": "words"}
+    config = {"ops": {"checkpoints__wwm": {"config": {"model": "bow"}}}}
+    failed = job.execute_in_process(
+        config, launcher.instance, tags=dict([SILENT]), raise_on_error=False, run_id=str(uuid4()), **asked
+    )
+    run = launcher.instance.get_run_by_id(failed.run_id)
+    assert run is not None and run.status == dg.DagsterRunStatus.FAILURE
+    assert "traube/alert=no" in str(alarm(launcher, run).skip_message)
+    assert not (paths.home() / FILE).exists()
 
 
 def test_the_alert_of_a_training_says_how_to_go_on(launcher: Launcher) -> None:
     launcher.train("wwm", "words", "bow", {}, unlabelled=False)  # bow is no encoder
     alarm(launcher, launcher.instance.get_runs(dg.RunsFilter(job_name="train"))[0])
     alert = json.loads((paths.home() / "alerts.jsonl").read_text())
-    assert "'bow' is no encoder that can be trained" in alert["errors"][0]
-    assert alert["retry"] == "To go on: traube train wwm words"
+    assert alert["summary"] == "train of words failed"
+    assert "'bow' is no encoder that can be trained" in alert["details"][0]
+    assert alert["advice"] == "To go on: traube train wwm words"
+
+
+OWN = """
+protocol: own
+tasks: [tiny]
+models: [bow]
+protocols: {own: {reducers: [none], clusterers: [kmeans], seeds: [1]}}
+"""
+
+
+@pytest.mark.parametrize("after", [0.4, 0.6])
+def test_worse_scores_fail_a_check_and_raise_one_alert(
+    cards: Path, storage: Storage, webhook: list[dict[str, Any]], after: float
+) -> None:
+    paths.params().write_text(OWN)
+    save_task(storage)
+    add_cell(storage, 0.5, "2026-01-01")
+    add_cell(storage, after, "2026-01-02", fingerprint="f2")
+    for _ in range(2):  # what is known already is not said again
+        resources = {"storage": StorageResource(), "benchmark": BenchmarkResource()}
+        made = dg.materialize([regressions], resources=resources, tags={NIGHT: "2026-01-02"})
+        (check,) = made.get_asset_check_evaluations()
+        assert (check.passed, check.severity) == (after > 0.5, dg.AssetCheckSeverity.WARN)
+    alerts = [(alert["summary"], *alert["details"]) for alert in webhook]
+    worse = ("Scores significantly worse than on 2026-01-01: 1", "tiny, ck with none/kmeans: 50.0 -> 40.0")
+    assert alerts == ([worse] if after < 0.5 else [])
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/nobody", "http://[x"])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -66,19 +67,26 @@ def test_people_promote_and_roll_back(launcher: Launcher) -> None:
             change("wrods")
 
 
-def test_the_champion_serves_new_texts_in_a_fresh_process(launcher: Launcher, tmp_path: Path) -> None:
+def test_the_champion_serves_new_texts_on_another_machine(launcher: Launcher, tmp_path: Path) -> None:
     code = """
 import mlflow
-model = mlflow.pyfunc.load_model("models:/traube-words@champion")
+folder = mlflow.artifacts.download_artifacts("models:/traube-words@champion")
+print(*open(f"{folder}/requirements.txt").read().split())
+model = mlflow.pyfunc.load_model(folder)
+import traube
+print(traube.__file__)
 print(model.predict(["apple pear fruit", "owl robin birds", "plum cherry fruit"]).to_json(orient="records"))
 """
     environment = {
         **os.environ,
         "MLFLOW_TRACKING_URI": default_uri(),
-        "TRAUBE_HOME": str(paths.home()),
+        "TRAUBE_HOME": str(tmp_path / "elsewhere"),
     }
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    fruit, bird, other = json.loads(done.stdout.splitlines()[-1])
+    requirements, package, predicted = done.stdout.splitlines()[-3:]
+    assert all(re.fullmatch(r"[\w.-]+==[\w.!-]+", line) and "traube" not in line for line in requirements.split())
+    assert not Path(package).is_relative_to(paths.PROJECT)  # Traube itself comes with what is served
+    fruit, bird, other = json.loads(predicted)
     assert fruit["cluster"] == other["cluster"] != bird["cluster"]
     assert "birds" in bird["words"]
     assert bird["distance"] >= 0

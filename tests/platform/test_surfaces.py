@@ -100,6 +100,11 @@ def test_all_surfaces_quote_the_same_numbers_and_verdicts(
         assert tags["traube.rank/topic"] == (low if low == high else f"{low}-{high}")
         assert tags.get("traube.verdict/topic", "") == ("" if model == first else verdicts[model])
         assert model == first or re.fullmatch(r"\d{4}-\d\d-\d\d", tags["traube.verdict_date"])
+    best_first: list[dict[str, Any]] = [{"field_name": "metrics.best/topic", "ascending": False}]
+    logged = client.search_logged_models([experiment], "tags.`traube.task` = 'words'", order_by=best_first)
+    ranked = {of.tags["traube.model"]: {m.key: m.value for m in of.metrics}["best/topic"] for of in logged}
+    assert ranked == {model: row["mean"] for model, row in rows.items()}
+    assert list(ranked.values()) == sorted(ranked.values(), reverse=True)
 
     # Dagster
     board_event = launcher.instance.get_latest_materialization_event(dg.AssetKey("leaderboard"))

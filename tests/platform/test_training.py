@@ -84,11 +84,13 @@ def test_a_study_is_kept_and_told_to_mlflow(parted: Launcher) -> None:
     assert path.is_file()
 
 
-def test_a_task_without_labelled_parts_has_no_such_asset(parted: Launcher) -> None:
-    keys = {key.to_user_string() for key in parted.definitions.resolve_asset_graph().get_all_asset_keys()}
-    assert {"checkpoints/cob/parted", "checkpoints/triplet/parted", "studies/cob/parted"} <= keys
-    assert "checkpoints/cob/words" not in keys
-    assert "checkpoints/wwm/words" in keys
+def test_a_trainer_that_cannot_learn_from_a_task_says_why(parted: Launcher) -> None:
+    graph = parted.definitions.resolve_asset_graph()
+    after = graph.get(dg.AssetKey(["checkpoints", "cob"])).parent_keys
+    assert dg.AssetKey(["parted", "splits"]) in after and dg.AssetKey(["words", "splits"]) not in after
+    for started in (parted.train, lambda *asked: parted.tune(*asked[:3], 1, {})):
+        (error,) = started("cob", "words", "tiny", RECIPE, False)
+        assert "words has no labelled splits for training and for validation, which cob learns from" in error
 
 
 @pytest.mark.slow

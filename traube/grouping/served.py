@@ -161,12 +161,14 @@ def save(served: Served, folder: Path) -> None:
     )
 
 
-def load(folder: Path) -> Served:
-    """Read what `save` wrote. Runs no code of it."""
+def load(folder: Path, weights: Path | None = None) -> Served:
+    """Read what `save` wrote; of a checkpoint its `weights`, by default those that are pinned. Runs no code of it."""
     entry = json.loads((folder / "served.json").read_text(encoding="utf-8"))
     vectors = _load_matrix(folder / "vectors")
     method, card = Method(**entry["method"]), ModelCard.model_validate(entry["card"])
-    if card.model and Path(card.model).parent.name == "weights" and not Path(card.model).exists():  # of another node
+    if weights:
+        card = card.model_copy(update={"model": str(weights)})
+    elif card.model and Path(card.model).parent.name == "weights" and not Path(card.model).exists():  # of another node
         card = locate_pinned(card, entry["fingerprint"])
     return Served(
         card=card,

@@ -148,6 +148,7 @@ class Params(Strict):
     nightly: Nightly = Nightly()
     promotion: Promotion = Promotion()
     watch: Watch = Watch()
+    owners: tuple[str, ...] = Field((), description="who answers for the assets: e-mail addresses, or team:NAME")
     engine: Literal["local", "ray"] = Field(
         "local", description="what does the work: processes of this machine, or a Ray cluster; TRAUBE_ENGINE goes first"
     )

@@ -28,7 +28,18 @@ __all__ = [
 
 _LEGAL = re.compile(r"[a-z0-9][a-z0-9_]*")
 # names of the asset graph
-_RESERVED = {"checkpoints", "leaderboard", "papers", "registry", "report", "studies", "sweeps"}
+_RESERVED = {
+    "checkpoints",
+    "leaderboard",
+    "papers",
+    "registry",
+    "regressions",
+    "report",
+    "results",
+    "studies",
+    "sweeps",
+    "task_reports",
+}
 
 
 def sources(kind: TaskType | None = CLUSTERING) -> dict[str, Source]:

@@ -65,7 +65,7 @@ class PairCard(TaskCard):
 
     type: ClassVar[TaskType] = PAIRS
 
-    family: str = Field("similarity", pattern=r"^[a-z0-9_]+$", description="benchmark family; the asset group")
+    family: str = Field("similarity", pattern=r"^[a-z0-9_]+$", description="benchmark family")
     scale: tuple[float, float] = (0.0, 1.0)
     groups: Annotated[tuple[str, ...], AfterValidator(_own_names)] = ()
 

@@ -92,7 +92,7 @@ class TaskCard(Strict):
     type: ClassVar[TaskType] = CLUSTERING
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_]*$")
-    family: str = Field("own", pattern=r"^[a-z0-9_]+$", description="benchmark family; the asset group")
+    family: str = Field("own", pattern=r"^[a-z0-9_]+$", description="benchmark family")
     description: str = ""
     language: str = "und"
     licence: str = "unknown"
