@@ -70,7 +70,8 @@ def _trained(
         with final_failures():
             base, watched = _base(encoder, config.model), trainer.watched
             source = _source(trainer, context.partition_key)
-            left = trainer.with_values(**config.recipe).fit(
+            made = trainer.with_values(**config.recipe)
+            left = made.fit(
                 storage.workbench().task(source.name),
                 base,
                 paths.checkpoints(),
@@ -86,7 +87,8 @@ def _trained(
             f"{left.watched}_best": max(left.scores),
         }
         name = left.last.name.removesuffix("-last")
-        log = partial(tracking.log_curve, name, left.curve, context.run.run_id)
+        params = {"trainer": trainer.name, "task": source.name, "model": base.name, **made.recipe.model_dump()}
+        log = partial(tracking.log_curve, name, left.curve, params, context.run.run_id)
         metadata |= told(context, log, "the checkpoint is there")
         return dg.MaterializeResult(metadata=metadata)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.common import OF_TASKS
+from assets.common import NIGHTLY, OF_TASKS
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from traube.core.hashing import frame_digest
 from traube.core.progress import Progress
@@ -36,6 +36,7 @@ def _asset(
         key=["papers", paper, spec.name],
         deps=["leaderboard", *checkpoints],
         group_name=f"paper_{paper}",
+        freshness_policy=NIGHTLY,
         metadata={OF_TASKS: list(tasks)} if tasks else {},
         kinds={"csv" if isinstance(spec, Table) else "html"},
         description=f"{spec.description} {BESIDE}" if has_printed else spec.description,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 import pandas as pd
 
-from assets.common import RESULTS
+from assets.common import NIGHTLY, RESULTS
 from resources.alerts import SILENT, send
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from resources.registry import CHAMPION, RegistryResource
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     key="registry",
     deps=["leaderboard"],
     group_name=RESULTS,
+    freshness_policy=NIGHTLY,
     kinds={"mlflow"},
     description="Champion and challenger of each task. The champion changes only for one that is better by a paired test.",
 )
@@ -65,15 +66,8 @@ def registry(
                 context.log.warning(f"{name}: {error}")
                 notes.append(f"{name}: {error}")
 
-    changed = [
-        f"{d.task}: {d.champion.name} -> {d.challenger.name}"
-        for d in decisions
-        if d.outcome == "promote" and d.champion
-    ]
-    if changed and SILENT not in context.run.tags.items():
-        why, advice = f"New champions: {len(changed)}", "To take one back: traube rollback TASK"
-        if unposted := send(f"champions {context.run.run_id}", why, changed, advice):
-            context.log.error(unposted)
+    if SILENT not in context.run.tags.items() and (unposted := alert_of(decisions, context.run.run_id)):
+        context.log.error(unposted)
     rows = [
         {
             "task": d.task,
@@ -92,6 +86,17 @@ def registry(
             **({"not_served": dg.MetadataValue.md("\n".join(f"- {n}" for n in notes))} if notes else {}),
         }
     )
+
+
+def alert_of(decisions: Iterable["Decision"], run_id: str) -> str:
+    """Raise an alert of the champions that change. Return why it was not posted, or nothing."""
+    changed = [
+        f"{d.task}: {d.champion.name} -> {d.challenger.name} ({d.reason})"
+        for d in decisions
+        if d.outcome == "promote" and d.champion
+    ]
+    advice = "To take one back: traube rollback TASK"
+    return send(f"champions {run_id}", f"New champions: {len(changed)}", changed, advice) if changed else ""
 
 
 def _choose_sides(

@@ -63,6 +63,7 @@ def leaderboard_asset(tasks: Iterable[Source]) -> dg.AssetsDefinition:
     key="regressions",
     deps=["leaderboard"],
     group_name=RESULTS,
+    freshness_policy=NIGHTLY,
     kinds={"parquet"},
     check_specs=[dg.AssetCheckSpec(NONE_WORSE, asset="regressions", description="no score is significantly worse")],
     description="Scores that are made of other cells than the night before: how much, whether significant, and the likely cause.",

@@ -1,4 +1,5 @@
-"""Build wheel and sdist, install the wheel into an empty environment, and see that it works there.
+"""Build wheel and sdist, install the wheel into an empty environment, and see that it works there; and have MLflow serve
+a champion in another one, which it makes from what the champion names.
 
 What a person does first is done: texts are grouped, a labeled table is evaluated, and the results
 are looked at. Nothing of the platform may be importable, and the environment's size and the
@@ -100,6 +101,7 @@ def check(folder: Path, torch: list[str]) -> None:
     person.python(IMPORT_ALL)
     use(person)
     measure(person)
+    serve(Person(folder / "platform", Path(sys.executable)))
 
 
 def build(folder: Path) -> Path:
@@ -157,18 +159,24 @@ class Person:
         return _run([str(self._python.with_name("traube")), *shlex.split(line)], self.folder, self.environment)
 
 
-def use(person: Person) -> None:
-    """Do what a person does first."""
+def write_topics(cards: Path) -> list[tuple[str, str]]:
+    """Write a table of sixty texts on three topics, and its card; return the table's rows."""
     rows = [
         (" ".join(words.split()[(i + j * (1 + i // 10)) % 10] for j in range(3)), topic)
         for topic, words in TOPICS.items()
         for i in range(20)
     ]
-    cards = person.folder / ".traube" / "cards"
     cards.mkdir(parents=True)
     with (cards / "topics.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([("text", "topic"), *rows])
     (cards / "topics.yaml").write_text("file: topics.csv\ntext: text\nlabels: topic\n", encoding="utf-8")
+    return rows
+
+
+def use(person: Person) -> None:
+    """Do what a person does first."""
+    cards = person.folder / ".traube" / "cards"
+    rows = write_topics(cards)
     (person.folder / "notes.txt").write_text("\n".join(text for text, _ in rows), encoding="utf-8")
 
     listed = person.traube("--help")
@@ -207,6 +215,38 @@ def annotate(person: Person, texts: list[str]) -> None:
         writer.writeheader()
         writer.writerows(answers)
     _expect("24 judgements" in person.traube("annotate score annotation/annotator_1.csv"), "the items have no scores")
+
+
+def serve(platform: Person) -> None:
+    """Have a champion of the checkout's predict in an environment that MLflow makes, where no checkout is."""
+    home = platform.folder / "home"
+    places = {"HOME": home, "CARDS": platform.folder / "cards", "PARAMS": platform.folder / "params.yaml"}
+    platform.environment |= {f"TRAUBE_{name}": str(path) for name, path in places.items()}
+    write_topics(places["CARDS"])
+    params = {
+        "protocol": "own",
+        "tasks": ["topics"],
+        "models": ["tfidf"],
+        "protocols": {"own": {"reducers": ["none"], "clusterers": ["kmeans"], "seeds": [42]}},
+    }
+    places["PARAMS"].write_text(json.dumps(params), encoding="utf-8")  # which is YAML, too
+    platform.traube("run")
+    texts = platform.folder / "texts.json"
+    texts.write_text(
+        json.dumps({"inputs": ["moon star comet", "bread soup oven", "planet crater star"]}), encoding="utf-8"
+    )
+    programs = Path(sys.executable).parent
+    elsewhere = {
+        **platform.environment,
+        "TRAUBE_HOME": str(platform.folder / "elsewhere"),
+        "MLFLOW_TRACKING_URI": f"sqlite:///{home / 'mlflow.db'}",
+        "PATH": os.pathsep.join([str(programs), os.environ["PATH"]]),  # where uv is
+    }
+    asked = ["-m", "models:/traube-topics@champion", "--env-manager", "uv", "-i", str(texts), "-t", "json"]
+    told = _run([str(programs / "mlflow"), "models", "predict", *asked], platform.folder, elsewhere)
+    sky, kitchen, again = (row["cluster"] for row in json.loads(told[told.index('{"predictions"') :])["predictions"])
+    _expect(sky == again != kitchen, f"the champion predicts {told}")
+    print("a champion predicts in an environment that MLflow made", flush=True)
 
 
 def measure(person: Person) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from operations import LOCATION
 from operations.children import Children, alone
 from traube.cli.printing import out
 from traube.core import paths, stopping
@@ -17,7 +18,6 @@ from traube.core.errors import TraubeError
 from traube.core.files import write_text
 
 HOST = "127.0.0.1"
-LOCATION = "definitions"  # the module that Dagster loads, by the name that it has in workspace.yaml
 
 app = typer.Typer()
 

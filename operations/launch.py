@@ -14,8 +14,8 @@ import dagster as dg
 from assets.common import MODELS, OF_TASKS, TASK_REPORTS, data_keys, model_keys
 from assets.registry import registry
 from definitions import build_defs
+from operations import LOCATION
 from operations.children import is_served
-from operations.dev import LOCATION
 from resources.databases import OF_DAGSTER, make_dagster
 from resources.tracking import default_uri
 from sensors.lost_runs import end_lost_runs, end_unstarted_runs, own_process
@@ -24,6 +24,7 @@ from traube.cli.printing import failed_check
 from traube.core import paths, settings, stopping
 from traube.core.progress import Progress
 from traube.core.system_errors import explained
+from traube.models import model_cards
 from traube.pipeline.executors import Executor, ensure_executor
 from traube.pipeline.params import load_params
 from traube.pipeline.plan import Request, wanted_models
@@ -59,9 +60,14 @@ def _write_environment(file: Path, names: Sequence[str]) -> None:
 
 
 def align(instance: dg.DagsterInstance) -> list[str]:
-    """Bring an instance in line: a partition for each model, and no run whose process is gone. Return their ids."""
+    """Bring an instance in line: a partition for each model, none of one that is gone, and no run whose process is gone.
+    Return the ids of such runs.
+    """
     assert MODELS.name is not None
-    instance.add_dynamic_partitions(MODELS.name, list(wanted_models(load_params())))
+    wanted, known = wanted_models(load_params()), model_cards()
+    instance.add_dynamic_partitions(MODELS.name, list(wanted))
+    for name in {*instance.get_dynamic_partitions(MODELS.name)} - {*wanted, *known}:
+        instance.delete_dynamic_partition(MODELS.name, name)
     return [*end_lost_runs(instance), *([] if is_served() else end_unstarted_runs(instance))]
 
 

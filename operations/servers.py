@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from operations.dev import HOST
 from operations.guard import Guard
 from traube.core import paths
+from traube.pipeline.validation import QUALITY
 from traube.reports.pages import FOLDER, SERVED
 
 POLL_MILLISECONDS = 2000  # how often the Dagster UI asks for news, as under `dagster dev`
@@ -38,20 +39,25 @@ def dagster(port: int, workspace: str) -> None:
         WorkspaceProcessContext(instance, WorkspaceFileTarget([workspace]), version=__version__) as context,
     ):
         app = create_app_from_workspace_process_context(context, live_data_poll_rate=POLL_MILLISECONDS)
-        _serve(with_pages(app, paths.home() / FOLDER), port)
+        _serve(with_pages(app, paths.home()), port)
 
 
-def with_pages(app: ASGIApp, folder: Path) -> ASGIApp:
-    """Return an app that also serves a folder's reports: from a web page, browsers follow no link to a file."""
-    pages = StaticFiles(directory=folder, html=True, check_dir=False)
+def with_pages(app: ASGIApp, home: Path) -> ASGIApp:
+    """Return an app that also serves a home's reports and what checks found: from a web page, browsers follow no link to
+    a file.
+    """
+    of_quality, of_reports = f"{SERVED}/{QUALITY}", SERVED
+    folders = {of_quality: home / QUALITY, of_reports: home / FOLDER}
+    served = {at: StaticFiles(directory=folder, html=True, check_dir=False) for at, folder in folders.items()}
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not scope["path"].startswith(f"{SERVED}/"):
+        at = next((at for at in served if scope["type"] == "http" and scope["path"].startswith(f"{at}/")), None)
+        if at is None:
             return await app(scope, receive, send)
         try:
-            if not (folder.is_dir() and scope["path"].endswith(("/", ".html"))):  # reports; not their locks
+            if not (folders[at].is_dir() and scope["path"].endswith(("/", ".html"))):  # pages; not their locks
                 raise HTTPException(404)
-            return await pages({**scope, "path": scope["path"].removeprefix(SERVED)}, receive, send)
+            return await served[at]({**scope, "path": scope["path"].removeprefix(at)}, receive, send)
         except HTTPException as error:
             said = "there is no such page; `traube open TASK` makes a task's\n"
             return await PlainTextResponse(said, error.status_code)(scope, receive, send)

@@ -8,8 +8,18 @@ import pandas as pd
 from pydantic import Field
 
 from traube.pipeline.executors import Executor
-from traube.pipeline.validation import CHECKS, Table, blocks, data_docs, in_own_process, keep_findings, validate_table
+from traube.pipeline.validation import (
+    CHECKS,
+    QUALITY,
+    Table,
+    blocks,
+    data_docs,
+    in_own_process,
+    keep_findings,
+    validate_table,
+)
 from traube.reports.markdown import markdown_rows
+from traube.reports.pages import SERVED
 from traube.storage import Storage
 from traube.tasks.task import TaskCard
 
@@ -52,6 +62,9 @@ class QualityResource(dg.ConfigurableResource):
             }
             if validation.page:
                 metadata["data_docs"] = dg.MetadataValue.path(validation.page)
+                if docs == data_docs():  # which `traube dev` serves
+                    page = validation.page.relative_to(docs).as_posix()
+                    metadata["open"] = dg.MetadataValue.url(f"{SERVED}/{QUALITY}/{page}")
             if finding.shown:
                 metadata["examples"] = dg.MetadataValue.md(markdown_rows(finding.header, finding.shown))
             result = dg.AssetCheckResult(

@@ -158,14 +158,15 @@ class TrackingResource(dg.ConfigurableResource):
         return _link(experiment, run)
 
     def log_curve(
-        self, name: str, curve: Sequence[Mapping[str, float | None]], run_id: str
+        self, name: str, curve: Sequence[Mapping[str, float | None]], params: Mapping[str, Any], run_id: str
     ) -> dict[str, dg.MetadataValue]:
-        """Log a training's learning curve, entries with `step` and numbers by name, once under its name."""
+        """Log a training's recipe and its learning curve, entries with `step` and numbers by name, once under its name."""
         from mlflow.entities import Metric
 
         client, experiment = self.client()
         now, key = int(time.time() * 1000), digest(["curve", name, list(map(dict, curve))])
-        with _run(client, experiment, key, name, {"dagster.run_id": run_id}) as run:
+        with _run(client, experiment, key, name, {"traube.kind": "training", "dagster.run_id": run_id}) as run:
+            _log(client, run, dict(params), {})
             client.log_batch(
                 run.info.run_id,
                 metrics=[

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from assets.common import MODELS
 from definitions import build_defs
-from operations.launch import Launcher
+from operations.launch import Launcher, align
 from tests.made import Mark
 from tests.platform.conftest import sensor_of
 from traube.core import paths
@@ -83,6 +83,18 @@ def test_the_requested_run_scores_the_checkpoint(tick: Tick, drop: Callable[[str
     launcher.publish()
     board = (paths.home() / "tables" / "leaderboard.csv").read_text()
     assert "mine" in board
+
+
+def test_the_partition_of_a_model_that_is_gone_is_deleted(drop: Callable[[str], Path], launcher: Launcher) -> None:
+    def partitions() -> set[str]:
+        align(launcher.instance)
+        return set(launcher.instance.get_dynamic_partitions(str(MODELS.name)))
+
+    folder = drop("mine")
+    launcher.instance.add_dynamic_partitions(str(MODELS.name), ["tfidf"])  # asked for, and not of the benchmark
+    assert partitions() == {"bow", "mine", "tfidf"}
+    shutil.rmtree(folder)
+    assert partitions() == {"bow", "tfidf"}
 
 
 def test_touched_is_not_changed_and_changed_is_evaluated_again(tick: Tick, drop: Callable[[str], Path]) -> None:

@@ -205,10 +205,13 @@ def test_reports_are_served_beside_the_ui_and_nothing_else_of_the_home(tmp_path:
     (tmp_path / "report").mkdir()
     (tmp_path / "report" / "words.html").write_text("the page of words")
     (tmp_path / "report" / "words.html.lock").write_text("a lock")
+    (tmp_path / "quality" / "validations" / "latest").mkdir(parents=True)
+    (tmp_path / "quality" / "validations" / "latest" / "index.html").write_text("what checks found")
     (tmp_path / "mlflow.db").write_text("a secret")
-    app = Guard(with_pages(Starlette(routes=ROUTES), tmp_path / "report"), PORT)
+    app = Guard(with_pages(Starlette(routes=ROUTES), tmp_path), PORT)
     with TestClient(app, base_url=OURS) as user:
         assert user.get("/traube/words.html").text == "the page of words"
+        assert user.get("/traube/quality/validations/latest/index.html").text == "what checks found"
         assert "`traube open TASK` makes" in user.get("/traube/other.html").text
         assert user.get("/traube/words.html.lock").status_code == 404
         for way_out in ("/traube/../mlflow.db", "/traube/%2e%2e/mlflow.db", "/traube/..%2fmlflow.db"):
@@ -219,7 +222,7 @@ def test_reports_are_served_beside_the_ui_and_nothing_else_of_the_home(tmp_path:
 
 
 def test_a_home_without_reports_has_no_pages_yet(tmp_path: Path) -> None:
-    app = Guard(with_pages(Starlette(routes=ROUTES), tmp_path / "report"), PORT)
+    app = Guard(with_pages(Starlette(routes=ROUTES), tmp_path), PORT)
     with TestClient(app, base_url=OURS) as user:
         for path in ("/traube/", "/traube/words.html", "/traube/x"):
             assert user.get(path).status_code == 404

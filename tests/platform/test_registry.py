@@ -12,17 +12,23 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from assets.registry import alert_of
 from operations.launch import Launcher
+from resources.alerts import FILE
 from resources.registry import RegistryResource
 from resources.tracking import default_uri
 from tests.platform.conftest import word_rows, write_task
 from traube.cli.main import app
+from traube.comparison.candidates import candidates, main_metric
+from traube.comparison.promotion import Decision, Why
 from traube.comparison.regressions import NIGHT
 from traube.core import paths
 from traube.core.errors import TraubeError
 from traube.models.pins import PIN
+from traube.pipeline.params import load_params
 from traube.pipeline.plan import Request
 from traube.storage import Storage
+from traube.tasks.stored import get_card
 
 Asked = Callable[..., Request]
 pytestmark = pytest.mark.begin_with("published")
@@ -98,6 +104,19 @@ print(model.predict(["apple pear fruit", "owl robin birds", "plum cherry fruit"]
         (fruit["cluster"], 2),
         (bird["cluster"], 1),
     }
+
+
+def test_a_new_champion_raises_an_alert_and_a_kept_one_none(launcher: Launcher, storage: Storage) -> None:
+    params = load_params()
+    metric = main_metric(get_card(storage, "words"), params.chosen())
+    new, old = candidates(storage, "words", params.protocol, params.chosen(), metric)[:2]
+    kept, promoted = (Decision("words", why, params.promotion, new, old) for why in (Why.UNDECIDED, Why.BETTER))
+    alert_of([kept], "one run")
+    assert not (paths.home() / FILE).exists()
+    alert_of([kept, promoted], "another")
+    alert = json.loads((paths.home() / FILE).read_text())
+    assert alert["summary"] == "New champions: 1" and "traube rollback" in alert["advice"]
+    assert alert["details"][0].startswith(f"words: {old.name} -> {new.name}")
 
 
 def test_the_cells_of_what_is_served_are_never_removed(launcher: Launcher, storage: Storage) -> None:

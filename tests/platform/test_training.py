@@ -55,6 +55,8 @@ def test_a_training_is_a_checkpoint_that_the_sensor_finds(parted: Launcher) -> N
     assert set(checkpoint_cards()) == names
     (run,) = runs(name)
     assert {"validation_ari", "loss", "shortcut", "seconds"} <= set(run.data.metrics)
+    about = {"trainer": "cob", "task": "parted", "model": "tiny", "epochs": "4.0", "layers": "1"}
+    assert about.items() <= run.data.params.items()
     definitions = build_defs()
     look = sensor_of(definitions, "new_checkpoints")
     first = look(dg.build_sensor_context(parted.instance, definitions=definitions))

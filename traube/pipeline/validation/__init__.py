@@ -6,6 +6,7 @@ found and keeps it. Making data right is not done here: a failed check only says
 from traube.pipeline.validation.findings import Finding, keep_findings, refuse_stored
 from traube.pipeline.validation.rules import CHECKS, Check, Rule, Table, blocks
 from traube.pipeline.validation.validate import (
+    QUALITY,
     Validation,
     data_docs,
     in_own_process,
@@ -16,6 +17,7 @@ from traube.pipeline.validation.validate import (
 
 __all__ = [
     "CHECKS",
+    "QUALITY",
     "Check",
     "Finding",
     "Rule",

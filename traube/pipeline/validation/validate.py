@@ -33,6 +33,9 @@ T = TypeVar("T")
 COLUMNS: dict[Table, tuple[str, ...]] = {"corpus": CORPUS_COLUMNS, "splits": SPLIT_COLUMNS}  # that are judged
 
 
+QUALITY = "quality"  # folder below a home
+
+
 @dataclass(frozen=True)
 class Validation:
     """What all checks of a table found."""
@@ -43,7 +46,7 @@ class Validation:
 
 def data_docs() -> Path:
     """Where Data Docs are kept: `quality` in TRAUBE_HOME."""
-    return paths.home() / "quality"
+    return paths.home() / QUALITY
 
 
 def validate_table(card: TaskCard, table: Table, rows: pd.DataFrame, corpus: pd.DataFrame, folder: Path) -> Validation:
