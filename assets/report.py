@@ -18,6 +18,7 @@ from traube.pipeline.params import load_params
 from traube.reports.markdown import markdown
 from traube.reports.pages import SERVED, make_page, publish_index, publish_leaderboard, publish_regressions
 from traube.reports.tables import CSV
+from traube.reports.thumbnails import bar_chart
 from traube.tasks.source import Source
 
 NONE_WORSE = "none_worse"  # the check of `regressions`
@@ -50,6 +51,7 @@ def leaderboard_asset(tasks: Iterable[Source]) -> dg.AssetsDefinition:
             metadata={
                 **table_facts(table),
                 "best": dg.MetadataValue.md(best.round(4).to_markdown(index=False)),
+                **({"chart": dg.MetadataValue.md(chart)} if (chart := bar_chart(best)) else {}),
                 "path": dg.MetadataValue.path(opened.get_table_path(CSV)),
                 **{status: int(n) for status, n in table["status"].value_counts().items()},
                 **told(context, partial(tracking.log_ranks, table)),

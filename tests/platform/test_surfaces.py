@@ -1,5 +1,6 @@
 """One truth: after a run, every surface shows the same numbers, ranks and verdicts."""
 
+import base64
 import json
 import math
 import re
@@ -109,6 +110,8 @@ def test_all_surfaces_quote_the_same_numbers_and_verdicts(
     # Dagster
     board_event = launcher.instance.get_latest_materialization_event(dg.AssetKey("leaderboard"))
     assert board_event is not None and board_event.asset_materialization is not None
+    chart = str(board_event.asset_materialization.metadata["chart"].value)
+    assert base64.b64decode(chart.partition("base64,")[2].removesuffix(")")).startswith(b"\x89PNG")
     assert all(id_ in str(board_event.asset_materialization.metadata["best"].value) for id_ in verdicts.values())
     events = launcher.instance.fetch_materializations(dg.AssetKey(["words", "scores"]), limit=10).records
     scored = {event.partition_key: event.asset_materialization for event in events}
