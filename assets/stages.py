@@ -224,6 +224,8 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
             pass
 
         metadata, logs = dict[str, dg.MetadataValue](), []
+        record = step.context.instance.get_run_record_by_id(step.context.run.run_id)
+        began = record.start_time if record and record.start_time else time.time()
         for ids, own_choice in (*((ids, True) for ids in own), (official, False)):
             cells = step.storage.read_cells(ids=ids)
             if cells.empty:
@@ -232,7 +234,7 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
             protocols = {request.protocol_name: request.protocol}
             table = summary(cells, values, {source.name: source.card}, protocols=protocols)
             log, origin = step.tracking.log, _origin(step.context)
-            logs.append(partial(log, source.card, cells, values, table, origin, own_choice=own_choice))
+            logs.append(partial(log, source.card, cells, values, table, origin, began=began, own_choice=own_choice))
             metadata |= _metadata(table, own_choice)
         metadata |= step.log(logs)
         if failed := failed_cells(step.storage, plan.cell_ids):  # what was scored of the others is shown

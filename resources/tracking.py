@@ -60,10 +60,12 @@ class TrackingResource(dg.ConfigurableResource):
         table: pd.DataFrame,
         origin: Mapping[str, str],
         *,
+        began: float,
         own_choice: bool = False,
     ) -> dict[str, dg.MetadataValue]:
         """Log the scored cells of one task and model, whose `summary` is a table; update the runs that are there already.
-        Those of one's own choice, of methods or seeds that are not the protocol's, have runs of their own.
+        Those of one's own choice, of methods or seeds that are not the protocol's, have runs of their own. `began` is when
+        Dagster's run did, in seconds since 1970.
         """
         done = cells[cells["status"] == "done"]
         if done.empty:
@@ -85,7 +87,7 @@ class TrackingResource(dg.ConfigurableResource):
         best = table[table["best"].astype(bool)].dropna(subset="mean")
         of_best = values.merge(best[["level", "method"]]).groupby(["level", "metric"])["value"].mean().dropna()
         name = f"{card.name} x {first['model']}{', own choice' if own_choice else ''}"
-        span = _span(done)
+        span = _span(done, began)
         with _run(client, experiment, digest(key), name, tags, span) as parent:
             params = {**identity, "family": card.family, "language": card.language, "licence": card.licence}
             metrics = {f"best/{level}": mean for level, mean in zip(best["level"], best["mean"], strict=True)}
@@ -258,11 +260,11 @@ def _runs(client: Any, experiment: str, condition: str) -> dict[str, Any]:
     return {run.data.tags[KEY]: run for run in runs if KEY in run.data.tags}
 
 
-def _span(cells: pd.DataFrame) -> tuple[int, int]:
-    """Return when the first of some cells began and the last one ended, in milliseconds since 1970."""
-    ended = pd.to_datetime(cells["created"], utc=True, format="ISO8601")
-    began = ended - pd.to_timedelta(cells["seconds"].fillna(0), unit="s")
-    return int(began.min().timestamp() * 1000), int(ended.max().timestamp() * 1000)
+def _span(cells: pd.DataFrame, began: float) -> tuple[int, int]:
+    """Return when the work on some cells began and ended, in milliseconds since 1970: with a run, or before it."""
+    created = pd.to_datetime(cells["created"], utc=True, format="ISO8601").map(pd.Timestamp.timestamp)
+    first = (created - cells["seconds"].fillna(0)).min()
+    return int(1000 * min(began, first)), int(1000 * created.max())
 
 
 def _official(client: Any, experiment: str, leaderboard: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, list[Any]]]:

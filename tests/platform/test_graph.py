@@ -299,10 +299,12 @@ def test_scores_are_reported_again_if_only_some_of_them_were(
 
     log = TrackingResource.log
 
-    def fail_for_protocol(self: TrackingResource, *given: object, own_choice: bool) -> dict[str, dg.MetadataValue]:
+    def fail_for_protocol(
+        self: TrackingResource, *given: object, own_choice: bool, **more: float
+    ) -> dict[str, dg.MetadataValue]:
         if not own_choice:
             raise OSError("connection lost")
-        return log(self, *given, own_choice=own_choice)
+        return log(self, *given, own_choice=own_choice, **more)
 
     asked = request_for(["words"], ["bow"])
     monkeypatch.setattr(TrackingResource, "log", fail_for_protocol)
