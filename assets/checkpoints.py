@@ -2,7 +2,7 @@
 other. `studies/<trainer>`: recipes searched.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -31,8 +31,8 @@ class Training(dg.Config):
     unlabelled: bool = Field(False, description="also train on the texts of the task's source that have no labels")
 
 
-def checkpoint_assets(sources: Iterable[Source]) -> list[dg.AssetsDefinition]:
-    """An asset for each trainer that can learn from some of the tasks, and one more where its recipe can be searched."""
+def checkpoint_assets(sources: Sequence[Source]) -> list[dg.AssetsDefinition]:
+    """Make an asset for each trainer that can learn from some of the tasks, and one more where its recipe can be searched."""
     suited = {trainer: [s for s in sources if not trainer.unsuited(s)] for trainer in TRAINERS.values()}
     # the same for all: Dagster makes assets in one job whose partitions are the same
     tasks = dg.StaticPartitionsDefinition(sorted({source.name for able in suited.values() for source in able}))
@@ -40,7 +40,7 @@ def checkpoint_assets(sources: Iterable[Source]) -> list[dg.AssetsDefinition]:
     return [*made, *(_searched(trainer, able, tasks) for trainer, able in suited.items() if able and trainer.searched)]
 
 
-def _source(trainer: type[Trainer[Any]], task: str) -> Source:
+def _get_suited(trainer: type[Trainer[Any]], task: str) -> Source:
     """Return a task to learn from; an error if the trainer cannot."""
     source = get_source(task)
     if reason := trainer.unsuited(source):
@@ -69,7 +69,7 @@ def _trained(
     ) -> dg.MaterializeResult:
         with final_failures():
             base, watched = _base(encoder, config.model), trainer.watched
-            source = _source(trainer, context.partition_key)
+            source = _get_suited(trainer, context.partition_key)
             made = trainer.with_values(**config.recipe)
             left = made.fit(
                 storage.workbench().task(source.name),
@@ -131,7 +131,7 @@ def _searched(
         task = context.partition_key
         path = study_file(storage.root / "studies", trainer.name, task, config.model, config.recipe)
         with final_failures():
-            _source(trainer, task)
+            _get_suited(trainer, task)
             result = search(
                 trainer,
                 storage.workbench().task(task),

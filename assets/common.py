@@ -43,8 +43,8 @@ FILL = (
 REBUILD = dg.AutomationCondition.eager().without(~dg.AutomationCondition.any_deps_missing())
 
 
-def table_facts(frame: "pd.DataFrame") -> dict[str, Any]:
-    """The rows and columns of a table, as Dagster shows them."""
+def describe_table(frame: "pd.DataFrame") -> dict[str, Any]:
+    """Return the rows and columns of a table, as Dagster shows them."""
     columns = [dg.TableColumn(str(name), str(dtype)) for name, dtype in frame.dtypes.items()]
     return {"dagster/row_count": len(frame), "dagster/column_schema": dg.TableSchema(columns)}
 
@@ -53,8 +53,8 @@ def asset_key(task: str, stage: str) -> dg.AssetKey:
     return dg.AssetKey([task, str(stage)])  # Dagster writes no enum
 
 
-def family_tag(source: Source) -> dict[str, str]:
-    """The tag by which Dagster finds all assets of a task's family: `tag:traube/family=german`."""
+def tag_family(source: Source) -> dict[str, str]:
+    """Return the tag by which Dagster finds all assets of a task's family: `tag:traube/family=german`."""
     return {"traube/family": source.card.family}
 
 

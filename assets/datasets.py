@@ -8,7 +8,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.common import asset_key, family_tag, final_failures, table_facts
+from assets.common import asset_key, describe_table, final_failures, tag_family
 from resources.benchmark import StorageResource
 from resources.quality import QualityResource, check_specs
 from traube.core.config import read_yaml
@@ -37,7 +37,7 @@ def corpus_asset(source: Source) -> dg.AssetsDefinition:
     @dg.asset(
         key=asset_key(source.name, "corpus"),
         group_name=source.name,
-        tags=family_tag(source),
+        tags=tag_family(source),
         kinds={"parquet"},
         code_version=source.version,
         description=f"{source.card.description or source.name}: the unique texts.",
@@ -55,7 +55,7 @@ def corpus_asset(source: Source) -> dg.AssetsDefinition:
         return dg.MaterializeResult(
             data_version=dg.DataVersion(read.version),
             metadata={
-                **table_facts(texts),
+                **describe_table(texts),
                 "records": len(read.records),
                 "mean_characters": float(lengths.mean()) if len(texts) else 0.0,
                 "raw_version": read.raw_version,
@@ -79,7 +79,7 @@ def rows_asset(source: Source) -> dg.AssetsDefinition:
         key=asset_key(source.name, table),
         deps=[asset_key(source.name, "corpus")],
         group_name=source.name,
-        tags=family_tag(source),
+        tags=tag_family(source),
         kinds={"parquet"},
         code_version=source.version,
         description=f"{source.card.description or source.name}: which texts are {what}.",
@@ -96,7 +96,7 @@ def rows_asset(source: Source) -> dg.AssetsDefinition:
         corpus = read_ingested(opened, source.name, "corpus")
         checked = quality.check(source.card, table, rows, corpus, workers, opened, manifest.data_version)
         complete_task(opened, source.card)  # only now: a task whose checks were cut short is read again
-        metadata: dict[str, Any] = {**table_facts(rows), "task_data_version": manifest.data_version}
+        metadata: dict[str, Any] = {**describe_table(rows), "task_data_version": manifest.data_version}
         if is_clustering:
             groups = rows.groupby(["split", "level", "part"], sort=False, as_index=False)
             sizes = groups.agg(rows=("item", "size"), texts=("text_id", "nunique"), classes=("label", "nunique"))

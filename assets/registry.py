@@ -1,6 +1,6 @@
 """`registry`: which clustering of each task is served, and why the challenger is not."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -61,13 +61,13 @@ def registry(
         notes = []
         for name, task in tasks.items():
             try:  # a model that is gone keeps only its own task from being served
-                _serve(task, contests[name], decisions, encoder, storage, models, protocol)
+                for decision, version in _serve(task, contests[name], decisions, encoder, storage, models, protocol):
+                    if decision.champion and SILENT not in context.run.tags.items():
+                        _alert(context, decision, version)
             except TraubeError as error:
                 context.log.warning(f"{name}: {error}")
                 notes.append(f"{name}: {error}")
 
-    if SILENT not in context.run.tags.items() and (unposted := alert_of(decisions, context.run.run_id)):
-        context.log.error(unposted)
     rows = [
         {
             "task": d.task,
@@ -88,15 +88,13 @@ def registry(
     )
 
 
-def alert_of(decisions: Iterable["Decision"], run_id: str) -> str:
-    """Raise an alert of the champions that change. Return why it was not posted, or nothing."""
-    changed = [
-        f"{d.task}: {d.champion.name} -> {d.challenger.name} ({d.reason})"
-        for d in decisions
-        if d.outcome == "promote" and d.champion
-    ]
-    advice = "To take one back: traube rollback TASK"
-    return send(f"champions {run_id}", f"New champions: {len(changed)}", changed, advice) if changed else ""
+def _alert(context: dg.AssetExecutionContext, decision: "Decision", version: str) -> None:
+    """Raise an alert of a new champion, once for its version."""
+    before = decision.champion.name if decision.champion else "none"
+    details = [f"{before} -> {decision.challenger.name}", decision.reason]
+    advice = f"To take it back: traube rollback {decision.task}"
+    if error := send(f"champion {decision.task} {version}", f"{decision.task} has a new champion", details, advice):
+        context.log.error(error)
 
 
 def _choose_sides(
@@ -133,8 +131,10 @@ def _serve(
     storage: StorageResource,
     models: RegistryResource,
     protocol: Protocol,
-) -> None:
-    """Serve the champion from the task's present data, register the challenger, and move the aliases as was decided."""
+) -> Iterator[tuple["Decision", str]]:
+    """Serve the champion from the task's present data, register the challenger, and move the aliases as was decided; yield
+    each decision that made a champion, with its version.
+    """
     from traube.comparison.candidates import Candidate
     from traube.grouping import served as serving
 
@@ -156,5 +156,6 @@ def _serve(
         models.explain(task.name, version, decision)
         if decision.outcome in ("first", "promote"):
             models.promote(task.name, version)
+            yield decision, version
         else:
             models.challenge(task.name, version)

@@ -8,18 +8,19 @@ from pathlib import Path
 
 import dagster as dg
 
-from assets.common import NIGHT, NIGHTLY, REBUILD, RESULTS, TASK_REPORTS, asset_key, table_facts, told
+from assets.common import NIGHT, NIGHTLY, REBUILD, RESULTS, TASK_REPORTS, asset_key, describe_table, told
 from resources.alerts import SILENT, send
 from resources.benchmark import BenchmarkResource, StorageResource
 from resources.tracking import TrackingResource
 from traube.core.errors import reason
-from traube.core.hashing import frame_digest
+from traube.core.files import read_parquet
+from traube.core.hashing import digest, frame_digest
 from traube.pipeline.params import load_params
 from traube.reports.markdown import markdown
 from traube.reports.pages import SERVED, make_page, publish_index, publish_leaderboard, publish_regressions
-from traube.reports.tables import CSV
-from traube.reports.thumbnails import bar_chart
-from traube.tasks.source import Source
+from traube.reports.tables import CSV, NAME
+from traube.reports.thumbnails import draw_bars
+from traube.tasks import Source, sources
 
 NONE_WORSE = "none_worse"  # the check of `regressions`
 
@@ -46,12 +47,13 @@ def leaderboard_asset(tasks: Iterable[Source]) -> dg.AssetsDefinition:
         table = publish_leaderboard(opened, benchmark.request(), benchmark.protocols())
         shown = ["task", "level", "protocol", "own_choice", "model", "method", "metric", "mean", "low", "high"]
         best = table[table["best"].astype(bool)][[*shown, "rank_low", "rank_high", "p", "comparisons", "verdict"]]
+        official = best[~best["own_choice"].astype(bool) & (best["protocol"] == benchmark.request().protocol_name)]
         return dg.MaterializeResult(
             data_version=dg.DataVersion(frame_digest(table.drop(columns="created"))),
             metadata={
-                **table_facts(table),
+                **describe_table(table),
                 "best": dg.MetadataValue.md(best.round(4).to_markdown(index=False)),
-                **({"chart": dg.MetadataValue.md(chart)} if (chart := bar_chart(best)) else {}),
+                **({"chart": dg.MetadataValue.md(chart)} if (chart := draw_bars(official)) else {}),
                 "path": dg.MetadataValue.path(opened.get_table_path(CSV)),
                 **{status: int(n) for status, n in table["status"].value_counts().items()},
                 **told(context, partial(tracking.log_ranks, table)),
@@ -78,20 +80,17 @@ def regressions(
     shown = changes.assign(**{c: (100 * changes[c].astype(float)).round(2) for c in ("before", "after", "difference")})
     worse, version = shown[shown["verdict"] == "worse"], frame_digest(changes)
     table = dg.MetadataValue.md(markdown(shown) if len(shown) else "nothing changed")
-    if len(worse) and SILENT not in context.run.tags.items():
-        lines = [
-            f"{row.task}, {row.model} with {row.method}: {row.before} -> {row.after}" for row in worse.itertuples()
-        ]
-        summary = f"Scores significantly worse than on {since}: {len(worse)}"
-        if error := send(
-            f"regressions {since} {version}", summary, lines, "The page of all tasks says why: traube open"
-        ):
+    lines = [f"{row.task}, {row.model} with {row.method}: {row.before} -> {row.after}" for row in worse.itertuples()]
+    summary = f"Scores significantly worse than on {since}: {len(worse)}"
+    if lines and SILENT not in context.run.tags.items():
+        advice = "The page of all tasks says why: traube open"
+        if error := send(f"regressions {since} {digest(lines)}", summary, lines, advice):
             context.log.error(error)
     return dg.MaterializeResult(
         data_version=dg.DataVersion(version),
         metadata={
             "since": since or "no earlier night",
-            **table_facts(changes),
+            **describe_table(changes),
             "significantly_worse": len(worse),
             "table": table,
         },
@@ -100,6 +99,7 @@ def regressions(
                 check_name=NONE_WORSE,
                 passed=worse.empty,
                 severity=dg.AssetCheckSeverity.WARN,
+                description=f"{summary}; `traube open` says why" if lines else None,
                 metadata={"worse": dg.MetadataValue.md(markdown(worse))} if len(worse) else {},
             )
         ],
@@ -134,7 +134,8 @@ def task_reports(
     context: dg.AssetExecutionContext, storage: StorageResource, benchmark: BenchmarkResource
 ) -> dg.MaterializeResult:
     protocols, links, errors = benchmark.protocols(), [], []
-    for name in storage.open().list_scored_tasks():
+    shown = {*read_parquet(storage.open().get_table_path(NAME))["task"]} & {*sources()}  # pairs have no page
+    for name in sorted(shown & {*storage.open().list_scored_tasks()}):
         try:  # a page of which nothing changed stays as it is
             path = make_page(storage.workbench(), protocols, name, storage.root)
         except Exception as error:  # one page does not take the others along

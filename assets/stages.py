@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from assets.common import FILL, MODELS, asset_key, family_tag, final_failures, told
+from assets.common import FILL, MODELS, asset_key, final_failures, tag_family, told
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from resources.tracking import TrackingResource
 from resources.unlogged import add_debt
@@ -89,7 +89,7 @@ def model_asset(
             partitions_def=MODELS,
             automation_condition=FILL,
             group_name=source.name,
-            tags=family_tag(source),
+            tags=tag_family(source),
             **about,
         )
         def alone(

@@ -83,7 +83,7 @@ def _serve(port: int, mlflow_port: int) -> None:
     import dagster as dg
 
     from operations.launch import align
-    from resources.tracking import connect, default_uri, mlflow_page, ui
+    from resources.tracking import connect, default_uri, get_mlflow_page, get_ui
     from sensors.lost_runs import cancel_cut_off_runs, end_unstarted_runs, stop_note_path
 
     _, experiment = connect(default_uri())
@@ -120,7 +120,8 @@ def _serve(port: int, mlflow_port: int) -> None:
         try:
             _start_all(children, Path(folder), port, mlflow_port)
             out.print(
-                f"Dagster: {ui('DAGSTER', port)}   MLflow: {mlflow_page(f'experiments/{experiment}')}", soft_wrap=True
+                f"Dagster: {get_ui('DAGSTER', port)}   MLflow: {get_mlflow_page(f'experiments/{experiment}')}",
+                soft_wrap=True,
             )
             out.print("Ctrl-C stops both")
             children.watch()

@@ -247,14 +247,17 @@ def _mlflow() -> Iterator[Finding]:
     from resources.tracking import TrackingResource, default_uri
     from resources.unlogged import add_debt
     from traube.core.files import read_parquet
-    from traube.reports.tables import NAME
+    from traube.reports.tables import NAME, tables_are_current
     from traube.storage import open_storage
 
-    tracking, table = TrackingResource(), open_storage(paths.home()).get_table_path(NAME)
+    tracking, storage = TrackingResource(), open_storage(paths.home())
     tracking.client()
     yield Finding("mlflow", "ok", settings.without_password(default_uri()))
-    contradictions = tracking.contradictions(read_parquet(table)) if table.exists() else []
-    for model, task, protocol in contradictions:
-        add_debt(model, task, protocol)
-        found = f"{task}, {model}: MLflow has other scores than the leaderboard; `traube run -t {task} -m {model}` logs them"
-        yield Finding("mlflow", "wrong", found)
+    if not tables_are_current(storage):
+        return  # MLflow may be ahead of the leaderboard
+    for model, task, protocol, is_there in tracking.find_contradictions(read_parquet(storage.get_table_path(NAME))):
+        if not storage.catalog.is_read_only:
+            add_debt(model, task, protocol)
+        what = "has other scores than the leaderboard" if is_there else "lacks the scores of the leaderboard"
+        mend = f"`traube run -t {task} -m {model} --protocol {protocol}` logs them"
+        yield Finding("mlflow", "wrong", f"{task}, {model}: MLflow {what}; {mend}")

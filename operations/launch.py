@@ -24,7 +24,7 @@ from traube.cli.printing import failed_check
 from traube.core import paths, settings, stopping
 from traube.core.progress import Progress
 from traube.core.system_errors import explained
-from traube.models import model_cards
+from traube.models import card_errors, checkpoints, model_cards
 from traube.pipeline.executors import Executor, ensure_executor
 from traube.pipeline.params import load_params
 from traube.pipeline.plan import Request, wanted_models
@@ -64,10 +64,12 @@ def align(instance: dg.DagsterInstance) -> list[str]:
     Return the ids of such runs.
     """
     assert MODELS.name is not None
-    wanted, known = wanted_models(load_params()), model_cards()
+    present, wanted = instance.get_dynamic_partitions(MODELS.name), wanted_models(load_params())
     instance.add_dynamic_partitions(MODELS.name, list(wanted))
-    for name in {*instance.get_dynamic_partitions(MODELS.name)} - {*wanted, *known}:
-        instance.delete_dynamic_partition(MODELS.name, name)
+    if not settings.database():  # other nodes have models of their own
+        broken = [*(path.stem for path in card_errors()), *(folder.name for folder in checkpoints.folders())]
+        for name in {*present} - {*wanted, *model_cards(), *broken}:
+            instance.delete_dynamic_partition(MODELS.name, name)
     return [*end_lost_runs(instance), *([] if is_served() else end_unstarted_runs(instance))]
 
 

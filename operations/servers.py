@@ -6,10 +6,11 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from starlette.exceptions import HTTPException
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -42,13 +43,24 @@ def dagster(port: int, workspace: str) -> None:
         _serve(with_pages(app, paths.home()), port)
 
 
+class InertFiles(StaticFiles):
+    """Files whose scripts do not run, and may not speak for their address: Data Docs load some from elsewhere."""
+
+    def file_response(self, *given: Any, **more: Any) -> Response:
+        """Answer with a file, in a sandbox."""
+        response = super().file_response(*given, **more)
+        response.headers["Content-Security-Policy"] = "sandbox"
+        return response
+
+
 def with_pages(app: ASGIApp, home: Path) -> ASGIApp:
-    """Return an app that also serves a home's reports and what checks found: from a web page, browsers follow no link to
-    a file.
+    """Return an app that also serves the reports and the Data Docs of a data directory: from a web page, browsers follow
+    no link to a file.
     """
     of_quality, of_reports = f"{SERVED}/{QUALITY}", SERVED
     folders = {of_quality: home / QUALITY, of_reports: home / FOLDER}
-    served = {at: StaticFiles(directory=folder, html=True, check_dir=False) for at, folder in folders.items()}
+    kinds = {of_quality: InertFiles, of_reports: StaticFiles}
+    served = {at: kinds[at](directory=folder, html=True, check_dir=False) for at, folder in folders.items()}
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         at = next((at for at in served if scope["type"] == "http" and scope["path"].startswith(f"{at}/")), None)

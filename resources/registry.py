@@ -21,7 +21,7 @@ from packaging.version import Version
 from pydantic import Field
 
 import traube
-from resources.tracking import connect, default_uri
+from resources.tracking import connect, default_uri, name_logged_model
 from traube.core import paths
 from traube.core.errors import TraubeError, Unknown, unknown
 from traube.core.hashing import digest
@@ -39,7 +39,7 @@ IDENTITY = ("task", "protocol", "metric", "model", "fingerprint", "method", "dat
 CODE = Path(__file__).with_name("served_model.py")
 
 
-def pinned_requirements(*names: str) -> list[str]:
+def pin_requirements(*names: str) -> list[str]:
     """Return what packages need at the versions that are installed here, `name==version`, but for Traube itself."""
     found: dict[str, str] = {}
     asked = [Requirement(name) for name in names]
@@ -103,11 +103,11 @@ class RegistryResource(dg.ConfigurableResource):
                 artifacts["weights"] = str(weights)
             with mlflow.start_run(run_id=run.info.run_id):
                 info = mlflow.pyfunc.log_model(
-                    name=f"{candidate.task}-{candidate.model}",
+                    name=name_logged_model(candidate.task, candidate.model),
                     python_model=str(CODE),
                     artifacts=artifacts,
                     code_paths=[str(Path(traube.__file__).parent)],  # no package index has to be trusted for it
-                    pip_requirements=pinned_requirements("traube", "mlflow"),
+                    pip_requirements=pin_requirements("traube", "mlflow"),
                     input_example=served.texts[:2],
                 )
         source = client.get_logged_model(info.model_id).artifact_location

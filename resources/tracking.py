@@ -74,7 +74,7 @@ class TrackingResource(dg.ConfigurableResource):
         first = done.iloc[0]
         identity = {name: str(first[name]) for name in IDENTITY}
         key: Any = [identity, "own choice", sorted(done["cell_id"])] if own_choice else identity
-        served = f"{ui('DAGSTER', 3000)}{SERVED}/{card.name}.html"
+        served = f"{get_ui('DAGSTER', 3000)}{SERVED}/{card.name}.html"
         tags = {
             "traube.kind": "task",
             **({"traube.own_choice": "true"} if own_choice else {}),
@@ -87,13 +87,13 @@ class TrackingResource(dg.ConfigurableResource):
         best = table[table["best"].astype(bool)].dropna(subset="mean")
         of_best = values.merge(best[["level", "method"]]).groupby(["level", "metric"])["value"].mean().dropna()
         name = f"{card.name} x {first['model']}{', own choice' if own_choice else ''}"
-        span = _span(done, began)
+        span = _find_span(done, began)
         with _run(client, experiment, digest(key), name, tags, span) as parent:
             params = {**identity, "family": card.family, "language": card.language, "licence": card.licence}
             metrics = {f"best/{level}": mean for level, mean in zip(best["level"], best["mean"], strict=True)}
             metrics |= {f"{level}/{metric}": value for (level, metric), value in of_best.items()}
-            title = f"{card.name}-{first['model']}"
-            ranked = "" if own_choice else _logged_model(client, experiment, parent, title, params)
+            title = name_logged_model(card.name, str(first["model"]))
+            ranked = "" if own_choice else _find_logged_model(client, experiment, parent, title, params)
             _log(client, parent, params, metrics, ranked, (card.name, identity["data_version"]))
             _log_dataset(client, parent, card, identity["data_version"])
         children = _runs(client, experiment, f"tags.mlflow.parentRunId = '{parent.info.run_id}'")
@@ -106,7 +106,7 @@ class TrackingResource(dg.ConfigurableResource):
                 metrics = {f"{level}/{metric}": value for (level, metric), value in means.dropna().items()}
                 params = {"reducer": rows.iloc[0]["reducer"], "clusterer": rows.iloc[0]["clusterer"]}
                 _log(client, child, params | _flat(rows.iloc[0]["params"]), metrics)
-        return _link(experiment, parent)
+        return _link_run(experiment, parent)
 
     def log_ranks(self, leaderboard: pd.DataFrame) -> dict[str, dg.MetadataValue]:
         """Tag each model's run of a task with its rank at each level, and with the verdict on the first model against
@@ -115,7 +115,7 @@ class TrackingResource(dg.ConfigurableResource):
         from mlflow.entities import RunTag
 
         date, (client, experiment) = datetime.now(UTC).date().isoformat(), self.client()
-        for rows, runs in _official(client, experiment, leaderboard):
+        for rows, runs in _list_official(client, experiment, leaderboard):
             tags = {}
             for row in rows.itertuples(index=False):
                 tags[f"traube.rank/{row.level}"] = places(row)
@@ -128,14 +128,17 @@ class TrackingResource(dg.ConfigurableResource):
                     client.log_batch(run.info.run_id, tags=[RunTag(*tag) for tag in made.items()])
         return {}
 
-    def contradictions(self, leaderboard: pd.DataFrame) -> list[tuple[str, str, str]]:
-        """Model, task and protocol of each run that is missing, or whose best scores are not the leaderboard's."""
+    def find_contradictions(self, leaderboard: pd.DataFrame) -> list[tuple[str, str, str, bool]]:
+        """Return model, task and protocol of clusterings whose run is missing, or has other best scores than the
+        leaderboard, and whether there is a run.
+        """
         found, (client, experiment) = [], self.client()
-        for rows, runs in _official(client, experiment, leaderboard):
+        of_clusterings = leaderboard[leaderboard["protocol"] != ""]  # pairs are of no protocol
+        for rows, runs in _list_official(client, experiment, of_clusterings):
             logged = runs[0].data.metrics if runs else {}
-            scored = rows.dropna(subset="mean")
-            if any(logged.get(f"best/{row.level}") != row.mean for row in scored.itertuples(index=False)):
-                found.append((rows.iloc[0]["model"], rows.iloc[0]["task"], rows.iloc[0]["protocol"]))
+            scored = rows.dropna(subset="mean").itertuples(index=False)
+            if any(logged.get(_name_metric(f"best/{row.level}")) != row.mean for row in scored):
+                found.append((*rows.iloc[0][["model", "task", "protocol"]], bool(runs)))
         return found
 
     def log_pairs(
@@ -157,7 +160,7 @@ class TrackingResource(dg.ConfigurableResource):
             about = {"family": card.family, "language": card.language, "licence": card.licence}
             _log(client, run, {**identity, **about}, metrics)
             _log_dataset(client, run, card, identity["data_version"])
-        return _link(experiment, run)
+        return _link_run(experiment, run)
 
     def log_curve(
         self, name: str, curve: Sequence[Mapping[str, float | None]], params: Mapping[str, Any], run_id: str
@@ -178,7 +181,7 @@ class TrackingResource(dg.ConfigurableResource):
                     if metric != "step" and value is not None
                 ],
             )
-        return _link(experiment, run)
+        return _link_run(experiment, run)
 
     def log_study(
         self, name: str, best: Mapping[str, float], trials: pd.DataFrame, pages: Mapping[str, str], run_id: str
@@ -192,21 +195,22 @@ class TrackingResource(dg.ConfigurableResource):
             client.log_text(run.info.run_id, csv_text(trials), "trials.csv")
             for file, page in pages.items():
                 client.log_text(run.info.run_id, page, file)
-        return _link(experiment, run)
+        return _link_run(experiment, run)
 
 
-def ui(name: str, port: int) -> str:
+def get_ui(name: str, port: int) -> str:
     """Return the address of Dagster's or MLflow's pages: TRAUBE_DAGSTER_UI or TRAUBE_MLFLOW_UI, or that of `traube dev`."""
-    return os.environ.get(f"TRAUBE_{name}_UI") or f"http://127.0.0.1:{os.environ.get(f'TRAUBE_{name}_PORT', port)}"
+    given = os.environ.get(f"TRAUBE_{name}_UI", "").rstrip("/")
+    return given or f"http://127.0.0.1:{os.environ.get(f'TRAUBE_{name}_PORT', port)}"
 
 
-def mlflow_page(route: str) -> str:
+def get_mlflow_page(route: str) -> str:
     """Return the address of a page of MLflow's, which otherwise opens as a product for language models."""
-    return f"{ui('MLFLOW', 5000)}/#/{route}?workflowType=machine_learning"
+    return f"{get_ui('MLFLOW', 5000)}/#/{route}?workflowType=machine_learning"
 
 
-def _link(experiment: str, run: Any) -> dict[str, dg.MetadataValue]:
-    return {"mlflow": dg.MetadataValue.url(mlflow_page(f"experiments/{experiment}/runs/{run.info.run_id}"))}
+def _link_run(experiment: str, run: Any) -> dict[str, dg.MetadataValue]:
+    return {"mlflow": dg.MetadataValue.url(get_mlflow_page(f"experiments/{experiment}/runs/{run.info.run_id}"))}
 
 
 def default_uri() -> str:
@@ -260,14 +264,14 @@ def _runs(client: Any, experiment: str, condition: str) -> dict[str, Any]:
     return {run.data.tags[KEY]: run for run in runs if KEY in run.data.tags}
 
 
-def _span(cells: pd.DataFrame, began: float) -> tuple[int, int]:
+def _find_span(cells: pd.DataFrame, began: float) -> tuple[int, int]:
     """Return when the work on some cells began and ended, in milliseconds since 1970: with a run, or before it."""
     created = pd.to_datetime(cells["created"], utc=True, format="ISO8601").map(pd.Timestamp.timestamp)
     first = (created - cells["seconds"].fillna(0)).min()
     return int(1000 * min(began, first)), int(1000 * created.max())
 
 
-def _official(client: Any, experiment: str, leaderboard: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, list[Any]]]:
+def _list_official(client: Any, experiment: str, leaderboard: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, list[Any]]]:
     """Yield the best rows of each task and model, without one's own choice, and MLflow's runs of them, the newest first."""
     names = [name for name in IDENTITY if name in leaderboard]
     runs: dict[tuple[str, ...], list[Any]] = {}
@@ -277,6 +281,15 @@ def _official(client: Any, experiment: str, leaderboard: pd.DataFrame) -> Iterat
     official = leaderboard[leaderboard["best"].astype(bool) & ~leaderboard["own_choice"].astype(bool)]
     for key, rows in official.groupby(names):
         yield rows, runs.get(tuple(key), [])
+
+
+def name_logged_model(task: str, model: str) -> str:
+    """Return a name that MLflow takes: it refuses some characters."""
+    return re.sub(r"""[/:.%"']""", "-", f"{task}-{model}")
+
+
+def _name_metric(name: str) -> str:
+    return re.sub(r"[^\w\-. :/]", "_", name)  # MLflow takes no other characters
 
 
 @contextmanager
@@ -311,12 +324,12 @@ def _run(
     client.set_terminated(run.info.run_id, "FINISHED", span[1])
 
 
-def _logged_model(client: Any, experiment: str, run: Any, name: str, params: Mapping[str, str]) -> str:
+def _find_logged_model(client: Any, experiment: str, run: Any, name: str, params: Mapping[str, str]) -> str:
     """Return the id of the model that a run is of, as MLflow ranks and compares models."""
     found = client.search_logged_models([experiment], f"source_run_id = '{run.info.run_id}'")
     if found:
         return str(found[0].model_id)
-    tags = {f"traube.{key}": params[key] for key in ("task", "model", "protocol")}
+    tags = {f"traube.{key}": params[key] for key in ("task", "model", "protocol", "data_version")}
     made = client.create_logged_model(experiment, name, run.info.run_id, tags, dict(params), model_type="embedding")
     return str(client.finalize_logged_model(made.model_id, "READY").model_id)
 
@@ -335,10 +348,9 @@ def _log(
     from mlflow.entities import Metric, Param
 
     now, about = int(time.time() * 1000), (model, *dataset, run.info.run_id) if model else ()
-    names = {name: re.sub(r"[^\w\-. :/]", "_", name) for name in metrics}  # MLflow takes no other characters
     client.log_batch(
         run.info.run_id,
-        metrics=[Metric(names[name], float(value), now, 0, *about) for name, value in metrics.items()],
+        metrics=[Metric(_name_metric(name), float(value), now, 0, *about) for name, value in metrics.items()],
         params=[Param(name, str(value)[:500]) for name, value in params.items() if name not in run.data.params],
     )
 

@@ -6,6 +6,7 @@ from assets.common import OF_A_BUTTON
 from resources.alerts import FILE, SILENT, WEBHOOK, send
 from sensors import Jobs
 from traube.core.inert import visible
+from traube.tasks import sources
 
 WILL_RETRY, PARTITION = "dagster/will_retry", "dagster/partition"
 
@@ -40,7 +41,7 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
         job = "materialization" if run.job_name == OF_A_BUTTON else run.job_name
         partition = run.tags.get(PARTITION, "")
         summary = f"{job}{f' of {partition}' if partition else ''} failed"
-        advice = _advice(job, partition, [step for step, _ in errors])
+        advice = _advise(job, partition, [step for step, _ in errors])
         context.log.error(f"{summary}: {'; '.join(details)}. {advice}")
         if error := send(run.run_id, summary, details, advice, job=job, run_id=run.run_id):
             context.log.error(error)
@@ -49,13 +50,18 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
     return [failed_runs]
 
 
-def _advice(job: str, partition: str, steps: list[str]) -> str:
-    """Return how to try a failed run again."""
+def _advise(job: str, partition: str, steps: list[str]) -> str:
+    """Return how to try a failed run again. A step is called after its asset, as `checkpoints__<trainer>`."""
+    rooms = {step.split("__")[0] for step in steps}
+    names = [step.split("__")[1] for step in steps if "__" in step]
     if job == "fetch":
         return "It is tried again tomorrow"
-    if job in ("train", "tune"):  # whose steps are checkpoints__<trainer> and studies__<trainer>, of a task
-        return "To go on: " + "; ".join(f"traube {job} {step.split('__')[1]} {partition}" for step in steps)
-    if job == "sweep":
-        return "It goes on where it stopped: traube sweep " + " ".join(step.split("__")[1] for step in steps)
-    tasks = list(dict.fromkeys(step.split("__")[0] for step in steps if "__" in step))
+    if rooms and rooms <= {"checkpoints", "studies"}:
+        command = "train" if "checkpoints" in rooms else "tune"
+        return "To go on: " + "; ".join(f"traube {command} {name} {partition}" for name in names)
+    if rooms == {"sweeps"}:
+        return f"It goes on where it stopped: traube sweep {' '.join(names)}"
+    tasks = sorted(rooms & {*sources(None)})
+    if not tasks:
+        return "Dagster's page of the run can repeat it"
     return f"To try again: traube run{''.join(f' --task {t}' for t in tasks)}{f' --model {partition}' if partition else ''}"

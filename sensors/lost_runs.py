@@ -27,7 +27,7 @@ def own_process() -> dict[str, str]:
 
 
 def is_of_command(run: dg.DagsterRun) -> bool:
-    """Whether a command made the run in its own process; one that the UI repeats has the tags of the first, but a parent."""
+    """Return whether a command made the run in its own process; one that the UI repeats has the tags of the first, but a parent."""
     return PID in run.tags and run.parent_run_id is None
 
 

@@ -1,5 +1,6 @@
 """The night: one run for each model that lacks cells, then leaderboard, report and what changed since the last one."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from zoneinfo import ZoneInfo
 
 import dagster as dg
@@ -18,7 +19,9 @@ from traube.storage import open_storage
 
 
 def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
-    """`nightly_benchmark` evaluates what is missing, if anything; `nightly_publish` always ends the night with tables."""
+    """Return `nightly_benchmark`, which evaluates what is missing, if anything, and `nightly_publish`: a night ends with
+    tables in any case, those of its last run or its own.
+    """
     try:
         nightly = load_params().nightly
     except TraubeError:  # a broken params.yaml fails each command and tick, but not the loading of the graph
@@ -35,15 +38,12 @@ def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
     )
     def nightly_benchmark(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         assert MODELS.name is not None
-        request, todo, work = _lacking()
+        request, todo, work, runs = _find_lacking(context.instance)
         for name, reason in todo.unavailable.items():
             context.log.warning(f"{name} is unavailable: {reason}")
         if not work:
             return dg.SkipReason(f"nothing is missing: {todo.total} cells are up to date")
-        unfinished = [*WAITING, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
-        runs = context.instance.get_runs(dg.RunsFilter(job_name="evaluate", statuses=unfinished))
-        busy = {run.tags.get("dagster/partition") for run in runs}
-        open_ = {model: tasks for model, tasks in work.items() if model not in busy}
+        open_ = _without_busy(work, runs)
         if not open_:
             return dg.SkipReason(f"runs for the {todo.count} missing cells are at work or waiting already")
         context.instance.add_dynamic_partitions(MODELS.name, list(open_))
@@ -67,22 +67,35 @@ def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
         description="Leaderboard, registry, regressions and report where nothing is missing: each run is published itself.",
     )
     def nightly_publish(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        if _lacking()[2]:
+        _, _, work, runs = _find_lacking(context.instance)
+        of_tonight = [run for run in runs if _night(context).items() <= run.tags.items()]
+        if of_tonight or _without_busy(work, runs):
             return dg.SkipReason("the runs of the night are published when they end")
         return dg.RunRequest(run_key=f"publish@{context.scheduled_execution_time.isoformat()}", tags=_night(context))
 
     return [nightly_benchmark, nightly_publish]
 
 
-def _lacking() -> tuple[Request, Plan, dict[str, list[str]]]:
-    """Return what the benchmark asks for, the plan, and the tasks that lack cells, or that MLflow lacks, by model."""
+def _find_lacking(
+    instance: dg.DagsterInstance,
+) -> tuple[Request, Plan, dict[str, list[str]], Sequence[dg.DagsterRun]]:
+    """Return what the benchmark asks for, the plan, the tasks that lack cells, or that MLflow lacks, by model, and the
+    evaluations that have not ended.
+    """
     request = BenchmarkResource().request()
     todo = plan(request, open_storage(paths.home()))
     work = {model: list(by_task) for model, by_task in todo.missing.items()}
     for model, tasks in unlogged(request).items():
         if model not in todo.unavailable:
             work[model] = list(dict.fromkeys([*work.get(model, []), *tasks]))
-    return request, todo, work
+    unfinished = [*WAITING, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
+    return request, todo, work, instance.get_runs(dg.RunsFilter(job_name="evaluate", statuses=unfinished))
+
+
+def _without_busy(work: Mapping[str, list[str]], runs: Iterable[dg.DagsterRun]) -> dict[str, list[str]]:
+    """Return the work of the models that no run is at."""
+    busy = {run.tags.get("dagster/partition") for run in runs}
+    return {model: tasks for model, tasks in work.items() if model not in busy}
 
 
 def _night(context: dg.ScheduleEvaluationContext) -> dict[str, str]:

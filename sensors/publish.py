@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import dagster as dg
 
-from assets.common import NIGHT, OF_A_BUTTON, asset_key
+from assets.common import NIGHT, OF_A_BUTTON, TASK_REPORTS, asset_key
 from sensors import Jobs
 from sensors.lost_runs import is_of_command
 from traube.tasks import sources
@@ -12,10 +12,20 @@ from traube.tasks import sources
 WAITING = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED)
 
 
-def shows(instance: dg.DagsterInstance, since: float, night: Mapping[str, str]) -> bool:
-    """Whether a publication, of the same night if it is of one, waits or began after a time in seconds since 1970."""
+def is_published(instance: dg.DagsterInstance, since: float, night: Mapping[str, str]) -> bool:
+    """Return whether a whole publication, of the same night if it is of one, waits or began after a time in seconds since
+    1970. One of a command, which is narrowed, and one that failed or repeats another do not count.
+    """
     records = instance.get_run_records(dg.RunsFilter(job_name="publish", tags=dict(night)), limit=10)
-    return any(r.dagster_run.status in WAITING or (r.start_time or 0) > since for r in records)
+    last, lost = dg.AssetKey(TASK_REPORTS), (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+    return any(
+        run.status not in lost
+        and run.parent_run_id is None
+        and last in (run.asset_selection or {last})
+        and (run.status in WAITING or (record.start_time or 0) > since)
+        for record in records
+        for run in [record.dagster_run]
+    )
 
 
 def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
@@ -37,12 +47,15 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
                 return dg.SkipReason("the run makes no scores")
             if is_of_command(run):
                 return dg.SkipReason("the command that started this run publishes by itself")
+            if "dagster/from_automation_condition" in run.tags:
+                return dg.SkipReason("declarative automation publishes by itself")
             night = {name: value for name, value in run.tags.items() if name == NIGHT}
             (record,) = context.instance.get_run_records(dg.RunsFilter([run.run_id]))
-            if shows(context.instance, record.end_time or 0, night):
+            if is_published(context.instance, record.end_time or 0, night):
                 return dg.SkipReason("another publication shows this run too")
             return dg.RunRequest(run_key=run.run_id, tags=night)
 
         return publish_after
 
-    return [sensor(dg.DagsterRunStatus.SUCCESS), sensor(dg.DagsterRunStatus.FAILURE)]
+    ends = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+    return [sensor(status) for status in ends]

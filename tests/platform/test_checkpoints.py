@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from assets.common import MODELS
 from definitions import build_defs
 from operations.launch import Launcher, align
+from resources.tracking import TrackingResource
 from tests.made import Mark
 from tests.platform.conftest import sensor_of
 from traube.core import paths
@@ -71,10 +72,10 @@ def test_a_quiet_folder_becomes_a_partition_and_a_run_and_only_once(tick: Tick, 
 
 
 def test_the_requested_run_scores_the_checkpoint(tick: Tick, drop: Callable[[str], Path], launcher: Launcher) -> None:
-    drop("mine")
+    drop("mine-v1.5")
     tick()
     (request,) = tick().run_requests or []
-    launcher.instance.add_dynamic_partitions(str(MODELS.name), ["mine"])
+    launcher.instance.add_dynamic_partitions(str(MODELS.name), ["mine-v1.5"])
     job = build_defs().resolve_job_def("evaluate")
     done = job.execute_in_process(
         instance=launcher.instance, partition_key=request.partition_key, asset_selection=request.asset_selection
@@ -82,7 +83,10 @@ def test_the_requested_run_scores_the_checkpoint(tick: Tick, drop: Callable[[str
     assert done.success
     launcher.publish()
     board = (paths.home() / "tables" / "leaderboard.csv").read_text()
-    assert "mine" in board
+    assert "mine-v1.5" in board
+    client, experiment = TrackingResource().client()
+    models = client.search_logged_models([experiment], "tags.`traube.model` = 'mine-v1.5'")
+    assert [model.name for model in models] == ["words-mine-v1-5"]  # MLflow takes no dots
 
 
 def test_the_partition_of_a_model_that_is_gone_is_deleted(drop: Callable[[str], Path], launcher: Launcher) -> None:

@@ -10,6 +10,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from traube.core import paths
+from traube.core.errors import TraubeError
+from traube.pipeline.params import load_params
 
 HEAVY = {
     "torch",
@@ -68,6 +70,21 @@ def test_the_graph_can_be_read(definitions: dg.Definitions) -> None:
     assert {"newsgroups", "tweet"} <= set(parted.get_partition_keys())
 
 
+def test_pages_show_who_answers_for_an_asset_and_its_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from definitions import build_defs
+
+    monkeypatch.setenv("TRAUBE_PARAMS", str(tmp_path / "params.yaml"))
+    given = (paths.PROJECT / "params.yaml").read_text()
+    (tmp_path / "params.yaml").write_text(given.replace("owners: []", "owners: [team:search, anna@example.org]"))
+    node = build_defs(shown=True).resolve_asset_graph().get(dg.AssetKey(["pydocs_s2s", "scores"]))
+    assert set(node.owners) == {"team:search", "anna@example.org"}
+    assert "assets/stages.py" in str(node.metadata["dagster/code_references"])
+    (tmp_path / "params.yaml").write_text(given.replace("owners: []", "owners: [somebody]"))
+    with pytest.raises(TraubeError, match="owners"):
+        load_params()
+    assert build_defs(shown=True).resolve_asset_graph().get(node.key)  # the graph is loaded all the same
+
+
 def test_the_jobs_are_known_and_what_runs_by_itself_is_on(definitions: dg.Definitions) -> None:
     jobs = {job.name for job in definitions.resolve_all_job_defs() if not job.name.startswith("__")}
     assert jobs == {"datasets", "evaluate", "publish", "train", "tune", "fetch"}
@@ -78,6 +95,7 @@ def test_the_jobs_are_known_and_what_runs_by_itself_is_on(definitions: dg.Defini
         "raw_data",
         "publish_after_success",
         "publish_after_failure",
+        "publish_after_canceled",
         "failed_runs",
         "lost_runs",
     ]

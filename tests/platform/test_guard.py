@@ -211,7 +211,9 @@ def test_reports_are_served_beside_the_ui_and_nothing_else_of_the_home(tmp_path:
     app = Guard(with_pages(Starlette(routes=ROUTES), tmp_path), PORT)
     with TestClient(app, base_url=OURS) as user:
         assert user.get("/traube/words.html").text == "the page of words"
-        assert user.get("/traube/quality/validations/latest/index.html").text == "what checks found"
+        docs = user.get("/traube/quality/validations/latest/index.html")
+        assert (docs.text, docs.headers["Content-Security-Policy"]) == ("what checks found", "sandbox")
+        assert "Content-Security-Policy" not in user.get("/traube/words.html").headers
         assert "`traube open TASK` makes" in user.get("/traube/other.html").text
         assert user.get("/traube/words.html.lock").status_code == 404
         for way_out in ("/traube/../mlflow.db", "/traube/%2e%2e/mlflow.db", "/traube/..%2fmlflow.db"):

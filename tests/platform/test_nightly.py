@@ -84,8 +84,9 @@ def test_scores_are_published_once_from_whatever_button(
         context = dg.build_run_status_sensor_context("publish_after_success", event, launcher.instance, run)
         return sensor_of(build_defs(), "publish_after_success")(context)
 
+    launcher.publish()  # of a command: not the tasks' pages
     assert isinstance(ask(), dg.RunRequest) == published
-    launcher.publish()
+    defs.resolve_job_def("publish").execute_in_process(instance=launcher.instance)
     assert isinstance(ask(), dg.SkipReason)  # what was published since shows the run
 
 
@@ -217,11 +218,19 @@ def test_a_run_that_is_tagged_so_raises_no_alert(launcher: Launcher, cards: Path
     assert not (paths.home() / FILE).exists()
 
 
-def test_the_alert_of_a_training_says_how_to_go_on(launcher: Launcher) -> None:
-    launcher.train("wwm", "words", "bow", {}, unlabelled=False)  # bow is no encoder
-    alarm(launcher, launcher.instance.get_runs(dg.RunsFilter(job_name="train"))[0])
-    alert = json.loads((paths.home() / "alerts.jsonl").read_text())
-    assert alert["summary"] == "train of words failed"
+@pytest.mark.parametrize("by_button", [False, True])
+def test_the_alert_of_a_training_says_how_to_go_on(launcher: Launcher, by_button: bool) -> None:
+    if by_button:
+        job, keys = launcher.definitions.resolve_implicit_global_asset_job_def(), [dg.AssetKey(["checkpoints", "wwm"])]
+        config = {"ops": {"checkpoints__wwm": {"config": {"model": "bow"}}}}  # which is no encoder
+        job.execute_in_process(
+            config, launcher.instance, asset_selection=keys, partition_key="words", raise_on_error=False
+        )
+    else:
+        launcher.train("wwm", "words", "bow", {}, unlabelled=False)
+    alarm(launcher, launcher.instance.get_runs(limit=1)[0])
+    alert = json.loads((paths.home() / FILE).read_text())
+    assert alert["summary"] == f"{'materialization' if by_button else 'train'} of words failed"
     assert "'bow' is no encoder that can be trained" in alert["details"][0]
     assert alert["advice"] == "To go on: traube train wwm words"
 
@@ -234,6 +243,15 @@ protocols: {own: {reducers: [none], clusterers: [kmeans], seeds: [1]}}
 """
 
 
+def test_a_torn_line_keeps_no_alert_back(launcher: Launcher, cards: Path) -> None:
+    (paths.home() / FILE).write_text('{"key": "of a crash')
+    run = failed_run(launcher, cards)
+    alarm(launcher, run)
+    alarm(launcher, run)  # once for a run
+    _, line = (paths.home() / FILE).read_text().splitlines()
+    assert json.loads(line)["key"] == run.run_id
+
+
 @pytest.mark.parametrize("after", [0.4, 0.6])
 def test_worse_scores_fail_a_check_and_raise_one_alert(
     cards: Path, storage: Storage, webhook: list[dict[str, Any]], after: float
@@ -242,11 +260,12 @@ def test_worse_scores_fail_a_check_and_raise_one_alert(
     save_task(storage)
     add_cell(storage, 0.5, "2026-01-01")
     add_cell(storage, after, "2026-01-02", fingerprint="f2")
-    for _ in range(2):  # what is known already is not said again
+    for _ in range(2):  # what is known already is not said again, whatever else changes
         resources = {"storage": StorageResource(), "benchmark": BenchmarkResource()}
         made = dg.materialize([regressions], resources=resources, tags={NIGHT: "2026-01-02"})
         (check,) = made.get_asset_check_evaluations()
         assert (check.passed, check.severity) == (after > 0.5, dg.AssetCheckSeverity.WARN)
+        add_cell(storage, 0.5, "2026-01-02", model="other")
     alerts = [(alert["summary"], *alert["details"]) for alert in webhook]
     worse = ("Scores significantly worse than on 2026-01-01: 1", "tiny, ck with none/kmeans: 50.0 -> 40.0")
     assert alerts == ([worse] if after < 0.5 else [])

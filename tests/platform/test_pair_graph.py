@@ -14,14 +14,17 @@ import pytest
 from typer.testing import CliRunner
 
 from assets.common import MODELS, data_keys, model_keys
+from assets.report import task_reports
 from definitions import build_defs
 from operations.launch import Launcher
+from resources.benchmark import BenchmarkResource, StorageResource
 from resources.tracking import TrackingResource
 from tests import giccs_like
 from tests.made import damage_blob
 from tests.platform.conftest import PARAMS, begin_with, schedule_of, sensor_of
 from traube.cli.main import app
 from traube.core import paths
+from traube.core.files import write_parquet
 from traube.core.hashing import digest
 from traube.core.progress import SILENT
 from traube.models import load_model
@@ -29,7 +32,7 @@ from traube.pipeline.pairs import list_outdated_cells, make_pair_cells, outdated
 from traube.pipeline.params import load_params
 from traube.pipeline.plan import Request
 from traube.reports.pages import leaderboard_page
-from traube.reports.tables import leaderboard
+from traube.reports.tables import NAME, leaderboard
 from traube.storage import Score, open_storage
 from traube.storage.storage import CELL_COLUMNS
 from traube.tasks import load_pairs
@@ -108,6 +111,12 @@ def test_the_leaderboard_shows_each_models_best_comparison(run: Run) -> None:
     printed = CliRunner().invoke(app, ["leaderboard", "-t", "giccs"]).stdout
     assert "giccs, all: spearman x100\n" in printed and f"{100 * shown['mean']:.2f}" in printed, printed
     assert "no test says which model comes first" in " ".join(printed.split())
+    # no page of a task, and no run of clusterings in MLflow, is missed
+    write_parquet(storage.get_table_path(NAME), table)
+    resources = {"storage": StorageResource(), "benchmark": BenchmarkResource()}
+    (made,) = dg.materialize([task_reports], resources=resources).get_asset_materialization_events()
+    assert "nothing is scored yet" in str(made.materialization.metadata["pages"].value)
+    assert TrackingResource().find_contradictions(table) == []
     page = leaderboard_page(table)
     assert (
         f"{100 * shown['mean']:.2f}</td>" in page and "protocol" not in page.split("giccs, all")[1].split("<table")[0]

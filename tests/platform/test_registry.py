@@ -12,16 +12,18 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from assets.registry import alert_of
+from assets.registry import registry
 from operations.launch import Launcher
-from resources.alerts import FILE
+from resources.alerts import FILE, SILENT
 from resources.registry import RegistryResource
 from resources.tracking import default_uri
 from tests.platform.conftest import word_rows, write_task
 from traube.cli.main import app
+from traube.comparison import promotion
 from traube.comparison.candidates import candidates, main_metric
 from traube.comparison.promotion import Decision, Why
 from traube.comparison.regressions import NIGHT
+from traube.comparison.standings import compare_candidates
 from traube.core import paths
 from traube.core.errors import TraubeError
 from traube.models.pins import PIN
@@ -106,17 +108,35 @@ print(model.predict(["apple pear fruit", "owl robin birds", "plum cherry fruit"]
     }
 
 
-def test_a_new_champion_raises_an_alert_and_a_kept_one_none(launcher: Launcher, storage: Storage) -> None:
+@pytest.mark.parametrize(("why", "tags"), [(Why.BETTER, {}), (Why.BETTER, dict([SILENT])), (Why.TOO_LITTLE, {})])
+def test_a_new_champion_raises_one_alert_and_a_kept_one_none(
+    launcher: Launcher, storage: Storage, monkeypatch: pytest.MonkeyPatch, why: Why, tags: dict[str, str]
+) -> None:
     params = load_params()
     metric = main_metric(get_card(storage, "words"), params.chosen())
-    new, old = candidates(storage, "words", params.protocol, params.chosen(), metric)[:2]
-    kept, promoted = (Decision("words", why, params.promotion, new, old) for why in (Why.UNDECIDED, Why.BETTER))
-    alert_of([kept], "one run")
-    assert not (paths.home() / FILE).exists()
-    alert_of([kept, promoted], "another")
-    alert = json.loads((paths.home() / FILE).read_text())
-    assert alert["summary"] == "New champions: 1" and "traube rollback" in alert["advice"]
-    assert alert["details"][0].startswith(f"words: {old.name} -> {new.name}")
+    old, new = candidates(storage, "words", params.protocol, params.chosen(), metric)[:2]
+    verdict = compare_candidates(storage, new, old, comparisons=1, level=params.promotion.level)
+    decision = Decision("words", why, params.promotion, new, old, verdict)
+    monkeypatch.setattr(promotion, "judge", lambda *_: [decision])  # scores of one split can promote nothing
+    publish = launcher.definitions.resolve_job_def("publish")
+    for _ in range(2):
+        publish.execute_in_process(instance=launcher.instance, asset_selection=[registry.key], tags=tags)
+    alerts = (
+        [json.loads(line) for line in (paths.home() / FILE).read_text().splitlines()]
+        if (paths.home() / FILE).exists()
+        else []
+    )
+    champion = RegistryResource().held("words", "champion") or {}
+    assert (champion["version"] == "2") == (why is Why.BETTER)
+    if why is Why.BETTER and not tags:
+        (alert,) = alerts
+        assert (
+            alert["summary"] == "words has a new champion"
+            and alert["advice"] == "To take it back: traube rollback words"
+        )
+        assert alert["details"][0] == f"{old.name} -> {new.name}"
+    else:
+        assert alerts == []
 
 
 def test_the_cells_of_what_is_served_are_never_removed(launcher: Launcher, storage: Storage) -> None:

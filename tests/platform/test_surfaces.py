@@ -104,7 +104,7 @@ def test_all_surfaces_quote_the_same_numbers_and_verdicts(
     best_first: list[dict[str, Any]] = [{"field_name": "metrics.best/topic", "ascending": False}]
     logged = client.search_logged_models([experiment], "tags.`traube.task` = 'words'", order_by=best_first)
     ranked = {of.tags["traube.model"]: {m.key: m.value for m in of.metrics}["best/topic"] for of in logged}
-    assert ranked == {model: row["mean"] for model, row in rows.items()}
+    assert ranked == {model: row["mean"] for model, row in rows.items()} and len(logged) == len(ranked)
     assert list(ranked.values()) == sorted(ranked.values(), reverse=True)
 
     # Dagster

@@ -148,7 +148,9 @@ class Params(Strict):
     nightly: Nightly = Nightly()
     promotion: Promotion = Promotion()
     watch: Watch = Watch()
-    owners: tuple[str, ...] = Field((), description="who answers for the assets: e-mail addresses, or team:NAME")
+    owners: tuple[Annotated[str, Field(pattern=r"^(team:[\w.-]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")], ...] = Field(
+        (), description="who answers for the assets: e-mail addresses, or team:NAME"
+    )
     engine: Literal["local", "ray"] = Field(
         "local", description="what does the work: processes of this machine, or a Ray cluster; TRAUBE_ENGINE goes first"
     )

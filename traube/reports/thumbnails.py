@@ -8,24 +8,25 @@ import pandas as pd
 MOST_PANELS = 12
 
 
-def bar_chart(best: pd.DataFrame) -> str:
-    """Draw each model's best score, with its interval, on each task and level.
+def draw_bars(best: pd.DataFrame) -> str:
+    """Draw each model's best score, with its interval, on each task and level: the first twelve of them.
 
     Parameters
     ----------
     best : DataFrame
-        Rows of a leaderboard: `task`, `level`, `model`, `mean`, `low`, `high`.
+        Rows of a leaderboard, of one protocol: `task`, `level`, `model`, `mean`, `low`, `high`.
 
     Returns
     -------
     str
-        A PNG in Markdown; empty where nothing is scored, or Matplotlib is not installed.
+        A PNG in Markdown, and how many are left out; empty where nothing is scored, or Matplotlib is not installed.
     """
     try:
         from matplotlib.figure import Figure
     except ImportError:
         return ""
-    panels = list(best.dropna(subset="mean").groupby(["task", "level"]))[:MOST_PANELS]
+    every = list(best.dropna(subset="mean").groupby(["task", "level"]))
+    panels = every[:MOST_PANELS]
     if not panels:
         return ""
     heights = [len(rows) for _, rows in panels]
@@ -45,4 +46,5 @@ def bar_chart(best: pd.DataFrame) -> str:
         axis.tick_params(labelsize=8)
     file = BytesIO()
     figure.savefig(file, format="png", bbox_inches="tight")
-    return f"![scores by model](data:image/png;base64,{b64encode(file.getvalue()).decode()})"
+    left_out = f"\n\n{len(every) - len(panels)} more are left out." if len(every) > len(panels) else ""
+    return f"![scores by model](data:image/png;base64,{b64encode(file.getvalue()).decode()}){left_out}"
