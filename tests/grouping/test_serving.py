@@ -1,5 +1,6 @@
 """A served clustering puts its own texts where they were, and new ones where they belong."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -93,6 +94,21 @@ def test_a_split_of_some_of_the_texts_is_served_by_a_model_of_all(tiny_task: Tas
 def test_empty_texts_are_refused(tiny_task: Task, texts: list[str]) -> None:
     with pytest.raises(TraubeError, match="none of them empty"):
         served(tiny_task, "lsa", "none/kmeans").predict(texts)
+
+
+def test_a_checkpoint_is_served_by_the_weights_that_came_along(
+    tiny_bert: Path, tiny_task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAUBE_CHECKPOINTS", str(tmp_path / "checkpoints"))
+    shutil.copytree(tiny_bert, tmp_path / "checkpoints" / "mine")
+    clustering = served(tiny_task, "mine", "none/kmeans")
+    texts = ["goal keeper penalty match", "nova galaxy telescope"]
+    expected = clustering.predict(texts)
+    serving.save(clustering, tmp_path / "served")
+    (tmp_path / "checkpoints" / "mine").rename(tmp_path / "weights")  # another machine has no such checkpoint
+    pd.testing.assert_frame_equal(serving.load(tmp_path / "served", tmp_path / "weights").predict(texts), expected)
+    with pytest.raises(TraubeError):
+        serving.load(tmp_path / "served").predict(texts)
 
 
 def test_a_model_whose_weights_have_changed_is_refused(tiny_bert: Path) -> None:

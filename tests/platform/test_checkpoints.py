@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import dagster as dg
 import pytest
@@ -87,6 +88,8 @@ def test_the_requested_run_scores_the_checkpoint(tick: Tick, drop: Callable[[str
     client, experiment = TrackingResource().client()
     models = client.search_logged_models([experiment], "tags.`traube.model` = 'mine-v1.5'")
     assert [model.name for model in models] == ["words-mine-v1-5"]  # MLflow takes no dots
+    (version,) = client.search_model_versions("name = 'traube-words' and tags.`traube.model` = 'mine-v1.5'")
+    assert [*Path(urlsplit(version.source).path).glob("artifacts/*/model.safetensors")]  # it is served where it is not
 
 
 def test_the_partition_of_a_model_that_is_gone_is_deleted(drop: Callable[[str], Path], launcher: Launcher) -> None:
