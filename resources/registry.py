@@ -108,7 +108,8 @@ class RegistryResource(dg.ConfigurableResource):
                     artifacts=artifacts,
                     code_paths=[str(Path(traube.__file__).parent)],  # no package index has to be trusted for it
                     pip_requirements=pin_requirements("traube", "mlflow"),
-                    input_example=served.texts[:2],
+                    # MLflow would load the model, to predict what its parameter `input_example` says
+                    metadata={"input_example": served.texts[:2]},
                 )
         source = client.get_logged_model(info.model_id).artifact_location
         with suppress(MlflowException):  # it is there already
