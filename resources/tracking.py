@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -292,6 +293,14 @@ def _name_metric(name: str) -> str:
     return re.sub(r"[^\w\-. :/]", "_", name)  # MLflow takes no other characters
 
 
+@cache
+def _find_origin() -> dict[str, str]:
+    """Return who logs, by what: of a process, once, since MLflow asks git."""
+    from mlflow.tracking.context.registry import resolve_tags
+
+    return dict(resolve_tags())
+
+
 @contextmanager
 def _run(
     client: Any,
@@ -306,12 +315,10 @@ def _run(
 
     `span` is when what it tells of began and ended, by default the block.
     """
-    from mlflow.tracking.context.registry import resolve_tags
-
     found = _runs(client, experiment, f"tags.`{KEY}` = '{key}'") if known is None else known
     run = found.get(key)
     if run is None:
-        run = client.create_run(experiment, span[0], {**resolve_tags(), KEY: key, **tags}, name)
+        run = client.create_run(experiment, span[0], {**_find_origin(), KEY: key, **tags}, name)
     else:
         client.update_run(run.info.run_id, status="RUNNING")
         for tag, value in tags.items():
