@@ -21,8 +21,8 @@ def with_owners_and_code(assets: Sequence[dg.AssetsDefinition]) -> list[dg.Asset
         assets = dg.map_asset_specs(lambda spec: spec.replace_attributes(owners=owners), assets)
     linked = dg.with_source_code_references(assets)
     with suppress(OSError):  # there is no git
-        asked = ["git", "-C", str(paths.PROJECT), "remote", "get-url", "origin"]
-        origin = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()  # noqa: S603
+        command = ["git", "-C", str(paths.PROJECT), "remote", "get-url", "origin"]
+        origin = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()  # noqa: S603
         if HOSTS.match(origin):
             mapping = dg.AnchorBasedFilePathMapping(paths.PROJECT, "")
             linked = dg.link_code_references_to_git(linked, origin.removesuffix(".git"), "main", mapping)

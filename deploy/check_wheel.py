@@ -242,10 +242,12 @@ def serve(platform: Person) -> None:
         "MLFLOW_TRACKING_URI": f"sqlite:///{home / 'mlflow.db'}",
         "PATH": os.pathsep.join([str(programs), os.environ["PATH"]]),  # where uv is
     }
-    asked = ["-m", "models:/traube-topics@champion", "--env-manager", "uv", "-i", str(texts), "-t", "json"]
-    told = _run([str(programs / "mlflow"), "models", "predict", *asked], platform.folder, elsewhere)
-    sky, kitchen, again = (row["cluster"] for row in json.loads(told[told.index('{"predictions"') :])["predictions"])
-    _expect(sky == again != kitchen, f"the champion predicts {told}")
+    options = ["-m", "models:/traube-topics@champion", "--env-manager", "uv", "-i", str(texts), "-t", "json"]
+    answer = _run([str(programs / "mlflow"), "models", "predict", *options], platform.folder, elsewhere)
+    sky, kitchen, again = (
+        row["cluster"] for row in json.loads(answer[answer.index('{"predictions"') :])["predictions"]
+    )
+    _expect(sky == again != kitchen, f"the champion predicts {answer}")
     print("a champion predicts in an environment that MLflow made", flush=True)
 
 

@@ -17,15 +17,14 @@ def is_published(instance: dg.DagsterInstance, since: float, night: Mapping[str,
     1970. One of a command, which is narrowed, and one that failed or repeats another do not count.
     """
     records = instance.get_run_records(dg.RunsFilter(job_name="publish", tags=dict(night)), limit=10)
-    last, lost = dg.AssetKey(TASK_REPORTS), (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
-    return any(
-        run.status not in lost
-        and run.parent_run_id is None
-        and last in (run.asset_selection or {last})
-        and (run.status in WAITING or (record.start_time or 0) > since)
-        for record in records
-        for run in [record.dagster_run]
-    )
+    pages, lost = dg.AssetKey(TASK_REPORTS), (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+    for record in records:
+        run = record.dagster_run
+        is_whole = run.parent_run_id is None and pages in (run.asset_selection or {pages})
+        is_late = run.status in WAITING or (record.start_time or 0) > since
+        if is_whole and is_late and run.status not in lost:
+            return True
+    return False
 
 
 def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
