@@ -232,7 +232,7 @@ class Outer(Strict):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name: a\n  b: c", "line 2: not valid YAML: mapping values are not allowed here"),
+        ("name: a\n  b: c", "line 2: not valid YAML: mapping values are not allowed in this context"),
         ("inner: {}", "line 1: name: Field required"),
         ("name: a\nnaem: b", "line 2: naem: unknown key 'naem': did you mean name?"),
         ("naem: b", "line 1: naem: unknown key 'naem': did you mean name?"),

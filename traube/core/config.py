@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from yaml.composer import Composer
 
 from traube.core.errors import TraubeError, unknown
 from traube.core.inputs import named, read_bytes
@@ -68,11 +69,16 @@ def _parse(text: str) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]] | str
     return value, dict(_lines(node, ()))
 
 
-class _Loader(yaml.SafeLoader):
+# libyaml scans ten times as fast as PyYAML itself; what is composed of it is watched here in either case
+_SafeLoader: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+
+
+class _Loader(Composer, _SafeLoader):
     """PyYAML's safe loader, which stops at what is too deep or too much, and says where a value cannot be made."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(text)
+        _SafeLoader.__init__(self, text)
+        Composer.__init__(self)
         self._depth = self._deepest = self._count = 0
         self._sizes: dict[yaml.Node, tuple[int, int]] = {}  # values in a node, and levels below it
 
