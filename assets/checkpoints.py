@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import dagster as dg
 from pydantic import Field
 
-from assets.common import asset_key, final_failures, told
+from assets.common import TRAININGS, asset_key, final_failures, told
 from resources.benchmark import EncoderResource, StorageResource
 from resources.tracking import TrackingResource
 from traube.core import paths
@@ -55,6 +55,7 @@ def _trained(
         key=["checkpoints", trainer.name],
         deps=[asset_key(source.name, "splits") for source in able],
         partitions_def=tasks,
+        pool=TRAININGS,
         group_name="checkpoints",
         kinds={"torch"},
         description=f"Encoders trained by {trainer.name} on the texts of a task. The sensor evaluates them.",
@@ -71,14 +72,15 @@ def _trained(
             base, watched = _base(encoder, config.model), trainer.watched
             source = _get_suited(trainer, context.partition_key)
             made = trainer.with_values(**config.recipe)
-            left = made.fit(
-                storage.workbench().task(source.name),
-                base,
-                paths.checkpoints(),
-                source.unlabelled() if config.unlabelled else (),
-                progress,
-                lambda entry: context.log.info(f"step {entry['step']:.0f}: {watched} {entry[watched]:.4f}"),
-            )
+            with tracking.watch_training(context.run.run_id, trainer.name, source.name) as run_id:
+                left = made.fit(
+                    storage.workbench().task(source.name),
+                    base,
+                    paths.checkpoints(),
+                    source.unlabelled() if config.unlabelled else (),
+                    progress,
+                    lambda entry: context.log.info(f"step {entry['step']:.0f}: {watched} {entry[watched]:.4f}"),
+                )
         metadata: dict[str, dg.MetadataValue | float] = {
             "last": dg.MetadataValue.path(left.last),
             "best": dg.MetadataValue.path(left.best),
@@ -88,7 +90,7 @@ def _trained(
         }
         name = left.last.name.removesuffix("-last")
         params = {"trainer": trainer.name, "task": source.name, "model": base.name, **made.recipe.model_dump()}
-        log = partial(tracking.log_curve, name, left.curve, params, context.run.run_id)
+        log = partial(tracking.log_curve, run_id, name, left.curve, params)
         metadata |= told(context, log, "the checkpoint is there")
         return dg.MaterializeResult(metadata=metadata)
 
@@ -112,6 +114,7 @@ def _searched(
         key=["studies", trainer.name],
         deps=[asset_key(source.name, "splits") for source in able],
         partitions_def=tasks,
+        pool=TRAININGS,
         group_name="studies",
         kinds={"optuna"},
         description=f"A study of {trainer.name}'s recipe on a task: trials judged by the validation splits. "

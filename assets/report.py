@@ -10,16 +10,17 @@ import dagster as dg
 
 from assets.common import NIGHT, NIGHTLY, REBUILD, RESULTS, TASK_REPORTS, asset_key, describe_table, told
 from resources.alerts import SILENT, send
+from resources.artifacts import log_artifacts
 from resources.benchmark import BenchmarkResource, StorageResource
 from resources.tracking import TrackingResource
 from traube.core.errors import reason
 from traube.core.files import read_parquet
 from traube.core.hashing import digest, frame_digest
 from traube.pipeline.params import load_params
+from traube.reports.charts import show_bars
 from traube.reports.markdown import markdown
 from traube.reports.pages import SERVED, make_page, publish_index, publish_leaderboard, publish_regressions
 from traube.reports.tables import CSV, NAME
-from traube.reports.thumbnails import draw_bars
 from traube.tasks import Source, sources
 
 NONE_WORSE = "none_worse"  # the check of `regressions`
@@ -53,10 +54,11 @@ def leaderboard_asset(tasks: Iterable[Source]) -> dg.AssetsDefinition:
             metadata={
                 **describe_table(table),
                 "best": dg.MetadataValue.md(best.round(4).to_markdown(index=False)),
-                **({"chart": dg.MetadataValue.md(chart)} if (chart := draw_bars(official)) else {}),
+                **({"chart": dg.MetadataValue.md(chart)} if (chart := show_bars(official)) else {}),
                 "path": dg.MetadataValue.path(opened.get_table_path(CSV)),
                 **{status: int(n) for status, n in table["status"].value_counts().items()},
                 **told(context, partial(tracking.log_ranks, table)),
+                **told(context, partial(log_artifacts, tracking, table, opened)),
             },
         )
 

@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from assets.common import FILL, MODELS, asset_key, final_failures, tag_family, told
+from assets.common import FILL, MODELS, TRAININGS, asset_key, final_failures, tag_family, told
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from resources.tracking import TrackingResource
 from resources.unlogged import add_debt
@@ -173,8 +173,7 @@ def deep_clusterings_asset(source: Source) -> dg.AssetsDefinition:
         kinds={"torch"},
         description="The clusters that each method finds that trains on the texts of each split. A training that was "
         "stopped goes on where it was.",
-        # of steps that share a GPU; runs follow each other, so no limit of its own is set (the UI can)
-        pool="training",
+        pool=TRAININGS,
         # what a GPU loses now and then; of other errors a cell says so itself
         retry_policy=dg.RetryPolicy(max_retries=1),
     )
@@ -224,6 +223,14 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
             pass
 
         metadata, logs = dict[str, dg.MetadataValue](), []
+        described = {
+            "protocol": request.protocol.for_task(source.name),
+            "model": plan.at_hand.models[step.owed[0]].card,
+        }
+        words = {"description", "citation"}
+        setup = {
+            name: of.model_dump(mode="json", exclude_defaults=True, exclude=words) for name, of in described.items()
+        }
         record = step.context.instance.get_run_record_by_id(step.context.run.run_id)
         began = record.start_time if record and record.start_time else time.time()
         for ids, own_choice in (*((ids, True) for ids in own), (official, False)):
@@ -233,8 +240,8 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
             values = step.storage.read_scores(cells, replicates=True)
             protocols = {request.protocol_name: request.protocol}
             table = summary(cells, values, {source.name: source.card}, protocols=protocols)
-            log, origin = step.tracking.log, _origin(step.context)
-            logs.append(partial(log, source.card, cells, values, table, origin, began=began, own_choice=own_choice))
+            log = partial(step.tracking.log, source.card, cells, values, table, _origin(step.context), setup)
+            logs.append(partial(log, began=began, own_choice=own_choice))
             metadata |= _metadata(table, own_choice)
         metadata |= step.log(logs)
         if failed := failed_cells(step.storage, plan.cell_ids):  # what was scored of the others is shown

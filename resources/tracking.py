@@ -8,7 +8,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -60,13 +60,14 @@ class TrackingResource(dg.ConfigurableResource):
         scores: pd.DataFrame,
         table: pd.DataFrame,
         origin: Mapping[str, str],
+        setup: dict[str, Any],
         *,
         began: float,
         own_choice: bool = False,
     ) -> dict[str, dg.MetadataValue]:
         """Log the scored cells of one task and model, whose `summary` is a table; update the runs that are there already.
-        Those of one's own choice, of methods or seeds that are not the protocol's, have runs of their own. `began` is when
-        Dagster's run did, in seconds since 1970.
+        Those of one's own choice, of methods or seeds that are not the protocol's, have runs of their own. `setup` are
+        values of the model and the protocol, which become parameters; `began` is when Dagster's run did, in seconds since 1970.
         """
         done = cells[cells["status"] == "done"]
         if done.empty:
@@ -90,7 +91,8 @@ class TrackingResource(dg.ConfigurableResource):
         name = f"{card.name} x {first['model']}{', own choice' if own_choice else ''}"
         span = _find_span(done, began)
         with _run(client, experiment, digest(key), name, tags, span) as parent:
-            params = {**identity, "family": card.family, "language": card.language, "licence": card.licence}
+            about = {"family": card.family, "language": card.language, "licence": card.licence}
+            params = {**identity, **about, **_flat(setup)}
             metrics = {f"best/{level}": mean for level, mean in zip(best["level"], best["mean"], strict=True)}
             metrics |= {f"{level}/{metric}": value for (level, metric), value in of_best.items()}
             title = name_logged_model(card.name, str(first["model"]))
@@ -116,7 +118,7 @@ class TrackingResource(dg.ConfigurableResource):
         from mlflow.entities import RunTag
 
         date, (client, experiment) = datetime.now(UTC).date().isoformat(), self.client()
-        for rows, runs in _list_official(client, experiment, leaderboard):
+        for rows, runs in list_official(client, experiment, leaderboard):
             tags = {}
             for row in rows.itertuples(index=False):
                 tags[f"traube.rank/{row.level}"] = places(row)
@@ -135,7 +137,7 @@ class TrackingResource(dg.ConfigurableResource):
         """
         found, (client, experiment) = [], self.client()
         of_clusterings = leaderboard[leaderboard["protocol"] != ""]  # pairs are of no protocol
-        for rows, runs in _list_official(client, experiment, of_clusterings):
+        for rows, runs in list_official(client, experiment, of_clusterings):
             logged = runs[0].data.metrics if runs else {}
             scored = rows.dropna(subset="mean").itertuples(index=False)
             if any(logged.get(_name_metric(f"best/{row.level}")) != row.mean for row in scored):
@@ -163,25 +165,53 @@ class TrackingResource(dg.ConfigurableResource):
             _log_dataset(client, run, card, identity["data_version"])
         return _link_run(experiment, run)
 
+    @contextmanager
+    def watch_training(self, dagster_run: str, trainer: str, task: str) -> Iterator[str]:
+        """Open a training's run, which records what processors, memory and disk do while the block lasts; yield its id.
+        Where MLflow cannot be told, the id is empty and the training goes on.
+        """
+        from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+
+        tags = {**_find_origin(), "traube.kind": "training", "dagster.run_id": dagster_run}
+        run_id, monitor = "", None
+        try:
+            client, experiment = self.client()
+            run_id = client.create_run(experiment, tags=tags, run_name=f"{trainer} on {task}").info.run_id
+            monitor = SystemMetricsMonitor(run_id, tracking_uri=self.uri or default_uri())
+            monitor.start()
+        except Exception as error:
+            logging.getLogger("mlflow").warning("MLflow could not be told of a training: %s", error)
+        status = "FAILED"
+        try:
+            yield run_id
+            status = "FINISHED"
+        finally:
+            if monitor is not None:
+                monitor.finish()
+                with suppress(Exception):  # `log_curve` says it, too
+                    client.set_terminated(run_id, status)
+
     def log_curve(
-        self, name: str, curve: Sequence[Mapping[str, float | None]], params: Mapping[str, Any], run_id: str
+        self, run_id: str, name: str, curve: Sequence[Mapping[str, float | None]], params: Mapping[str, Any]
     ) -> dict[str, dg.MetadataValue]:
-        """Log a training's recipe and its learning curve, entries with `step` and numbers by name, once under its name."""
+        """Log a training's recipe and its learning curve, entries with `step` and numbers by name, to the run that watched
+        it, which gets the checkpoint's name.
+        """
         from mlflow.entities import Metric
 
         client, experiment = self.client()
-        now, key = int(time.time() * 1000), digest(["curve", name, list(map(dict, curve))])
-        with _run(client, experiment, key, name, {"traube.kind": "training", "dagster.run_id": run_id}) as run:
-            _log(client, run, dict(params), {})
-            client.log_batch(
-                run.info.run_id,
-                metrics=[
-                    Metric(metric, float(value), now, int(entry["step"] or 0))
-                    for entry in curve
-                    for metric, value in entry.items()
-                    if metric != "step" and value is not None
-                ],
-            )
+        run, now = client.get_run(run_id), int(time.time() * 1000)
+        client.update_run(run_id, "FINISHED", name)
+        _log(client, run, dict(params), {})
+        client.log_batch(
+            run_id,
+            metrics=[
+                Metric(metric, float(value), now, int(entry["step"] or 0))
+                for entry in curve
+                for metric, value in entry.items()
+                if metric != "step" and value is not None
+            ],
+        )
         return _link_run(experiment, run)
 
     def log_study(
@@ -272,7 +302,7 @@ def _find_span(cells: pd.DataFrame, began: float) -> tuple[int, int]:
     return int(1000 * min(began, first)), int(1000 * created.max())
 
 
-def _list_official(client: Any, experiment: str, leaderboard: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, list[Any]]]:
+def list_official(client: Any, experiment: str, leaderboard: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, list[Any]]]:
     """Yield the best rows of each task and model, without one's own choice, and MLflow's runs of them, the newest first."""
     names = [name for name in IDENTITY if name in leaderboard]
     runs: dict[tuple[str, ...], list[Any]] = {}

@@ -5,6 +5,7 @@ import json
 import math
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -91,16 +92,25 @@ def test_all_surfaces_quote_the_same_numbers_and_verdicts(
             assert pairs[first, model]["p"] == pytest.approx(rows[model]["p"], abs=1e-4)
 
     # MLflow
+    import mlflow
+
     client, experiment = connect(default_uri())
     runs = client.search_runs([experiment], "tags.`traube.kind` = 'task'")
     assert {run.data.tags["traube.model"] for run in runs} == set(MODELS)
     for run in runs:
         model, tags = run.data.tags["traube.model"], run.data.tags
         assert run.data.metrics["best/topic"] == pytest.approx(rows[model]["mean"])
+        assert run.data.params["protocol.reducers"] == str(list(load_params().chosen().reducers))
+        assert run.data.params["model.kind"] == model
         low, high = (f"{rows[model][name]:.0f}" for name in ("rank_low", "rank_high"))
         assert tags["traube.rank/topic"] == (low if low == high else f"{low}-{high}")
         assert tags.get("traube.verdict/topic", "") == ("" if model == first else verdicts[model])
         assert model == first or re.fullmatch(r"\d{4}-\d\d-\d\d", tags["traube.verdict_date"])
+        kept = Path(mlflow.artifacts.download_artifacts(run_id=run.info.run_id, tracking_uri=default_uri()))
+        assert {file.name for file in kept.iterdir()} == {"assignments.parquet", "heatmap.png", "methods.png"}
+        assigned = pd.read_parquet(kept / "assignments.parquet")
+        cells = storage.read_cells("words").query("model == @model and status == 'done'")
+        assert len(assigned) == sum(len(storage.read_cell_table(cell_id)) for cell_id in cells["cell_id"])
     best_first: list[dict[str, Any]] = [{"field_name": "metrics.best/topic", "ascending": False}]
     logged = client.search_logged_models([experiment], "tags.`traube.task` = 'words'", order_by=best_first)
     ranked = {of.tags["traube.model"]: {m.key: m.value for m in of.metrics}["best/topic"] for of in logged}

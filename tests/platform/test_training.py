@@ -48,13 +48,16 @@ def runs(name: str) -> list[object]:
 
 
 @pytest.mark.begin_with("read")
-def test_a_training_is_a_checkpoint_that_the_sensor_finds(parted: Launcher) -> None:
+def test_a_training_is_a_checkpoint_that_the_sensor_finds(parted: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.05")
     assert parted.train("cob", "parted", "tiny", RECIPE, unlabelled=False) == []
     name = TRAINERS["cob"].with_values(**RECIPE).names("parted", "tiny")
     names = {f"{name}-last", f"{name}-best"}
     assert set(checkpoint_cards()) == names
     (run,) = runs(name)
     assert {"validation_ari", "loss", "shortcut", "seconds"} <= set(run.data.metrics)
+    assert {"system/cpu_utilization_percentage", "system/system_memory_usage_megabytes"} <= set(run.data.metrics)
+    assert run.info.status == "FINISHED"
     about = {"trainer": "cob", "task": "parted", "model": "tiny", "epochs": "4.0", "layers": "1"}
     assert about.items() <= run.data.params.items()
     definitions = build_defs()

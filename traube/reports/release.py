@@ -12,6 +12,7 @@ from traube.core.files import write_json, write_text
 from traube.core.inert import csv_text
 from traube.pipeline.current import current_cells
 from traube.pipeline.params import Params
+from traube.reports.charts import draw_bars
 from traube.reports.tables import leaderboard
 from traube.storage import Storage
 from traube.tasks.stored import get_manifest
@@ -48,7 +49,9 @@ def write_scores(storage: Storage, params: Params, folder: Path) -> None:
 
 
 def write_metrics(storage: Storage, params: Params, folder: Path) -> None:
-    """The leaderboard as a table, and each model's best score by task and level for `dvc metrics diff`."""
+    """Write the leaderboard as a table and a chart, and each model's best score by task and level for `dvc metrics diff`."""
+    from matplotlib import rc_context
+
     table = leaderboard(storage, protocols={params.protocol: params.chosen()})
     table = _own(table[table["status"] == "done"], params)
     shown = ["task", "level", "model", "method", "metric", "mean", "sd", "low", "high", "rank_low", "rank_high"]
@@ -58,6 +61,8 @@ def write_metrics(storage: Storage, params: Params, folder: Path) -> None:
         )
     best = table[table["best"].astype(bool)][shown].round(DIGITS)
     write_text(folder / "leaderboard.csv", csv_text(best))
+    with rc_context({"svg.hashsalt": "traube"}):  # equal scores, equal bytes
+        draw_bars(best).savefig(folder / "leaderboard.svg", bbox_inches="tight", metadata={"Date": None})
     metrics: dict[str, dict[str, dict[str, float]]] = {}
     for row in best.itertuples(index=False):
         metrics.setdefault(row.task, {}).setdefault(row.level, {})[row.model] = row.mean

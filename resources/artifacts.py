@@ -1,0 +1,45 @@
+"""What MLflow's run of a task and model holds beside numbers: charts of its methods, and their assignments."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import dagster as dg
+import pandas as pd
+
+from resources.tracking import IDENTITY, TrackingResource, list_official
+from traube.core.hashing import digest
+from traube.reports.charts import draw_bars, draw_heatmaps
+from traube.storage import Storage
+
+VERSION = "traube.artifacts"  # the tag that says which cells they are of
+
+
+def log_artifacts(
+    tracking: TrackingResource, leaderboard: pd.DataFrame, storage: Storage
+) -> dict[str, dg.MetadataValue]:
+    """Log charts of a leaderboard's rows and their assignments to the runs whose cells are others than before."""
+    client, experiment = tracking.client()
+    official = leaderboard[(leaderboard["status"] == "done") & ~leaderboard["own_choice"].astype(bool)]
+    names = [name for name in IDENTITY if name in leaderboard]
+    for best, runs in list_official(client, experiment, leaderboard):
+        about = best.iloc[:1][names]
+        rows = official.merge(about).dropna(subset="mean")
+        cells = storage.read_cells(str(about["task"].iloc[0])).merge(about)
+        cells = cells[cells["status"] == "done"]
+        cells = cells[(cells["reducer"] + "/" + cells["clusterer"]).isin(rows["method"])]
+        version = digest(sorted(cells["cell_id"]))
+        if not runs or rows.empty or runs[0].data.tags.get(VERSION) == version:
+            continue
+        run_id = runs[0].info.run_id
+        client.log_figure(run_id, draw_bars(rows.assign(model=rows["method"])), "methods.png")
+        client.log_figure(run_id, draw_heatmaps(rows), "heatmap.png")
+        assigned = [
+            storage.read_cell_table(cell.cell_id).assign(method=f"{cell.reducer}/{cell.clusterer}", seed=cell.seed)
+            for cell in cells.itertuples()
+        ]
+        with TemporaryDirectory(prefix="traube-") as folder:
+            path = Path(folder) / "assignments.parquet"
+            pd.concat(assigned).to_parquet(path, index=False)
+            client.log_artifact(run_id, str(path))
+        client.set_tag(run_id, VERSION, version)
+    return {}
