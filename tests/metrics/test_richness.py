@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from tests.metrics.pin_lexical_richness import PINNED, library_values
 from traube.core.errors import TraubeError
-from traube.metrics.richness import lexical_tokens, mtld, richness, rttr, words
+from traube.metrics.richness import lexical_tokens, mtld, richness, rttr
 
 TOKENS = st.lists(st.sampled_from("abcdefghij"), min_size=1, max_size=60)
 LIBRARY = json.loads(PINNED.read_text("utf-8"))["texts"]
 
 
 def test_tokens_are_what_stands_between_white_space() -> None:
-    assert words("Ja,\tich  komme.\nJa,") == ["Ja,", "ich", "komme.", "Ja,"]
+    assert richness(["Ja,\tich  komme.\nJa,"]).tokens == 4
 
 
 def test_types_and_measures_are_of_the_tokens_of_lexical_richness_and_tokens_are_not() -> None:

@@ -98,16 +98,13 @@ def candidates(
     level = str(levels[0]) if len(levels) == 1 else level
     means = _means(_at(scores, level))
     cells = cells[cells["cell_id"].isin([cell for cell, mean in means.items() if pd.notna(mean)])]
-    rows = zip(
-        cells["model"], cells["fingerprint"], cells["reducer"] + "/" + cells["clusterer"], cells["cell_id"], strict=True
-    )
+    methods, version = cells["reducer"] + "/" + cells["clusterer"], manifest.data_version
+    rows = zip(cells["model"], cells["fingerprint"], methods, cells["cell_id"], strict=True)
     scored = []
     for (model, fingerprint, method), group in groupby(sorted(rows), key=itemgetter(0, 1, 2)):
         ids = tuple(cell_id for *_, cell_id in group)
         mean = float(np.mean([means[cell_id] for cell_id in ids]))
-        scored.append(
-            Candidate(task, name, metric, model, fingerprint, method, manifest.data_version, ids, mean, level)
-        )
+        scored.append(Candidate(task, name, metric, model, fingerprint, method, version, ids, mean, level))
     return sorted(scored, key=lambda c: (-c.mean, c.key))
 
 

@@ -212,9 +212,7 @@ class _Spread:
 
     @classmethod
     def of_pairs(cls, values: Array, replicates: Array) -> "_Spread":
-        """Of the difference of every pair, from [m, n, 1 + GROUPS] and [m, GROUPS]: variances of
-        differences, from covariances.
-        """
+        """Of every pair's difference, from [m, n, 1 + GROUPS] and [m, GROUPS]: variances of differences, from covariances."""
         m, n, _ = values.shape
         scores, left_out = values[:, :, 0], values[:, :, 1:]
         means = scores.mean(axis=1)

@@ -116,9 +116,8 @@ def choose_sides(
     """
 
     def is_of(version: Mapping[str, str], candidate: Candidate) -> bool:
-        same = version["fingerprint"] == candidate.fingerprint or version.get("weights") == weights.get(
-            candidate.key, ""
-        )
+        own = weights.get(candidate.key, "")
+        same = version["fingerprint"] == candidate.fingerprint or version.get("weights") == own
         return same and (version["model"], version["method"]) == (candidate.model, candidate.method)
 
     scored = next((c for c in options if held and is_of(held, c)), None)

@@ -1,6 +1,4 @@
-"""The samples of a whole table, made at once: `Sample.of` for each group of thousands would take
-most of a leaderboard's time.
-"""
+"""The samples of a whole table at once: `Sample.of` for each of thousands would take most of a leaderboard's time."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -38,9 +38,7 @@ class Standing:
 
 
 def best_method(samples: Sequence[Sample]) -> Sample:
-    """Return a model's best method, the choice being made in each replicate; methods that are scored
-    on other splits are left out of it.
-    """
+    """Return a model's best method, chosen in each replicate; methods that are scored on other splits are left out."""
     return best([sample for sample in samples if sample.splits == samples[0].splits])
 
 

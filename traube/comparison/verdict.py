@@ -42,9 +42,8 @@ class Verdict:
     a: str  # as people call it
     b: str
     about: str = ""  # what is compared: task, level, metric and protocol
-    difference: float = (
-        math.nan
-    )  # mean score of a minus that of b, in the metric's unit; nan without anything in common
+    # mean score of a minus that of b, in the metric's unit; nan without anything in common
+    difference: float = math.nan
     error: float = math.nan  # standard error of the difference
     df: float = math.nan  # its degrees of freedom
     deviation: float = math.nan  # standard deviation of the splits' differences; of one split, the error

@@ -12,10 +12,7 @@ Params = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Method:
-    """A reducer and a clusterer by name, with parameters.
-
-    Those not given are filled in with the defaults.
-    """
+    """A reducer and a clusterer by name, with parameters; those not given are the defaults."""
 
     reducer: str
     clusterer: str

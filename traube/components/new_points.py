@@ -32,10 +32,7 @@ def by_transform(build: Build, vectors: Matrix, points: Matrix, new: Matrix) -> 
 
 
 def by_neighbours(build: Build, vectors: Matrix, points: Matrix, new: Matrix) -> NDArray[np.float32]:
-    """For any other: the mean of the nearest neighbours' places, weighted by cosine, float32 [k, m].
-
-    That is UMAP's own first guess.
-    """
+    """For any other: the mean of the nearest neighbours' places, weighted by cosine, float32 [k, m]; UMAP's first guess."""
     from sklearn.neighbors import NearestNeighbors
 
     index = NearestNeighbors(n_neighbors=min(NEIGHBOURS, vectors.shape[0]), metric="cosine", algorithm="brute")

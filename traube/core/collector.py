@@ -10,10 +10,9 @@ from contextlib import contextmanager
 
 
 def collect_less() -> None:
-    """Have this process collect garbage less often, and not while it ends. Modules are never garbage: going through
-    them again and again takes a quarter of the time of importing Dagster and MLflow, and a second at the end after
-    Great Expectations (benchmarks/start.py).
-    """
+    """Have this process collect garbage less often, and not while it ends."""
+    # modules are never garbage: going through them takes a quarter of the time of importing Dagster and MLflow, and a
+    # second at the end after Great Expectations (benchmarks/start.py)
     gc.set_threshold(50_000, 10, 10)
     atexit.register(gc.freeze)
 

@@ -50,6 +50,11 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> Unknown:
     return Unknown(f"unknown {kind} '{name}': {there}")
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of what a library's error says, or else its kind."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def reason(error: BaseException) -> str:
     """An error in one line, with its kind where it was not meant for people."""
     first = (str(error).strip().splitlines() or [""])[0]

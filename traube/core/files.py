@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traube.core.disk import replacing
-from traube.core.errors import TraubeError
+from traube.core.errors import TraubeError, first_line
 from traube.core.system_errors import explained
 
 # pandas takes a third of a second to import, and this module is part of every command, `--help` included
@@ -67,5 +67,4 @@ def read_parquet(path: Path) -> "pd.DataFrame":
     except FileNotFoundError:
         raise
     except Exception as error:  # whatever a corrupt file raises
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise TraubeError(f"{path}: corrupt ({reason}); `traube run` makes it again") from None
+        raise TraubeError(f"{path}: corrupt ({first_line(error)}); `traube run` makes it again") from None

@@ -60,9 +60,7 @@ def _hashable(column: "pd.Series") -> "pd.Series":
 
 
 def remembered_sha256(path: Path, stamp: Sequence[int]) -> str:
-    """SHA-256 of a file that has been hashed before, by whichever process, unless its stamp is another: its size, its time
-    of change, and whatever else.
-    """
+    """SHA-256 of a file, remembered by all processes while its stamp (size, time of change, whatever else) is the same."""
     if stamp[0] < LARGE:
         return file_sha256(path)
     key = (str(path), tuple(stamp))

@@ -47,9 +47,7 @@ def cards() -> Path:
 
 
 def params() -> Path:
-    """The benchmark: `TRAUBE_PARAMS`, by default `params.yaml` in the project, or else the one that came with the
-    wheel.
-    """
+    """The benchmark: `TRAUBE_PARAMS`, by default `params.yaml` in the project, or else the wheel's."""
     own = PROJECT / "params.yaml"
     return _from_environment("TRAUBE_PARAMS", own if IN_CHECKOUT or own.exists() else _PACKAGED_PARAMS)
 

@@ -94,9 +94,7 @@ def read_env(file: Path) -> dict[str, str]:
 
 
 def write_env(file: Path, values: Mapping[str, str | None]) -> None:
-    """Write lines of a file, or remove those without a value; the rest and its mode stay, and a new one is its owner's
-    alone.
-    """
+    """Write lines of a file, or remove those without a value; the rest and the mode stay. A new file is private."""
     file, left, kept = file.resolve(), dict(values), []  # of a link, what it leads to
     before = file.read_bytes() if file.is_file() else None
     for line in (before or b"").decode("utf-8", "surrogateescape").splitlines(keepends=True):

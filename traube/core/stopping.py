@@ -27,9 +27,7 @@ _deferred: list[bool] = []
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal to end. A class of its own, because Python ends by SIGINT, whatever the exit code,
-    once a plain KeyboardInterrupt has passed through an `exec`.
-    """
+    """A signal to end; after a plain KeyboardInterrupt in an `exec` Python ends by SIGINT, whatever the exit code."""
 
 
 def watch() -> None:
@@ -96,9 +94,7 @@ def at_the_end(last_word: Callable[[], None]) -> None:
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Raise `Stopped` only after a block of the main thread that must be finished, like starting and recording a
-    process.
-    """
+    """Raise `Stopped` only after a block of the main thread that must be finished, like starting and noting a process."""
     _deferred.append(True)
     try:
         yield

@@ -77,9 +77,7 @@ class Clusters:
 
     @property
     def about_as_good(self) -> list[int]:
-        """The numbers of clusters that are about as steady as the chosen one, itself among them; none
-        where stability did not choose.
-        """
+        """Numbers of clusters about as steady as the chosen one, itself among them; none where stability did not choose."""
         if self.k_table is None or np.isnan(self.score):
             return []
         near = self.k_table["excess"] >= self.score - NEARLY
@@ -224,9 +222,7 @@ def filled(texts: Sequence[str]) -> NDArray[np.int64]:
 
 
 def distinct(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where each distinct text that is not blank stands first, int64 [m], and which of these each text
-    is, int64 [n]; -1 for a blank one.
-    """
+    """Where each distinct text stands first, int64 [m], and which of these each text is, int64 [n]; -1 for a blank one."""
     rows, number = filled(texts), dict[str, int]()
     which = np.full(len(texts), -1, dtype=np.int64)
     which[rows] = [number.setdefault(texts[i], len(number)) for i in rows]
@@ -234,9 +230,7 @@ def distinct(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 
 def usual_method(model: Model) -> str:
-    """The method by which texts are grouped if nobody names one: k-means with a number of clusters
-    that is steady on vectors, average linkage where a similarity compares them.
-    """
+    """The method if nobody names one: k-means with a steady number of clusters; by a similarity, average linkage."""
     return "none/agglomerative_average" if model.similarity else STABLE
 
 

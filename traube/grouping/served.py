@@ -31,32 +31,19 @@ from traube.tasks.task import Task
 
 @dataclass
 class Served:
-    """A fitted clustering.
-
-    Attributes
-    ----------
-    card, fingerprint : of the model
-    method, seed : of the clustering
-    corpus : for a corpus-bound model the texts it was fitted on, the task's; else empty
-    texts : the clustering's texts, in order
-    vectors : float32 [n, d], theirs
-    points : float32 [n, m], reduced; the vectors themselves where nothing is reduced
-    clusters : int64 [n]; -1 is noise
-    words : key words by cluster
-    query : of the split; None where there is none
-    """
+    """A fitted clustering."""
 
     card: ModelCard
-    fingerprint: str
+    fingerprint: str  # of the model
     method: Method
-    seed: int
-    corpus: list[str]
-    texts: list[str]
-    vectors: Matrix
-    points: Matrix
-    clusters: NDArray[np.int64]
-    words: dict[int, list[str]]
-    query: str | None = None
+    seed: int  # of the clustering
+    corpus: list[str]  # for a corpus-bound model the texts it was fitted on, the task's; else empty
+    texts: list[str]  # the clustering's, in order
+    vectors: Matrix  # theirs, float32 [n, d]
+    points: Matrix  # reduced, float32 [n, m]; the vectors themselves where nothing is reduced
+    clusters: NDArray[np.int64]  # [n]; -1 is noise
+    words: dict[int, list[str]]  # key words by cluster
+    query: str | None = None  # of the split; None where there is none
 
     @cached_property
     def model(self) -> Model:

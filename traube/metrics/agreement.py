@@ -26,23 +26,14 @@ STRONG = 0.8  # share of a tuple's annotators who agree: in the paper, four of f
 
 @dataclass(frozen=True)
 class Judgements:
-    """Who called which item of a tuple the best and the worst.
+    """Who called which item of a tuple the best and the worst."""
 
-    Attributes
-    ----------
-    items : names of the items
-    shown : int64 [j, m], the items of each judgement's tuple, in any order
-    best, worst : int64 [j], the items that were chosen
-    annotators : int64 [j], who judged
-    tuples : int64 [j], which tuple was judged: judgements of the same items are of the same tuple
-    """
-
-    items: tuple[str, ...]
-    shown: Ints
-    best: Ints
+    items: tuple[str, ...]  # their names
+    shown: Ints  # the items of each judgement's tuple, in any order, [j, m]
+    best: Ints  # the items that were chosen, [j]
     worst: Ints
-    annotators: Ints
-    tuples: Ints
+    annotators: Ints  # who judged, [j]
+    tuples: Ints  # which tuple was judged, [j]: judgements of the same items are of the same tuple
 
     @classmethod
     def of(
@@ -97,8 +88,7 @@ def counting_scores(judgements: Judgements) -> Array:
     n, answers = len(judgements.items), (judgements.best, judgements.worst, judgements.shown)
     best, worst, seen = (np.bincount(items.ravel(), minlength=n) for items in answers)
     with np.errstate(invalid="ignore", divide="ignore"):
-        score: Array = (np.divide(best - worst, seen) + 1) / 2
-    return score
+        return (np.divide(best - worst, seen) + 1) / 2
 
 
 def implied_pairs(judgements: Judgements) -> tuple[Ints, Ints, Ints]:
@@ -218,8 +208,7 @@ def compliance(judgements: Judgements, scores: ArrayLike) -> Array:
     winners, losers, judged = implied_pairs(judgements)
     _, people = np.unique(judgements.annotators, return_inverse=True)
     ordered = values[winners] > values[losers]
-    shares: Array = np.bincount(people[judged], ordered) / np.bincount(people[judged])
-    return shares
+    return np.bincount(people[judged], ordered) / np.bincount(people[judged])
 
 
 def split_half(
@@ -290,8 +279,7 @@ def mean_and_deviation(rhos: Array) -> tuple[float, float]:
 def spearman_brown(rho: ArrayLike) -> Array:
     """What the correlation of halves says of the whole: 2 rho / (1 + rho); nan for -1. The paper does not use it."""
     halves = np.asarray(rho, dtype=np.float64)
-    whole: Array = 2 * halves / np.where(halves > -1, 1 + halves, np.nan)
-    return whole
+    return 2 * halves / np.where(halves > -1, 1 + halves, np.nan)
 
 
 def against_expert(scores: ArrayLike, above: ArrayLike) -> NDArray[np.bool_]:
@@ -299,8 +287,7 @@ def against_expert(scores: ArrayLike, above: ArrayLike) -> NDArray[np.bool_]:
     A score of just 0.5, and one that is nan, contradicts nothing.
     """
     values, said = np.asarray(scores, dtype=np.float64), np.asarray(above, dtype=bool)
-    wrong: NDArray[np.bool_] = np.where(said, values < 0.5, values > 0.5)
-    return wrong
+    return np.where(said, values < 0.5, values > 0.5)
 
 
 @dataclass(frozen=True)

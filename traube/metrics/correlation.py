@@ -23,21 +23,14 @@ AT_ONCE = 2**21  # weights of items that are held at once
 
 @dataclass(frozen=True)
 class Correlation:
-    """A correlation and its interval.
+    """A correlation and its interval."""
 
-    Attributes
-    ----------
-    value : in [-1, 1]; nan where one side does not vary
-    low, high : percentile bootstrap interval; nan where there are fewer than FEWEST groups: of three
-        that agree it would be sure of itself
-    n, groups : how many items, and how many groups were drawn from
-    """
-
-    value: float
+    value: float  # in [-1, 1]; nan where one side does not vary
+    # percentile bootstrap interval; nan where there are fewer than FEWEST groups: of three that agree it would be sure
     low: float
     high: float
-    n: int
-    groups: int
+    n: int  # how many items
+    groups: int  # how many were drawn from
 
 
 def pearson(x: ArrayLike, y: ArrayLike) -> float:
@@ -125,5 +118,4 @@ def _weighted_ranks(values: Array, weights: Array) -> Array:
     means = np.cumsum(often, axis=1) - (often - 1) / 2
     place = np.empty(len(values), dtype=np.intp)
     place[order] = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(values)))
-    ranks: Array = means[:, place]
-    return ranks
+    return means[:, place]

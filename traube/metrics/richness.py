@@ -22,35 +22,14 @@ _LEXICAL = {ord(c): " " for c in string.punctuation} | {ord(c): None for c in st
 
 @dataclass(frozen=True)
 class Richness:
-    """The words of a text.
+    """The words of a text."""
 
-    Attributes
-    ----------
-    tokens : int
-        Number of tokens between white space.
-    lexical_tokens : int
-        Number of tokens of LexicalRichness, of which the measures below are computed.
-    types : int
-        Number of different ones.
-    lemmas : int or None
-        Number of different base forms; None without spaCy's model of the language.
-    rttr : float
-        Root type-token ratio.
-    mtld : float
-        Measure of textual lexical diversity.
-    """
-
-    tokens: int
-    lexical_tokens: int
-    types: int
-    lemmas: int | None
-    rttr: float
-    mtld: float
-
-
-def words(text: str) -> list[str]:
-    """Tokens between white space, as they are."""
-    return text.split()
+    tokens: int  # between white space
+    lexical_tokens: int  # of LexicalRichness, of which the measures below are computed
+    types: int  # different ones of these
+    lemmas: int | None  # different base forms; None without spaCy's model of the language
+    rttr: float  # root type-token ratio
+    mtld: float  # measure of textual lexical diversity
 
 
 def lexical_tokens(text: str) -> list[str]:
@@ -106,7 +85,7 @@ def richness(texts: Iterable[str], language: str | None = None) -> Richness:
     lemmas = None
     if language and (pipeline := _spacy(language)) is not None:
         lemmas = len({word.lemma_ for word in pipeline(text) if not (word.is_space or word.is_punct)})
-    return Richness(len(words(text)), len(tokens), len(set(tokens)), lemmas, rttr(tokens), mtld(tokens))
+    return Richness(len(text.split()), len(tokens), len(set(tokens)), lemmas, rttr(tokens), mtld(tokens))
 
 
 @lru_cache(maxsize=2)

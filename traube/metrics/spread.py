@@ -1,6 +1,4 @@
-"""How a model's vectors are spread: what the German benchmark suspects behind the weakness of some
-encoders (section 3.1).
-"""
+"""How a model's vectors are spread: what may make some encoders weak (German benchmark, section 3.1)."""
 
 from typing import Any
 

@@ -77,11 +77,7 @@ def read_card(path: Path) -> ModelCard:
 
 
 def load_model(name: str, device: str | None = None, precision: Precision | None = None) -> Model:
-    """The model of that name. Weights are loaded when they are first needed.
-
-    Parameters
-    ----------
-    precision : instead of the card's
+    """The model of that name, in another precision than its card's if one is given. Weights are loaded when needed.
 
     Raises
     ------

@@ -13,9 +13,7 @@ ALIGNED = 16  # softmax is slow on rows that do not fill the processor's registe
 
 
 def use_products(network: Any, *, undo: bool = False) -> None:
-    """Have a sentence-transformers network attend by products of matrices, where it attends as torch does by default;
-    or, to undo that, as torch does again.
-    """
+    """Have a sentence-transformers network attend by products where it attends by torch's default, or undo that."""
     from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
     from transformers.masking_utils import sdpa_mask
 

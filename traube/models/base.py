@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,16 +23,14 @@ class Model(Protocol):
     name : the catalogue's name
     card : what was asked for: the entry in the catalogue, or a card of one's own
     fingerprint : content hash that says exactly which model
-    corpus_bound : whether the vectors depend on all the texts given (tf-idf's do, a transformer's
-        do not)
+    corpus_bound : whether the vectors depend on all the texts given (tf-idf's do, a transformer's do not)
     trainable : whether a trainer can start from it
     device : where it computes: `cuda`, `mps` or `cpu`
     numerics : what computes the vectors (code and libraries), with versions
     weight_bytes : of its weights' files; 0 where there are none
     precision : in which its encoder computes, `fp32` or `bf16`; empty where it has no network
     encoder : the model that the vectors are of: itself, unless it has a similarity
-    similarity : what compares the vectors of a split, where that is not up to a method; None for
-        nearly all models
+    similarity : what compares the vectors of a split, where that is not up to a method; None for nearly all models
     """
 
     name: str
@@ -62,8 +60,7 @@ class Model(Protocol):
     def fingerprint(self) -> str: ...
 
     def fetch(self) -> None:
-        """Download what is not on this machine; nothing for a model that has no weights, or whose
-        weights are a local folder.
+        """Download what is not on this machine; nothing without weights, or where they are a local folder.
 
         Raises
         ------
@@ -82,15 +79,22 @@ class Encoder(Model, Protocol):
     """A model whose vector of a text depends on that text alone, so that vectors can be cached."""
 
     def load(self) -> int:
-        """Bring the weights into memory, so that the first text takes no longer than others.
-
-        Returns
-        -------
-        The bytes that they take
-        """
+        """Bring the weights into memory, so that the first text takes no longer than others; return their bytes."""
 
     def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
         """Vectors as they are computed: positions [b] in `texts`, and float32 [b, d]."""
+
+
+class OfCard:
+    """A model that a card describes. It is pickled as the card: what is loaded can be loaded again."""
+
+    def __init__(self, card: ModelCard, device: str | None = None) -> None:
+        self.card = card
+        self.name = card.name
+        self._device = device
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"card": self.card, "name": self.name, "_device": self._device}
 
 
 class OwnEncoder:

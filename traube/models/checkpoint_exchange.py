@@ -107,9 +107,7 @@ def _fetch(storage: Storage, folder: Path, row: Mapping[str, Any], note: Note) -
 
 
 def write_folder(storage: Storage, files: Mapping[str, str], folder: Path) -> None:
-    """Put stored files, blobs by the path in the folder, in the place of what a folder holds: all of them, or none if one is
-    corrupt.
-    """
+    """Replace what a folder holds by stored files, blobs by path in it: by all of them, or none if one is corrupt."""
     # names are from whoever writes to the storage: each must lead to a file of its own in the folder
     is_nested = any(str(parent) in files for name in files for parent in PurePosixPath(name).parents)
     if not files or not all(map(_is_plain, files)) or is_nested:

@@ -14,8 +14,7 @@ from scipy.sparse import csr_matrix, issparse
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest
 from traube.core.versions import versions
-from traube.models.base import BatchEncoder, OwnEncoder
-from traube.models.card import ModelCard
+from traube.models.base import BatchEncoder, OfCard, OwnEncoder
 from traube.models.vectors import Dense
 
 SEED = 42
@@ -25,16 +24,12 @@ OF_A_WORD = 8  # dimensions of a hashed word's vector that are not 0; drawn with
 TEXTS_A_BATCH = 4_096
 
 
-class OfWords(OwnEncoder):
+class OfWords(OfCard, OwnEncoder):
     """What models of words have in common: there are no weights."""
 
     device = "cpu"
     weight_bytes = 0
     precision = ""
-
-    def __init__(self, card: ModelCard) -> None:
-        self.card = card
-        self.name = card.name
 
     @property
     def numerics(self) -> dict[str, str]:
@@ -175,6 +170,3 @@ class Hashed(OfWords, BatchEncoder):
         begins = np.arange(0, len(values) + 1, OF_A_WORD, dtype=np.int32)
         projection = csr_matrix((values, columns, begins), shape=(buckets, dimensions))
         return HashingVectorizer(n_features=buckets, dtype=np.float32), projection
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"card": self.card, "name": self.name}

@@ -140,13 +140,11 @@ class CausalModel:
         ]
 
     def continued(self, prompt: str, most: int) -> str:
-        """What the model finds likeliest after a prompt, or the end of a longer one, token by token, at most so many; a
-        model with a form for talks is asked in it.
-        """
+        """What the model finds likeliest after a prompt, asked in its form for talks, if any: at most so many tokens."""
         import torch
 
         ids = self._ids(self.talk.replace("{}", prompt))
-        ids = ids if self.longest is None else ids[-max(1, self.longest - most) :]
+        ids = ids if self.longest is None else ids[-max(1, self.longest - most) :]  # of a longer prompt, its end
         given = self._tensor([ids])
         end = self.tokenizer.eos_token_id
         with torch.inference_mode():

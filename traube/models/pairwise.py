@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traube.core.hashing import digest
-from traube.models.base import BatchEncoder, Encoder, Model
+from traube.models.base import BatchEncoder, Encoder, Model, OfCard
 from traube.models.card import ModelCard
 from traube.models.similarities import Untrained
 from traube.models.similarity import SENTENCES, SIMILARITY_VERSION, TrainedSimilarity
@@ -70,15 +70,10 @@ class _OfEncoder(_DelegateMixin):
         return self.encoder.encode_new(corpus, texts)
 
 
-class Pairwise(_OfEncoder):
+class Pairwise(OfCard, _OfEncoder):
     """A trained similarity: the model of a card of kind `pairwise`."""
 
     corpus_bound = False
-
-    def __init__(self, card: ModelCard, device: str | None = None) -> None:
-        self.card = card
-        self.name = card.name
-        self._device = device
 
     @cached_property
     def similarity(self) -> TrainedSimilarity:
@@ -88,7 +83,9 @@ class Pairwise(_OfEncoder):
     @cached_property
     def encoder(self) -> Encoder:
         config = self.similarity.config
-        base = Transformer(config.encoder_card(self.card), self._device)
+        own = config.model_dump(include={"prompt", "max_length", "pooling", "precision"})
+        card = ModelCard(name=self.card.name, kind="transformer", model=self.card.model, **own)
+        base = Transformer(card, self._device)
         return Sentences(base) if config.network == "attention" else base
 
     @cached_property
@@ -97,9 +94,6 @@ class Pairwise(_OfEncoder):
 
     def fetch(self) -> None:
         """Nothing: a checkpoint is a folder on this machine."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"card": self.card, "name": self.name, "_device": self._device}
 
 
 class Compared(_OfEncoder):
@@ -147,8 +141,7 @@ class Sentences(_DelegateMixin, BatchEncoder):
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text, at least one: what ends with a full stop, an exclamation or a question
-    mark, perhaps a closing quotation mark or bracket, and white space after it. (Abbreviations end
-    some too early; attention weighs the halves.)
+    """The sentences of a text, at least one: what ends with a full stop, exclamation or question mark, perhaps a closing
+    quotation mark or bracket, and white space. (Abbreviations end some too early; attention weighs the halves.)
     """
     return [piece for part in _END_OF_SENTENCE.split(text) if (piece := part.strip())] or [text]

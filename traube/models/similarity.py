@@ -18,7 +18,7 @@ from traube.core.config import Strict, parse
 from traube.core.errors import DoesNotFit, TraubeError
 from traube.core.hashing import digest, remembered_sha256
 from traube.core.inputs import parse_json, read_bytes, regular
-from traube.models.card import ModelCard, Precision
+from traube.models.card import Precision
 from traube.models.vectors import Dense
 from traube.models.weights import Stamp, stamp
 
@@ -160,11 +160,6 @@ class SimilarityConfig(Strict):
         if self.query == "none" and self.network != "qs3m":
             raise ValueError(f"{self.network} compares for a query; query: none goes with qs3m alone")
         return self
-
-    def encoder_card(self, card: ModelCard) -> ModelCard:
-        """The card of the encoder, from that of the checkpoint."""
-        own = self.model_dump(include={"prompt", "max_length", "pooling", "precision"})
-        return ModelCard(name=card.name, kind="transformer", model=card.model, **own)
 
 
 @dataclass(frozen=True)

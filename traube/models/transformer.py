@@ -20,7 +20,7 @@ from traube.core.errors import TraubeError, Unavailable
 from traube.core.hashing import digest
 from traube.core.versions import versions
 from traube.models.attention import use_products
-from traube.models.base import BatchEncoder
+from traube.models.base import BatchEncoder, OfCard
 from traube.models.card import ModelCard
 from traube.models.precision import resolve_precision
 from traube.models.tensors import check_tensors, quiet
@@ -43,7 +43,7 @@ TOKENS_A_BATCH = {"cpu": 1_000, "cuda": 131_072, "mps": 16_384}
 BATCHES_AT_ONCE = 16  # on a CPU, at most: more threads would wait for Python's lock
 
 
-class Transformer(BatchEncoder):
+class Transformer(OfCard, BatchEncoder):
     """A sentence-transformers model.
 
     Parameters
@@ -53,11 +53,6 @@ class Transformer(BatchEncoder):
     """
 
     trainable = True
-
-    def __init__(self, card: ModelCard, device: str | None = None) -> None:
-        self.card = card
-        self.name = card.name
-        self._device = device
 
     @cached_property
     def device(self) -> str:
@@ -176,13 +171,9 @@ class Transformer(BatchEncoder):
         return block
 
     def shares(self, texts: Sequence[str], number: int, device: str) -> list[NDArray[np.int64]]:
-        """Positions of texts in about so many shares of like work, the longest texts first.
+        """Positions of texts in about so many shares of like work for a device, the longest texts first.
 
         A share ends where a batch does: each encoded by itself gives the vectors of all at once, to the last digit.
-
-        Parameters
-        ----------
-        device : `cuda`, `mps` or `cpu`, on which they will be encoded
         """
         lengths = self._lengths(texts)
         order = np.argsort(-lengths, kind="stable")
@@ -239,9 +230,6 @@ class Transformer(BatchEncoder):
         if changed:
             raise TraubeError(f"model '{self.name}': {self.folder}: its files changed while they were read; run again")
         return network
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"card": self.card, "name": self.name, "_device": self._device}
 
 
 @contextmanager

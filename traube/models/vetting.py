@@ -361,14 +361,12 @@ def _weight_map(path: Path) -> dict[str, str]:
 
 @contextmanager
 def library_errors(where: str, let: type[BaseException] = TraubeError) -> Iterator[None]:
-    """Turn whatever a library raises of a foreign folder into one line, but for errors of the kind `let`; panics of Rust
-    are no `Exception`.
-    """
+    """Turn whatever a library raises of a foreign folder into one line, but for errors of the kind `let`."""
     try:
         yield
     except (let, TraubeError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
-    except BaseException as error:
+    except BaseException as error:  # panics of Rust are no `Exception`
         said = COPY.sub("the folder", " ".join(str(error).split())) or type(error).__name__
         raise TraubeError(f"{where} ({said if len(said) <= 300 else f'{said[:300]}...'})") from error
 

@@ -8,7 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from traube.core import inputs, paths
-from traube.core.errors import TraubeError, Unavailable
+from traube.core.disk import read_kept_json
+from traube.core.errors import TraubeError, Unavailable, first_line
 from traube.core.files import write_json
 from traube.core.hashing import file_sha256, remembered_sha256
 from traube.core.inputs import named, parse_json
@@ -71,21 +72,13 @@ def download(card: ModelCard) -> None:
         revision = _revision(card) or HfApi().model_info(card.model).sha
         snapshot_download(card.model, revision=revision, **FILTER)
     except Exception as error:  # the hub's client raises many kinds; all mean: not to be had now
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise Unavailable(f"model '{card.name}': {card.model} cannot be downloaded ({reason})") from error
+        raise Unavailable(f"model '{card.name}': {card.model} cannot be downloaded ({first_line(error)})") from error
     if card.revision is None:
         write_json(paths.home() / "revisions.json", {**_revisions(), card.model: revision})
 
 
 def _revisions() -> dict[str, str]:
-    path = paths.home() / "revisions.json"
-    try:
-        known = parse_json(inputs.read_bytes(path)) if path.exists() else {}
-    except (TraubeError, ValueError):
-        known = None
-    if not isinstance(known, dict):
-        raise TraubeError(f"{path}: damaged; delete it, and models without a revision are looked up anew")
-    return known
+    return read_kept_json(paths.home() / "revisions.json", "models without a revision are looked up anew")
 
 
 def _revision(card: ModelCard) -> str | None:

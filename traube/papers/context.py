@@ -23,27 +23,16 @@ from traube.tasks.task import Task
 
 @dataclass(frozen=True)
 class Context:
-    """What a paper's tables and figures are measured from.
+    """What a paper's tables and figures are measured from."""
 
-    Attributes
-    ----------
-    workbench : what was evaluated, and the vectors of it
-    protocols : of params.yaml, by name
-    protocol : name of the one that is asked for
-    model : name and precision to model; raises TraubeError where there is none
-    checkpoints, studies : folders of what was trained and searched
-    warn : told what had to be left out
-    progress : told of texts that are encoded
-    """
-
-    workbench: Workbench
-    protocols: Mapping[str, Protocol]
-    protocol: str
-    model: Callable[[str, Precision | None], Model]
+    workbench: Workbench  # what was evaluated, and the vectors of it
+    protocols: Mapping[str, Protocol]  # of params.yaml, by name
+    protocol: str  # name of the one that is asked for
+    model: Callable[[str, Precision | None], Model]  # raises TraubeError where there is none of this name
     checkpoints: Path = field(default_factory=paths.checkpoints)
     studies: Path = field(default_factory=lambda: paths.home() / "studies")
-    warn: Callable[[str], None] = lambda message: None
-    progress: Progress = SILENT
+    warn: Callable[[str], None] = lambda message: None  # told what had to be left out
+    progress: Progress = SILENT  # told of texts that are encoded
 
     @property
     def storage(self) -> Storage:
@@ -65,13 +54,7 @@ class Context:
         return cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
 
     def vectors(self, task: Task, model: Model) -> Vectors:
-        """A stored task's vectors under a model, from the cache where they are in it.
-
-        Raises
-        ------
-        TraubeError
-            If the model cannot encode the texts.
-        """
+        """A stored task's vectors under a model, from the cache if they are in it; TraubeError if it cannot encode the texts."""
         return self.workbench.vectors(task, model, self.progress)
 
     def trainings(self, *trainers: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -8,15 +8,9 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class Published:
-    """The numbers that a paper printed: csv files in its folder `published`.
+    """The numbers that a paper printed: csv files in its folder `published`."""
 
-    Attributes
-    ----------
-    package : str
-        The paper's package, `__package__` in its modules.
-    """
-
-    package: str
+    package: str  # the paper's, `__package__` in its modules
 
     def __call__(self, name: str) -> pd.DataFrame:
         """Return a file as it is; `name` is without `.csv`."""
@@ -42,12 +36,8 @@ class Published:
 
 
 def one_a_row(grid: pd.DataFrame, rows: str | list[str], column: str, value: str = "published") -> pd.DataFrame:
-    """A grid as a table with a number a row, in the order in which one reads.
-
-    Parameters
-    ----------
-    grid : numbers; its index says which row it is
-    rows, column, value : names of the columns that are made
+    """A grid of numbers, its index naming the rows, as a table with a number a row, in the order in which one reads;
+    `rows`, `column` and `value` name the columns that are made.
     """
     named = grid.rename_axis(index=rows, columns=column)
     return named.stack(future_stack=True).rename(value).reset_index()  # noqa: PD013 (melt goes column by column)

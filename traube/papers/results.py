@@ -88,9 +88,7 @@ def _read(path: Path) -> pd.DataFrame:
 
 
 def _merge_kept(here: pd.DataFrame, kept: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return a table's rows, and of those that were kept the numbers that are not measured in it, beside what is printed
-    today.
-    """
+    """Return a table's rows, and the kept numbers that are not measured in it, beside what is printed today."""
     if kept is None:
         return here
     printed = list(here.columns[: here.columns.get_loc("published")])

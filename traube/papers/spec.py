@@ -38,27 +38,17 @@ def for_people(table: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a paper.
+    """A table of a paper."""
 
-    Attributes
-    ----------
-    name : of the table's asset and file
-    description : what its numbers are, in a sentence
-    published : gives what is printed, a number a row: columns that say which number it is,
-        `published`, and perhaps columns of OTHERS and `note`; None for a table that the paper does
-        not have
-    measure : gives what is measured here: the same columns that say which number it is, `measured`,
-        and perhaps `note` and more
-    absent : the note beside a number that is not measured
-    shown : what people are shown of the table
-    """
-
-    name: str
-    description: str
+    name: str  # of its asset and file
+    description: str  # what its numbers are, in a sentence
+    # gives what is printed, a number a row: columns that say which number it is, `published`, and perhaps columns of
+    # OTHERS and `note`; None for a table that the paper does not have
     published: Callable[[], pd.DataFrame] | None
+    # gives what is measured here: the same columns that say which number it is, `measured`, and perhaps `note` and more
     measure: Callable[[Context], pd.DataFrame]
-    absent: str = "not measured here"
-    shown: Callable[[pd.DataFrame], pd.DataFrame] = for_people
+    absent: str = "not measured here"  # the note beside a number that is not measured
+    shown: Callable[[pd.DataFrame], pd.DataFrame] = for_people  # what people are shown of the table
 
     def make(self, context: Context) -> pd.DataFrame:
         """The table: measured beside published, if there is something published."""
@@ -68,36 +58,21 @@ class Table:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure that was drawn.
+    """A figure that was drawn."""
 
-    Attributes
-    ----------
-    content : the page
-    facts : what people are told of it
-    data : what is drawn, kept beside the figure as csv
-    """
-
-    content: str
-    facts: Mapping[str, str | int] = field(default_factory=dict)
-    data: pd.DataFrame | None = None
+    content: str  # the page
+    facts: Mapping[str, str | int] = field(default_factory=dict)  # what people are told of it
+    data: pd.DataFrame | None = None  # what is drawn, kept beside the figure as csv
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a paper.
+    """A figure of a paper."""
 
-    Attributes
-    ----------
-    name : of the figure's asset and file
-    description : what it shows, in a sentence
-    draw : gives the figure; None where there is nothing to draw yet
-    missing : what the figure says then, in lines: what is not there, and what to run
-    """
-
-    name: str
-    description: str
-    draw: Callable[[Context], Drawing | None]
-    missing: str
+    name: str  # of its asset and file
+    description: str  # what it shows, in a sentence
+    draw: Callable[[Context], Drawing | None]  # gives the figure; None where there is nothing to draw yet
+    missing: str  # what the figure says then, in lines: what is not there, and what to run
 
     def make(self, context: Context) -> Drawing:
         """Return the figure, or a page that says in words what is missing."""
@@ -109,19 +84,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper: its reference, tables and figures.
+    """A paper: its reference, tables and figures."""
 
-    Attributes
-    ----------
-    reference : a key of references.bib, or free text
-    tasks : those that its tables and figures are made of: what happens to others changes nothing in
-        them
-    trainers : those whose checkpoints, trained on these tasks, are shown
-    """
-
-    reference: str
-    tasks: tuple[str, ...] = ()
-    trainers: tuple[str, ...] = ()
+    reference: str  # a key of references.bib, or free text
+    tasks: tuple[str, ...] = ()  # what its tables and figures are made of: others change nothing in them
+    trainers: tuple[str, ...] = ()  # those whose checkpoints, trained on these tasks, are shown
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
 
@@ -155,12 +122,7 @@ def deviation(by_seed: pd.Series) -> float:
 
 
 def split_sizes(splits: pd.DataFrame) -> pd.DataFrame:
-    """How many rows and classes each split of a task, or of some of its rows, has.
-
-    Returns
-    -------
-    DataFrame split_set, part, split, level, rows, classes; a row a split
-    """
+    """The size of each split in some of a task's rows: split_set, part, split, level, rows, classes; a row a split."""
     groups = splits.groupby(["split_set", "part", "split", "level"], sort=False)
     return groups.agg(rows=("item", "size"), classes=("label", "nunique")).reset_index()
 

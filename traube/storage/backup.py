@@ -64,9 +64,7 @@ def write_backup(storage: Storage, checkpoints: Path, file: Path) -> list[str]:
 
 
 def restore_backup(file: Path, folder: Path, checkpoints: Path) -> None:
-    """Restore a backup into a data directory that holds nothing, but perhaps a file `.env`, and its checkpoints beside
-    others.
-    """
+    """Restore a backup into a data directory that is empty but for `.env`, and its checkpoints beside others."""
     if folder.is_dir() and (present := sorted(path.name for path in folder.iterdir() if path.name != ".env")):
         raise TraubeError(f"{folder}: is not empty ({present[0]}); set TRAUBE_HOME to an empty folder")
     if not hasattr(tarfile, "data_filter"):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from traube.core.errors import TraubeError, install_hint
+from traube.core.errors import TraubeError, first_line, install_hint
 from traube.core.system_errors import in_words
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ def retry(
         except Exception as error:
             if not is_lost(error):
                 raise
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            reason = first_line(error)
             if time.monotonic() - began + pause > patience:
                 raise Unreachable(f"{where}: does not answer ({reason}); the same command goes on from there") from None
         if not is_reported and pause > 1:
@@ -206,8 +206,7 @@ class Blobs:
                 raise TraubeError(f"{self.url}: there is no such bucket; make it, or change TRAUBE_BLOBS") from None
             if isinstance(error, FileNotFoundError | FileExistsError | TraubeError):
                 raise
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise TraubeError(f"{self.url}: refused ({reason}); `traube doctor` tests the rights") from error
+            raise TraubeError(f"{self.url}: refused ({first_line(error)}); `traube doctor` tests the rights") from error
 
 
 class FolderBlobs(Blobs):

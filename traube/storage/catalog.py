@@ -260,7 +260,12 @@ class Catalog:
 
     def _enter(self, connection: sa.Connection, blob: str, entry: Entry) -> None:
         table = ENTRY_TABLES[entry.table]
-        row = _encode(table, {**entry.row, "blob": blob, "measures": _list_measures(entry.scores)})
+        names: dict[str, list[str]] = {}  # of metrics, by level
+        for score in entry.scores:
+            names.setdefault(score["level"], []).append(score["metric"])
+        levels = [[level, metrics] for level, metrics in names.items()]
+        measures = [_hash_measures(levels), levels]
+        row = _encode(table, {**entry.row, "blob": blob, "measures": measures})
         if splits := entry.details.get("splits"):
             # of an older entry too: its data may have been removed, and cells not
             rows = [_encode(SPLIT, {**split, "data_version": row["data_version"]}) for split in splits]
@@ -300,14 +305,7 @@ class Catalog:
         return self.read(lambda connection: list(self._decode(table, connection.execute(statement).all())))
 
     def read_scores(self, cell_ids: Iterable[str], metrics: Iterable[str] | None) -> Iterator[list[Row]]:
-        """Yield rows of scores by cell, and in a cell as they were stored; `CHUNK` cells at a time.
-
-        Parameters
-        ----------
-        cell_ids : iterable of str
-            Which cells.
-        metrics : iterable of str, optional
-            Which metrics. By default all.
+        """Yield rows of scores of some metrics, None: of all, by cell and as they were stored; `CHUNK` cells at a time.
 
         Raises
         ------
@@ -484,15 +482,6 @@ def _make_checksum(table: str) -> Callable[[Any], int]:
         return found
 
     return checksum
-
-
-def _list_measures(scores: Iterable[Mapping[str, Any]]) -> list[Any]:
-    """Return the levels and metrics of a cell's scores, with their checksum."""
-    levels: dict[str, list[str]] = {}
-    for score in scores:
-        levels.setdefault(score["level"], []).append(score["metric"])
-    found = [[level, names] for level, names in levels.items()]
-    return [_hash_measures(found), found]
 
 
 def _hash_measures(levels: list[Any]) -> int:

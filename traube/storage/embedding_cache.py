@@ -34,19 +34,11 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class EmbeddingCache:
-    """Embeddings of one model.
+    """Embeddings of one model."""
 
-    Attributes
-    ----------
-    storage : Storage
-        Where the blocks are.
-    fingerprint, numerics : str
-        The model, and what computes its embeddings.
-    """
-
-    storage: Storage
-    fingerprint: str
-    numerics: str
+    storage: Storage  # where the blocks are
+    fingerprint: str  # of the model
+    numerics: str  # what computes its embeddings
 
     @property
     def folder(self) -> Path:
@@ -106,7 +98,10 @@ class EmbeddingCache:
                     sys.stderr.write(f"{error}\n")
                     self.storage.remove("embedding", [{**key, "block": name}])
             for first, last in self._cut_untaken(taken):
-                content = self._make_block(first, last)
+                file = io.BytesIO()  # two arrays in NumPy's format: records, then vectors
+                for rows in (self._read()[0], self.open_vectors()):
+                    np.save(file, rows[first:last], allow_pickle=False)
+                content = file.getvalue()
                 name = hash_content(content)
                 row = {**key, "block": name, "texts": last - first, "bytes": len(content)}
                 self.storage.save("embedding", row, {"rows": content})
@@ -157,13 +152,6 @@ class EmbeddingCache:
         _write_at(path, 4 * rows * width, vectors.tobytes())
         _write_at(self.folder / "index", rows * RECORD.itemsize, records.tobytes())
         return rows, rows + len(vectors)
-
-    def _make_block(self, first: int, last: int) -> bytes:
-        """Return rows as two arrays in NumPy's format: records, then vectors."""
-        file = io.BytesIO()
-        for rows in (self._read()[0], self.open_vectors()):
-            np.save(file, rows[first:last], allow_pickle=False)
-        return file.getvalue()
 
     def _cut_untaken(self, taken: dict[str, tuple[int, int]]) -> list[tuple[int, int]]:
         """Return ranges of rows that are in no block."""

@@ -38,52 +38,25 @@ _SCORE_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Score:
-    """One metric of a cell on the splits of a level.
-
-    Attributes
-    ----------
-    level : str
-        Name of the level.
-    metric : str
-        Name of the metric.
-    values : ndarray of shape (n_splits,)
-        Float64, in the order of the splits' positions.
-    replicates : ndarray of shape (n_splits, n_groups), optional
-        Float32, the values without each group of texts.
-    positions : ndarray of shape (n_splits,), optional
-        Int32, the splits that have this metric, where not all of the level have it.
-    """
+    """One metric of a cell on the splits of a level."""
 
     level: str
     metric: str
-    values: NDArray[np.float64]
-    replicates: NDArray[np.float32] | None = None
-    positions: NDArray[np.int32] | None = None
+    values: NDArray[np.float64]  # [n_splits], in the order of the splits' positions
+    replicates: NDArray[np.float32] | None = None  # [n_splits, n_groups], the values without each group of texts
+    positions: NDArray[np.int32] | None = None  # [n_splits], the splits that have it, where not all of the level do
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A row of the catalog, with what belongs to it.
+    """A row of the catalog, with what belongs to it."""
 
-    Attributes
-    ----------
-    table : str
-        Name of the catalog's table.
-    row : dict
-        Values by column.
-    details : dict
-        What no column holds: a task's splits, a cell's training histories.
-    tables : dict of DataFrame
-        A cell's assignments, or similarities of pairs.
-    scores : list of dict
-        Rows of the table `score`, without the cell.
-    """
-
-    table: str
-    row: dict[str, Any]
+    table: str  # name of the catalog's table
+    row: dict[str, Any]  # values by column
+    # what no column holds: a task's splits, a cell's training histories
     details: Mapping[str, Any] = field(default_factory=dict)
-    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    scores: list[dict[str, Any]] = field(default_factory=list)
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # a cell's assignments, or similarities of pairs
+    scores: list[dict[str, Any]] = field(default_factory=list)  # rows of the table `score`, without the cell
 
     def pack(self) -> bytes:
         """Return the bytes of the blob; the same for equal entries."""
@@ -98,11 +71,6 @@ class Entry:
             for name, content in members.items():
                 archive.writestr(zipfile.ZipInfo(name), content)
         return packed.getvalue()
-
-    @staticmethod
-    def is_begin(content: bytes) -> bool:
-        """Return whether a blob that begins so holds an entry: the first `NAME_AT` + 10 bytes say so."""
-        return content[NAME_AT:].startswith(FIRST.encode())
 
     @classmethod
     def unpack(cls, content: bytes, *, with_tables: bool = True) -> "Entry":

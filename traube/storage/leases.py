@@ -72,10 +72,13 @@ class Lease:
 @contextmanager
 def hold(catalog: Catalog, task: str, model: str, stage: str) -> Iterator[Lease]:
     """Wait for the lease of a stage of a task under a model, and hold it."""
+    import psutil
+
     lease = Lease(catalog, task, model, stage, f"{platform.node()} (process {os.getpid()}) {uuid4().hex}")
     is_reported = False
     while (holder := lease.try_acquire()) is not None:
-        if _has_ended(holder):
+        node, _, process = holder.rpartition(" ")[0].partition(" (process ")
+        if node == platform.node() and not psutil.pid_exists(int(process.rstrip(")"))):  # do not wait until it expires
             Lease(catalog, task, model, stage, holder).release()
             continue
         if not is_reported:
@@ -93,14 +96,6 @@ def hold(catalog: Catalog, task: str, model: str, stage: str) -> Iterator[Lease]
         ended.set()
         with suppress(TraubeError):  # it expires by itself
             lease.release()
-
-
-def _has_ended(holder: str) -> bool:
-    """Return whether the holder of a lease was a process of this machine that is gone: nobody waits for it to expire."""
-    import psutil
-
-    node, _, process = holder.rpartition(" ")[0].partition(" (process ")
-    return node == platform.node() and not psutil.pid_exists(int(process.rstrip(")")))
 
 
 def _renew(lease: Lease, ended: threading.Event) -> None:

@@ -30,7 +30,7 @@ from traube.core.errors import TraubeError, printable
 from traube.storage import catalog as tables
 from traube.storage.blobs import Blobs, Corrupt, FolderBlobs, Unreachable, hash_content, open_blobs
 from traube.storage.catalog import Catalog, list_blobs, open_catalog
-from traube.storage.entries import NAME_AT, Entry, Score, make_score_rows, read_table, write_table
+from traube.storage.entries import FIRST, NAME_AT, Entry, Score, make_score_rows, read_table, write_table
 from traube.storage.leases import Lease, hold
 
 DAY = 86_400.0  # seconds
@@ -53,13 +53,6 @@ class Storage:
         By default whether the folder cannot be written to.
     servers : tuple of str, optional
         The blob store and the database, by default those that the settings name; empty for those in the folder.
-
-    Attributes
-    ----------
-    blobs : Blobs
-        The truth.
-    catalog : Catalog
-        What is known of it.
     """
 
     def __init__(
@@ -75,8 +68,8 @@ class Storage:
         self._local = FolderBlobs(folder / "blobs")
         self._pending = FolderBlobs(folder / "pending")
         blobs, url = servers or (settings.blobs(), settings.database())
-        self.blobs: Blobs = open_blobs(blobs, folder / "blobs")
-        self.catalog: Catalog = open_catalog(folder, url, is_read_only=is_read_only)
+        self.blobs: Blobs = open_blobs(blobs, folder / "blobs")  # the truth
+        self.catalog: Catalog = open_catalog(folder, url, is_read_only=is_read_only)  # what is known of it
         self._inode = _get_inode(folder)
         is_new = self.catalog.get_setting("blobs") is None
         identity = self.blobs.get_identity(create=is_new and not self.catalog.is_read_only)
@@ -93,10 +86,7 @@ class Storage:
     # writing
 
     def _enter(self, entry: Entry, files: Mapping[str, File] | None = None, lease: Lease | None = None) -> bool:
-        """Put an entry and its files and enter it; return whether it counts.
-
-        What has no files waits here while a server does not answer.
-        """
+        """Enter an entry and its files; return whether it counts. Without files it waits here while no server answers."""
         self.catalog.check_writable()
         row = {"created": datetime.now(UTC).isoformat(timespec="microseconds"), **entry.row}
         if files is not None:
@@ -186,10 +176,6 @@ class Storage:
 
         Parameters
         ----------
-        name, kind : str
-            The task and its type.
-        card : dict
-            What people must know of it.
         versions : dict
             `data_version` and what else identifies the tables.
         frames : dict of DataFrame
@@ -202,7 +188,11 @@ class Storage:
         row: dict[str, Any] = {"name": name, "data_version": versions["data_version"], "type": kind, "state": state}
         row |= {"versions": dict(versions), "card": dict(card)}
         files = {table: write_table(frame) for table, frame in frames.items()}
-        self._enter(Entry("task", row, {"splits": _make_split_rows(splits)}), files)
+        tested = splits[splits["part"] == "test"].rename(columns={"split": "name"})
+        labels = tested.groupby(["split_set", "name", "level"], sort=False)["label"]
+        found = labels.agg(size="size", classes="nunique").reset_index()
+        found = found.assign(position=found.groupby("split_set").cumcount())  # in the order of first occurrence
+        self._enter(Entry("task", row, {"splits": found.to_dict("records")}), files)
 
     def save_splits_of(self, data_version: str, splits: pd.DataFrame) -> None:
         """Store the splits of a task that is not stored itself, unless they are."""
@@ -253,8 +243,6 @@ class Storage:
             Values by `CELL_COLUMNS`, `created` excepted.
         frames : dict of DataFrame, optional
             `assignments` (split, level, item, cluster), or what the task type stores in their place.
-        scores : sequence of Score
-            Of a cell that is done.
         histories : dict, optional
             How the clusterer was trained.
         """
@@ -271,9 +259,7 @@ class Storage:
         return next(iter(self.read_rows("cell", cell_id=cell_id)), None)
 
     def read_cells(self, *tasks: str, ids: Sequence[str] | None = None) -> pd.DataFrame:
-        """Return finished cells, a row for each with `CELL_COLUMNS`: of some tasks or of all, by task and id, or those with
-        these ids, in their order.
-        """
+        """Return finished cells with `CELL_COLUMNS`: of some tasks or all, by task and id, or these ids in their order."""
         where = [tables.CELL.c.status != "clustered", *([tables.CELL.c.task.in_(tasks)] if tasks else [])]
         starts = range(0, len(ids or ()), tables.CHUNK)
         chunks = [sa.true()] if ids is None else [tables.CELL.c.cell_id.in_(ids[i : i + tables.CHUNK]) for i in starts]
@@ -526,7 +512,7 @@ class Storage:
         def entries() -> Iterator[tuple[str, Entry]]:
             lines.clear()
             for blob, _ in self.blobs.list():
-                if not Entry.is_begin(self.blobs.first_bytes(blob, NAME_AT + 10)):
+                if not self.blobs.first_bytes(blob, NAME_AT + len(FIRST))[NAME_AT:].startswith(FIRST.encode()):
                     continue
                 try:
                     yield blob, Entry.unpack(self.blobs.get(blob), with_tables=False)
@@ -612,14 +598,6 @@ def rebuild(folder: Path) -> list[str]:
 
 def _read(file: File) -> bytes:
     return file if isinstance(file, bytes) else file.read_bytes()
-
-
-def _make_split_rows(splits: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return rows of the table `split`, in the order in which test splits first occur."""
-    tested = splits[splits["part"] == "test"].rename(columns={"split": "name"})
-    labels = tested.groupby(["split_set", "name", "level"], sort=False)["label"]
-    rows = labels.agg(size="size", classes="nunique").reset_index()
-    return rows.assign(position=rows.groupby("split_set").cumcount()).to_dict("records")
 
 
 def _make_score(row: Mapping[str, Any]) -> Score:

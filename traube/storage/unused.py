@@ -35,8 +35,6 @@ def find_unused(
 
     Parameters
     ----------
-    storage : Storage
-        What is looked through.
     checkpoints : Path
         The folder of checkpoints and of the state of trainings.
     owners : collection of str

@@ -89,12 +89,8 @@ def design_of(items: Mapping[str, Item], size: int, per_item: float = PER_ITEM, 
 
 
 def sheets(tuples: Sequence[Tuple], annotators: int, each: int | None = None, *, seed: int = SEED) -> list[Sheet]:
-    """Who judges what: every tuple is judged by as many annotators, and the annotators have as much to do as each
+    """Who judges what: every tuple is judged by `each` annotators, by default all, and they have as much to do as each
     other, or one tuple more. Each sees tuples, and items in them, in an order of their own.
-
-    Parameters
-    ----------
-    each : annotators of a tuple; by default all
     """
     per_tuple = annotators if each is None else each
     if not 1 <= per_tuple <= annotators:

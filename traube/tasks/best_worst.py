@@ -241,13 +241,7 @@ def _fault(row: _Row, known: set[frozenset[str]] | None, before: dict[tuple[str,
 def scores_table(
     judgements: Judgements, scores: NDArray[np.float64], values: NDArray[np.float64] | None = None
 ) -> pd.DataFrame:
-    """Scores with what they are made of: item, score, perhaps value, best, worst, judgements; a row for each item that
-    was shown.
-
-    Parameters
-    ----------
-    scores, values : of the items, by counting and by value scoring
-    """
+    """A row for each item that was shown: item, score, perhaps value (by value scoring), best, worst, judgements."""
     answers = {"best": judgements.best, "worst": judgements.worst, "judgements": judgements.shown.ravel()}
     counts = {name: np.bincount(items, minlength=len(judgements.items)) for name, items in answers.items()}
     learned = {} if values is None else {"value": values}

@@ -20,17 +20,11 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of a split's items.
+    """Pairs of a split's items."""
 
-    Attributes
-    ----------
-    first, second : int64 [n], positions in the split (of `split.rows`, `split.labels`); first < second
-    same : bool [n], whether both have the same label
-    """
-
-    first: Ints
+    first: Ints  # [n], positions in the split (of `split.rows`, `split.labels`); first < second
     second: Ints
-    same: NDArray[np.bool_]
+    same: NDArray[np.bool_]  # [n], whether both have the same label
 
     def __len__(self) -> int:
         return len(self.same)

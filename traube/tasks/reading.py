@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from traube.core import inputs
-from traube.core.errors import TraubeError, unknown
+from traube.core.errors import TraubeError, first_line, unknown
 from traube.core.inputs import is_file, parse_json, read_bytes
 
 FORMATS = "csv, tsv, jsonl (all three also .gz) or parquet"
@@ -55,12 +55,7 @@ def lines(path: Path) -> list[str]:
 def csv_rows(
     path: Path, *, separator: str = ",", quote: str = '"', width: int | None = None
 ) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a CSV file, with the line at which each begins. Blank lines are left out.
-
-    Parameters
-    ----------
-    width : number of fields that each row must have; None for that of the first row
-    """
+    """The rows of a CSV file but blank ones, with the line at which each begins; as wide as the first, or `width` fields."""
     reader = csv.reader(io.StringIO(read_text(path), newline=""), delimiter=separator, quotechar=quote, strict=True)
     begin = 1
     try:
@@ -87,20 +82,14 @@ class Rows:
         return len(self.places)
 
     def column(self, name: str, where: str = "") -> list[Any]:
-        """Return the values of a column.
-
-        Parameters
-        ----------
-        where : str, optional
-            What asks for the column; by default the file.
-        """
+        """Return the values of a column; `where` says in errors what asks for it, by default the file."""
         if name not in self.columns:
             there = f" (columns of {self.path.name}: {', '.join(self.columns)})" if where else ""
             raise TraubeError(f"{where or self.path}: {unknown('column', name, self.columns)}{there}")
         return self.columns[name]
 
     def texts(self, name: str, where: str = "") -> list[str | None]:
-        """Return the values of a column as texts, None where there is none; parameters as `column`."""
+        """Return the values of a column as texts, None where there is none; as `column`."""
         return [as_text(value, place, name) for value, place in zip(self.column(name, where), self.places, strict=True)]
 
 
@@ -181,8 +170,7 @@ def _read_parquet(path: Path) -> Rows:
     except TraubeError:
         raise
     except Exception as error:  # Arrow raises many kinds: what it cannot read, and what Python cannot hold
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise TraubeError(f"{path}: not a readable parquet file ({reason})") from None
+        raise TraubeError(f"{path}: not a readable parquet file ({first_line(error)})") from None
     return Rows(path, columns, [f"{path}: row {i}" for i in range(table.num_rows)])
 
 

@@ -55,19 +55,13 @@ PAIRS = TaskType("pairs", "pairs", (Stage.EMBEDDINGS, Stage.PAIR_SCORES), make_s
 
 
 class PairCard(TaskCard):
-    """What people must know of a pair task before they quote a number of it.
-
-    Attributes
-    ----------
-    scale : the least and the greatest score
-    groups : columns of which each value is also scored by itself
-    """
+    """What people must know of a pair task before they quote a number of it."""
 
     type: ClassVar[TaskType] = PAIRS
 
     family: str = Field("similarity", pattern=r"^[a-z0-9_]+$", description="benchmark family")
-    scale: tuple[float, float] = (0.0, 1.0)
-    groups: Annotated[tuple[str, ...], AfterValidator(_own_names)] = ()
+    scale: tuple[float, float] = (0.0, 1.0)  # the least and the greatest score
+    groups: Annotated[tuple[str, ...], AfterValidator(_own_names)] = ()  # each value is also scored by itself
 
     @field_validator("clusters", "declared", "main_metric")
     @classmethod

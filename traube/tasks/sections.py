@@ -45,9 +45,7 @@ def path_of(passage: Passage, level: Level) -> tuple[str, ...]:
 
 
 def label_of(passage: Passage, level: Level) -> str:
-    """The label of a passage. In a path the slashes of a heading are written `%2F`, so that `Rise/Set` and `Set` below
-    `Rise` stay two labels.
-    """
+    """The label of a passage; slashes in headings are `%2F`: `Rise/Set` and `Set` below `Rise` stay two labels."""
     path = path_of(passage, level)
     if level == "flat":
         return path[0]
@@ -55,9 +53,7 @@ def label_of(passage: Passage, level: Level) -> str:
 
 
 def grouped(passages: Iterable[Passage]) -> list[Passage]:
-    """Those of a page's passages that are to be grouped: what stands in a section, without blank ones, each once. What
-    stands in two sections counts in the first.
-    """
+    """A page's passages that are to be grouped: those in a section (the first of several), not blank, each once."""
     found: dict[str, Passage] = {}
     for passage in passages:
         if passage.sections and passage.text.strip():
@@ -100,11 +96,6 @@ def records(pages: Iterable[Page], level: Level, where: Path, part: Part = "test
 
 
 def draw(indexed: pd.DataFrame, level: Level) -> pd.DataFrame:
-    """The splits table: a split for each page, in each split set.
-
-    Parameters
-    ----------
-    indexed : what `records` gives, with `text_id` and `query_id` in place of the texts
-    """
+    """The splits table, a split a page and split set, from `records` with `text_id` and `query_id` in place of texts."""
     item = indexed.groupby(["split_set", "part", "page"], sort=False).cumcount()
     return indexed.assign(split=indexed["page"], level=level, item=item)[list(SPLIT_COLUMNS)]

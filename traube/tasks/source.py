@@ -31,20 +31,12 @@ def catalogue_card(name: str, form: type[C]) -> C:
 
 
 class Source(ABC):
-    """Turns raw data into a task. One subclass per raw format.
-
-    Attributes
-    ----------
-    card : what people must know of it
-    version : raise it when the reader's output changes for the same raw data
-    has_training_splits : whether there are labelled splits to train on and to validate, besides those that are scored
-    offline : whether the task needs no raw data that has to be fetched or put there by a person
-    """
+    """Turns raw data into a task. One subclass per raw format."""
 
     card: TaskCard
-    version = "1"
-    has_training_splits = False
-    offline = False
+    version = "1"  # raise it when the reader's output changes for the same raw data
+    has_training_splits = False  # labelled, to train on and to validate, besides those that are scored
+    offline = False  # whether no raw data has to be fetched or put there by a person
 
     def __init__(self, card: TaskCard) -> None:
         self.card = card
@@ -79,9 +71,7 @@ class Source(ABC):
         return digest([type(self).__name__, self.version, self.card.model_dump(), hashes])
 
     def check(self) -> None:
-        """Compare the raw files with their checksums, where something states them: what was sound when it was
-        downloaded may be damaged since.
-        """
+        """Compare the raw files with their checksums, where these are stated: they may be damaged since the download."""
         for path in self.files():
             stated = stated_sha256(path)
             if stated is not None and stated != file_sha256(path):
@@ -93,9 +83,7 @@ class Source(ABC):
         return []
 
     def augmented(self) -> dict[str, str]:
-        """Texts that mean the same, by text, where somebody has published some; mostly none. One that occurs several
-        times has the first of its augmentations.
-        """
+        """Published texts that mean the same, by text, the first of several; mostly none."""
         return {}
 
     @abstractmethod
@@ -139,22 +127,10 @@ K = TypeVar("K", bound=Strict)
 
 
 class CardSource(Source, Generic[K]):
-    """What a card in `cards/` describes, by one of the user's own files.
+    """What a card in `cards/` describes, by one of the user's own files."""
 
-    Attributes
-    ----------
-    form : type
-        The form of the cards, with `plain()`, the part of a card that every task has.
-    key : str
-        The card's key that names the file.
-    path : Path
-        Of the card.
-    settings : Strict
-        The card.
-    """
-
-    form: ClassVar[Any]
-    key: ClassVar[str]
+    form: ClassVar[Any]  # of the cards, with `plain()`, the part of a card that every task has
+    key: ClassVar[str]  # of the card, which names the file
 
     def __init__(self, path: Path, settings: K, key_lines: KeyLines | None = None) -> None:
         super().__init__(settings.plain())  # type: ignore[attr-defined]

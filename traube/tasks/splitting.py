@@ -31,12 +31,7 @@ def random_fraction(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def random_fractions(records: pd.DataFrame, count: int, level: str, *, prefix: str) -> list[pd.DataFrame]:
-    """Draw `count` splits `<prefix>_00`, `<prefix>_01`, ...: each a random share of the records, labelled by `level`.
-
-    Parameters
-    ----------
-    records : DataFrame with `text_id` and a column of labels called `level`
-    """
+    """Draw `count` splits `<prefix>_00`, ...: each a random share of the records, labelled by their column `level`."""
     names = [f"{prefix}_{i:02d}" for i in range(count)]
     rows = [random_fraction(len(records), generator(name)) for name in names]
     return [make_split(records.iloc[r], name, level, label=level) for name, r in zip(names, rows, strict=True)]

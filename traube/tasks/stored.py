@@ -18,25 +18,13 @@ CARDS: dict[str, type[TaskCard]] = {card.type.name: card for card in (TaskCard, 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a stored task was read from, and what it holds.
+    """What a stored task was read from, and what it holds."""
 
-    Attributes
-    ----------
-    card : TaskCard
-        The card that it was read with.
-    raw_version : str
-        Of the raw data.
-    corpus_version, rows_version : str
-        Content hashes of both tables.
-    has_history : bool
-        Whether there are pairs with turns before them.
-    """
-
-    card: TaskCard
+    card: TaskCard  # with which it was read
     raw_version: str
-    corpus_version: str
+    corpus_version: str  # content hashes of both tables
     rows_version: str
-    has_history: bool = False
+    has_history: bool = False  # whether there are pairs with turns before them
 
     @classmethod
     def of(cls, task: Task) -> Self:

@@ -1,6 +1,4 @@
-"""The training loop: transformers' Trainer, with evaluation on the way, the best network kept, and
-what it lacks to resume.
-"""
+"""The training loop: transformers' Trainer, with evaluation, the best network kept, and what it lacks to resume."""
 
 import json
 import math

@@ -38,13 +38,7 @@ def study_file(folder: Path, trainer: str, task: str, base: str, changes: Mappin
 
 
 def open_study(path: Path, trainer: str) -> "optuna.Study":
-    """A study that is there, or a new one.
-
-    Raises
-    ------
-    TraubeError
-        If Optuna is not installed, or the file cannot be read.
-    """
+    """A study that is there, or a new one; TraubeError if Optuna is not installed, or the file cannot be read."""
     try:
         import optuna
         from optuna.storages.journal import JournalFileBackend

@@ -134,13 +134,7 @@ class Trainer(RecipeMixin[R]):
         return f"{self.name}__{task}__{base}{self.variant}{mark}.s{self.recipe.seed}"
 
     def left(self, task: str, base: str, out: Path, extra: bool = False) -> Checkpoint:
-        """What a finished training left in the folder of checkpoints.
-
-        Raises
-        ------
-        FileNotFoundError
-            If it is not finished.
-        """
+        """What a finished training left in the folder of checkpoints; FileNotFoundError if it is not finished."""
         last, best = (out / f"{self.names(task, base, extra)}-{kind}" for kind in ("last", "best"))
         about = json.loads((last / "checkpoint.json").read_text(encoding="utf-8"))
         return Checkpoint(last, best, about["curve"], about["watched"])

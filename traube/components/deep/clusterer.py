@@ -257,9 +257,7 @@ class DeepClusterer(RecipeMixin[R]):
         return fit.labels()
 
     def with_texts_made(self, texts: Sequence[str], seed: int) -> Self:
-        """The same, but what makes other texts is needed no more: for these texts and this seed they are
-        made. It can be sent where what makes them is not.
-        """
+        """The same with the other texts of these texts and this seed made: it can be sent where what makes them is not."""
         other = copy(self)
         other.augment = partial(_as_made, self._others(texts, seed), seed)
         return other
@@ -275,9 +273,7 @@ class DeepClusterer(RecipeMixin[R]):
         return self.fitted.predict(list(texts))
 
     def representations(self) -> Points | None:
-        """What the texts that it was fitted on have become, float32 [n, d]; None where k was 1, or there
-        was one text: nothing was trained.
-        """
+        """What the fitted texts have become, float32 [n, d]; None if nothing was trained: k was 1, or there was one text."""
         return None if self._fit is None else self._fit.representations()
 
     @property

@@ -46,9 +46,7 @@ class InMemory:
 
 
 def copied(base: Base, max_length: int | None, dropout: bool) -> Any:
-    """The encoder's network in fp32, to be changed: it reads so many tokens of a text, or as many as by itself, and has
-    its dropout or none.
-    """
+    """The encoder's network in fp32, to be changed: it reads at most `max_length` tokens, and has its dropout or none."""
     from copy import deepcopy
 
     from torch import nn

@@ -15,19 +15,14 @@ def _masked(logits: Tensor, kept: Tensor) -> Tensor:
 
 
 class Pairs:
-    """Two sets of unit vectors, [n, d] each, compared with each other and within themselves.
-
-    Attributes
-    ----------
-    logits : cosines over the temperature, [2n, 2n]; the first n rows are the first set's
-    log_negatives : log of the sum over all but a row itself and its counterpart, [2n]
-    """
+    """Two sets of unit vectors, [n, d] each, compared with each other and within themselves."""
 
     def __init__(self, first: Tensor, second: Tensor, temperature: float) -> None:
         self.n = len(first)
         rows = torch.cat([first, second])
-        self.logits = rows @ rows.T / temperature
+        self.logits = rows @ rows.T / temperature  # [2n, 2n]; the first n rows are the first set's
         row = torch.arange(2 * self.n, device=rows.device) % self.n
+        # log of the sum over all but a row itself and its counterpart, [2n]
         self.log_negatives = _masked(self.logits, row[:, None] != row[None, :]).logsumexp(dim=1)
 
     @property

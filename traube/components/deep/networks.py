@@ -31,9 +31,7 @@ class CodedAttention(nn.Module):
         self.dropout = nn.Dropout(0.1)
 
     def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Views of a batch, [views, n, width], to consistent representations of that shape and
-        similarities [views, n, n].
-        """
+        """Views of a batch, [views, n, width], to consistent representations of that shape and similarities [views, n, n]."""
         mixed, similarity = self.attention(z, z, z, need_weights=True)
         first = self.norms[0](z + self.dropout(mixed))
         return self.norms[1](first + self.dropout(self.forward_part(first))), similarity
@@ -57,9 +55,7 @@ ATTENTIONS: dict[str, Callable[[int], nn.Module]] = {"coded": CodedAttention, "p
 
 
 class AeclHeads(nn.Module):
-    """What AECL puts on an encoder: projection G_z, sample attention G_h, clustering network G_p
-    (section 3; sizes as in the code).
-    """
+    """AECL's projection G_z, sample attention G_h and clustering network G_p (section 3; sizes as in the code)."""
 
     def __init__(self, dimensions: int, k: int, attention: str = "coded") -> None:
         super().__init__()
@@ -68,9 +64,7 @@ class AeclHeads(nn.Module):
         self.assign = assignment(PROJECTED, dimensions, k)
 
     def forward(self, v: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Vectors [views, n, dimensions] to unit vectors z and h [views, n, width], logits
-        [views, n, k] and similarities [views, n, n].
-        """
+        """Vectors [views, n, dimensions] to unit z and h [views, n, width], logits [views, n, k], similarities [views, n, n]."""
         z = self.project(v)
         h, similarity = self.attend(z)
         return functional.normalize(z, dim=-1), functional.normalize(h, dim=-1), self.assign(h), similarity

@@ -18,9 +18,7 @@ T = TypeVar("T")
 
 
 def compiled(function: Callable[P, T]) -> Callable[P, T]:
-    """The function as machine code, compiled at its first call or read from disk. Dividing by zero
-    gives infinity, as in numpy.
-    """
+    """The function as machine code, compiled at its first call or read from disk; 1 / 0 is infinity, as in numpy."""
     import numba
 
     dispatcher = numba.njit(error_model="numpy")(function)

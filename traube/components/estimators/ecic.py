@@ -1,6 +1,4 @@
-"""Iterative classification: Rakib, Zeh, Jankowska & Milios, "Enhancement of Short Text Clustering by
-Iterative Classification" (2020).
-"""
+"""Enhancement of short text clustering by iterative classification (Rakib, Zeh, Jankowska & Milios 2020)."""
 
 from dataclasses import dataclass
 from typing import Self

@@ -45,12 +45,8 @@ CURVES = {"same_class_similarity": "cosine between texts of one class", "ns": "s
 
 
 def histories(context: Context) -> pd.DataFrame:
-    """The trainings that are kept, epoch by epoch.
-
-    Returns
-    -------
-    DataFrame method, task, base, seed, epoch, and what was recorded: same_class_similarity, ns, ps,
-    clusters, acc, nmi and losses by name
+    """The trainings that are kept, epoch by epoch: method, task, base, seed, epoch, and what was recorded
+    (same_class_similarity, ns, ps, clusters, acc, nmi, losses by name).
     """
     rows = []
     for name, protocol in TRAININGS.items():
@@ -66,12 +62,8 @@ def histories(context: Context) -> pd.DataFrame:
 
 
 def curves(column: str, context: Context) -> Drawing | None:
-    """Figures 5 and 6: how alike texts of one class become over the training, or how much of a text's similarity goes
-    to texts of other classes (equation 18). None without a training.
-
-    Parameters
-    ----------
-    column : `same_class_similarity` or `ns`
+    """Figures 5 and 6: how alike texts of one class become over the training (`same_class_similarity`), or how much of a
+    text's similarity goes to texts of other classes (`ns`, equation 18). None without a training.
     """
     table = histories(context)
     if column not in table or table[column].isna().all():

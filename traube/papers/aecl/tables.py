@@ -63,12 +63,7 @@ def published_results(name: str = "table_2") -> pd.DataFrame:
 
 
 def sizes(context: Context) -> pd.DataFrame:
-    """Table 1: texts, classes, mean words of a text, and the largest class over the smallest.
-
-    Returns
-    -------
-    DataFrame task, column, measured
-    """
+    """Table 1, texts, classes, mean words of a text, largest over smallest class: task, column, measured."""
     rows: list[tuple[str, str, float]] = []
     for task in context.tasks(TASKS):
         tested = task.splits[task.splits["part"] == "test"]
@@ -107,12 +102,7 @@ def results(context: Context) -> pd.DataFrame:
 
 
 def ablation(name: str, context: Context) -> pd.DataFrame:
-    """Tables 3 to 5: AECL whole, and without a part; the encoder trained, or frozen.
-
-    Returns
-    -------
-    as `results`; `method` says what is left out
-    """
+    """Tables 3 to 5: AECL whole and without a part, which `method` names; the encoder trained, or frozen. As `results`."""
     tables = []
     for protocols, encoder in ((WITHOUT, ""), (WITHOUT_FROZEN, ", frozen encoder")):
         for variant in published("ablations").query("table == @name")["method"].unique():
@@ -122,12 +112,7 @@ def ablation(name: str, context: Context) -> pd.DataFrame:
 
 
 def measured(context: Context, tasks: Sequence[str], *protocols: str) -> pd.DataFrame:
-    """Accuracy and NMI (of either mean) x100 under some protocols, means over seeds.
-
-    Returns
-    -------
-    DataFrame as `results`, and protocol
-    """
+    """Accuracy and NMI (of either mean) x100 under some protocols, means over seeds: as `results`, and protocol."""
     cells = context.cells(tasks, *protocols)
     if cells.empty:
         # with types, so that joined to others it changes none of theirs

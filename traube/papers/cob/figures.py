@@ -17,12 +17,8 @@ SHOWN_TASKS = ("trec_car_coarse", "car_test200_coarse", "newsgroups")  # the fir
 
 
 def trainings(context: Context) -> pd.DataFrame:
-    """The learning curves of COB and Triplet.
-
-    Returns
-    -------
-    DataFrame task, base, method, n, recipe, seed, step, epoch, seconds (of training, without
-    evaluations), validation_ari
+    """The learning curves of COB and Triplet: task, base, method, n, recipe, seed, step, epoch, seconds (of training,
+    without evaluations), validation_ari.
     """
     rows = []
     for checkpoint, record in context.trainings("cob", REFERENCE):
@@ -73,9 +69,7 @@ def times_to_convergence(context: Context) -> Drawing | None:
 
 
 def learning_curves(curves: pd.DataFrame) -> list[Plot]:
-    """Draw validation ARI against seconds of training: a figure for each task and base model, a line for
-    each training, those of a method in one color.
-    """
+    """Draw validation ARI against seconds: a figure for each task and base, a line a training, a color a method."""
     plots = []
     for (task, base), rows in curves.groupby(["task", "base"]):
         methods, traces = sorted(rows["method"].unique()), list[Trace]()

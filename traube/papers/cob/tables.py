@@ -43,14 +43,9 @@ published = Published(__package__)
 
 
 def sizes(context: Context) -> pd.DataFrame:
-    """Table 2, the data sets: documents, instances, and the documents and clusters of an instance.
+    """Table 2, documents, instances, and documents and clusters of an instance: data, column, measured, note.
 
-    The statistics of CAR's test articles need no texts: where the task is not read, they are those
-    of the published qrels.
-
-    Returns
-    -------
-    DataFrame data, column, measured, note
+    The statistics of CAR's test articles need no texts: where the task is not read, they are those of the published qrels.
     """
     articles = "articles of train.v2.0 of all sizes are not read; see table 5"
     measured: dict[str, tuple[dict[str, float], str]] = {
@@ -100,12 +95,7 @@ def _of_car_test(context: Context) -> tuple[dict[str, float], str]:
 
 
 def searched(context: Context) -> pd.DataFrame:
-    """Table 3, lambda and r: the best of each task's study that is kept.
-
-    Returns
-    -------
-    DataFrame task, column, measured
-    """
+    """Table 3, lambda and r, the best of each task's study that is kept: task, column, measured."""
     from traube.training.study import best_by_task
 
     studies = best_by_task(context.studies, "cob")
@@ -114,12 +104,7 @@ def searched(context: Context) -> pd.DataFrame:
 
 
 def car_articles(context: Context) -> pd.DataFrame:
-    """Table 5: CAR's training articles by their number of passages.
-
-    Returns
-    -------
-    DataFrame n, column, measured
-    """
+    """Table 5, CAR's training articles by their number of passages: n, column, measured."""
     rows: dict[tuple[int, str], float] = {}
     for level in ("coarse", "fine"):
         task = context.task(f"trec_car_{level}")
@@ -152,10 +137,6 @@ def results(table: str, context: Context) -> pd.DataFrame:
     """Tables 4, 6 and 7: RI, ARI, NMI and AMI, means over test splits, and standard deviations over seeds.
 
     The paper's encoder is another than any here: its rows stand beside each base model that was trained.
-
-    Parameters
-    ----------
-    table : `table_4`, `table_6` or `table_7`
 
     Returns
     -------

@@ -53,14 +53,8 @@ def learning_curves(context: Context) -> Drawing | None:
 
 
 def curves(trainings: pd.DataFrame) -> list[Plot]:
-    """Draw V-measure against epochs: a figure for each task and base model, a line for each method and
-    recipe, the band from the lowest seed to the highest, and the model as it was.
-
-    Parameters
-    ----------
-    trainings : DataFrame
-        Columns model, method, task, recipe, seed, epochs, epoch, v_measure (x100); epoch 0 is the
-        model as it was.
+    """Draw V-measure against epochs, from `adapted`: a figure for each task and base model, a line for each method and
+    recipe, the band from the lowest seed to the highest, and the model as it was (epoch 0).
     """
     plots = []
     for (task, model), rows in trainings.groupby(["task", "model"]):

@@ -33,12 +33,7 @@ published = Published(__package__)
 
 
 def sizes(context: Context) -> pd.DataFrame:
-    """Table 1: of each task, unique texts, splits, rows and classes of a split, and mean characters of a text.
-
-    Returns
-    -------
-    DataFrame task, column, measured, note
-    """
+    """Table 1, unique texts, splits, rows and classes of a split, characters of a text: task, column, measured, note."""
     grid = pd.DataFrame({task: _sizes(context, task) for task in TASKS}, index=list(SIZES)).T
     table = one_a_row(grid, "task", "column", "measured")
     unread = table["measured"].isna()
@@ -67,13 +62,7 @@ def _sizes(context: Context, name: str) -> pd.Series:
 
 
 def scores(context: Context) -> pd.DataFrame:
-    """What was measured under the protocol `paper`: the unweighted mean over all splits of the mean
-    over seeds, x100 (A.3).
-
-    Returns
-    -------
-    DataFrame task, model, method, measured
-    """
+    """The unweighted mean over splits of the mean over seeds, x100 (A.3), by `paper`: task, model, method, measured."""
     cells = context.cells(TASKS, PROTOCOL)
     values = context.storage.read_scores(cells, [METRIC]).merge(cells[["cell_id", "task", "model", "method"]])
     keys = ["task", "model", "method"]
@@ -82,11 +71,8 @@ def scores(context: Context) -> pd.DataFrame:
 
 
 def published_kmeans() -> pd.DataFrame:
-    """Table 2 as it is printed, and what the authors' files and MTEB's stored results have for the same cells.
-
-    Returns
-    -------
-    DataFrame model, task, published, authors, mteb, note (MTEB's version)
+    """Table 2 as it is printed, and what the authors' files and MTEB's stored results have for the same cells: model,
+    task, published, authors, mteb, note (MTEB's version).
     """
     results = published("authors").query("method == @KMEANS").set_index("model")
     stored = published("mteb").rename(columns={"v_measure": "mteb"})[["model", "task", "mteb", "mteb_version"]]
@@ -97,12 +83,7 @@ def published_kmeans() -> pd.DataFrame:
 
 
 def published_methods() -> pd.DataFrame:
-    """Table 3 as it is printed, and the mean of the twelve models in the authors' files.
-
-    Returns
-    -------
-    DataFrame method, task, published, authors, note
-    """
+    """Table 3 as printed, and the mean of twelve models in the authors' files: method, task, published, authors, note."""
     means = published("authors").groupby("method")[list(TASKS)].mean()
     return _beside_authors(published.grid("table3", "method", "task"), means, "method")
 
@@ -114,31 +95,19 @@ def _beside_authors(printed: pd.DataFrame, results: pd.DataFrame, row: str) -> p
 
 
 def kmeans(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFrame:
-    """Table 2: mini-batch k-means on the vectors as they are, the paper's models and others, model by task.
+    """Table 2, mini-batch k-means on the vectors as they are: model (the paper's and others), task, measured, note.
 
-    Parameters
-    ----------
-    measured : from `scores`
-    unavailable : by model or task, why it cannot be had here
-
-    Returns
-    -------
-    DataFrame model, task, measured, note; an average only where all six tasks have a number
+    An average stands only where all six tasks have a number. `measured` is from `scores`; `unavailable` says by model or
+    task why it cannot be had here.
     """
     grid = measured[measured["method"] == KMEANS].pivot_table(index="model", columns="task", values="measured")
     return _with_reasons(grid, list(published("table2")["model"]), "model", unavailable)
 
 
 def methods(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFrame:
-    """Table 3: method by task, the mean of the models that have every method on a task; they are named.
+    """Table 3, means of the models that have every method on a task, which the note names: method, task, measured, note.
 
-    Parameters
-    ----------
-    measured, unavailable : as in `kmeans`
-
-    Returns
-    -------
-    DataFrame method, task, measured, note
+    Parameters are those of `kmeans`.
     """
     grid = pd.DataFrame(index=sorted(measured["method"].unique()), columns=list(TASKS), dtype=float)
     models: dict[str, str] = {}
@@ -170,16 +139,7 @@ def _with_reasons(grid: pd.DataFrame, first: Sequence[str], row: str, unavailabl
 
 
 def p2p_against_s2s(measured: pd.DataFrame) -> pd.DataFrame:
-    """What whole texts give over titles, for each source of texts, model and method.
-
-    Parameters
-    ----------
-    measured : from `scores`
-
-    Returns
-    -------
-    DataFrame texts, model, method, s2s, p2p, difference; only where both are measured
-    """
+    """What whole texts give over titles where `scores` has both: texts, model, method, s2s, p2p, difference."""
     split = measured["task"].str.rsplit("_", n=1, expand=True)
     table = measured.assign(texts=split[0], kind=split[1]) if len(measured) else measured.assign(texts="", kind="")
     grid = table.pivot_table(index=["texts", "model", "method"], columns="kind", values="measured")
@@ -188,11 +148,8 @@ def p2p_against_s2s(measured: pd.DataFrame) -> pd.DataFrame:
 
 
 def split_scores(context: Context) -> pd.DataFrame:
-    """The main metric of every split, with what the split is like.
-
-    Returns
-    -------
-    DataFrame task, protocol, method, model, split, level, value (mean over seeds), size, classes
+    """The main metric of every split, with what the split is like: task, protocol, method, model, split, level, value
+    (mean over seeds), size, classes.
     """
     storage, protocols = context.storage, context.protocols
     cells = current_cells(storage, protocols, TASKS)
@@ -214,17 +171,11 @@ def split_scores(context: Context) -> pd.DataFrame:
 
 
 def wins(scores: pd.DataFrame) -> pd.DataFrame:
-    """Each pair of models by task, method and level: how many splits each wins, and how large these are.
+    """Each pair of models by task, method and level, from `split_scores`: how many splits each wins, and how large these
+    are (WINS; sizes and numbers of classes are medians, empty where a model wins no split).
 
-    Parameters
-    ----------
-    scores : from `split_scores`
-
-    Returns
-    -------
-    DataFrame with WINS; sizes and numbers of classes are medians, empty where a model wins no
-    split. A split that both score alike counts for neither. Of more than MOST_MODELS models, the best on
-    average are compared: pairs grow with the square.
+    A split that both score alike counts for neither. Of more than MOST_MODELS models, the best on average are compared:
+    pairs grow with the square.
     """
     keys = ["task", "protocol", "method", "level"]
     tables = [_pairs(rows).assign(**dict(zip(keys, key, strict=True))) for key, rows in scores.groupby(keys)]
@@ -258,12 +209,8 @@ def _pairs(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def spreads(context: Context) -> pd.DataFrame:
-    """How evenly the vectors of each encoder are spread on the tasks that it was evaluated on, from
-    vectors that are kept.
-
-    Returns
-    -------
-    DataFrame model, task, v_measure (of k-means, x100), and the measures of `traube.metrics.spread`
+    """How evenly each encoder's vectors are spread on the tasks that it was evaluated on, from vectors that are kept:
+    model, task, v_measure (of k-means, x100), and the measures of `traube.metrics.spread`.
     """
     measured = scores(context)
     rows = []
@@ -282,12 +229,9 @@ def spreads(context: Context) -> pd.DataFrame:
 
 
 def adapted(context: Context) -> pd.DataFrame:
-    """What adaptive pre-training left, one row for each evaluation on the way, x100.
-
-    Returns
-    -------
-    DataFrame model (the base), method, task, recipe (digest of what else it was trained by and on),
-    seed, epochs (of the whole training), epoch, v_measure, checkpoint (of the last step)
+    """What adaptive pre-training left, a row for each evaluation on the way: model (the base), method, task, recipe
+    (digest of what else it was trained by and on), seed, epochs (of the whole training), epoch, v_measure (x100),
+    checkpoint (of the last step).
     """
     rows = []
     for checkpoint, record in context.trainings(*METHODS):
@@ -316,12 +260,8 @@ def published_adaptation() -> pd.DataFrame:
 
 
 def adaptation(context: Context) -> pd.DataFrame:
-    """Table 5, adaptive pre-training: V-measure x100 of mini-batch k-means after the last step, mean of seeds.
-
-    Returns
-    -------
-    DataFrame model, method, epochs, task, recipe, measured, sd (population, over seeds), seeds,
-    difference (to the model as it was)
+    """Table 5, V-measure x100 of mini-batch k-means after the last step, mean of seeds: model, method, epochs, task,
+    recipe, measured, sd (population, over seeds), seeds, difference (to the model as it was).
     """
     keys = ["model", "method", "epochs", "task", "recipe"]
     rows = []

@@ -12,7 +12,6 @@ from traube.core.paths import raw
 from traube.metrics.agreement import Judgements, reliability
 from traube.metrics.correlation import correlation
 from traube.metrics.richness import richness
-from traube.metrics.richness import words as tokens_of
 from traube.papers.context import Context
 from traube.papers.german.tables import TASKS as GERMAN
 from traube.papers.published import Published, one_a_row
@@ -45,12 +44,7 @@ def stored(name: str) -> Task | None:
 
 
 def agreement(context: Context) -> pd.DataFrame:
-    """Table 1: alpha (values are slots: see `traube.metrics.agreement.alpha`), percentages of strong agreement.
-
-    Returns
-    -------
-    DataFrame source, measure, measured
-    """
+    """Table 1, alpha of slots (see `traube.metrics.agreement.alpha`), % of strong agreement: source, measure, measured."""
     rows = []
     for source, judged in _judgements():
         found = reliability(judged)
@@ -63,12 +57,7 @@ def agreement(context: Context) -> pd.DataFrame:
 
 
 def halves(context: Context) -> pd.DataFrame:
-    """Table 3: as the paper computes it, three repetitions and no correction.
-
-    Returns
-    -------
-    DataFrame source, measure, measured, sd
-    """
+    """Table 3, as the paper computes it, three repetitions and no correction: source, measure, measured, sd."""
     rows = [(s, "split_half", (f := reliability(judged)).split_half, f.split_half_sd) for s, judged in _judgements()]
     return pd.DataFrame(rows, columns=["source", "measure", "measured", "sd"])
 
@@ -114,12 +103,9 @@ def _arithmetic(rttr: float, tokens: int, lemmas: int) -> str:
 
 
 def words(context: Context) -> pd.DataFrame:
-    """Table 2, of each domain's dialogues as one text: RTTR and MTLD of the tokens of LexicalRichness, tokens and turn
-    length of those between white space. Without spaCy's German model, types stand for lemmas.
-
-    Returns
-    -------
-    DataFrame dialogues, measure, measured, note
+    """Table 2, of each domain's dialogues as one text: dialogues, measure, measured, note. RTTR and MTLD are of the tokens
+    of LexicalRichness, tokens and turn length of those between white space. Without spaCy's German model, types stand for
+    lemmas.
     """
     task = stored("giccs")
     if task is None:
@@ -137,7 +123,7 @@ def words(context: Context) -> pd.DataFrame:
             "mtld": found.mtld,
             "tokens": found.tokens,
             "lemmas": found.types if found.lemmas is None else found.lemmas,
-            "turn_length": float(np.mean([len(tokens_of(turn)) for turn in turns])),
+            "turn_length": float(np.mean([len(turn.split()) for turn in turns])),
         }
         counted = f"of {found.lexical_tokens} tokens of LexicalRichness"
         notes = {"rttr": counted, "mtld": counted}
@@ -171,12 +157,7 @@ def published_correlations() -> pd.DataFrame:
 
 
 def correlations(name: str, metrics: Sequence[str], context: Context) -> pd.DataFrame:
-    """Table 5 and the German STS benchmark: model (as papers call it), metric, measured, low, high.
-
-    Parameters
-    ----------
-    name, metrics : of the pair task, and what is told of it
-    """
+    """Table 5 and the German STS benchmark: model (as papers call it), metric, measured, low, high."""
     known = {*published("table5")["model"], *published("stsb_de")["model"]}
     rows = []
     for row in pair_scores(context, name).to_dict("records"):

@@ -65,9 +65,7 @@ def _counts(rows: pd.DataFrame) -> str:
 
 
 def by_subject(context: Context) -> Drawing | None:
-    """Figure 4: ARI of each of arXiv's subjects, means over folds with their standard error; None
-    without a trained similarity.
-    """
+    """Figure 4: ARI of each of arXiv's subjects, means and errors over folds; None without a trained similarity."""
     scores = subject_scores(context)
     if scores.empty:
         return None

@@ -65,7 +65,9 @@ def trained(context: Context, task: Task) -> dict[Key, dict[str, list[tuple[str,
         By the values of `KEYS` the checkpoints of each fold, of several seeds: their names, and the split sets whose
         queries they compare for.
     """
-    sources = tasks_trained_on(task.name)
+    # both levels, for which the paper has one similarity; on CAR-B, where nothing is trained, what is trained on CAR-A
+    data, _, level = task.name.rpartition("_")
+    sources = [f"{data.removesuffix('_b')}_{each}" for each in LEVELS] if level in LEVELS else [task.name]
     records = [(name, record) for name, record in context.trainings(TRAINER) if record.get("task") in sources]
     others = context.tasks({str(record["task"]) for _, record in records} - {task.name})
     learned = {source.name: source for source in (task, *others)}
@@ -88,14 +90,6 @@ def trained(context: Context, task: Task) -> dict[Key, dict[str, list[tuple[str,
         of_fold = groups.setdefault(key, {}).setdefault("default" if split_set == DESCRIPTION else split_set, [])
         of_fold.append((f"{name.removesuffix('-last')}-best", split_set))
     return dict(sorted(groups.items()))
-
-
-def tasks_trained_on(task: str) -> list[str]:
-    """Return the tasks whose similarities are measured on a task: those of both levels, for which the paper has one
-    similarity, and on CAR-B, where nothing is trained, those of CAR-A.
-    """
-    data, _, level = task.rpartition("_")
-    return [f"{data.removesuffix('_b')}_{each}" for each in LEVELS] if level in LEVELS else [task]
 
 
 def _has_seen(source: Task, task: Task, split_set: str) -> bool:
@@ -124,12 +118,7 @@ def split_sets(task: Task) -> list[str]:
 
 
 def page_scores(context: Context, task: Task) -> pd.DataFrame:
-    """What each way makes of each test page of a task.
-
-    Returns
-    -------
-    DataFrame with `KEYS`, fold, page, auc_balanced, auc_all, ari; the scores of several seeds are means
-    """
+    """What each way makes of each test page of a task: `KEYS`, fold, page, `METRICS`; of several seeds, the means."""
     every = trained(context, task)
     tables = []
     for fold in split_sets(task):
@@ -241,11 +230,8 @@ def _kept(context: Context, task: Task, fold: str, way: Way, splits: Sequence[Sp
 
 
 def scores_of(distances: np.ndarray, split: Split) -> tuple[float, float, float]:
-    """AUC of balanced and of all pairs, and ARI of average linkage with the true number of clusters.
-
-    Parameters
-    ----------
-    distances : [n, n], between the items of the split
+    """AUC of balanced and of all pairs, and ARI of average linkage with the true number of clusters, by distances between
+    the items of the split, [n, n].
     """
     from sklearn.metrics import adjusted_rand_score
 

@@ -25,13 +25,7 @@ def published_results() -> pd.DataFrame:
 
 
 def sizes(context: Context) -> pd.DataFrame:
-    """Table 1: pairs of passages, queries, and means and standard deviations of clusters a query and
-    of passages a cluster.
-
-    Returns
-    -------
-    DataFrame data, column, measured
-    """
+    """Table 1, pairs of passages, queries, mean and deviation of their clusters and passages: data, column, measured."""
     rows = []
     for data, name in CAR.items():
         for level in LEVELS:
@@ -116,12 +110,7 @@ def _against_reference(grid: pd.DataFrame, way: Key) -> tuple[float, float, floa
 
 
 def subjects(context: Context) -> pd.DataFrame:
-    """Table 3: arXiv's subjects, subtopics, and abstracts a subtopic.
-
-    Returns
-    -------
-    DataFrame subject, column, measured
-    """
+    """Table 3, arXiv's subtopics of a subject and abstracts of a subtopic: subject, column, measured."""
     task = context.task(ARXIV)
     rows: list[tuple[str, str, float]] = []
     for subject, tested in () if task is None else _pages(task).groupby("split", sort=False):
@@ -132,11 +121,8 @@ def subjects(context: Context) -> pd.DataFrame:
 
 
 def arxiv(context: Context) -> pd.DataFrame:
-    """Table 4: AUC over all pairs on arXiv's two folds, means over subjects; and ARI.
-
-    Returns
-    -------
-    DataFrame method, fold, base, recipe, measured, ari
+    """Table 4, AUC over all pairs on arXiv's two folds and ARI, means over subjects: method, fold, base, recipe, measured,
+    ari.
     """
     scores = subject_scores(context)
     if scores.empty:

@@ -107,11 +107,9 @@ def _clean(text: str) -> str:
 
 
 def labelled(all_books: list[Book]) -> pd.DataFrame:
-    """The books with one top genre and one or two second-level genres, of two the one that fewer books have.
+    """Title, whole (title and blurb), coarse and fine of the books with one top genre and one or two second-level ones.
 
-    Returns
-    -------
-    DataFrame title, whole (title and blurb), coarse, fine
+    Of two the one that fewer books have counts.
     """
     frequency = Counter(genre for book in all_books for genre in book.second)
     rows = []

@@ -12,9 +12,10 @@ from pydantic import Field, model_validator
 
 from traube.core import paths
 from traube.core.config import PathName
-from traube.core.errors import TraubeError, Unavailable
+from traube.core.disk import read_kept_json
+from traube.core.errors import TraubeError, Unavailable, first_line
 from traube.core.files import locked, write_json
-from traube.core.inputs import is_file, parse_json, read_bytes
+from traube.core.inputs import is_file
 from traube.tasks.reading import as_text, format_of, plain_or_gzipped, read_rows
 from traube.tasks.source import CardSource, Source, catalogue_card
 from traube.tasks.task import TaskCard, make_split
@@ -90,8 +91,8 @@ class MtebRows(CardSource[RowsCard], Source):
             with locked(_downloads_file()):  # the folder's name is the commit
                 write_json(_downloads_file(), {**_downloads(), _key(card): Path(folder).name})
         except (OSError, ValueError) as error:
-            first = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise Unavailable(f"{card.dataset} cannot be downloaded from the Hugging Face hub ({first})") from None
+            where = f"{card.dataset} cannot be downloaded from the Hugging Face hub"
+            raise Unavailable(f"{where} ({first_line(error)})") from None
 
     def read(self) -> pd.DataFrame:
         """A record per text: text, split and a column `level:<name>` per level, None where the text has no such level.
@@ -143,17 +144,13 @@ class GermanRows(MtebRows):
     """One of the data sets that the authors of the German benchmark published, from a file under raw data or from the
     hub; those of Reddit were never released. They are tasks of their own, beside those drawn from raw data: the splits
     differ, and so do the numbers.
-
-    Attributes
-    ----------
-    levels : of the splits in order, each with the number of splits that have it
     """
 
     def __init__(self, name: str, *levels: tuple[str, int]) -> None:
         card = catalogue_card(name, RowsCard)
         repository = str(card.dataset).rpartition("/")[2]
         super().__init__(Path(repository), card)
-        self.levels = levels
+        self.levels = levels  # of the splits in order, each with the number of splits that have it
         self.local = f"{repository}.jsonl"
 
     def files(self) -> list[Path]:
@@ -196,14 +193,7 @@ def _downloads_file() -> Path:
 
 
 def _downloads() -> dict[str, str]:
-    path = _downloads_file()
-    try:
-        known = parse_json(read_bytes(path)) if is_file(path) else {}
-    except (TraubeError, ValueError):
-        known = None
-    if not isinstance(known, dict):
-        raise TraubeError(f"{path}: damaged; delete it, and data sets without a revision are looked up anew")
-    return known
+    return read_kept_json(_downloads_file(), "data sets without a revision are looked up anew")
 
 
 def sources() -> list[Source]:

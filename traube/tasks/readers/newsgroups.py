@@ -58,17 +58,16 @@ class Newsgroups(Source):
         write_text(path.with_name(f"{path.name}.sha256"), f"{SHA256}  {path.name}\n")
 
     def read(self) -> pd.DataFrame:
-        blocks = [self._without_empty(block) for _, block in self.read_posts().groupby("split", sort=False)]
+        blocks = []
+        for _, block in self.read_posts().groupby("split", sort=False):
+            kept = block[block["text"].str.strip() != ""]
+            if self.shifted_labels and block["part"].iloc[0] != "train":
+                kept = kept.assign(**{LEVEL: block[LEVEL].to_numpy()[: len(kept)]})
+            blocks.append(kept)
         return pd.concat(blocks, ignore_index=True)
 
     def read_posts(self) -> pd.DataFrame:
-        """Return all posts of each block with their own labels, also those of which nothing is left.
-
-        Returns
-        -------
-        DataFrame
-            With text, newsgroup, split and part.
-        """
+        """Return text, newsgroup, split and part of all posts of each block, also of those of which nothing is left."""
         (path,) = self.files()
         try:
             with opened(path) as file, tarfile.open(fileobj=file, mode="r|") as archive:
@@ -105,12 +104,6 @@ class Newsgroups(Source):
         number, first_held_out = posts.index // BLOCK, count - round(VALIDATION * count)
         is_held_out = (number >= first_held_out) & (part == "train")
         return posts.assign(split=[f"{part}_{i:03d}" for i in number], part=np.where(is_held_out, "validation", part))
-
-    def _without_empty(self, block: pd.DataFrame) -> pd.DataFrame:
-        kept = block[block["text"].str.strip() != ""]
-        if self.shifted_labels and block["part"].iloc[0] != "train":
-            return kept.assign(**{LEVEL: block[LEVEL].to_numpy()[: len(kept)]})
-        return kept
 
 
 def _read_text(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:

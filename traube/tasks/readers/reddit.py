@@ -122,20 +122,14 @@ def clean_as_paper(text: str) -> str:
 
 @dataclass
 class Api:
-    """Reddit's API, with an application's credentials.
-
-    Attributes
-    ----------
-    token_url, info_url : where a token is had, and where submissions are
-    sleep : waits; a test need not
-    """
+    """Reddit's API, with an application's credentials."""
 
     client: str
     secret: str
     agent: str
     token_url: str = "https://www.reddit.com/api/v1/access_token"  # noqa: S105
     info_url: str = "https://oauth.reddit.com/api/info"
-    sleep: Callable[[float], None] = time.sleep
+    sleep: Callable[[float], None] = time.sleep  # waits; a test need not
 
     def submissions(self, ids: list[str]) -> Iterator[tuple[list[str], dict[str, dict[str, Any]]]]:
         """Batches of ids, each with what the API says of those that are still there.

@@ -98,12 +98,7 @@ def read_any_rows(path: Path) -> Rows:
 
 
 def texts_of(rows: Rows, column: str = "text", option: str = "--text") -> list[str]:
-    """A column as texts, where a .txt has but one.
-
-    Parameters
-    ----------
-    option : of the command line, that names the column
-    """
+    """A column as texts, where a .txt has but one; `option` of the command line names it."""
     column = "text" if format_of(rows.path) == "txt" else column
     if column not in rows.columns:
         raise TraubeError(f"{rows.path}: {unknown('column', column, rows.columns)} (name it with {option} COLUMN)")

@@ -86,9 +86,7 @@ class TrecCar(Source):
 
 
 class Test200(TrecCar):
-    """The 200 articles that TREC CAR published as a sample, with parts drawn at random: half to train on, an eighth to
-    validate.
-    """
+    """The 200 articles that TREC CAR published as a sample, with random parts: half trains, an eighth validates."""
 
     def files(self) -> list[Path]:
         return [first_of("test200/train.test200.cbor")]
@@ -115,9 +113,7 @@ def passages(path: Path) -> pd.DataFrame:
 
 
 def articles(path: Path) -> Iterator[list[Passage]]:
-    """The passages of each article of a file of articles, of which one is held at a time; or of a file of paragraphs,
-    whose sections the qrels beside it tell.
-    """
+    """The passages of each article, one at a time, of a file of articles, or of paragraphs with qrels beside it."""
     name = path.name.removesuffix(".gz")
     if not name.endswith(("paragraphs.cbor", ".paragraphs")):
         for page in _objects(path):

@@ -98,9 +98,7 @@ def _pages(found: Iterable[list[Passage]]) -> Iterator[Page]:
 
 
 def _triple(page: list[Passage], level: Level, held_out: set[str]) -> list[Passage]:
-    """The lead of an article and three random passages of it, two of one section and one of another; nothing if there
-    are none or the article is held out.
-    """
+    """An article's lead and three random passages, two of one section; nothing if there are none or it is held out."""
     if not page or page[0].page in held_out:
         return []
     passages = grouped(page)

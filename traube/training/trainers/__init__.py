@@ -1,4 +1,1 @@
-"""Trainers, one file each, found by themselves: a module offers `TRAINER`, a class.
-
-What several trainers share is not here but in `traube.training`.
-"""
+"""Trainers, one file each, found by themselves: each offers `TRAINER`. What several share is in `traube.training`."""

@@ -150,9 +150,7 @@ class AeclFit(EncoderFit[AeclRecipe]):
         return np.asarray(z.cpu().numpy(), dtype=np.float32)
 
     def labels(self) -> Labels:
-        """The clusters of the texts, int64 [n]: attention makes what a text is assigned to depend on
-        the others of its batch, so that the batches are always the same.
-        """
+        """The clusters of the texts, int64 [n]. Attention makes them depend on the batch: batches are always the same."""
         return self._assigned(self.vectors(), np.random.default_rng(0).permutation(self.n))
 
     def predict(self, texts: Sequence[str]) -> Labels:

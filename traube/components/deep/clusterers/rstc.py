@@ -52,7 +52,10 @@ class RstcFit(EncoderFit[RstcRecipe]):
         from torch.nn import functional
 
         if self.memory["steps"] in self.times:
-            self._refresh()
+            cost = -self._log_p(self.vectors()).double()
+            plan, _ = self_adaptive_transport(cost, self.recipe.softness, self.recipe.evenness)
+            self.settle(plan.argmax(dim=1).cpu(), self.recipe.settled)
+            self.modules.train()
         self.memory["steps"] += 1
         one, other = self.encoded(rows, views=(1, 2))
         contrast = self.losses.cross_entropy_contrast(self.project(one), self.project(other), self.recipe.temperature)
@@ -64,13 +67,6 @@ class RstcFit(EncoderFit[RstcRecipe]):
             parts["labels"] = entropies / 2
             loss = loss + parts["labels"]
         return Step(loss, parts, logits.argmax(dim=1), one)
-
-    def _refresh(self) -> None:
-        """Pseudo-labels of all texts."""
-        cost = -self._log_p(self.vectors()).double()
-        plan, _ = self_adaptive_transport(cost, self.recipe.softness, self.recipe.evenness)
-        self.settle(plan.argmax(dim=1).cpu(), self.recipe.settled)
-        self.modules.train()
 
     def _log_p(self, vectors: "Tensor") -> "Tensor":
         with self.at_rest():
