@@ -3,6 +3,7 @@ or of a pair task `T/pairs`: which texts are compared, and their gold scores.
 """
 
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -15,9 +16,11 @@ from traube.core.config import read_yaml
 from traube.core.errors import TraubeError
 from traube.pipeline.executors import Executor
 from traube.pipeline.stages import draw, read_corpus
+from traube.pipeline.validation import Table
 from traube.reports.markdown import markdown
+from traube.storage import Storage
 from traube.tasks import CLUSTERING, Source
-from traube.tasks.stored import complete_task, not_read, read_ingested
+from traube.tasks.stored import complete_task, get_manifest, not_read, read_ingested, read_task
 
 
 def dvc_hashes(source: Source) -> dict[str, str]:
@@ -34,25 +37,38 @@ def dvc_hashes(source: Source) -> dict[str, str]:
 
 
 def corpus_asset(source: Source) -> dg.AssetsDefinition:
-    @dg.asset(
-        key=asset_key(source.name, "corpus"),
+    spec = dg.AssetSpec(
+        asset_key(source.name, "corpus"),
         group_name=source.name,
         tags=tag_family(source),
         kinds={"parquet"},
         code_version=source.version,
         description=f"{source.card.description or source.name}: the unique texts.",
         metadata={"language": source.card.language, "licence": source.card.licence, "source": source.card.source},
+    )
+
+    @dg.multi_asset(
+        name=spec.key.to_python_identifier(),
+        specs=[spec],
         check_specs=check_specs(source.card, "corpus"),
+        can_subset=True,
     )
     def corpus(
-        storage: StorageResource, quality: QualityResource, workers: dg.ResourceParam[Executor]
-    ) -> dg.MaterializeResult:
+        context: dg.AssetExecutionContext,
+        storage: StorageResource,
+        quality: QualityResource,
+        workers: dg.ResourceParam[Executor],
+    ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
         began, opened = time.perf_counter(), storage.open()
+        if not context.selected_asset_keys:
+            yield from _check_again(context, source, "corpus", opened, quality, workers)
+            return
         with final_failures():
             read = read_corpus(source, opened)
         texts, lengths = read.texts, read.texts["text"].str.len()
         preview = texts.head(5).assign(text=texts["text"].head(5).str.slice(0, 200))
-        return dg.MaterializeResult(
+        checked = quality.check(source.card, "corpus", texts, texts, workers, opened, read.version)
+        yield dg.MaterializeResult(
             data_version=dg.DataVersion(read.version),
             metadata={
                 **describe_table(texts),
@@ -63,7 +79,7 @@ def corpus_asset(source: Source) -> dg.AssetsDefinition:
                 "seconds": time.perf_counter() - began,
                 "preview": dg.MetadataValue.md(markdown(preview)),
             },
-            check_results=quality.check(source.card, "corpus", texts, texts, workers, opened, read.version),
+            check_results=_select(context, checked),
         )
 
     return corpus
@@ -75,20 +91,29 @@ def rows_asset(source: Source) -> dg.AssetsDefinition:
     is_clustering = source.card.type is CLUSTERING
     what = "to be grouped, and their gold labels" if is_clustering else "compared, and their gold scores"
 
-    @dg.asset(
-        key=asset_key(source.name, table),
+    spec = dg.AssetSpec(
+        asset_key(source.name, table),
         deps=[asset_key(source.name, "corpus")],
         group_name=source.name,
         tags=tag_family(source),
         kinds={"parquet"},
         code_version=source.version,
         description=f"{source.card.description or source.name}: which texts are {what}.",
-        check_specs=check_specs(source.card, table),
+    )
+
+    @dg.multi_asset(
+        name=spec.key.to_python_identifier(), specs=[spec], check_specs=check_specs(source.card, table), can_subset=True
     )
     def drawn(
-        storage: StorageResource, quality: QualityResource, workers: dg.ResourceParam[Executor]
-    ) -> dg.MaterializeResult:
+        context: dg.AssetExecutionContext,
+        storage: StorageResource,
+        quality: QualityResource,
+        workers: dg.ResourceParam[Executor],
+    ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
         opened = storage.open()
+        if not context.selected_asset_keys:
+            yield from _check_again(context, source, table, opened, quality, workers)
+            return
         with final_failures():
             rows, manifest = draw(source, opened)
             if not opened.read_rows("check", task=source.name, data_version=manifest.corpus_version):
@@ -112,6 +137,30 @@ def rows_asset(source: Source) -> dg.AssetsDefinition:
             metadata["dialogues"] = int(rows["dialogue"].nunique())
             metadata["scores"] = dg.MetadataValue.md(markdown(by_part.round(3)))
         version = dg.DataVersion(manifest.rows_version)
-        return dg.MaterializeResult(data_version=version, metadata=metadata, check_results=checked)
+        yield dg.MaterializeResult(data_version=version, metadata=metadata, check_results=_select(context, checked))
 
     return drawn
+
+
+def _check_again(
+    context: dg.AssetExecutionContext,
+    source: Source,
+    table: Table,
+    storage: Storage,
+    quality: QualityResource,
+    workers: Executor,
+) -> list[dg.AssetCheckResult]:
+    """Check a stored table, as somebody asks who selects checks without their asset."""
+    with final_failures():
+        task, manifest = read_task(storage, source.name), get_manifest(storage, source.name)
+    assert manifest is not None
+    rows, version = task.rows, manifest.data_version
+    if table == "corpus":
+        rows, version = task.corpus, manifest.corpus_version
+    return _select(context, quality.check(source.card, table, rows, task.corpus, workers, storage, version))
+
+
+def _select(context: dg.AssetExecutionContext, results: list[dg.AssetCheckResult]) -> list[dg.AssetCheckResult]:
+    """Return the results of the checks that are selected: Dagster takes no others."""
+    selected = {(key.asset_key, key.name) for key in context.selected_asset_check_keys}
+    return [result for result in results if (result.asset_key, result.check_name) in selected]

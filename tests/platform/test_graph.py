@@ -134,6 +134,22 @@ def test_splits_of_a_corpus_that_nobody_checked_do_not_count(
     assert planned(["words"]).unread == ["words"]
 
 
+@pytest.mark.begin_with("read")
+def test_a_check_runs_again_without_its_table_being_read_anew(launcher: Launcher, storage: Storage) -> None:
+    manifest = get_manifest(storage, "words")
+    assert manifest is not None
+    splits = dg.AssetKey(["words", "splits"])
+    storage.remove("check", storage.read_rows("check", task="words", data_version=manifest.data_version))
+    again = dg.define_asset_job("again", dg.AssetSelection.checks(dg.AssetCheckKey(splits, "two_classes")))
+    job = dg.Definitions.merge(launcher.definitions, dg.Definitions(jobs=[again])).resolve_job_def("again")
+    result = job.execute_in_process(instance=launcher.instance)
+    (evaluation,) = result.get_asset_check_evaluations()
+    assert evaluation.asset_check_key == dg.AssetCheckKey(splits, "two_classes") and evaluation.passed
+    assert not result.get_asset_materialization_events()
+    checked = storage.read_rows("check", task="words", data_version=manifest.data_version)
+    assert {row["name"] for row in checked} == {check.name for check in CHECKS["splits"]}
+
+
 @pytest.mark.slow
 def test_a_check_that_failed_in_an_earlier_run_still_blocks(
     launcher: Launcher, cards: Path, request_for: Asked, storage: Storage
