@@ -147,7 +147,7 @@ def test_a_check_runs_again_without_its_table_being_read_anew(launcher: Launcher
     assert evaluation.asset_check_key == dg.AssetCheckKey(splits, "two_classes") and evaluation.passed
     assert not result.get_asset_materialization_events()
     checked = storage.read_rows("check", task="words", data_version=manifest.data_version)
-    assert {row["name"] for row in checked} == {check.name for check in CHECKS["splits"]}
+    assert {row["name"] for row in checked} == {f"splits/{check.name}" for check in CHECKS["splits"]}
 
 
 @pytest.mark.slow
