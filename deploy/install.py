@@ -34,7 +34,7 @@ FOR_UV = {
 def main() -> None:
     """Parse the command line and install."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("locks", nargs="+", type=Path, help="files of packages with hashes")
+    parser.add_argument("locks", nargs="*", type=Path, help="files of packages with hashes; by default none")
     parser.add_argument("--venv", type=Path, default=PROJECT / ".venv", help="where to install (default: .venv)")
     parser.add_argument("--torch", default="", help="torch's version, and where to find it, as for pip")
     parser.add_argument("--no-project", action="store_true", help="leave out Traube itself")
