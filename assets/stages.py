@@ -5,6 +5,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ from assets.common import FILL, MODELS, TRAININGS, asset_key, final_failures, ta
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from resources.tracking import TrackingResource
 from resources.unlogged import add_debt
-from traube.core.errors import Unsupported
+from traube.core.errors import TraubeError, Unsupported
 from traube.core.hashing import digest
 from traube.core.progress import Progress
 from traube.metrics import SCORING_VERSION
@@ -29,6 +30,7 @@ from traube.pipeline.stages import VECTOR_CHECKS, WARNING_CHECKS, failed_cells
 from traube.pipeline.survey import survey_stored
 from traube.pipeline.validation import refuse_stored
 from traube.pipeline.workbench import Workbench
+from traube.reports.charts import draw_map, embed
 from traube.reports.markdown import markdown
 from traube.reports.studies import last_epochs
 from traube.reports.tables import summary
@@ -243,6 +245,9 @@ def scores_asset(source: Source) -> dg.AssetsDefinition:
             log = partial(step.tracking.log, source.card, cells, values, table, _origin(step.context), setup)
             logs.append(partial(log, began=began, own_choice=own_choice))
             metadata |= _metadata(table, own_choice)
+            with suppress(TraubeError):  # what it is drawn of is damaged: the next run makes it again
+                if (drawn := draw_map(step.storage, cells)) is not None:
+                    metadata["map"] = dg.MetadataValue.md(embed(drawn))
         metadata |= step.log(logs)
         if failed := failed_cells(step.storage, plan.cell_ids):  # what was scored of the others is shown
             raise dg.Failure(failed, metadata=metadata, allow_retries=False)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from resources.tracking import IDENTITY, TrackingResource, list_official
 from traube.core.hashing import digest
-from traube.reports.charts import draw_bars, draw_heatmaps
+from traube.reports.charts import draw_bars, draw_heatmaps, draw_map
 from traube.storage import Storage
 
 VERSION = "traube.artifacts"  # the tag that says which cells they are of
@@ -33,6 +33,8 @@ def log_artifacts(
         run_id = runs[0].info.run_id
         client.log_figure(run_id, draw_bars(rows.assign(model=rows["method"])), "methods.png")
         client.log_figure(run_id, draw_heatmaps(rows), "heatmap.png")
+        if (drawn := draw_map(storage, cells)) is not None:
+            client.log_figure(run_id, drawn, "map.png")
         assigned = [
             storage.read_cell_table(cell.cell_id).assign(method=f"{cell.reducer}/{cell.clusterer}", seed=cell.seed)
             for cell in cells.itertuples()

@@ -95,7 +95,7 @@ class Servers:
 
     def processes(self, part: str = "") -> list[psutil.Process]:
         """What runs in this home, with these words in its command."""
-        return [p for p in psutil.process_iter() if _belongs(p, self.folder) and part in " ".join(p.cmdline())]
+        return [p for p in psutil.process_iter() if belongs(p, self.folder) and part in " ".join(p.cmdline())]
 
     def kill(self, part: str = "") -> int:
         """kill -9; returns how many processes."""
@@ -143,7 +143,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     driver.quit()
 
 
-def _belongs(process: psutil.Process, folder: Path) -> bool:
+def belongs(process: psutil.Process, folder: Path) -> bool:
     try:
         alive = process.status() != psutil.STATUS_ZOMBIE
         return alive and process.environ().get("TRAUBE_HOME") == str(folder / "home")

@@ -18,13 +18,20 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 import dagster as dg
+import psutil
 import pytest
 
-from tests.e2e.conftest import NEEDS_BROWSER, TRAUBE, Running, environment_in
+from tests.e2e.conftest import NEEDS_BROWSER, TRAUBE, Running, belongs, environment_in
 from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.e2e, NEEDS_BROWSER]
 ATTACKS = Path(__file__).with_name("attacks.html")
+
+
+def list_workers(running: Running) -> list[psutil.Process]:
+    """The processes that work for runs; they shall end with these."""
+    processes = (process for process in psutil.process_iter(["cmdline"]) if belongs(process, running.home.parent))
+    return [process for process in processes if "loky" in " ".join(process.info["cmdline"] or ())]
 
 
 @pytest.fixture
@@ -76,6 +83,13 @@ def test_runs_of_the_command_line_stand_among_those_of_their_job_and_can_be_repe
         wait_for(lambda: instance.get_run_by_id(again).status == dg.DagsterRunStatus.SUCCESS, "its end")  # type: ignore[union-attr]
 
 
+def ask(running: Running, query: str) -> dict[str, Any]:
+    """Dagster's answer in GraphQL, as its pages ask."""
+    headers = {"Content-Type": "application/json"}
+    with urlopen(Request(f"{running.dagster}/graphql", json.dumps({"query": query}).encode(), headers)) as answered:
+        return dict(json.load(answered)["data"])
+
+
 MATERIALIZE = """
 mutation { launchRun(executionParams: {
   selector: {repositoryLocationName: "definitions", repositoryName: "__repository__", jobName: "__ASSET_JOB",
@@ -93,10 +107,7 @@ def test_every_failed_run_raises_an_alert(running: Running) -> None:
     known = summaries()
     trained = [TRAUBE, "train", "wwm", "words", "-m", "bow"]  # which is no encoder
     assert subprocess.run(trained, env=environment_in(running.home.parent), capture_output=True).returncode == 1
-    body = json.dumps({"query": MATERIALIZE}).encode()
-    request = Request(f"{running.dagster}/graphql", body, {"Content-Type": "application/json"})
-    with urlopen(request) as answered:  # what the button of the page does
-        assert json.load(answered)["data"]["launchRun"]["__typename"] == "LaunchRunSuccess"
+    assert ask(running, MATERIALIZE)["launchRun"]["__typename"] == "LaunchRunSuccess"  # what the page's button does
     expected = {"train of words failed", "materialization of bow failed"}
     wait_for(lambda: expected <= summaries() - known, "alerts of both")
 
@@ -107,10 +118,23 @@ def test_scores_are_shown_and_plotted_across_models(running: Running, browser: A
     assert wait_for(lambda: browser.find_elements("css selector", "canvas"), "drawing the plot")
 
 
-def test_a_failed_check_shows_its_offending_rows(running: Running, see: Callable[..., str]) -> None:
+CHECKS = """
+{ assetNodeOrError(assetKey: {path: ["holes", "corpus"]}) { ... on AssetNode {
+    assetChecksOrError { ... on AssetChecks { checks { name canExecuteIndividually } } } } } }
+"""
+
+
+def test_a_failed_check_shows_its_offending_rows_and_can_run_again(running: Running, see: Callable[..., str]) -> None:
+    checks = ask(running, CHECKS)["assetNodeOrError"]["assetChecksOrError"]["checks"]
+    assert {check["name"]: check["canExecuteIndividually"] for check in checks}["texts_present"] == "CAN_EXECUTE"
     address = f"{running.dagster}/assets/holes/corpus?view=checks&checkDetail=texts_present"
     see(address, "texts_present", "offending_rows", "Failed")  # it may run again: raw data is looked at by itself
     see(address, "row", "text_id", click="Show Markdown", picture="check")
+
+
+UNFINISHED = (
+    "{ runsOrError(filter: {statuses: [QUEUED, STARTING, STARTED, CANCELING]}) { ... on Runs { results { id } } } }"
+)
 
 
 def test_a_checkpoint_put_there_gets_its_row_with_nothing_clicked(
@@ -120,6 +144,8 @@ def test_a_checkpoint_put_there_gets_its_row_with_nothing_clicked(
     board = running.home / "tables" / "leaderboard.csv"
     wait_for(lambda: "fresh" in board.read_text(), "the row on the leaderboard")
     see(f"{running.dagster}/locations/definitions/sensors/new_checkpoints", "1 run requested", picture="sensor")
+    wait_for(lambda: not ask(running, UNFINISHED)["runsOrError"]["results"], "the end of all runs")
+    wait_for(lambda: not list_workers(running), "the end of their workers")
 
 
 def test_mlflow_shows_the_champion_and_compares_runs(running: Running, see: Callable[..., str]) -> None:

@@ -90,6 +90,23 @@ def test_scores_are_published_once_from_whatever_button(
     assert isinstance(ask(), dg.SkipReason)  # what was published since shows the run
 
 
+@pytest.mark.begin_with("evaluated")
+def test_a_night_that_is_cancelled_is_published_with_what_it_scored(launcher: Launcher) -> None:
+    instance, job = launcher.instance, launcher.definitions.resolve_job_def("evaluate")
+    run = instance.create_run_for_job(
+        job, status=dg.DagsterRunStatus.STARTED, tags={NIGHT: "2026-01-01", "dagster/partition": "bow"}
+    )
+    instance.report_run_canceled(run)
+    event = event_of(launcher, run, dg.DagsterEventType.RUN_CANCELED)
+    context = dg.build_run_status_sensor_context("publish_after_canceled", event, instance, run)
+    request = sensor_of(build_defs(), "publish_after_canceled")(context)
+    assert isinstance(request, dg.RunRequest) and request.tags == {NIGHT: "2026-01-01"}
+    publish = launcher.definitions.resolve_job_def("publish")
+    assert publish.execute_in_process(instance=instance, tags=request.tags).success
+    again = sensor_of(build_defs(), "publish_after_canceled")(context)
+    assert isinstance(again, dg.SkipReason)
+
+
 @pytest.mark.slow
 @pytest.mark.begin_with("evaluated")
 def test_a_day_is_remembered_as_its_night_left_it(launcher: Launcher, request_for: Asked, storage: Storage) -> None:

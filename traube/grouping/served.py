@@ -24,7 +24,7 @@ from traube.grouping.describe import keywords
 from traube.models import Model, ModelCard, Vectors, model_of
 from traube.models.pins import locate_pinned
 from traube.models.vectors import open_matrix
-from traube.pipeline.cluster import locate_reduction
+from traube.pipeline.cluster import locate_reduction_of
 from traube.storage import Storage
 from traube.tasks.task import Task
 
@@ -115,8 +115,7 @@ def freeze(
     texts = task.texts_at(split.rows)
     points = values
     if method.reduces:
-        ids, numerics = task.corpus["text_id"].to_numpy()[split.rows], cell["numerics"]["model"]
-        if path := locate_reduction(storage, cell["fingerprint"], numerics, method, seed, ids):
+        if path := locate_reduction_of(storage, cell, task.corpus["text_id"].to_numpy()[split.rows]):
             points = np.asarray(open_matrix(path), dtype=np.float32)
         else:
             points = components.reduce(method.reducer, method.reducer_params, values, seed)

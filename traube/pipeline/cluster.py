@@ -298,3 +298,11 @@ def reduction_key(
 def locate_reduction(storage: Storage, *key: Any) -> Path | None:
     """Return the file of stored reduced vectors, by the arguments of `reduction_key`; None if there are none."""
     return locate_matrix(storage, REDUCTION, reduction_key(*key))
+
+
+def locate_reduction_of(storage: Storage, cell: Mapping[str, Any], text_ids: NDArray[np.object_]) -> Path | None:
+    """Return the file of the reduced vectors that a stored cell clustered, a row of CELL_COLUMNS; None if it is not kept."""
+    params = cell["params"]
+    method = Method(cell["reducer"], cell["clusterer"], params["reducer_params"], params["clusterer_params"])
+    seed = 0 if pd.isna(cell["seed"]) else int(cell["seed"])
+    return locate_reduction(storage, cell["fingerprint"], cell["numerics"]["model"], method, seed, text_ids)
