@@ -1,6 +1,4 @@
-"""Dagster assets, thin: the work is done by the library, `traube`. `assets.jobs` says which of them a job makes.
-Modules are imported when the list of assets is asked for, so that one stage does not load the others.
-"""
+"""Dagster assets, thin. Modules are imported when the list is asked for, so that one stage does not load the others."""
 
 from collections.abc import Iterable
 

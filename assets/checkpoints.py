@@ -1,8 +1,6 @@
-"""`checkpoints/<trainer>`: encoders trained on a task, which is the partition. What is left is a checkpoint like any
-other. `studies/<trainer>`: recipes searched.
-"""
+"""`checkpoints/<trainer>`: encoders trained on a task, the partition; `studies/<trainer>`: recipes searched."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -36,26 +34,23 @@ def checkpoint_assets(sources: Sequence[Source]) -> list[dg.AssetsDefinition]:
     suited = {trainer: [s for s in sources if not trainer.unsuited(s)] for trainer in TRAINERS.values()}
     # the same for all: Dagster makes assets in one job whose partitions are the same
     tasks = dg.StaticPartitionsDefinition(sorted({source.name for able in suited.values() for source in able}))
-    made = [_trained(trainer, able, tasks) for trainer, able in suited.items() if able]
-    return [*made, *(_searched(trainer, able, tasks) for trainer, able in suited.items() if able and trainer.searched)]
+    deps = {trainer: [asset_key(source.name, "splits") for source in able] for trainer, able in suited.items() if able}
+    shared = {trainer: {"deps": keys, "partitions_def": tasks, "pool": TRAININGS} for trainer, keys in deps.items()}
+    made = [_trained(trainer, **about) for trainer, about in shared.items()]
+    return [*made, *(_searched(trainer, **about) for trainer, about in shared.items() if trainer.searched)]
 
 
 def _get_suited(trainer: type[Trainer[Any]], task: str) -> Source:
-    """Return a task to learn from; an error if the trainer cannot."""
     source = get_source(task)
     if reason := trainer.unsuited(source):
         raise TraubeError(reason)
     return source
 
 
-def _trained(
-    trainer: type[Trainer[Any]], able: Iterable[Source], tasks: dg.StaticPartitionsDefinition
-) -> dg.AssetsDefinition:
+def _trained(trainer: type[Trainer[Any]], **about: Any) -> dg.AssetsDefinition:
     @dg.asset(
+        **about,
         key=["checkpoints", trainer.name],
-        deps=[asset_key(source.name, "splits") for source in able],
-        partitions_def=tasks,
-        pool=TRAININGS,
         group_name="checkpoints",
         kinds={"torch"},
         description=f"Encoders trained by {trainer.name} on the texts of a task. The sensor evaluates them.",
@@ -107,14 +102,10 @@ class Search(dg.Config):
     recipe: dict[str, str] = Field(default_factory=dict, description="values that are not searched")
 
 
-def _searched(
-    trainer: type[Trainer[Any]], able: Iterable[Source], tasks: dg.StaticPartitionsDefinition
-) -> dg.AssetsDefinition:
+def _searched(trainer: type[Trainer[Any]], **about: Any) -> dg.AssetsDefinition:
     @dg.asset(
+        **about,
         key=["studies", trainer.name],
-        deps=[asset_key(source.name, "splits") for source in able],
-        partitions_def=tasks,
-        pool=TRAININGS,
         group_name="studies",
         kinds={"optuna"},
         description=f"A study of {trainer.name}'s recipe on a task: trials judged by the validation splits. "

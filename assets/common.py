@@ -17,13 +17,9 @@ if TYPE_CHECKING:
 
 Job: TypeAlias = Any  # a JobDefinition, or what `define_asset_job` makes: its class has no public name
 RESULTS, TASK_REPORTS = "results", "task_reports"  # the group of what is made of all tasks, and of it their pages
-
 TRAININGS = "trainings"  # the pool of steps that train: of so many at once, as dagster.yaml says
-
 NIGHT = "traube/night"  # tag of a run that is part of a night: the night's date
-
 OF_A_BUTTON = "__ASSET_JOB"  # the job of assets that somebody materializes in the UI
-
 OF_TASKS = "traube/tasks"  # metadata of a table that is made of these tasks alone: no other one changes it
 
 MODELS = dg.DynamicPartitionsDefinition(name="models")

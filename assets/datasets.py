@@ -1,9 +1,7 @@
-"""`T/corpus`: raw data read into the unique texts of a task; and `T/splits`: its clustering problems, drawn and frozen,
-or of a pair task `T/pairs`: which texts are compared, and their gold scores.
-"""
+"""`T/corpus`, the unique texts of a task; and `T/splits`, its clustering problems, or `T/pairs` with gold scores."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -36,23 +34,25 @@ def dvc_hashes(source: Source) -> dict[str, str]:
     return hashes
 
 
-def corpus_asset(source: Source) -> dg.AssetsDefinition:
+def _table_asset(source: Source, table: Table, what: str, **about: Any) -> Callable[..., dg.AssetsDefinition]:
+    """Decorate what makes a table of a task and checks it."""
     spec = dg.AssetSpec(
-        asset_key(source.name, "corpus"),
+        asset_key(source.name, table),
         group_name=source.name,
         tags=tag_family(source),
         kinds={"parquet"},
         code_version=source.version,
-        description=f"{source.card.description or source.name}: the unique texts.",
-        metadata={"language": source.card.language, "licence": source.card.licence, "source": source.card.source},
+        description=f"{source.card.description or source.name}: {what}.",
+        **about,
     )
+    name, checks = spec.key.to_python_identifier(), check_specs(source.card, table)
+    return dg.multi_asset(name=name, specs=[spec], check_specs=checks, can_subset=True)
 
-    @dg.multi_asset(
-        name=spec.key.to_python_identifier(),
-        specs=[spec],
-        check_specs=check_specs(source.card, "corpus"),
-        can_subset=True,
-    )
+
+def corpus_asset(source: Source) -> dg.AssetsDefinition:
+    about = {"language": source.card.language, "licence": source.card.licence, "source": source.card.source}
+
+    @_table_asset(source, "corpus", "the unique texts", metadata=about)
     def corpus(
         context: dg.AssetExecutionContext,
         storage: StorageResource,
@@ -91,19 +91,7 @@ def rows_asset(source: Source) -> dg.AssetsDefinition:
     is_clustering = source.card.type is CLUSTERING
     what = "to be grouped, and their gold labels" if is_clustering else "compared, and their gold scores"
 
-    spec = dg.AssetSpec(
-        asset_key(source.name, table),
-        deps=[asset_key(source.name, "corpus")],
-        group_name=source.name,
-        tags=tag_family(source),
-        kinds={"parquet"},
-        code_version=source.version,
-        description=f"{source.card.description or source.name}: which texts are {what}.",
-    )
-
-    @dg.multi_asset(
-        name=spec.key.to_python_identifier(), specs=[spec], check_specs=check_specs(source.card, table), can_subset=True
-    )
+    @_table_asset(source, table, f"which texts are {what}", deps=[asset_key(source.name, "corpus")])
     def drawn(
         context: dg.AssetExecutionContext,
         storage: StorageResource,

@@ -132,9 +132,7 @@ def _serve(
     models: RegistryResource,
     protocol: Protocol,
 ) -> Iterator[tuple["Decision", str]]:
-    """Serve the champion from the task's present data, register the challenger, and move the aliases as was decided; yield
-    each decision that made a champion, with its version.
-    """
+    """Serve the champion from the present data, register the challenger; yield decision and version of a new one."""
     from traube.comparison.candidates import Candidate
     from traube.grouping import served as serving
 

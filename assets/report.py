@@ -1,10 +1,7 @@
-"""What is made of all tasks: `leaderboard`, every score that stands; `regressions`, what changed since the previous
-night; `report`, the leaderboard as a page; and `task_reports`, a page of each task's own. Pages need no server.
-"""
+"""What is made of all tasks: `leaderboard`, `regressions`, `report` and `task_reports`. Pages need no server."""
 
 from collections.abc import Iterable
 from functools import partial
-from pathlib import Path
 
 import dagster as dg
 
@@ -117,12 +114,9 @@ def regressions(
     description="The leaderboard as a page.",
 )
 def report(storage: StorageResource) -> dg.MaterializeResult:
-    return dg.MaterializeResult(metadata=_links(publish_index(storage.open(), storage.root)))
-
-
-def _links(path: Path) -> dict[str, dg.MetadataValue]:
-    """A page as a file, and where `traube dev` serves it."""
-    return {"open": dg.MetadataValue.url(f"{SERVED}/{path.name}"), "page": dg.MetadataValue.url(path.as_uri())}
+    path = publish_index(storage.open(), storage.root)
+    links = {"open": f"{SERVED}/{path.name}", "page": path.as_uri()}  # as `traube dev` serves it, and as a file
+    return dg.MaterializeResult(metadata={name: dg.MetadataValue.url(link) for name, link in links.items()})
 
 
 @dg.asset(

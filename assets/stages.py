@@ -1,6 +1,4 @@
-"""The stages of a task for a model, which is the partition: `T/embeddings`, `T/clusterings` and `T/deep_clusterings`,
-`T/scores`; of a pair task `T/embeddings` and `T/pair_scores`.
-"""
+"""The stages of a task for a model, the partition: `T/embeddings` to `T/scores`, of a pair task to `T/pair_scores`."""
 
 import time
 from collections import Counter

@@ -1,6 +1,4 @@
-"""`sweeps/<name>`: how one clusterer depends on its parameters. Each point is a protocol whose cells
-are stored like any others: a sweep that was stopped goes on with the next cell.
-"""
+"""`sweeps/<name>`: how one clusterer depends on its parameters. A stopped sweep goes on with the next cell."""
 
 from itertools import product
 

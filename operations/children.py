@@ -26,9 +26,7 @@ class Children:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, *command: str) -> None:
-        """Start one in the home: dagster lets a .env where it starts overrule the environment, and the project's may
-        name another home.
-        """
+        """Start one in the home: a .env where dagster starts, such as the project's, overrules the environment."""
         with stopping.deferred():  # a signal amid Popen would leave a process that nobody knows of
             self._processes[name] = subprocess.Popen(command, cwd=paths.home(), start_new_session=True)  # noqa: S603
             write_json(_record(), {str(p.pid): _began(p.pid) for p in self._processes.values()})
@@ -103,12 +101,10 @@ def is_served() -> bool:
 
 
 def _record() -> Path:
-    """The file that says which processes there are."""
     return paths.home() / "dev.json"
 
 
 def _began(pid: int) -> float | None:
-    """When a process began; None if there is none of that id."""
     try:
         return psutil.Process(pid).create_time()
     except psutil.NoSuchProcess:

@@ -1,6 +1,4 @@
-"""What stands in front of both UIs, so that nobody but their user drives them. A browser sends whatever any page asks it
-to, to this machine too. What it says of the page in the headers is true, though: the guard refuses every other page.
-"""
+"""The guard in front of both UIs: a browser asks them for any page, and says truly for which. Others are refused."""
 
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse

@@ -60,9 +60,7 @@ def _write_environment(file: Path, names: Sequence[str]) -> None:
 
 
 def align(instance: dg.DagsterInstance) -> list[str]:
-    """Bring an instance in line: a partition for each model, none of one that is gone, and no run whose process is gone.
-    Return the ids of such runs.
-    """
+    """Give an instance a partition for each model, none of one that is gone, and end lost runs; return their ids."""
     assert MODELS.name is not None
     present, wanted = instance.get_dynamic_partitions(MODELS.name), wanted_models(load_params())
     instance.add_dynamic_partitions(MODELS.name, list(wanted))
@@ -74,8 +72,8 @@ def align(instance: dg.DagsterInstance) -> list[str]:
 
 
 def _give_origin(instance: dg.DagsterInstance) -> None:
-    """Have the runs that are executed in this process come from the location that `traube dev` serves, so that its pages
-    show them on the timeline and can repeat them. The names of this are of Dagster's minor version, which is pinned.
+    """Have this process's runs come from the location that `traube dev` serves, whose pages then show and repeat them.
+    The names of this are of Dagster's minor version, which is pinned.
     """
     from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
@@ -106,10 +104,7 @@ class WithoutUnwritten:
 
 
 class Launcher(AbstractContextManager["Launcher"]):
-    """Starts jobs in this process, as `traube.cli.launcher.Launcher` does.
-
-    `verbose` shows Dagster's log; `lost` holds the runs that were ended because their process is gone.
-    """
+    """Starts jobs in this process, as `traube.cli.launcher.Launcher` does; `lost` are runs whose process was gone."""
 
     def __init__(self, progress: Progress, verbose: bool = False, executor: Executor | None = None) -> None:
         prepare()
@@ -228,7 +223,6 @@ class Launcher(AbstractContextManager["Launcher"]):
 
 
 def _step_errors(result: dg.ExecuteInProcessResult) -> list[str]:
-    """What went wrong in steps that failed by themselves, one line each."""
     errors = []
     for event in result.all_events:
         if not event.is_step_failure:

@@ -28,8 +28,7 @@ def dagster(port: int, workspace: str) -> None:
     """The Dagster UI of a workspace file."""
     import dagster as dg
 
-    # Dagster has no public way to let anything be put in front of its UI: these two names are those of its
-    # minor version, which pyproject.toml pins
+    # Dagster has no public way to put anything before its UI: these names are of its minor version, which is pinned
     from dagster._core.workspace.context import WorkspaceProcessContext
     from dagster._core.workspace.load_target import WorkspaceFileTarget
     from dagster_webserver.app import create_app_from_workspace_process_context
@@ -54,9 +53,7 @@ class InertFiles(StaticFiles):
 
 
 def with_pages(app: ASGIApp, home: Path) -> ASGIApp:
-    """Return an app that also serves the reports and the Data Docs of a data directory: from a web page, browsers follow
-    no link to a file.
-    """
+    """Add a data directory's reports and Data Docs to an app: from a web page, browsers follow no link to a file."""
     of_quality, of_reports = f"{SERVED}/{QUALITY}", SERVED
     folders = {of_quality: home / QUALITY, of_reports: home / FOLDER}
     kinds = {of_quality: InertFiles, of_reports: StaticFiles}

@@ -29,9 +29,7 @@ BaseName = Annotated[str, typer.Option("--model", "-m", help="The model to start
 
 
 class TrainerCommand(TyperCommand):
-    """A command whose help names the trainers, and which of their defaults are not the paper's. They take a second to
-    import, so that is done for this help alone.
-    """
+    """A command whose help names the trainers, which take a second to import: that is done for this help alone."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         from traube.training import TRAINERS, searched_trainers

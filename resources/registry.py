@@ -1,6 +1,5 @@
 """The MLflow model registry: a servable clustering per task, `traube-<task>`, with the aliases `champion` and
-`challenger`. A version is one (model, fingerprint, method) on one version of the task's data; its tags say which, with
-what score, and why it was promoted or not.
+`challenger`. A version is one (model, fingerprint, method) on one version of the task's data.
 """
 
 import json

@@ -112,9 +112,7 @@ class TrackingResource(dg.ConfigurableResource):
         return _link_run(experiment, parent)
 
     def log_ranks(self, leaderboard: pd.DataFrame) -> dict[str, dg.MetadataValue]:
-        """Tag each model's run of a task with its rank at each level, and with the verdict on the first model against
-        it: those of a `traube.reports.tables.leaderboard`.
-        """
+        """Tag each model's run of a task with its rank at each level, and the verdict on the first model against it."""
         from mlflow.entities import RunTag
 
         date, (client, experiment) = datetime.now(UTC).date().isoformat(), self.client()
@@ -132,9 +130,7 @@ class TrackingResource(dg.ConfigurableResource):
         return {}
 
     def find_contradictions(self, leaderboard: pd.DataFrame) -> list[tuple[str, str, str, bool]]:
-        """Return model, task and protocol of clusterings whose run is missing, or has other best scores than the
-        leaderboard, and whether there is a run.
-        """
+        """Return model, task and protocol whose run lacks the leaderboard's best scores, and whether there is a run."""
         found, (client, experiment) = [], self.client()
         of_clusterings = leaderboard[leaderboard["protocol"] != ""]  # pairs are of no protocol
         for rows, runs in list_official(client, experiment, of_clusterings):
@@ -147,9 +143,7 @@ class TrackingResource(dg.ConfigurableResource):
     def log_pairs(
         self, card: TaskCard, cell: Cell, table: pd.DataFrame, origin: Mapping[str, str]
     ) -> dict[str, dg.MetadataValue]:
-        """Log how well a model follows the gold scores of a pair task (`read_pair_scores` of all cells, of which `cell` is
-        one), as one run; update it if it is there already.
-        """
+        """Log how well a model follows gold scores (`read_pair_scores` of all cells, `cell` among them), as one run."""
         metrics: dict[str, float] = {}  # such as spearman/cosine, and spearman/cosine/history/domain=find_hotel
         for row in table.to_dict("records"):
             compared = f"{row['comparison']}/history" if row["history"] else row["comparison"]
@@ -194,9 +188,7 @@ class TrackingResource(dg.ConfigurableResource):
     def log_curve(
         self, run_id: str, name: str, curve: Sequence[Mapping[str, float | None]], params: Mapping[str, Any]
     ) -> dict[str, dg.MetadataValue]:
-        """Log a training's recipe and its learning curve, entries with `step` and numbers by name, to the run that watched
-        it, which gets the checkpoint's name.
-        """
+        """Log a training's recipe and curve, of entries with `step`, to its run, which gets the checkpoint's name."""
         from mlflow.entities import Metric
 
         client, experiment = self.client()
@@ -290,7 +282,6 @@ def connect(uri: str) -> tuple[Any, str]:
 
 
 def _runs(client: Any, experiment: str, condition: str) -> dict[str, Any]:
-    """Return the runs that meet a condition, by their key."""
     runs = client.search_runs([experiment], condition, max_results=MOST_RUNS)
     return {run.data.tags[KEY]: run for run in runs if KEY in run.data.tags}
 
@@ -341,10 +332,7 @@ def _run(
     span: tuple[int | None, int | None] = (None, None),
     known: Mapping[str, Any] | None = None,
 ) -> Iterator[Any]:
-    """Open the run with a key, new or found again (in `known` by key); it is finished, or failed, at the block's end.
-
-    `span` is when what it tells of began and ended, by default the block.
-    """
+    """Open the run with a key, new or found (in `known`), which ends with the block; `span` says when its work was."""
     found = _runs(client, experiment, f"tags.`{KEY}` = '{key}'") if known is None else known
     run = found.get(key)
     if run is None:
@@ -379,9 +367,7 @@ def _log(
     model: str = "",
     dataset: tuple[str | None, str | None] = (None, None),
 ) -> None:
-    """Log all at once, but for parameters that the run has already (MLflow refuses to change them); of a logged model,
-    its metrics on a dataset (name and digest), too.
-    """
+    """Log all at once but parameters that are there (MLflow refuses changes); `dataset` is a name and a digest."""
     from mlflow.entities import Metric, Param
 
     now, about = int(time.time() * 1000), (model, *dataset, run.info.run_id) if model else ()

@@ -1,6 +1,4 @@
-"""Which scores MLflow does not have yet: of which models, on which tasks, under which protocol. Each is a document of
-the catalog, entered before the scores are stored and removed once MLflow has them; `traube rebuild` makes it again.
-"""
+"""Which scores MLflow lacks: documents, entered before scores are stored and removed once MLflow has them."""
 
 from collections.abc import Sequence
 

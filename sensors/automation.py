@@ -1,6 +1,4 @@
-"""Declarative automation, switched off by default: the plan knows better what is missing
-(params.yaml, fingerprints).
-"""
+"""Declarative automation, off by default: the plan knows better what is missing (params.yaml, fingerprints)."""
 
 import dagster as dg
 

@@ -32,7 +32,6 @@ def is_of_command(run: dg.DagsterRun) -> bool:
 
 
 def _is_here(run: dg.DagsterRun) -> bool:
-    """Whether a run's process is, or was, one of this machine."""
     host = run.tags.get(HOST) if is_of_command(run) else None
     return _is_with_daemon() if host is None else host == platform.node()  # without a host a daemon launched it
 

@@ -79,9 +79,7 @@ def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
 def _find_lacking(
     instance: dg.DagsterInstance,
 ) -> tuple[Request, Plan, dict[str, list[str]], Sequence[dg.DagsterRun]]:
-    """Return what the benchmark asks for, the plan, the tasks that lack cells, or that MLflow lacks, by model, and the
-    evaluations that have not ended.
-    """
+    """Return request, plan, by model the tasks that lack cells or are not logged, and the evaluations under way."""
     request = BenchmarkResource().request()
     todo = plan(request, open_storage(paths.home()))
     work = {model: list(by_task) for model, by_task in todo.missing.items()}
@@ -93,7 +91,6 @@ def _find_lacking(
 
 
 def _without_busy(work: Mapping[str, list[str]], runs: Iterable[dg.DagsterRun]) -> dict[str, list[str]]:
-    """Return the work of the models that no run is at."""
     busy = {run.tags.get("dagster/partition") for run in runs}
     return {model: tasks for model, tasks in work.items() if model not in busy}
 

@@ -27,8 +27,7 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
         tasks, _ = unread([*params.tasks, *params.pair_tasks], storage)
         if not tasks:
             return dg.SkipReason("every task is stored as its raw data is")
-        # with what is stored now, so that data which is put back as it was is read again; with the
-        # date, so that what cannot be read is tried once a day
+        # with what is stored, so that data put back as it was is read again; with the date: what fails is tried daily
         versions = [(task, get_source(task, None).raw_version(), stored_raw_version(task, storage)) for task in tasks]
         key = digest([versions, datetime.now(UTC).date().isoformat()])
         return dg.RunRequest(run_key=key, asset_selection=data_keys(tasks))

@@ -1,6 +1,4 @@
-"""New revisions of watched Hugging Face models, and new versions of watched MLflow models, become checkpoints like any
-other. Nothing is watched by default, and the hub is left alone when offline.
-"""
+"""New versions of watched models, of Hugging Face or MLflow, become checkpoints. Offline, the hub is left alone."""
 
 import os
 import re

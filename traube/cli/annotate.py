@@ -245,7 +245,6 @@ def _reliability(name: str, judged: "Judgements", halving: Halving) -> dict[str,
 
 
 def _within(judged: "Judgements", items: Path | None, column: str, halving: Halving) -> list[dict[str, Any]]:
-    """Agreement within each value of a column of the items' table."""
     import numpy as np
 
     from traube.tasks.best_worst import read_ids

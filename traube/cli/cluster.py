@@ -216,7 +216,6 @@ def _map(texts: list[str], result: "Clusters", by: str, model: str, precision: L
 
 
 def _described(texts: list[str], result: "Clusters", by: str) -> dict[str, Any]:
-    """The groups for programs, the largest first."""
     return {
         "by": by,
         "groups": [

@@ -1,6 +1,4 @@
-"""The library's own launcher: it computes what is missing in this process, with nothing running. A platform brings
-another one with the same methods (`traube.cli.platform`), whose runs its UI shows.
-"""
+"""The library's own launcher, in this process; a platform brings one with the same methods (`traube.cli.platform`)."""
 
 import traceback
 from collections.abc import Collection, Iterator, Sequence
@@ -54,13 +52,7 @@ def prepare_home() -> None:
 
 
 class Launcher(AbstractContextManager["Launcher"]):
-    """Computes in this process; `verbose` prints warnings of single cells, and tracebacks.
-
-    Attributes
-    ----------
-    notes : what checks found that stops nothing, a line each
-    lost : ids of runs whose process is gone; always empty, because nobody keeps runs here
-    """
+    """Computes in this process; `verbose` prints warnings of single cells, and tracebacks."""
 
     def __init__(self, progress: Progress, verbose: bool = False, executor: Executor | None = None) -> None:
         prepare_home()
@@ -69,8 +61,8 @@ class Launcher(AbstractContextManager["Launcher"]):
         self.executor = self._open.enter_context(ensure_executor(executor))
         self.workbench = Workbench.at(paths.home(), self.executor)
         self.storage = self.workbench.storage
-        self.notes: list[str] = []
-        self.lost: list[str] = []
+        self.notes: list[str] = []  # what checks found that stops nothing, a line each
+        self.lost: list[str] = []  # ids of runs whose process is gone; always empty, because nobody keeps runs here
 
     def __exit__(self, *raised: Any) -> None:
         self._open.__exit__(*raised)
@@ -106,9 +98,7 @@ class Launcher(AbstractContextManager["Launcher"]):
         return errors
 
     def publish(self, tasks: Collection[str] | None = None) -> list[str]:
-        """Rebuild leaderboard and report, and the papers' tables; where `tasks` are all that has changed, what is made of
-        other tasks alone stays as it is. Returns the errors, one line each.
-        """
+        """Rebuild leaderboard, report and the papers' tables, of `tasks` if only these changed; return the errors."""
         stopping.check()
         errors: list[str] = []
         with self._step("leaderboard", errors):
@@ -141,7 +131,6 @@ class Launcher(AbstractContextManager["Launcher"]):
     def _validate(
         self, card: TaskCard, table: Table, rows: pd.DataFrame, corpus: pd.DataFrame, version: str
     ) -> Validation:
-        """Check a version of a table, and keep which checks passed."""
         validation = in_own_process(self.executor, validate_table, card, table, rows, corpus, data_docs())
         keep_findings(self.storage, card.name, table, version, validation.findings)
         return validation
@@ -163,7 +152,6 @@ class Launcher(AbstractContextManager["Launcher"]):
                 return
 
     def _note(self, event: Event, errors: list[str]) -> None:
-        """Say what is amiss with vectors or a cell."""
         match event:
             case Encoded():
                 for check in event.checks:

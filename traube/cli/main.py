@@ -1,6 +1,4 @@
-"""The command `traube`: one file per family of commands, which read arguments, ask the library, and print the answer.
-Heavy imports (pandas, torch) are inside the commands, so that `--help` is quick. `traube.cli.platform` adds commands.
-"""
+"""The command `traube`. Heavy imports (pandas, torch) are inside the commands, so that `--help` is quick."""
 
 import os
 import signal

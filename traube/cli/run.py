@@ -96,8 +96,7 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
         out.print(f"Nothing is missing: {counted(before.total, 'cell')} up to date.")
         print_notes(stopped, "failed", "bold red")
         return not stopped
-    # of tables that show all that is stored, only those of the tasks that this run touches are
-    # rebuilt
+    # of tables that show all that is stored, only those of the tasks that this run touches are rebuilt
     narrow = current or storage.read_cells().empty
     with make_executor() as executor, bars(hidden=verbose) as (progress, set_total):
         if before.unread:
@@ -109,8 +108,7 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
             new_launcher = Launcher
         with new_launcher(progress, verbose, executor) as launcher:
             if before.unread or before.count:
-                # the workers import what the reducers need, while this process reads tasks; earlier, they would slow
-                # down each other and the import of Dagster
+                # the workers import now, beside the reading; earlier, they would slow down the import of Dagster
                 methods = request.methods or request.protocol.methods()
                 executor.warm_up([get_reducer(name) for name in dict.fromkeys(m.reducer for m in methods)])
             for lost in launcher.lost:

@@ -1,6 +1,4 @@
-"""Encoding ahead: while a model is clustered, the texts of those to come are encoded by what would be idle, a core now
-and then or a GPU. One process does it, which has a third of the others' weight.
-"""
+"""Encoding ahead: while a model is clustered, one process with less weight encodes the texts of those to come."""
 
 import logging
 import os
@@ -31,7 +29,7 @@ from traube.tasks.task import Stage
 
 logger = logging.getLogger(__name__)
 SECONDS = 0.5  # between two looks at how far it is
-NICENESS = 5  # more would leave it nothing beside other people's processes
+NICENESS = 5  # a third of the others' weight; more would leave it nothing beside other people's processes
 
 
 @contextmanager

@@ -1,7 +1,4 @@
-"""Vectors to clusters: what each cell's method makes of each split, as jobs that an executor runs side by side.
-A reduction is computed once for all clusterers, and for all levels with the same texts, and kept. Clusterers that
-train an encoder come last (`traube.pipeline.deep`).
-"""
+"""Vectors to clusters: what each cell's method makes of each split. A reduction is computed once for all clusterers."""
 
 import math
 import shutil

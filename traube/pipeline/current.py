@@ -1,6 +1,4 @@
-"""Which of the stored cells count today: everything ever computed is kept, but a table shows what the benchmark asks
-for now. The question is asked here and nowhere else. What is missing is the plan's question (`traube.pipeline.plan`).
-"""
+"""Which of the stored cells count today: all that was ever computed is kept, but tables show what is asked for now."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
@@ -64,9 +62,7 @@ def cells_of_any_weights(
     tasks: Iterable[str] = (),
     stored: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """As `current_cells` with own choices, but whatever fingerprint the models have now: the
-    registry knows former ones.
-    """
+    """As `current_cells` with own choices, but of any fingerprint: the registry knows former ones."""
     cells = of_present_data(of_protocols(storage.read_cells(*tasks) if stored is None else stored), storage)
     columns = ["task", "protocol", "reducer", "clusterer", "params", "seed", "code_version", "numerics"]
     special = {(name, task) for name, protocol in protocols.items() for task in protocol.parameters_of}

@@ -1,6 +1,4 @@
-"""Texts to clusters by deep clusterers, which train: in this process, one split at a time, or on the GPUs of a cluster.
-What a training that was stopped goes on from is kept in the data directory until its cell is.
-"""
+"""Texts to clusters by deep clusterers, which train: here, one split at a time, or on the GPUs of a cluster."""
 
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -55,9 +53,7 @@ class Asked:
     work: Path  # folder of what it goes on from if it is stopped
 
     def training(self, model: Model) -> Training:
-        """What is to be done. Where neither the split's classes nor the card say how many clusters there are, or
-        where `k: auto` is asked for, the vectors do.
-        """
+        """What is to be done. The vectors say k where neither split nor card does, or where `k: auto` is asked for."""
         texts, labels, seed = self.texts(), self.split.labels, self.cell.seed or 0
         params, component = self.cell.method.clusterer_params, components.get_clusterer(self.cell.method.clusterer)
         # `k: auto` is none of the recipe's values

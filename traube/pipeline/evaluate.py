@@ -1,6 +1,4 @@
-"""Texts to scores in one call, with nothing else running: `evaluate` and `evaluate_pairs` are for people, who name methods
-or comparisons, `evaluate_cells` and `score_missing` for code that has planned its cells. The driver does the work.
-"""
+"""Texts to scores in one call: `evaluate` and `evaluate_pairs` for people, the others for code with planned cells."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

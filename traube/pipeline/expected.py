@@ -24,10 +24,7 @@ AROUND = 2.5  # seconds, of one core alone, that each task and model takes besid
 
 
 def expected_seconds(storage: Storage, missing: Mapping[str, Mapping[str, Sequence[Cell]]], cores: int) -> float:
-    """About how long missing cells take, from what was measured once and how fast this machine adds numbers.
-
-    Right within a factor of two or so. Trainings are not counted.
-    """
+    """About how long missing cells take here, right within a factor of two or so. Trainings are not counted."""
     seconds, pairs = 0.0, 0
     splits: dict[str, list[Split]] = {}
     for model, by_task in missing.items():

@@ -1,15 +1,11 @@
-"""Models of one question: each is looked up once, however often it is asked for."""
+"""Models of one question, each looked up once: walking a folder takes a millisecond, and a leaderboard has hundreds."""
 
 from traube.core.errors import TraubeError
 from traube.models import Model, Precision, load_model
 
 
 class Lookup:
-    """Models as they are now, by name and precision.
-
-    Walking a model's folder takes a millisecond: the hundreds of a leaderboard are asked for by
-    the plan and again by what counts. What changes later is not seen: make one for each question.
-    """
+    """Models as they are now, by name and precision. What changes later is not seen: make one for each question."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, Precision | None], Model | TraubeError] = {}

@@ -1,6 +1,4 @@
-"""Multiple choice by likelihood: which of a dialogue's candidates a causal language model finds likeliest as the answer
-to the question which is most similar to the last turn (GiCCS, section 5.1.2).
-"""
+"""Multiple choice by likelihood: which candidate a causal language model finds likeliest (GiCCS, section 5.1.2)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

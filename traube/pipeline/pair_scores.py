@@ -1,6 +1,4 @@
-"""How well a model's similarities (cosine, negative Euclidean distance, dot product, or what the model itself compares
-texts by) follow the gold scores of pairs. A corpus-bound model is fitted on all texts of the task, whatever their part.
-"""
+"""How well a model's similarities of texts follow the gold scores of pairs."""
 
 from typing import Any, TypeAlias, get_args
 

@@ -158,9 +158,7 @@ class Params(Strict):
     sweeps: dict[str, Sweep] = Field(default_factory=dict)
 
     def protocol_for(self, tasks: Collection[str] | None) -> str:
-        """Name of the protocol by which tasks are evaluated where none is named: of tasks that cards describe, and
-        that the benchmark does not hold, their own, if there is one.
-        """
+        """Name of the protocol of tasks where none is named: `own`, if there is one, for tasks that cards add."""
         is_own = bool(tasks) and OWN in self.protocols and set(tasks or ()) <= own_tasks() - set(self.tasks)
         return OWN if is_own else self.protocol
 

@@ -1,6 +1,5 @@
-"""What is missing: nothing else is ever computed. A cell's id hashes everything its number depends on, so that a new
-seed, method, model, fingerprint or data version adds exactly its own cells, and what is stored is never computed twice.
-A plan is made of values alone. What there is on this machine is found out by `traube.pipeline.survey`.
+"""What is missing: nothing else is ever computed. A cell's id hashes everything its number depends on, so that a change
+adds exactly its own cells. `traube.pipeline.survey` finds out what there is on this machine.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -38,11 +37,9 @@ def cells_of(manifest: Manifest, model: Model, request: "Request") -> list[Cell]
     card, protocol = manifest.card, request.protocol.for_task(manifest.card.name)
     fingerprint = fingerprint_on(model, manifest.corpus_version)
     numerics = tuple(sorted(model.numerics.items()))
-
-    def as_here(method: Method) -> Method:
-        is_protocols = method == request.protocol.method(method.name)
-        return protocol.method(method.name) if is_protocols else method
-
+    methods, named = request.methods or protocol.methods(), request.protocol.method
+    if request.methods:  # the protocol's own have the parameters that they have for the task
+        methods = [protocol.method(m.name) if m == named(m.name) else m for m in request.methods]
     made = [
         Cell(
             task=card.name,
@@ -58,7 +55,7 @@ def cells_of(manifest: Manifest, model: Model, request: "Request") -> list[Cell]
             precision=model.precision,
             clusters=card.clusters,
         )
-        for method in (map(as_here, request.methods) if request.methods else protocol.methods())
+        for method in methods
         for seed in ((request.seeds or protocol.seeds) if method.seeded else (None,))
     ]
     return list(dict.fromkeys(made))  # a seed or method may be named twice

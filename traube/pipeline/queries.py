@@ -1,6 +1,4 @@
-"""Texts read together with a query: vectors of `query: text`, which depend on both. They are no row of a task's corpus,
-since another split may show the same text for another query.
-"""
+"""Vectors of `query: text`: no rows of a corpus, since another split may show the same text for another query."""
 
 from collections.abc import Sequence
 

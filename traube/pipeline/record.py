@@ -1,6 +1,4 @@
-"""What became of a cell, and where its number comes from: what every cell remembers besides its id.
-`Recorder` is the only writer of cells.
-"""
+"""What every cell remembers besides its id. `Recorder` is the only writer of cells."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

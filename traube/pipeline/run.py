@@ -1,7 +1,4 @@
-"""The driver: embed, cluster or compare, and score what a plan says is missing.
-All cells come from `run`: for `evaluate` and `evaluate_pairs` in a notebook, `traube run` and `pairs`, each Dagster asset
-(a plan of its stage alone), sweeps and `traube reproduce`. Nobody else decides what is done next.
-"""
+"""The driver: embed, cluster or compare, and score what a plan says is missing. All cells come from `run`."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -62,13 +59,11 @@ class Scored:
 
 @dataclass(frozen=True)
 class Failed:
-    """A cell has no scores, which its stored record says: it is failed, unsupported or unavailable (does not fit the
-    memory), for a reason in one line.
-    """
+    """A cell has no scores, as its record says: it is failed, unsupported or unavailable (does not fit the memory)."""
 
     cell: Cell
     status: str
-    reason: str
+    reason: str  # in one line
 
 
 Event = Encoded | Clustered | Scored | Failed
@@ -146,7 +141,6 @@ def _cluster_and_score(
 
 
 def _encode_pairs(task: Task, model: Model, workbench: Workbench, progress: Progress) -> Encoded:
-    """Encode the texts of test pairs, and of these with their histories."""
     model.fetch()
     forms = [task, join_histories(task)] if has_history(task.rows) else [task]
     found = [embed_pairs(select_pairs(form, TEST), model, workbench, progress)[0] for form in forms]

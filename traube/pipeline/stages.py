@@ -1,6 +1,4 @@
-"""Raw data to a corpus and its splits; what is checked of vectors. What models and methods make of these is up to
-`traube.pipeline.run`; who may be at work, what data checks say and what people are shown is up to the caller.
-"""
+"""Raw data to a corpus and its splits, and what is checked of vectors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

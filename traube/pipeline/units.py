@@ -1,6 +1,5 @@
-"""The units of work: what is done of a split, by whatever process does it (`traube.pipeline.executors`).
-They see no file of whoever asks but those that vectors lie in, and are given the components themselves: a worker
-does not know what was registered in the parent.
+"""The units of work: what is done of a split, by whatever process does it (`traube.pipeline.executors`). They are given
+the components themselves: a worker does not know what was registered in the parent.
 """
 
 import time
@@ -80,10 +79,7 @@ def reduce(vectors: Vectors, reducer: Component, params: dict[str, Any], seed: i
 def cluster(
     points: Vectors, clusterer: Component, params: dict[str, Any], k: int | None, seed: int, memory: int
 ) -> Clustered:
-    """Cluster a split.
-
-    Without k, the one with the best silhouette is taken.
-    """
+    """Cluster a split; without k, by the one with the best silhouette."""
     values = points.load()
     if k is None and clusterer.takes_k and not clusterer.chooses_k(params):
         k, _ = components.choose_k(values, seed)
@@ -103,10 +99,7 @@ def cluster_by_distance(
     seed: int,
     memory: int,
 ) -> Clustered:
-    """Cluster a split whose items a similarity compares, for its query where there is one.
-
-    Without k, the one with the best silhouette is taken.
-    """
+    """Cluster a split whose items a similarity compares, for its query if any; without k, by the best silhouette."""
     values = vectors.load()
     with measured() as taken:
         distances = similarity.distances(values, None if query is None else query.load()[0], memory)
@@ -134,9 +127,7 @@ def score(
     vectors: Vectors | None,
     memory: int,
 ) -> Scores:
-    """Every metric of a split, against its labels or, where it has none, of its vectors; and the
-    metrics without each group of texts.
-    """
+    """Every metric of a split, against its labels or, without any, of its vectors; and without each group of texts."""
     from traube.metrics import clustering  # brings scikit-learn, which only workers need
 
     if labels is not None:

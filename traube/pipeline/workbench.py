@@ -1,6 +1,4 @@
-"""The one place that answers: this task's vectors under this model. Those that are absent are made.
-What is done with them (clusters, scores, figures, a served clustering) does not belong here.
-"""
+"""The one place that answers: this task's vectors under this model. Those that are absent are made."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -32,22 +32,14 @@ class Rival:
 
 @dataclass(frozen=True)
 class Best:
-    """What groups a task's texts best.
+    """What groups a task's texts best."""
 
-    Attributes
-    ----------
-    winner : the model and method with the highest mean
-    low, high : 95 % interval of its score, the choice of the method included
-    rivals : the best of each other model, the nearest first
-    texts : distinct texts that were scored
-    seconds : by candidate's name, for 1,000 texts, encoding and clustering; of those that were measured
-    """
-
-    winner: Candidate
-    low: float
+    winner: Candidate  # the model and method with the highest mean
+    low: float  # to high: the 95 % interval of its score, the choice of the method included
     high: float
-    rivals: tuple[Rival, ...]
-    texts: int
+    rivals: tuple[Rival, ...]  # the best of each other model, the nearest first
+    texts: int  # distinct texts that were scored
+    # by candidate's name, for 1,000 texts, encoding and clustering; of those that were measured
     seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property

@@ -130,9 +130,7 @@ def embed(figure: Any) -> str:
 
 
 def show_bars(best: pd.DataFrame) -> str:
-    """Return `draw_bars` of the first twelve tasks and levels as a PNG in Markdown, and how many are left out; an empty
-    string where nothing is scored or Matplotlib is not installed.
-    """
+    """Return `draw_bars` of twelve panels at most as a PNG in Markdown; empty without a score or without Matplotlib."""
     scored = best.dropna(subset="mean")
     panels = scored.groupby(["task", "level"])
     if scored.empty:

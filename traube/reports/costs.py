@@ -1,6 +1,4 @@
-"""What a score costs: seconds and memory for 1,000 texts, of a model and of a method.
-
-Both are as measured where the scores were computed, so they compare within one home only."""
+"""What a score costs for 1,000 texts, as measured where it was computed: costs compare within one home only."""
 
 from collections.abc import Mapping
 

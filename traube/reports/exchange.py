@@ -65,7 +65,6 @@ def export_mteb(storage: Storage, protocols: Mapping[str, Protocol], method: str
 
 
 def _result(card: TaskCard, rows: pd.DataFrame) -> dict[str, Any]:
-    """One result in MTEB's form."""
     entry: dict[str, Any] = {}
     for metric, name, plural in ((V_MEASURE, "v_measure", "v_measures"), ("ami/noise_as_cluster", "ami", "ami_scores")):
         own = rows[rows["metric"] == metric]

@@ -104,7 +104,6 @@ def changed_since(storage: Storage, protocols: Mapping[str, Protocol], record: M
 
 
 def _of_raw_data(storage: Storage, task: str) -> list[Change]:
-    """What is new below the data that was read."""
     manifest = get_manifest(storage, task)
     if manifest is None:
         return []

@@ -1,5 +1,4 @@
 """Figures as plotly.js takes them, traces (dictionaries: no plotly package is needed) and a layout.
-
 plotly reads what it shows as markup, so whatever people wrote is escaped here."""
 
 from collections.abc import Iterable, Mapping, Sequence

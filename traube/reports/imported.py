@@ -1,8 +1,4 @@
-"""Other people's leaderboards, with the places that their scores allow.
-
-A published result has at best a score for each split and no replicates: `traube.comparison.ranking.rank_by_splits`
-ranks by those, and all pairs of a table are its family of comparisons.
-"""
+"""Other people's leaderboards, with the places that a score for each split, without replicates, allows."""
 
 from dataclasses import dataclass
 from itertools import combinations
@@ -22,24 +18,14 @@ PAGE = "imported.html"
 
 @dataclass(frozen=True)
 class Imported:
-    """A table of imported results.
+    """A table of imported results."""
 
-    Attributes
-    ----------
-    task : as its source calls it
-    rows : the imported results, the best first, with rank_low, rank_high and why: nan where `why` says that there is none
-    splits : over which models are compared
-    ties : neighbours in the ranking that cannot be told apart, and how many there are
-    first : models that may be the best
-    shared : mean share of texts that two splits have in common; None where the texts are not here
-    """
-
-    task: str
-    rows: pd.DataFrame
-    splits: int
-    ties: tuple[int, int]
-    first: int
-    shared: float | None
+    task: str  # as its source calls it
+    rows: pd.DataFrame  # the best first, with rank_low, rank_high and why: nan where `why` says that there is none
+    splits: int  # over which models are compared
+    ties: tuple[int, int]  # neighbours in the ranking that cannot be told apart, and how many there are
+    first: int  # models that may be the best
+    shared: float | None  # mean share of texts that two splits have in common; None where the texts are not here
 
     @property
     def found(self) -> str:

@@ -1,6 +1,4 @@
-"""What is made anew of everything stored: leaderboard, changes since the night before, and the page of all tasks; and a
-task's page, made where it is not up to date: what makes it is imported only then.
-"""
+"""What is made anew of everything stored: leaderboard, changes since the night before, and pages."""
 
 import shutil
 from collections.abc import Collection, Mapping
@@ -108,8 +106,7 @@ def leaderboard_page(table: pd.DataFrame, changes: pd.DataFrame | None = None, p
 
 def publish_leaderboard(storage: Storage, request: Request, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
     """Make the leaderboard from what is stored, and write it; what is requested and cannot be had has a row."""
-    # the lock spans reading and writing: a slower writer that read first would
-    # lose the other's rows
+    # the lock spans reading and writing: a slower writer that read first would lose the other's rows
     with locked(storage.get_table_path(NAME)):
         made_of = state(storage)
         lookup = Lookup()
@@ -129,8 +126,7 @@ def publish_regressions(
     """
     date = night or datetime.now(ZoneInfo(timezone)).date().isoformat()
     with locked(storage.get_table_path(CHANGES)):
-        # a day is remembered as its night left it; without a night, as the day's
-        # first publication did
+        # a day is remembered as its night left it; without a night, as the day's first publication did
         counting = present(storage, protocols)
         if night or not storage.read_rows("document", kind=NIGHT, key=date):
             snapshot(storage, counting, date)

@@ -1,5 +1,4 @@
 """The one way of making a page, a file that needs no server and no network; its scripts run by a nonce.
-
 What people wrote is carried as JSON, or escaped by the template, and put into the page as text, never as HTML."""
 
 import json
@@ -71,7 +70,6 @@ def _templates() -> "Environment":
 
 @cache
 def _file(name: str) -> Markup:
-    """A script or style of our own, as it stands in a page."""
     return Markup((resources.files("traube.reports") / "templates" / name).read_text(encoding="utf-8"))  # noqa: S704
 
 

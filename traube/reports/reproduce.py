@@ -35,21 +35,13 @@ GONE = (Kind.DATA, Kind.MODEL, Kind.CLUSTERING_CODE, Kind.NUMERICS, Kind.CLUSTER
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came of it.
-
-    Attributes
-    ----------
-    scores : DataFrame split, level, metric, stored, again
-    clusters_equal : whether every item is in the same cluster
-    vectors : largest 1 - cosine of a text's vector, encoded again, to the one that was clustered
-    changed : what is not as it was then (libraries, say)
-    """
+    """What came of it."""
 
     cell_id: str
-    scores: pd.DataFrame
-    clusters_equal: bool
-    vectors: float
-    changed: list[Change]
+    scores: pd.DataFrame  # split, level, metric, stored, again
+    clusters_equal: bool  # whether every item is in the same cluster
+    vectors: float  # largest 1 - cosine of a text's vector, encoded again, to the one that was clustered
+    changed: list[Change]  # what is not as it was then (libraries, say)
 
     @property
     def difference(self) -> float:
@@ -117,7 +109,6 @@ def reproduce(
 
 
 def _cell_of(record: dict[str, Any], protocol: Protocol | None) -> Cell:
-    """The cell that a record is of."""
     params = record["params"]
     as_stored = ("task", "family", "model", "fingerprint", "protocol", "data_version")
     return Cell(

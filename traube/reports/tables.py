@@ -177,7 +177,6 @@ def metric_of(card: TaskCard | None, protocol: Protocol | None, metrics: pd.Seri
 def _with_found_k(
     table: pd.DataFrame, storage: Storage, cells: pd.DataFrame, protocols: Mapping[str, Protocol]
 ) -> pd.DataFrame:
-    """The table with the numbers of clusters that methods found, means over seeds."""
     found = found_k(storage, cells, {name: protocol.split_set for name, protocol in protocols.items()})
     if found.empty:
         return table
@@ -216,7 +215,6 @@ def _of_clusterings(
     metric: str | None,
     protocols: Mapping[str, Protocol],
 ) -> pd.DataFrame:
-    """The rows of cells of clusterings, with the numbers of clusters that methods found."""
     mains = _main_metrics(cells, cards, metric, protocols)
     scores = storage.read_scores(cells, set(mains), replicates=True)
     if not metric:
@@ -236,9 +234,7 @@ def _made_of(cells: pd.DataFrame, cards: Mapping[str, TaskCard], protocols: Mapp
 
 
 def _missing(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> dict[tuple[str, str, str], int]:
-    """How many cells of a protocol are not computed, by task, protocol and model: the best of few
-    methods does not compare with the best of all.
-    """
+    """Cells not computed, by task, protocol and model: the best of few methods does not compare to the best of all."""
     own = cells[~cells["own_choice"] & cells["status"].isin(("done", "unsupported"))]
     counts = own.groupby(["task", "protocol", "model"]).size()
     asked = {
@@ -250,9 +246,7 @@ def _missing(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> dict[tup
 
 
 def shown_name(row: Any) -> str:
-    """A model's name in a table; with its precision if that is not fp32, and a mark if it was trained
-    on the task's texts, or not all of the protocol is computed for it.
-    """
+    """A model's name, with its precision if not fp32; marks: trained on the task's texts, not all cells computed."""
     marks = ("\N{DAGGER}" if row.seen else "") + ("*" if row.missing else "")
     return " ".join(filter(None, [row.model, "(bf16)" if row.precision == "bf16" else "", marks]))
 
@@ -269,9 +263,7 @@ def interval_in_words(low: float, high: float, metric: str, digits: int) -> str:
 
 
 def places(row: Any) -> str:
-    """The rank interval of a leaderboard's row in words: `1`, `2-4`, or a dash where
-    nothing can be said.
-    """
+    """The rank interval of a leaderboard's row in words: `1`, `2-4`, or a dash where nothing can be said."""
     if pd.isna(row.rank_low):
         return "-"
     return f"{row.rank_low:.0f}" if row.rank_low == row.rank_high else f"{row.rank_low:.0f}-{row.rank_high:.0f}"

@@ -187,9 +187,7 @@ class Executor(ABC):
     def train(
         self, trainings: Iterator[tuple[Any, Training, Path]], model: Model, progress: Progress
     ) -> Generator[tuple[Any, Trained | BaseException], None, None]:
-        """Yield what becomes of each training, under its name, as they end; each is given as name, training, and
-        the folder here of what it goes on from.
-        """
+        """Yield what becomes of each training under its name; each is given with the folder of what it goes on from."""
         raise NotImplementedError
 
 

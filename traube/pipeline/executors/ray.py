@@ -1,7 +1,4 @@
-"""The workers as cores of a Ray cluster (`TRAUBE_ENGINE=ray`): what jobs are sent, what they may take of the cluster,
-and what becomes of them when a part of it is lost. Where the cluster is, and how one is let in, are Ray's own settings
-(RAY_ADDRESS, its token and TLS).
-"""
+"""The workers as cores of a Ray cluster (`TRAUBE_ENGINE=ray`), which Ray's own settings name (RAY_ADDRESS, TLS)."""
 
 import logging
 import os
@@ -98,9 +95,7 @@ class RayExecutor(Executor):
         return in_words(error)
 
     def encode_batches(self, encoder: Encoder, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
-        """Yield positions and vectors of texts, by a process on each GPU of the cluster, or on each core
-        where it has none; by this process, where that is nearer.
-        """
+        """Yield positions and vectors of texts, by the cluster's GPUs or its cores; by this process, if nearer."""
         if not self._is_spread(encoder, len(texts)):
             yield from encoder.encode_batches(texts)
             return
@@ -125,9 +120,7 @@ class RayExecutor(Executor):
     def train(
         self, trainings: Iterator[tuple[Any, Training, Path]], model: Model, progress: Progress
     ) -> Generator[tuple[Any, Trained | BaseException], None, None]:
-        """Yield what becomes of each training, under its name, as they end: each by a process that has a
-        GPU to itself, or where the cluster has none, as many cores as torch uses here.
-        """
+        """Yield what becomes of each training: each has a GPU, or without one, as many cores as torch has here."""
         import torch
 
         assert isinstance(model, Transformer)  # or `trains` has said no
@@ -186,10 +179,7 @@ class Holder:
 
 
 def _encode_shares(ray: Any, holders: Sequence[Any], shares: Sequence[Sequence[str]]) -> Iterator[tuple[int, Batches]]:
-    """Yield the number of each share of the texts, and its batches, as they are ready.
-
-    Ray starts a holder that died anew, and has it do again what it was at.
-    """
+    """Yield the number and batches of each share of the texts as they are ready; Ray starts a dead holder anew."""
     waiting, unfinished = deque(range(len(shares))), len(shares)
     # a holder has no share until it has begun: one that finds no room would keep it for good
     running: dict[Any, tuple[Any, int | None]] = {holder.encode.remote(()): (holder, None) for holder in holders}

@@ -1,6 +1,4 @@
-"""Trainings that processes of a Ray cluster do, each on a device of its own.
-Where these may run, and what is set aside for them, is said by `traube.pipeline.executors.ray`.
-"""
+"""Trainings that processes of a Ray cluster do, each on a device of its own."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence

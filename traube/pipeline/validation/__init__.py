@@ -1,7 +1,4 @@
-"""Data quality: what is checked of a task's tables. `rules` says what, `facts` computes what rules speak of, `validate`
-runs Great Expectations and shows Data Docs, or where that is not installed runs `verdicts`, `findings` says what was
-found and keeps it. Making data right is not done here: a failed check only says so.
-"""
+"""Data quality: what is checked of a task's tables. Making data right is not done here: a failed check only says so."""
 
 from traube.pipeline.validation.findings import Finding, keep_findings, refuse_stored
 from traube.pipeline.validation.rules import CHECKS, Check, Rule, Table, blocks

@@ -1,6 +1,4 @@
-"""Facts: the columns of a corpus, a splits or a pairs table that rules speak of, computed beforehand.
-ftfy, which judges encodings, is imported where a corpus is judged.
-"""
+"""Facts: the columns of a corpus, a splits or a pairs table that rules speak of, computed beforehand."""
 
 import re
 from collections.abc import Callable
@@ -33,8 +31,7 @@ def _ftfy_pattern() -> str:
     """Write ftfy's pattern for Arrow's regular expressions, which search fifty times as fast as Python's."""
     from ftfy.badness import BADNESS_RE
 
-    # Arrow's know neither white space and comments in a pattern nor, behind \w and \s, characters
-    # outside ASCII
+    # Arrow's know neither white space and comments in a pattern nor, behind \w and \s, characters outside ASCII
     compact = re.sub(r"(\[[^\]]*\])|#[^\n]*|\s", lambda match: match[1] or "", BADNESS_RE.pattern)
     return compact.replace(r"\w", r"[\w\pL\pN]").replace(r"\s", r"[\s\v\x1c-\x1f\pZ]")
 

@@ -1,6 +1,4 @@
-"""What a check found: for people, which rules do not hold, in how many rows, and the first of them as text; for later
-runs, kept beside a stored task's tables: a blocking check that failed stops the task there too.
-"""
+"""What a check found, for people; and kept beside a task's tables, for later runs: a failed blocking one stops them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
-"""Checks the tables of a task by Great Expectations, and writes what was found to a page of Data Docs. Where it is not
-installed, `traube.pipeline.validation.verdicts` judges the same rules, and there is no page. It takes two seconds to
-import, and much memory, so that is done where a table is checked, never when this module is loaded: best in a process
-of its own (`in_own_process`), which imports it while the caller does something else.
+"""Checks the tables of a task by Great Expectations, with a page of Data Docs. It takes two seconds to import, and much
+memory: best in a process of its own (`in_own_process`). Where it is not installed, `verdicts` judges the same rules.
 """
 
 import html
@@ -31,8 +29,6 @@ from traube.tasks.task import CORPUS_COLUMNS, SPLIT_COLUMNS, TaskCard
 P = ParamSpec("P")
 T = TypeVar("T")
 COLUMNS: dict[Table, tuple[str, ...]] = {"corpus": CORPUS_COLUMNS, "splits": SPLIT_COLUMNS}  # that are judged
-
-
 QUALITY = "quality"  # folder below a home
 
 
@@ -143,10 +139,8 @@ def _run_suite(card: TaskCard, table: Table, judged: pd.DataFrame) -> Any:
 
 
 def _write_page(folder: Path, task: str, table: Table, validation: Any, findings: Sequence[Finding]) -> Path:
-    """Write the validation's page of Data Docs in place of the table's last one, and the index of all pages.
-
-    The page is rendered here and not by Great Expectations' site builder, which would take every offending row through
-    JSON, keep every page for ever, and show values (which it does not escape) but not the rows they are in.
+    """Write the validation's page of Data Docs and the index of all pages. Their own site builder would take every
+    offending row through JSON, keep every page for ever, and show values, which it does not escape, but not their rows.
     """
     from great_expectations.render import RenderedHeaderContent, RenderedSectionContent, RenderedTableContent
     from great_expectations.render.renderer import ValidationResultsPageRenderer
@@ -182,9 +176,8 @@ def warm_up(executor: Executor) -> None:
 
 
 def in_own_process(executor: Executor, check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What a check returns; it is computed in the executor's process for this, which is started if it does
-    not run. Where Great Expectations is not installed there is nothing to spare, and it is computed here. If the process
-    is killed, that is a TraubeError, and the next call starts another.
+    """What a check returns; it is computed in the executor's process for this, or here, where Great Expectations is not
+    installed. If the process is killed, that is a TraubeError, and the next call starts another.
     """
     if not find_spec("great_expectations"):
         return check(*args, **kwargs)

@@ -1,6 +1,4 @@
-"""Judge the rules of a table by pandas, where Great Expectations is not installed: `judge` finds the same rows for the
-six kinds of expectations that `traube.pipeline.validation.rules` uses.
-"""
+"""Judge the rules of a table by pandas, where Great Expectations is not installed: the same rows are found."""
 
 import math
 from collections.abc import Iterable
@@ -50,7 +48,6 @@ def _verdict(check: str, rule: Rule, arguments: dict[str, Any], judged: pd.DataF
 
 
 def _breaks(expectation: str, arguments: dict[str, Any], judged: pd.DataFrame) -> pd.Series:
-    """Tell of each row whether it breaks an expectation."""
     if expectation == "ExpectCompoundColumnsToBeUnique":
         assert arguments["ignore_row_if"] == "never"
         return judged.duplicated(arguments["column_list"], keep=False)

@@ -64,11 +64,9 @@ def on_front(scores: pd.Series, seconds: pd.Series) -> pd.Series:
 
 
 def history(storage: Storage, protocols: Mapping[str, Protocol], task: str) -> list[dict[str, Any]]:
-    """Everything ever scored of a task: for each model, weights, data and code, the mean of the best method, in order
-    of time.
+    """Everything ever scored of a task, by time: for each model, weights, data and code, the mean of the best method.
 
-    A checkpoint of the task's own (`<trainer>__<task>__<name>`) belongs to its trainer's `line`: how its checkpoints
-    went.
+    A checkpoint of the task's own (`<trainer>__<task>__<name>`) belongs to its trainer's `line`.
     """
     cells = storage.read_cells(task)
     cells = cells[cells["status"] == "done"]

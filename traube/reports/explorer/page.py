@@ -33,9 +33,7 @@ def task_page(
     changes: pd.DataFrame | None = None,
     made_of: str = "",
 ) -> str:
-    """A task's page, of its rows in the leaderboard and of what changed (`traube.comparison.regressions`, with `since`);
-    a hash of what it is made of is noted in it.
-    """
+    """A task's page, of its rows in the leaderboard and its `changes`; a hash of what it is made of is noted in it."""
     own = table[table["task"].isin((task, ""))]
     lookup = Lookup()
     cells = current_cells(bench.storage, protocols, [task], own_choice=True, lookup=lookup)
@@ -122,7 +120,6 @@ def _standings(
 
 
 def _plain(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as JSON takes them."""
     return [
         {key: number(value, 6) if isinstance(value, float) else value for key, value in row.items()}
         for row in frame.to_dict("records")

@@ -1,5 +1,4 @@
 """The critical-difference diagram (Demšar, 2006): mean ranks of models, and a bar over those that cannot be told apart.
-
 Our own tests say which: they know of texts that splits share; the usual Nemenyi test takes splits as independent."""
 
 from collections.abc import Mapping, Sequence

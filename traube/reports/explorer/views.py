@@ -57,7 +57,6 @@ def confusion(gold: Codes, found: Codes) -> dict[str, Any]:
 
 
 def _others(n: int, taken: Codes, sizes: NDArray[np.int64]) -> Codes:
-    """Those that are not taken, the largest first."""
     left = np.setdiff1d(np.arange(n), taken)
     return left[np.argsort(-sizes[left], kind="stable")]
 
