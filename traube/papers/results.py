@@ -137,8 +137,10 @@ def _section(table: Table, rows: pd.DataFrame | None) -> str:
     title = f"### {table.name.replace('_', ' ').capitalize()}\n\n{table.description}"
     if rows is None:
         return f"{title}\n\nNot written yet: `traube run` writes it."
-    printed, measured = rows["published"].notna(), rows["measured"].notna()
-    counts = f"{(printed & measured).sum()} of {printed.sum()} printed numbers stand beside one measured here."
+    printed = rows[rows["published"].notna()]  # several rows where it was measured in several ways
+    keys = _keys(printed, list(rows.columns[: rows.columns.get_loc("published")]))
+    beside = keys[printed["measured"].notna().to_numpy()].nunique()
+    counts = f"{beside} of {keys.nunique()} printed numbers stand beside one measured here."
     notes = [f"- {count} x {note}" for note, count in rows.loc[printed, "note"].value_counts().items()]
     shown = table.shown(rows.drop(columns=WHEN)).map(
         lambda v: "" if pd.isna(v) else f"{v:g}" if isinstance(v, float) else str(v)
