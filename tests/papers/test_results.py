@@ -50,6 +50,12 @@ def test_what_was_written_stands_on_the_page_with_reasons(context: Context, tabl
     assert (tmp_path / "results.md").read_text("utf-8") == page
 
 
+def test_a_number_that_was_measured_in_two_ways_is_printed_once(context: Context, table: Table) -> None:
+    twice = pd.DataFrame({"model": "a", "task": "x", "recipe": ["0", "1"], "measured": [1.25, 1.5]})
+    write_table(context.storage.folder, "toy", replace(table, measure=lambda _: twice), context)
+    assert "1 of 3 printed numbers stand beside one measured here." in results.results_page(context.storage)
+
+
 def test_what_another_data_directory_had_measured_stays_on_the_page(
     context: Context, table: Table, tmp_path: Path
 ) -> None:

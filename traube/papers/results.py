@@ -141,7 +141,7 @@ def _section(table: Table, rows: pd.DataFrame | None) -> str:
     keys = _keys(printed, list(rows.columns[: rows.columns.get_loc("published")]))
     beside = keys[printed["measured"].notna().to_numpy()].nunique()
     counts = f"{beside} of {keys.nunique()} printed numbers stand beside one measured here."
-    notes = [f"- {count} x {note}" for note, count in rows.loc[printed, "note"].value_counts().items()]
+    notes = [f"- {count} x {note}" for note, count in printed["note"].value_counts().items()]
     shown = table.shown(rows.drop(columns=WHEN)).map(
         lambda v: "" if pd.isna(v) else f"{v:g}" if isinstance(v, float) else str(v)
     )
