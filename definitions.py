@@ -12,6 +12,7 @@ from assets import all_assets  # noqa: E402
 from assets.common import Job  # noqa: E402
 from assets.jobs import all_jobs  # noqa: E402
 from assets.ownership import with_owners_and_code  # noqa: E402
+from assets.training import list_without_training  # noqa: E402
 from resources import all_resources  # noqa: E402
 from sensors import offered  # noqa: E402
 from traube.core import paths  # noqa: E402
@@ -20,12 +21,13 @@ from traube.tasks import PAIRS, sources  # noqa: E402
 
 
 def build_defs(shown: bool = False, **overrides: Any) -> dg.Definitions:
-    """All definitions, with what only pages show if they are `shown`; `overrides` are resources to use instead of the
-    default ones, by name.
+    """All definitions, with what only pages show if they are `shown`, and without stages that nothing fills; `overrides`
+    are resources to use instead of the default ones, by name.
     """
     tasks = {**sources(), **sources(PAIRS)}
-    defined: list[Job] = [*all_jobs(tasks), *offered("jobs")]
-    jobs, assets = {job.name: job for job in defined}, all_assets(tasks.values())
+    unfilled = list_without_training(sources().values()) if shown else []
+    defined: list[Job] = [*all_jobs(tasks, unfilled), *offered("jobs")]
+    jobs, assets = {job.name: job for job in defined}, all_assets(tasks.values(), unfilled)
     return dg.Definitions(
         assets=with_owners_and_code(assets) if shown else assets,
         jobs=defined,

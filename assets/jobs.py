@@ -4,19 +4,21 @@ from collections.abc import Collection
 
 import dagster as dg
 
-from assets.common import RESULTS, Job, all_model_keys, data_keys
+from assets.common import RESULTS, Job, all_model_keys, asset_key, data_keys
 from assets.sweeps import sweeps
+from traube.tasks.task import Stage
 
 
-def all_jobs(tasks: Collection[str]) -> list[Job]:
-    """Every job of the graph, over the tasks and pair tasks that are given."""
+def all_jobs(tasks: Collection[str], without_training: Collection[str] = ()) -> list[Job]:
+    """Every job of the graph, over the tasks and pair tasks that are given; some have no stage for methods that train."""
+    unfilled = {asset_key(task, Stage.DEEP_CLUSTERINGS) for task in without_training}
     jobs: dict[str, tuple[dg.AssetSelection, str]] = {
         "datasets": (
             dg.AssetSelection.assets(*data_keys(tasks)),
             "Read raw data, draw splits, check both. Narrow it to the tasks that you want.",
         ),
         "evaluate": (
-            dg.AssetSelection.assets(*all_model_keys(tasks)),
+            dg.AssetSelection.assets(*(key for key in all_model_keys(tasks) if key not in unfilled)),
             "Embed, cluster and score one model (the partition) on every task and pair task, or on those selected.",
         ),
         "publish": (

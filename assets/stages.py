@@ -205,11 +205,13 @@ def _clusterings_asset(source: Source, stage: Stage, **about: Any) -> dg.AssetsD
     return clustered
 
 
-def scores_asset(source: Source) -> dg.AssetsDefinition:
+def scores_asset(source: Source, trained: bool = True) -> dg.AssetsDefinition:
+    """Return the asset of a task's scores, which follow deep clusterings if methods are `trained` on the task."""
+
     @model_asset(
         source,
         Stage.SCORES,
-        (Stage.CLUSTERINGS, Stage.DEEP_CLUSTERINGS, "splits"),
+        (Stage.CLUSTERINGS, *([Stage.DEEP_CLUSTERINGS] if trained else []), "splits"),
         kinds={"parquet", "mlflow"},
         code_version=SCORING_VERSION,
         description="How well the clusters agree with the gold labels, under every metric.",

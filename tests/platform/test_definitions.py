@@ -9,9 +9,13 @@ import dagster as dg
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from traube.components import parse_method
 from traube.core import paths
 from traube.core.errors import TraubeError
+from traube.pipeline.cell import Cell
 from traube.pipeline.params import load_params
+from traube.pipeline.record import record
+from traube.storage import open_storage
 
 HEAVY = {
     "torch",
@@ -68,6 +72,33 @@ def test_the_graph_can_be_read(definitions: dg.Definitions) -> None:
     assert {graph.get(key).group_name for key in german} >= {"blurbs_s2s", "tenkgnad_p2p"}
     (parted,) = {graph.get(dg.AssetKey(["checkpoints", name])).partitions_def for name in ("cob", "wwm", "qs3m")}
     assert {"newsgroups", "tweet"} <= set(parted.get_partition_keys())
+
+
+@pytest.mark.parametrize(
+    ("more", "stored", "shown"),
+    [("", False, {"tweet"}), ("protocol: aecl\n", False, {"tweet", "pydocs_s2s"}), ("", True, {"tweet", "pydocs_s2s"})],
+    ids=["the demo", "a protocol that trains", "a result of AECL"],
+)
+def test_pages_show_no_stage_that_nothing_fills(
+    more: str, stored: bool, shown: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from definitions import build_defs
+
+    params = (paths.PROJECT / "params.yaml").read_text()
+    (tmp_path / "params.yaml").write_text(params.replace("protocol: paper\n", more or "protocol: paper\n", 1))
+    monkeypatch.setenv("TRAUBE_PARAMS", str(tmp_path / "params.yaml"))
+    if stored:
+        method = parse_method("none/aecl", {"aecl": {"epochs": 2}})
+        cell = Cell("pydocs_s2s", "pydocs", "minilm", "f1", method, 1, "aecl", "default", "v1")
+        open_storage(paths.home()).save("cell", {**record(cell, "failed"), "created": "2026-01-01"})
+    definitions = build_defs(shown=True)
+    graph = definitions.resolve_asset_graph()
+    stages = {task: dg.AssetKey([task, "deep_clusterings"]) for task in ("tweet", "pydocs_s2s")}
+    assert {task for task, key in stages.items() if key in graph.get_all_asset_keys()} == shown
+    assert {
+        task for task, key in stages.items() if key in graph.get(dg.AssetKey([task, "scores"])).parent_keys
+    } == shown
+    assert definitions.resolve_job_def("evaluate")
 
 
 def test_pages_show_who_answers_for_an_asset_and_its_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

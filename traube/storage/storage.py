@@ -297,6 +297,10 @@ class Storage:
         """Return the names of the tasks that have cells."""
         return sorted(self._find(tables.CELL.c.task, tables.CELL.c.status != "clustered"))
 
+    def list_tasks_of(self, clusterers: Collection[str]) -> set[str]:
+        """Return the tasks of which there are cells of some clusterers."""
+        return self._find(tables.CELL.c.task, tables.CELL.c.clusterer.in_(list(clusterers)))
+
     def _find(self, column: sa.Column[str], *where: sa.ColumnElement[bool]) -> set[str]:
         """Return a column of the cells that were not removed and for which all of this holds."""
         statement = sa.select(column).distinct().where(tables.CELL.c.is_removed == 0, *where)

@@ -1,0 +1,28 @@
+"""On which tasks methods train: the graph that pages show has a stage for them there alone."""
+
+from collections.abc import Iterable
+
+from traube.components import CLUSTERERS
+from traube.core import paths, settings
+from traube.core.errors import TraubeError
+from traube.pipeline.params import load_params
+from traube.storage import open_storage
+from traube.tasks import Source
+
+SHORT_TEXTS = "shorttext"  # the family whose protocols train
+
+
+def list_without_training(sources: Iterable[Source]) -> list[str]:
+    """Return the tasks that are no short texts, that the benchmark trains no method on, and of which no trained method has
+    a result.
+    """
+    if settings.database():  # which may be away, and pages do not wait for it: they show every stage
+        return []
+    trains = [name for name, clusterer in CLUSTERERS.items() if clusterer.input_kind == "encoder"]
+    try:
+        params, trained = load_params(), open_storage(paths.home()).list_tasks_of(trains)
+    except TraubeError:  # what cannot be read keeps nobody from the pages
+        return []
+    if any(method.trains for method in params.chosen().methods()):
+        trained |= {*params.tasks}
+    return [source.name for source in sources if source.card.family != SHORT_TEXTS and source.name not in trained]
