@@ -1,5 +1,6 @@
 """What people see of what checks found: rows as plain text, a page of Data Docs, and the verdicts of a release."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -76,6 +77,20 @@ def test_data_docs_hold_one_page_per_task_and_table(docs: Path) -> None:
     home = page.parent / "../../../../index.html"
     assert home.resolve() == (docs / "index.html").resolve()  # where the page's link home points
     assert 'href="../../../../index.html"' in page.read_text(encoding="utf-8")
+
+
+def test_a_suite_is_stored_that_great_expectations_opens_and_extends(docs: Path) -> None:
+    import great_expectations as gx
+    import great_expectations.expectations as gxe
+
+    check_corpus(docs, fruit()[0])
+    suite = gx.ExpectationSuite(**json.loads((docs / "expectations" / "fruit" / "corpus.json").read_text("utf-8")))
+    rules = {rule.says for check in CHECKS["corpus"] for rule in check.rules if rule.declared is None}
+    assert {expectation.meta["says"] for expectation in suite.expectations} >= rules
+    suite.expectations = [gxe.ExpectColumnValueLengthsToBeBetween(column="text", max_value=3)]
+    frame = gx.get_context(mode="ephemeral").data_sources.add_pandas("own").add_dataframe_asset("corpus")
+    batch = frame.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": fruit()[0]})
+    assert not batch.validate(suite).success
 
 
 def test_nothing_is_printed(docs: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@ memory: best in a process of its own (`in_own_process`). Where it is not install
 """
 
 import html
+import json
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures.process import BrokenProcessPool
@@ -60,7 +61,7 @@ def validate_table(card: TaskCard, table: Table, rows: pd.DataFrame, corpus: pd.
         return Validation([finding_of(check, card, verdicts, judged, corpus) for check in CHECKS[table]], None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what Great Expectations imports
-        result = _run_suite(card, table, judged)
+        result = _run_suite(card, table, judged, folder)
         verdicts = [
             Verdict(
                 check=judgement.expectation_config.meta["check"],
@@ -96,7 +97,7 @@ def validate_tasks(storage: Storage, tasks: Iterable[str], folder: Path) -> dict
     return verdicts
 
 
-def _run_suite(card: TaskCard, table: Table, judged: pd.DataFrame) -> Any:
+def _run_suite(card: TaskCard, table: Table, judged: pd.DataFrame, folder: Path) -> Any:
     """Run the table's suite; return Great Expectations' result, with all offending rows."""
     import great_expectations as gx
     import great_expectations.expectations as gxe
@@ -125,6 +126,8 @@ def _run_suite(card: TaskCard, table: Table, judged: pd.DataFrame) -> Any:
         for name, rule, arguments in applied_rules(table, card.declared)
     ]
     suite = gx.ExpectationSuite(name=f"{card.name}/{table}", expectations=expectations)
+    stored = folder / "expectations" / card.name / f"{table}.json"  # for whoever opens it in Great Expectations
+    write_text(stored, json.dumps(suite.to_json_dict(), indent=1) + "\n")
     # no values: user data is not escaped in Data Docs; no query: it lists every offending row once more
     wanted = {"result_format": "COMPLETE", "exclude_unexpected_values": True, "return_unexpected_index_query": False}
     validation: Any = batch.validate(suite, result_format=wanted)
