@@ -1,5 +1,6 @@
 """What MLflow's run of a task and model holds beside numbers: charts of its methods, and their assignments."""
 
+from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,25 +12,26 @@ from traube.core.hashing import digest
 from traube.reports.charts import draw_bars, draw_heatmaps, draw_map
 from traube.storage import Storage
 
-VERSION = "traube.artifacts"  # the tag that says which cells they are of
+VERSION = "traube.artifacts"  # the tag that says of which scores they are
 
 
 def log_artifacts(
     tracking: TrackingResource, leaderboard: pd.DataFrame, storage: Storage
 ) -> dict[str, dg.MetadataValue]:
-    """Log charts of a leaderboard's rows and their assignments to the runs whose cells are others than before."""
+    """Log charts of a leaderboard's rows and their assignments to the runs whose scores are others than before."""
     client, experiment = tracking.client()
     official = leaderboard[(leaderboard["status"] == "done") & ~leaderboard["own_choice"].astype(bool)]
     names = [name for name in IDENTITY if name in leaderboard]
+    read = lru_cache(maxsize=1)(storage.read_cells)  # runs come by task
     for best, runs in list_official(client, experiment, leaderboard):
         about = best.iloc[:1][names]
         rows = official.merge(about).dropna(subset="mean")
-        cells = storage.read_cells(str(about["task"].iloc[0])).merge(about)
-        cells = cells[cells["status"] == "done"]
-        cells = cells[(cells["reducer"] + "/" + cells["clusterer"]).isin(rows["method"])]
-        version = digest(sorted(cells["cell_id"]))
+        version = digest(rows[["level", "method", "mean"]].to_numpy().tolist())
         if not runs or rows.empty or runs[0].data.tags.get(VERSION) == version:
             continue
+        cells = read(str(about["task"].iloc[0])).merge(about)
+        is_shown = (cells["reducer"] + "/" + cells["clusterer"]).isin(rows["method"])
+        cells = cells[is_shown & (cells["status"] == "done")]
         run_id = runs[0].info.run_id
         client.log_figure(run_id, draw_bars(rows.assign(model=rows["method"])), "methods.png")
         client.log_figure(run_id, draw_heatmaps(rows), "heatmap.png")
