@@ -80,6 +80,8 @@ class RegistryResource(dg.ConfigurableResource):
         """Make a candidate servable. Returns its version: a new one, or the one that it has already."""
         import mlflow
         from mlflow.exceptions import MlflowException
+        from mlflow.models import ModelSignature, set_signature
+        from mlflow.types import ColSpec, Schema
 
         from traube.grouping import served as serving
 
@@ -110,6 +112,9 @@ class RegistryResource(dg.ConfigurableResource):
                     # MLflow would load the model, to predict what its parameter `input_example` says
                     metadata={"input_example": served.texts[:2]},
                 )
+        # of what comes out MLflow would take the types from the example, by running the model
+        columns = [ColSpec("long", "cluster"), ColSpec("double", "distance"), ColSpec("string", "words")]
+        set_signature(info.model_uri, ModelSignature(info.signature.inputs, Schema(columns)))
         source = client.get_logged_model(info.model_id).artifact_location
         with suppress(MlflowException):  # it is there already
             client.create_registered_model(name)

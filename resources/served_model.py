@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from mlflow.models import set_model  # noqa: TID253 (only MLflow imports this file)
 from mlflow.pyfunc import PythonModel, PythonModelContext  # noqa: TID253
@@ -17,7 +18,7 @@ class ServedClustering(PythonModel):
         self.served = serving.load(Path(context.artifacts["served"]), Path(weights) if weights else None)
 
     def predict(self, context: PythonModelContext, model_input: list[str]) -> pd.DataFrame:
-        return self.served.predict(model_input)
+        return self.served.predict(np.ravel(model_input).tolist())  # a column or an array, too
 
 
 set_model(ServedClustering())

@@ -92,11 +92,12 @@ class TrackingResource(dg.ConfigurableResource):
         span = _find_span(done, began)
         with _run(client, experiment, digest(key), name, tags, span) as parent:
             about = {"family": card.family, "language": card.language, "licence": card.licence}
-            params = {**identity, **about, **_flat(setup)}
+            # what is in the tags alone would be an axis in MLflow's comparison of models: hashes tell people nothing
+            params = {name: identity[name] for name in ("task", "model", "protocol")} | about | _flat(setup)
             metrics = {f"best/{level}": mean for level, mean in zip(best["level"], best["mean"], strict=True)}
             metrics |= {f"{level}/{metric}": value for (level, metric), value in of_best.items()}
             title = name_logged_model(card.name, str(first["model"]))
-            ranked = "" if own_choice else _find_logged_model(client, experiment, parent, title, params)
+            ranked = "" if own_choice else _find_logged_model(client, experiment, parent, title, identity, params)
             _log(client, parent, params, metrics, ranked, (card.name, identity["data_version"]))
             _log_dataset(client, parent, card, identity["data_version"])
         children = _runs(client, experiment, f"tags.mlflow.parentRunId = '{parent.info.run_id}'")
@@ -349,12 +350,14 @@ def _run(
     client.set_terminated(run.info.run_id, "FINISHED", span[1])
 
 
-def _find_logged_model(client: Any, experiment: str, run: Any, name: str, params: Mapping[str, str]) -> str:
+def _find_logged_model(
+    client: Any, experiment: str, run: Any, name: str, identity: Mapping[str, str], params: Mapping[str, Any]
+) -> str:
     """Return the id of the model that a run is of, as MLflow ranks and compares models."""
     found = client.search_logged_models([experiment], f"source_run_id = '{run.info.run_id}'")
     if found:
         return str(found[0].model_id)
-    tags = {f"traube.{key}": params[key] for key in ("task", "model", "protocol", "data_version")}
+    tags = {f"traube.{key}": identity[key] for key in ("task", "model", "protocol", "data_version")}
     made = client.create_logged_model(experiment, name, run.info.run_id, tags, dict(params), model_type="embedding")
     return str(client.finalize_logged_model(made.model_id, "READY").model_id)
 

@@ -77,13 +77,16 @@ def test_people_promote_and_roll_back(launcher: Launcher) -> None:
 
 def test_the_champion_serves_new_texts_on_another_machine(launcher: Launcher, tmp_path: Path) -> None:
     code = """
-import mlflow
+import mlflow, pandas as pd
 folder = mlflow.artifacts.download_artifacts("models:/traube-words@champion")
 print(*open(f"{folder}/requirements.txt").read().split())
 model = mlflow.pyfunc.load_model(folder)
 import traube
 print(traube.__file__)
-print(model.predict(["apple pear fruit", "owl robin birds", "plum cherry fruit"]).to_json(orient="records"))
+texts = ["apple pear fruit", "owl robin birds", "plum cherry fruit"]
+assert model.predict(pd.DataFrame({"text": texts})).equals(model.predict(texts))
+print([(spec.name, spec.type.name) for spec in model.metadata.signature.outputs])
+print(model.predict(texts).to_json(orient="records"))
 """
     environment = {
         **os.environ,
@@ -91,7 +94,8 @@ print(model.predict(["apple pear fruit", "owl robin birds", "plum cherry fruit"]
         "TRAUBE_HOME": str(tmp_path / "elsewhere"),
     }
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    requirements, package, predicted = done.stdout.splitlines()[-3:]
+    requirements, package, types, predicted = done.stdout.splitlines()[-4:]
+    assert types == "[('cluster', 'long'), ('distance', 'double'), ('words', 'string')]"
     assert all(re.fullmatch(r"[\w.-]+==[\w.!-]+", line) and "traube" not in line for line in requirements.split())
     assert not Path(package).is_relative_to(paths.PROJECT)  # Traube itself comes with what is served
     fruit, bird, other = json.loads(predicted)
