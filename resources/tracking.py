@@ -193,7 +193,9 @@ class TrackingResource(dg.ConfigurableResource):
         from mlflow.entities import Metric
 
         client, experiment = self.client()
-        run, now = client.get_run(run_id), int(time.time() * 1000)
+        # without a run, MLflow could not be told at the training's start
+        run = client.get_run(run_id) if run_id else client.create_run(experiment, tags={"traube.kind": "training"})
+        run_id, now = run.info.run_id, int(time.time() * 1000)
         client.update_run(run_id, "FINISHED", name)
         _log(client, run, dict(params), {})
         client.log_batch(

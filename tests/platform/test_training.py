@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from definitions import build_defs
 from operations.launch import Launcher
+from resources.tracking import TrackingResource
 from tests.platform.conftest import begin_with, sensor_of, word_rows
 from traube.cli.main import app
 from traube.core import paths
@@ -65,6 +66,24 @@ def test_a_training_is_a_checkpoint_that_the_sensor_finds(parted: Launcher, monk
     first = look(dg.build_sensor_context(parted.instance, definitions=definitions))
     second = look(dg.build_sensor_context(parted.instance, first.cursor, definitions=definitions))
     assert {request.partition_key for request in second.run_requests or []} == names
+
+
+def test_a_training_goes_on_without_mlflow_and_is_told_when_it_is_back(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracking = TrackingResource()
+    with monkeypatch.context() as down:
+        down.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+        down.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+        with tracking.watch_training("run", "cob", "parted") as run_id:
+            assert run_id == ""
+    tracking.log_curve(run_id, "late", [{"step": 1, "loss": 0.5}], {"trainer": "cob"})
+    (run,) = runs("late")
+    assert (run.data.metrics, run.data.params) == ({"loss": 0.5}, {"trainer": "cob"})
+    with pytest.raises(RuntimeError), tracking.watch_training("run", "cob", "parted"):
+        raise RuntimeError
+    (failed,) = runs("cob on parted")
+    assert failed.info.status == "FAILED"
 
 
 def test_the_command_line_says_what_a_training_gained_and_left(parted: Launcher) -> None:
