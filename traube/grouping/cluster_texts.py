@@ -27,6 +27,24 @@ NEARLY = 0.02  # below the best score
 
 
 @dataclass(frozen=True)
+class Layer:
+    """One cut through the tree of groups.
+
+    Attributes
+    ----------
+    labels : int64 [n], -1 for noise and for blank texts
+    words : key words by cluster
+    typical : positions of typical texts by cluster
+    stability : of each cluster, from 0 to 1, where it was measured
+    """
+
+    labels: NDArray[np.int64]
+    words: dict[int, list[str]]
+    typical: dict[int, list[int]]
+    stability: dict[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Clusters:
     """Groups of texts.
 
@@ -45,6 +63,8 @@ class Clusters:
     strays : bool [n], texts that fit no cluster (`traube.grouping.describe.strays`); they are in the nearest one
         all the same, until `without_strays`
     blank : how many texts are empty or hold nothing but spaces; they are in no cluster
+    layers : from the coarsest to the finest, `labels` among them; every cluster of a layer lies within one of the layer
+        before. Empty where the method makes no tree
     """
 
     labels: NDArray[np.int64]
@@ -56,6 +76,7 @@ class Clusters:
     names: dict[int, str] = field(default_factory=dict)
     strays: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))  # none where nobody looked
     blank: int = 0
+    layers: tuple[Layer, ...] = ()
 
     def name(self, cluster: int) -> str:
         """The name that a cluster was given, or its first key words; empty for noise."""
