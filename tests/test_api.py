@@ -37,7 +37,14 @@ def test_every_name_is_there_and_another_is_not() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["traube", "traube.pipeline.evaluate", "traube.tasks.task", "traube.grouping.cluster_texts"]
+    "module",
+    [
+        "traube",
+        "traube.pipeline.evaluate",
+        "traube.tasks.task",
+        "traube.grouping.cluster_texts",
+        "traube.grouping.estimators",
+    ],
 )
 def test_the_examples_of_the_docstrings_are_true(module: str) -> None:
     found = doctest.testmod(import_module(module), optionflags=doctest.NORMALIZE_WHITESPACE)
@@ -109,8 +116,8 @@ def test_labels_of_any_kind_are_names() -> None:
     ("texts", "labels", "message"),
     [
         ([], None, "texts: corpus: there are no texts"),
-        (["a", " "], None, "texts: text 1 is empty, or is no text"),
-        (["a", None], None, "texts: text 1 is empty, or is no text"),
+        (["a", " "], None, "texts: text 1 is empty"),
+        (["a", None], None, "texts: text 1 is empty"),
         (["a", "b"], ["x"], "texts: there are 2 texts and 1 labels"),
         (["a", "b"], ["x", None], "texts: splits: row 1, column label: is missing"),
         (["a", "b"], ["x", "x"], r"texts: split 'all' \(label\): there is only one class; clustering needs two"),
@@ -128,5 +135,5 @@ def test_texts_are_grouped_with_nothing_but_texts() -> None:
     groups = cluster_texts(pd.Series(TEXTS))
     assert len(groups.labels) == 6 and set(groups.words) == set(groups.labels.tolist())
     assert groups.k_table is not None  # the number of groups was chosen
-    same = cluster_texts(TEXTS, k=2, method="none/kmeans")
+    same = cluster_texts(TEXTS, n_clusters=2, algorithm="none/kmeans")
     assert groups.k_table["k"].min() == 1 and len(set(same.labels.tolist())) == 2

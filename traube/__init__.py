@@ -23,7 +23,7 @@ True
 
 Texts without labels are grouped, and each group is described:
 
->>> groups = cluster_texts(texts, k=2)
+>>> groups = cluster_texts(texts, n_clusters=2)
 >>> sorted(words[0] for words in groups.words.values())
 ['match', 'moon']
 """
@@ -33,7 +33,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from traube.grouping.cluster_texts import cluster_texts
+    from traube.grouping.cluster_texts import Clustering, cluster_texts
+    from traube.grouping.estimators import EmbeddingClusterer, TextClusterer
     from traube.models import load_model
     from traube.pipeline.evaluate import evaluate, evaluate_pairs
     from traube.tasks import load_pairs, load_task
@@ -48,11 +49,25 @@ if "OMP_WAIT_POLICY" not in os.environ:
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 __version__ = "0.1.0"
-__all__ = ["cluster_texts", "evaluate", "evaluate_pairs", "load_model", "load_pairs", "load_task", "make_task"]
+__all__ = [
+    "Clustering",
+    "EmbeddingClusterer",
+    "TextClusterer",
+    "cluster_texts",
+    "evaluate",
+    "evaluate_pairs",
+    "load_model",
+    "load_pairs",
+    "load_task",
+    "make_task",
+]
 
 # Imported when they are first asked for: pandas alone takes longer than most commands of the
 # command line should.
 _DEFINED_IN = {
+    "Clustering": "traube.grouping.cluster_texts",
+    "EmbeddingClusterer": "traube.grouping.estimators",
+    "TextClusterer": "traube.grouping.estimators",
     "cluster_texts": "traube.grouping.cluster_texts",
     "evaluate": "traube.pipeline.evaluate",
     "evaluate_pairs": "traube.pipeline.evaluate",

@@ -131,7 +131,7 @@ def test_typical_texts_are_the_nearest_to_the_mean() -> None:
 
 def test_the_number_of_clusters_is_found_where_it_is_clear(blobs: tuple[list[str], list[int]]) -> None:
     texts, gold = blobs
-    found = cluster_texts(texts, model="bow", method=KMEANS)
+    found = cluster_texts(texts, model="bow", algorithm=KMEANS)
     assert adjusted_rand_score(gold, found.labels) == 1
     assert found.k_table is not None
     assert found.k_table.loc[found.k_table["silhouette"].idxmax(), "k"] == 4
@@ -143,7 +143,7 @@ def test_the_number_of_clusters_is_found_where_it_is_clear(blobs: tuple[list[str
 
 
 def test_a_method_of_words_may_find_the_number_by_itself(blobs: tuple[list[str], list[int]]) -> None:
-    groups = cluster_texts(blobs[0], model="tfidf", method="none/gsdmm")
+    groups = cluster_texts(blobs[0], model="tfidf", algorithm="none/gsdmm")
     assert adjusted_rand_score(blobs[1], groups.labels) > 0.9
     assert np.isfinite(groups.distances).all()
 
@@ -160,15 +160,15 @@ def test_how_far_to_believe_groups_is_said(blobs: tuple[list[str], list[int]]) -
     words = " ".join(texts).split()
     mixed = cluster_texts([" ".join(rng.choice(words, 6)) for _ in range(120)], model="tfidf")
     assert mixed.clearness != "clear groups" and mixed.score < clear.score / 2
-    given = cluster_texts(texts, model="tfidf", k=3)  # asked for, so there is nothing to believe
+    given = cluster_texts(texts, model="tfidf", n_clusters=3)  # asked for, so there is nothing to believe
     assert (given.clearness, len(given.stability)) == ("", 3)
     assert cluster_texts(texts[:5], model="tfidf").clearness == "no clear groups"  # too few to tell
 
 
 def test_blank_texts_are_in_no_group_and_change_nothing(blobs: tuple[list[str], list[int]]) -> None:
     texts = blobs[0]
-    clear = cluster_texts(texts, model="tfidf", k=4)
-    mixed = cluster_texts(["", *texts[:30], " \n", *texts[30:]], model="tfidf", k=4)
+    clear = cluster_texts(texts, model="tfidf", n_clusters=4)
+    mixed = cluster_texts(["", *texts[:30], " \n", *texts[30:]], model="tfidf", n_clusters=4)
     assert (mixed.labels[0], mixed.labels[31], mixed.blank, mixed.noise) == (-1, -1, 2, 0)
     assert np.isnan(mixed.distances[[0, 31]]).all()
     assert np.array_equal(np.delete(mixed.labels, [0, 31]), clear.labels)
@@ -180,10 +180,10 @@ def test_blank_texts_are_in_no_group_and_change_nothing(blobs: tuple[list[str], 
 def test_the_same_texts_are_grouped_the_same_way_and_encoded_once(
     blobs: tuple[list[str], list[int]], home: Path
 ) -> None:
-    first = cluster_texts(blobs[0], model="lsa", method=KMEANS, k=3)
+    first = cluster_texts(blobs[0], model="lsa", algorithm=KMEANS, n_clusters=3)
     (matrix,) = open_storage(home).read_rows("artifact", kind="matrix")
     assert len(set(first.labels)) == 3 and first.k_table is None  # the number was given
-    second = cluster_texts(blobs[0], model="lsa", method=KMEANS, k=3)
+    second = cluster_texts(blobs[0], model="lsa", algorithm=KMEANS, n_clusters=3)
     assert np.array_equal(first.labels, second.labels)
     assert open_storage(home).read_rows("artifact", kind="matrix") == [matrix]
 
@@ -203,12 +203,12 @@ def test_the_same_texts_are_grouped_the_same_way_and_encoded_once(
 )
 def test_what_cannot_be_grouped_is_one_clear_error(texts: list[str], k: int | None, message: str) -> None:
     with pytest.raises(TraubeError, match=rf"^{message}$"):
-        cluster_texts(texts, model="bow", method=KMEANS, k=k)
+        cluster_texts(texts, model="bow", algorithm=KMEANS, n_clusters=k)
 
 
 def test_a_method_that_makes_no_sense_is_refused_before_any_work(home: Path) -> None:
     with pytest.raises(Unsupported, match=r"^none/hdbscan: hdbscan looks for dense regions"):
-        cluster_texts(["a cat", "a dog"], model="bow", method=parse_method("none/hdbscan"))
+        cluster_texts(["a cat", "a dog"], model="bow", algorithm=parse_method("none/hdbscan"))
     assert not any(home.iterdir())
 
 
@@ -244,25 +244,25 @@ def test_distances_are_those_of_the_similarity_for_that_query(drop: Drop) -> Non
     model = load_model(drop())
     assert model.similarity is not None
     pairs = model.similarity.distances(model.encode(FOUND), model.encode(["query"])[0])
-    groups = cluster_texts(FOUND, model="mine", query="query", k=3)
+    groups = cluster_texts(FOUND, model="mine", query="query", n_clusters=3)
     assert groups.distances == pytest.approx(mean_distances(pairs, groups.labels), abs=1e-4)
-    assert not np.allclose(groups.distances, cluster_texts(FOUND, model="mine", query="a dog", k=3).distances)
+    assert not np.allclose(groups.distances, cluster_texts(FOUND, model="mine", query="a dog", n_clusters=3).distances)
 
 
 @pytest.mark.parametrize("settings", [{"query": "passages"}, {"network": "qs3m", "query": "none"}], ids=str)
 def test_a_similarity_that_needs_no_query_groups_without(drop: Drop, settings: dict[str, str]) -> None:
-    assert len(set(cluster_texts(FOUND, model=drop(**settings), k=3).labels)) == 3
+    assert len(set(cluster_texts(FOUND, model=drop(**settings), n_clusters=3).labels)) == 3
 
 
 def test_hdbscan_groups_by_distance_and_needs_no_number(drop: Drop) -> None:
     method = parse_method("none/hdbscan", {"hdbscan": {"min_cluster_size": 3}})
-    groups = cluster_texts(FOUND, model=drop(), query="query", method=method)
+    groups = cluster_texts(FOUND, model=drop(), query="query", algorithm=method)
     assert groups.k_table is None and len(groups.labels) == 12
 
 
 @pytest.mark.parametrize("n", [2, 3])
 def test_few_passages_are_grouped_if_it_is_said_into_how_many(drop: Drop, n: int) -> None:
-    groups = cluster_texts(FOUND[3 : 3 + n], model=drop(), query="query", k=2)
+    groups = cluster_texts(FOUND[3 : 3 + n], model=drop(), query="query", n_clusters=2)
     assert len(set(groups.labels)) == 2 and np.isfinite(groups.distances).all()
 
 
@@ -288,16 +288,16 @@ def test_few_passages_are_grouped_if_it_is_said_into_how_many(drop: Drop, n: int
         ),
         (
             {},
-            {"query": "a cat", "method": "none/kmeans"},
+            {"query": "a cat", "algorithm": "none/kmeans"},
             "none/kmeans: a similarity gives distances, and kmeans works on vectors: use none/agglomerative_average",
         ),
         (
             {},
-            {"query": "a cat", "method": "pca/agglomerative_average"},
+            {"query": "a cat", "algorithm": "pca/agglomerative_average"},
             "pca/agglomerative_average: a similarity gives distances, and pca reduces vectors: "
             "use none/agglomerative_average",
         ),
-        ({}, {"query": "a cat", "method": ""}, "'' is no method: .*"),
+        ({}, {"query": "a cat", "algorithm": ""}, "'' is no method: .*"),
         (
             {},
             {"query": "a cat", "texts": ["a cat", "a dog"]},
@@ -336,4 +336,4 @@ def test_there_are_no_more_groups_than_distinct_texts(home: Path) -> None:
     found = cluster_texts(texts, model="tfidf")
     assert len(found.sizes()) <= 3
     assert not any(np.isnan(value) for value in found.stability.values())
-    assert len(cluster_texts(texts, model="tfidf", k=3).sizes()) == 3
+    assert len(cluster_texts(texts, model="tfidf", n_clusters=3).sizes()) == 3

@@ -11,7 +11,7 @@ from scipy import sparse
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from traube.core.errors import TraubeError
-from traube.grouping.cluster_texts import Clusters, cluster_texts
+from traube.grouping.cluster_texts import Clustering, cluster_texts
 from traube.grouping.describe import strays, strays_by_distance
 from traube.grouping.known_groups import put_like
 from traube.grouping.naming import named_by
@@ -105,7 +105,7 @@ def test_strays_by_distance_are_no_nearer_to_their_own_than_to_others() -> None:
 def test_strays_are_set_apart_only_where_that_is_asked_for() -> None:
     about = ["dough yeast crust loaf", "goal keeper penalty match"]
     texts = [f"{words} n{i}" for i in range(20) for words in about] + ["dough goal zebra giraffe lion elephant hippo"]
-    found = cluster_texts(texts, model="tfidf", k=2)
+    found = cluster_texts(texts, model="tfidf", n_clusters=2)
     assert (found.labels >= 0).all() and found.strays[-1] and not found.strays[:-1].any()
     apart = found.without_strays()
     assert apart.labels[-1] == -1 and np.isnan(apart.distances[-1])
@@ -132,7 +132,7 @@ def causal(end: bool) -> CausalModel:
 
 
 def test_a_model_names_groups_and_where_it_says_nothing_key_words_stay() -> None:
-    clusters = Clusters(np.array([0, 1]), np.zeros(2), {0: ["dough"], 1: ["ship"]}, {0: [0], 1: [1]}, None)
+    clusters = Clustering(np.array([0, 1]), np.zeros(2), {0: ["dough"], 1: ["ship"]}, {0: [0], 1: [1]}, None)
     texts = ["dough " * 500, "a ship"]  # the first is longer than the model takes
     named = named_by(clusters, texts, causal(end=False))
     assert named.name(0).startswith("bread bread") and len(named.name(0)) <= 60

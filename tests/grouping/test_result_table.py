@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traube.core.inert import csv_text
-from traube.grouping.cluster_texts import Clusters
+from traube.grouping.cluster_texts import Clustering
 from traube.grouping.result_table import result_table
 from traube.tasks.readers.table import read_any_rows
 
-GROUPS = Clusters(np.array([0, -1]), np.array([0.5, np.nan]), {0: ["bread"]}, {0: [0]}, None, stability={0: 0.9})
+GROUPS = Clustering(np.array([0, -1]), np.array([0.5, np.nan]), {0: ["bread"]}, {0: [0]}, None, stability={0: 0.9})
 
 
 def written(path: Path) -> list[dict[str, str]]:

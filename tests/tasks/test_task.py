@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -10,14 +9,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from traube.core.errors import TraubeError
-from traube.grouping.cluster_texts import cluster_texts
 from traube.storage.entries import read_table, write_table
 from traube.tasks.task import (
     Task,
     TaskCard,
     index_texts,
     make_split,
-    make_task,
     text_id,
 )
 
@@ -247,14 +244,3 @@ def test_a_query_that_is_no_text_of_the_corpus_is_refused() -> None:
     task = asked([("a", "x", "why?"), ("a", "y", "why?")])
     with pytest.raises(TraubeError, match=rf"^own: splits: query_id '{text_id('why?')}' is not in the corpus$"):
         list(Task(task.card, task.corpus[:2], task.splits).test_splits())
-
-
-@pytest.mark.parametrize("table", [pd.DataFrame({"text": ["a", "b"]}), {"text": ["a"]}, "one text"])
-def test_a_table_or_a_single_text_is_no_list_of_texts_or_labels(table: Any) -> None:
-    """The column names of a table once became the texts."""
-    for take in (make_task, cluster_texts):
-        with pytest.raises(TraubeError, match=r"pass a list of texts, or a column: table\['text'\]"):
-            take(table)
-    with pytest.raises(TraubeError, match=r"pass a list of labels, or a column: table\['label'\]"):
-        make_task(["a", "b"], table)
-    assert make_task(pd.Series(["a", "b"])).texts == ["a", "b"]

@@ -15,7 +15,7 @@ from traube.core.files import write_text
 from traube.core.inert import csv_text
 
 if TYPE_CHECKING:
-    from traube.grouping.cluster_texts import Clusters
+    from traube.grouping.cluster_texts import Clustering
 
 app = typer.Typer()
 LISTED = 20  # groups
@@ -162,7 +162,7 @@ def _refuse(option: str, given: dict[str, Any], allowed: tuple[str, ...]) -> Non
         raise TraubeError(f"{option} puts texts into groups that are there: leave out {', '.join(other)}")
 
 
-def _found(texts: list[str], method: str | None, **settings: Any) -> tuple["Clusters", str]:
+def _found(texts: list[str], method: str | None, **settings: Any) -> tuple["Clustering", str]:
     from traube.components import CLUSTERERS
     from traube.grouping.cluster_texts import STABLE, cluster_texts, usual_method
     from traube.models import load_model
@@ -174,12 +174,13 @@ def _found(texts: list[str], method: str | None, **settings: Any) -> tuple["Clus
     if settings["k"] is not None and not (CLUSTERERS[chosen.clusterer].takes_k or chosen.name == STABLE):
         raise TraubeError(f"{chosen.name} finds the number of clusters by itself: leave out -k, or use {usual}")
     by = f"by {model}, {chosen.name}{f', for: {query}' if query else ''}"
-    return cluster_texts(texts, method=chosen, **settings), by
+    settings |= {"n_clusters": settings.pop("k"), "random_state": settings.pop("seed")}
+    return cluster_texts(texts, algorithm=chosen, **settings), by
 
 
 def _by_examples(
     texts: list[str], like: Path, column: str, group_column: str, **settings: Any
-) -> tuple["Clusters", str]:
+) -> tuple["Clustering", str]:
     from traube.grouping.known_groups import check_groups, labelled, put_like
     from traube.tasks.readers.table import read_any_rows, texts_of
 
@@ -191,7 +192,7 @@ def _by_examples(
     return put_like(texts, examples, groups, **settings), f"of {like.name}, by {settings['model']}"
 
 
-def _by_champion(texts: list[str], task: str) -> tuple["Clusters", str]:
+def _by_champion(texts: list[str], task: str) -> tuple["Clustering", str]:
     from traube.grouping.known_groups import put_by
 
     champion_of = platform.part("champion")
@@ -203,7 +204,9 @@ def _by_champion(texts: list[str], task: str) -> tuple["Clusters", str]:
     return put_by(served, texts), f"of {task}'s champion, by {served.card.name}, {served.method.name}"
 
 
-def _map(texts: list[str], result: "Clusters", by: str, model: str, precision: Literal["auto", "fp32", "bf16"]) -> str:
+def _map(
+    texts: list[str], result: "Clustering", by: str, model: str, precision: Literal["auto", "fp32", "bf16"]
+) -> str:
     from traube.grouping.cluster_texts import encoded, filled
     from traube.grouping.group_map import group_map
     from traube.models import load_model
@@ -215,7 +218,7 @@ def _map(texts: list[str], result: "Clusters", by: str, model: str, precision: L
     return group_map(shown, vectors, result.labels[rows], names, f"{counted(len(names), 'group')} {by}")
 
 
-def _described(texts: list[str], result: "Clusters", by: str) -> dict[str, Any]:
+def _described(texts: list[str], result: "Clustering", by: str) -> dict[str, Any]:
     return {
         "by": by,
         "groups": [
@@ -238,7 +241,7 @@ def _described(texts: list[str], result: "Clusters", by: str) -> dict[str, Any]:
     }
 
 
-def _print_groups(texts: list[str], result: "Clusters", by: str) -> None:
+def _print_groups(texts: list[str], result: "Clustering", by: str) -> None:
     """The largest groups; a typical text is a line."""
     from rich.table import Table
 
@@ -263,7 +266,7 @@ def _print_groups(texts: list[str], result: "Clusters", by: str) -> None:
         out.print(f"and {counted(len(sizes) - LISTED, 'smaller group')}: in the file, or with --json")
 
 
-def _print_notes(result: "Clusters", by: str, k: int | None) -> None:
+def _print_notes(result: "Clustering", by: str, k: int | None) -> None:
     """What there is to know of the groups; `k` is None where their number was found."""
     apart, blank, strays = result.noise, result.blank, result.unsettled
     if blank:
@@ -292,7 +295,7 @@ def _print_notes(result: "Clusters", by: str, k: int | None) -> None:
         out.print(f"k was chosen by {measure}{of_what}: {fits}")
 
 
-def _told(result: "Clusters") -> str:
+def _told(result: "Clustering") -> str:
     """How clear the groups are, and which other numbers of them are about as good."""
     assert result.k_table is not None
     scale = "0 in texts without groups, from 0.3 on they are clear"

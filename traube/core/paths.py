@@ -4,12 +4,16 @@ lies below `~/.traube`, never in site-packages.
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 
 _BESIDE = Path(__file__).resolve().parents[2]  # what the package `traube` lies in
 IN_CHECKOUT = (_BESIDE / "operations").is_dir() and (_BESIDE / "definitions.py").is_file()
 PROJECT = _BESIDE if IN_CHECKOUT else Path.home() / ".traube"
+_HOME: ContextVar[Path | None] = ContextVar("home", default=None)  # in place of the environment's, for one call
 _PACKAGED_PARAMS = _BESIDE / "traube" / "pipeline" / "params.yaml"  # in a wheel only
 
 
@@ -28,7 +32,17 @@ def _resolved(base: Path, value: str) -> Path:
 
 def home() -> Path:
     """Everything written at run time: `TRAUBE_HOME`, by default `.traube/` in the project, or else `~/.traube`."""
-    return _from_environment("TRAUBE_HOME", PROJECT / ".traube" if IN_CHECKOUT else PROJECT)
+    return _HOME.get() or _from_environment("TRAUBE_HOME", PROJECT / ".traube" if IN_CHECKOUT else PROJECT)
+
+
+@contextmanager
+def use_home(folder: Path) -> Iterator[None]:
+    """Have what is called inside write below another folder."""
+    token = _HOME.set(folder)
+    try:
+        yield
+    finally:
+        _HOME.reset(token)
 
 
 def raw() -> Path:

@@ -1,8 +1,13 @@
 """Grouping texts that have no labels: vectors, clusters, and what each cluster is about."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,21 +17,22 @@ from traube import components
 from traube.components import Method, parse_method
 from traube.components.apply import Labels, Matrix
 from traube.core import paths
-from traube.core.errors import TraubeError, Unsupported
+from traube.core.errors import TraubeError, Unsupported, first_line
 from traube.core.progress import SILENT, Progress
 from traube.grouping.describe import distances, keywords, mean_distances, strays, strays_by_distance, typical
-from traube.models import Model, Similarity, load_model
+from traube.models import FunctionModel, Model, Similarity, to_model
 from traube.models.card import Precision
 from traube.pipeline.executors import make_executor
 from traube.pipeline.workbench import Workbench
-from traube.tasks.task import refuse_table
+from traube.tasks.texts import read_embeddings, read_texts
 
 STABLE = "none/stable_kmeans"
 WEAK, CLEAR = 0.15, 0.3  # scores; below the first, clouds without clusters score as high
 NEARLY = 0.02  # below the best score
+LISTED, CUT = 20, 100  # clusters that a notebook shows, and characters of each typical text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Layer:
     """One cut through the tree of groups.
 
@@ -39,13 +45,33 @@ class Layer:
     """
 
     labels: NDArray[np.int64]
-    words: dict[int, list[str]]
-    typical: dict[int, list[int]]
+    words: dict[int, list[str]] = field(default_factory=dict)
+    typical: dict[int, list[int]] = field(default_factory=dict)
     stability: dict[int, float] = field(default_factory=dict)
 
+    def of_all(self, first: NDArray[np.int64], which: NDArray[np.int64]) -> "Layer":
+        """Return the same of all texts; as in `Clustering`."""
+        labels = np.where(which < 0, -1, self.labels[which])
+        return replace(self, labels=labels, typical=_positions(self.typical, first))
 
-@dataclass(frozen=True)
-class Clusters:
+
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """What a clusterer finds in vectors: the labels, and what it knows of them besides.
+
+    Attributes
+    ----------
+    labels, k_table, stability, layers : as in `Clustering`
+    """
+
+    labels: Labels
+    k_table: pd.DataFrame | None = None
+    stability: dict[int, float] = field(default_factory=dict)
+    layers: tuple[Layer, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Clustering:
     """Groups of texts.
 
     Attributes
@@ -65,6 +91,10 @@ class Clusters:
     blank : how many texts are empty or hold nothing but spaces; they are in no cluster
     layers : from the coarsest to the finest, `labels` among them; every cluster of a layer lies within one of the layer
         before. Empty where the method makes no tree
+    texts : as they were passed; a missing one is empty
+    vectors : [m, d], of the distinct texts; None where only distances are known
+    rows : int64 [n], which of the vectors each text has; -1 for a blank one
+    index : of the Series or DataFrame that was passed, or 0, 1, 2, ...
     """
 
     labels: NDArray[np.int64]
@@ -77,6 +107,100 @@ class Clusters:
     strays: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))  # none where nobody looked
     blank: int = 0
     layers: tuple[Layer, ...] = ()
+    texts: Sequence[str] = ()
+    vectors: Matrix | None = None
+    rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    index: pd.Index | None = None
+
+    def __repr__(self) -> str:
+        sizes = self.sizes()
+        told = [_pluralize(len(self.labels), "text"), _pluralize(len(sizes), "cluster"), self.clearness]
+        rated = {c: size for c, size in sizes.items() if not np.isnan(self.stability.get(c, np.nan))}
+        if rated:
+            mean = np.average([self.stability[c] for c in rated], weights=list(rated.values()))
+            told.append(f"stability {mean:.2f}")
+        return f"Clustering({', '.join(filter(None, told))})"
+
+    def _repr_html_(self) -> str:
+        table = self.summary()
+        table["key_words"] = [", ".join(words) for words in table["key_words"]]
+        table["typical_texts"] = [" | ".join(t[:CUT] for t in texts) for texts in table["typical_texts"]]
+        more = f"<p>and {len(table) - LISTED} smaller ones</p>" if len(table) > LISTED else ""
+        shown = table.head(LISTED).to_html(index=False, float_format="{:.2f}".format, na_rep="")
+        return f"<p>{escape(repr(self))}</p>{shown}{more}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row for each text, with the index of what was passed.
+
+        Returns
+        -------
+        DataFrame
+            `text`, `cluster` (-1 for noise and blank texts), `name`, `distance` (to the mean of the cluster) and
+            `stability` (of the cluster), and a column `layer_0`, `layer_1`, ... for each layer, from the coarsest on.
+        """
+        labels = self.labels.tolist()
+        columns: dict[str, Any] = {
+            "text": list(self.texts) if len(self.texts) else [""] * len(labels),
+            "cluster": self.labels,
+            "name": [self.name(c) for c in labels],
+            "distance": self.distances,
+            "stability": [self.stability.get(c, np.nan) for c in labels],
+        }
+        layers = {f"layer_{i}": layer.labels for i, layer in enumerate(self.layers)}
+        return pd.DataFrame({**columns, **layers}, index=self.index)
+
+    def summary(self) -> pd.DataFrame:
+        """Return a row for each cluster, the largest first.
+
+        Returns
+        -------
+        DataFrame
+            `cluster`, `size`, `name`, `key_words` (list of str), `typical_texts` (list of str) and `stability`.
+        """
+        sizes = self.sizes()
+        return pd.DataFrame(
+            {
+                "cluster": list(sizes),
+                "size": list(sizes.values()),
+                "name": [self.name(c) for c in sizes],
+                "key_words": [self.words.get(c, []) for c in sizes],
+                "typical_texts": [[self.texts[i] for i in self.typical.get(c, []) if len(self.texts)] for c in sizes],
+                "stability": [self.stability.get(c, np.nan) for c in sizes],
+            }
+        )
+
+    def plot(self, ax: Any = None, random_state: int = 42) -> Any:
+        """Draw a map of the texts, with the name of each cluster where most of its texts are.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw. By default a new figure's.
+        random_state : int, default=42
+            Seed of UMAP, which places the texts.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Raises
+        ------
+        TraubeError
+            If the model gives distances in place of vectors, or Matplotlib is not installed.
+        """
+        from traube.grouping.plot import plot_map
+
+        if self.vectors is None:
+            raise TraubeError("plot: these texts have no vectors to place: they were compared by a similarity")
+        has_vector = self.rows >= 0
+        names = {c: self.name(c) for c in self.sizes()}
+        points = self.vectors[self.rows[has_vector]]
+        return plot_map(points, self.labels[has_vector], names, repr(self), random_state, ax)
+
+    @property
+    def tree(self) -> pd.DataFrame:
+        """The layers as a table; see `make_tree`."""
+        return make_tree(self.layers)
 
     def name(self, cluster: int) -> str:
         """The name that a cluster was given, or its first key words; empty for noise."""
@@ -104,14 +228,14 @@ class Clusters:
         near = self.k_table["excess"] >= self.score - NEARLY
         return [int(k) for k in self.k_table.loc[near, "k"] if k > 1]
 
-    def without_strays(self) -> "Clusters":
+    def without_strays(self) -> "Clustering":
         """The same, where texts that fit no cluster are noise. No other text moves."""
         if not len(self.strays):
             return self
         labels = np.where(self.strays, -1, self.labels)
         return replace(self, labels=labels, distances=np.where(self.strays, np.nan, self.distances))
 
-    def of_all(self, first: NDArray[np.int64], which: NDArray[np.int64]) -> "Clusters":
+    def of_all(self, first: NDArray[np.int64], which: NDArray[np.int64]) -> "Clustering":
         """The same clusters of all texts, where each distinct text was clustered once, and blank ones were not.
 
         Parameters
@@ -124,9 +248,11 @@ class Clusters:
             self,
             labels=np.where(blank, -1, self.labels[which]),
             distances=np.where(blank, np.nan, self.distances[which]),
-            typical={c: [int(first[i]) for i in positions] for c, positions in self.typical.items()},
+            typical=_positions(self.typical, first),
             strays=self.strays[which] & ~blank if len(self.strays) else self.strays,
             blank=int(blank.sum()),
+            layers=tuple(layer.of_all(first, which) for layer in self.layers),
+            rows=which,
         )
 
     @property
@@ -145,93 +271,272 @@ class Clusters:
 
 
 def cluster_texts(
-    texts: Sequence[str],
+    texts: Any,
     *,
-    model: str = "minilm",
-    method: str | Method | None = None,
-    k: int | None = None,
-    seed: int = 42,
+    embeddings: Any = None,
+    model: Any = "auto",
+    n_clusters: int | None = None,
+    algorithm: Any = "auto",
+    random_state: int = 42,
     query: str | None = None,
     precision: Precision | None = "auto",
+    cache: bool | str | Path = True,
+    text_column: str | None = None,
     progress: Progress = SILENT,
-) -> Clusters:
+) -> Clustering:
     """Group texts, perhaps by what they say to a query, and say what each group is about.
 
-    Vectors are kept in TRAUBE_HOME, so that the same texts are not encoded twice. Blank texts are not
-    encoded, and are in no group; equal texts count once, and share a group.
+    Blank and missing texts are not encoded, and are in no group; equal texts count once, and share a group.
 
     Parameters
     ----------
-    model : name of a model; its weights are downloaded if they are not on this machine
-    method : like "umap/hdbscan", a reducer and a clusterer; by default the model's `usual_method`
-    k : number of clusters; by default the one that fits best (`traube.components.choose_stable_k`; with
-        another method `choose_k`, or `choose_k_by_distance`)
-    seed : of everything random
-    query : what the texts were found for, where the model is a similarity that compares for a query
-    precision : of a transformer; auto is bf16 where that is faster here and agrees with fp32, None what its card says
-    progress : who is told of texts that are encoded
+    texts : sequence of str, ndarray, Series, Arrow column, or DataFrame
+        The texts, or a table that has a column of them.
+    embeddings : array-like or sparse matrix of shape (n_texts, n_dimensions), optional
+        Vectors of the texts, in their order. Then no model is used.
+    model : str, Path, SentenceTransformer, callable or Model, default="auto"
+        A name (`traube models` lists them), a Hugging Face id or a folder; a network in memory; or a function that
+        takes a list of texts and returns an array with a row for each. Weights that are not on this machine are
+        downloaded.
+    n_clusters : int, optional
+        Number of clusters. By default the one that fits best (`traube.components.choose_stable_k`; with another
+        algorithm `choose_k`, or `choose_k_by_distance`).
+    algorithm : str, Method or scikit-learn clusterer, default="auto"
+        A reducer and a clusterer, like "umap/hdbscan", or any estimator with `fit_predict`, like `KMeans(10)`. By
+        default the model's `usual_method`.
+    random_state : int, default=42
+        Seed of everything random.
+    query : str, optional
+        What the texts were found for, where the model is a similarity that compares for a query.
+    precision : {"auto", "fp32", "bf16"}, optional
+        Of a transformer; "auto" is bf16 where that is faster on this machine and agrees with fp32, None what its card
+        says.
+    cache : bool, str or Path, default=True
+        Where vectors are kept, so that the same texts are not encoded twice: in the data directory (`TRAUBE_HOME`, by
+        default `~/.traube`, in a checkout `.traube`), or in a folder of your own. With False nothing is written. Vectors
+        that you pass, or that a function makes, are never kept.
+    text_column : str, optional
+        The table's column of texts. By default its only one.
+    progress : Progress, optional
+        Is told of texts that are encoded.
+
+    Returns
+    -------
+    Clustering
+        Labels of shape (n_texts,), key words, typical texts and stability of each cluster.
 
     Raises
     ------
+    TypeError
+        If texts, embeddings, model or algorithm are of a type that cannot be used; the message says what to pass.
     TraubeError
-        If texts is a table or a single text, there are none, only blank ones, or fewer than clusters, the method makes no sense, or the
-        query is empty, missing or of no use to the model.
+        If there are no texts, only blank ones, or fewer than clusters, the algorithm makes no sense, or the query is
+        empty, missing or of no use to the model.
 
     Examples
     --------
     >>> found = ["the dough of the bread", "a loaf of bread", "the crew of the ship", "a ship and its crew"]
-    >>> groups = cluster_texts(found, model="tfidf", k=2)
+    >>> groups = cluster_texts(found, model="tfidf", n_clusters=2)
+    >>> groups
+    Clustering(4 texts, 2 clusters, stability 0.62)
     >>> sorted(words[0] for words in groups.words.values())
     ['bread', 'crew']
 
     What was found for a query is grouped by what it says to it:
 
-    >>> groups = cluster_texts(found, model="minilm_query_space", query="life at sea", k=2)
+    >>> groups = cluster_texts(found, model="minilm_query_space", query="life at sea", n_clusters=2)
     >>> [found[positions[0]] for positions in groups.typical.values()]
     ['the crew of the ship', 'the dough of the bread']
     """
-    refuse_table(texts, "cluster_texts", "text")
-    first, which = distinct(texts)
-    texts = [texts[i] for i in first]
-    if k is not None and not 1 <= k <= len(texts):
-        raise TraubeError(f"{k} clusters cannot be made of {len(texts)} distinct text{'s' * (len(texts) != 1)}")
+    given = read_texts(texts, "cluster_texts", text_column)
+    first, which = distinct(given.values)
+    chosen = [given.values[i] for i in first]
+    if n_clusters is not None and not 1 <= n_clusters <= len(chosen):
+        number = _pluralize(len(chosen), "distinct text")
+        raise TraubeError(f"{n_clusters} clusters cannot be made of {number}")
+    with open_cache(cache):
+        if embeddings is not None:
+            vectors = read_embeddings(embeddings, "cluster_texts", len(given.values))[first]
+            check_query("embeddings", None, query)
+            found = _group(vectors, chosen, check_algorithm(algorithm), n_clusters, random_state)
+        else:
+            found = _encode_and_group(
+                chosen,
+                to_model(model, chosen, precision=precision),
+                n_clusters,
+                algorithm,
+                random_state,
+                query,
+                progress,
+            )
+    return replace(found.of_all(first, which), texts=given.values, index=given.index)
 
-    loaded = load_model(model, precision=precision)
-    similarity, method = loaded.similarity, usual_method(loaded) if method is None else method
-    method = parse_method(method) if isinstance(method, str) else method
-    check_query(model, similarity, query)
-    reason = method.unsupported_by_distance() if similarity else method.unsupported()
-    if reason:
-        raise Unsupported(f"{method.name}: {reason}")
-    if method.trains:
-        raise Unsupported(
-            f"{method.name} trains an encoder, which takes minutes to hours: it groups tasks (`traube run`)"
-        )
+
+def _encode_and_group(
+    texts: list[str],
+    model: Model,
+    n_clusters: int | None,
+    algorithm: Any,
+    seed: int,
+    query: str | None,
+    progress: Progress,
+) -> Clustering:
+    similarity = model.similarity
+    check_query(model.name, similarity, query)
+    checked = check_algorithm(usual_method(model) if algorithm == "auto" else algorithm, similarity)
     if similarity and len(texts) < 2:
         raise TraubeError("there is one distinct text, and a similarity compares texts: give at least two")
-    values = encoded(loaded, texts if query is None else [*texts, query], progress)
-    component, table = components.get_clusterer(method.clusterer), None
-    stability: dict[int, float] = {}
-    if similarity:
-        pairs = similarity.distances(values[: len(texts)], None if query is None else values[-1])
-        if k is None and component.takes_k:
-            k, table = components.choose_k_by_distance(method.clusterer, method.clusterer_params, pairs, seed)
-        labels = components.cluster_by_distance(method.clusterer, method.clusterer_params, pairs, k, seed)
-        distance, strange = mean_distances(pairs, labels), strays_by_distance(pairs, labels)
-    else:
-        if method.name == STABLE:
-            labels, table, stability = _stable(values, k, seed)
-        elif component.input_kind == "texts":
-            labels = components.cluster_by_text(method.clusterer, method.clusterer_params, texts, k, seed)
-        else:
-            reduces, params = method.reduces, method.reducer_params
-            points = components.reduce(method.reducer, params, values, seed) if reduces else values
-            if k is None and component.takes_k and not component.chooses_k(method.clusterer_params):
-                k, table = components.choose_k(points, seed)
-            labels = components.cluster(method.clusterer, method.clusterer_params, points, k, seed)
-        distance, strange = distances(values, labels), strays(values, labels)
+    vectors = encoded(model, texts if query is None else [*texts, query], progress)
+    if not similarity:
+        return _group(vectors, texts, checked, n_clusters, seed)
+    pairs = similarity.distances(vectors[: len(texts)], None if query is None else vectors[-1])
+    clusterer, params, table = checked.clusterer, checked.clusterer_params, None
+    if n_clusters is None and components.get_clusterer(clusterer).takes_k:
+        n_clusters, table = components.choose_k_by_distance(clusterer, params, pairs, seed)
+    labels = components.cluster_by_distance(clusterer, params, pairs, n_clusters, seed)
+    distance = mean_distances(pairs, labels)
     words, nearest = keywords(texts, labels), typical(labels, distance)
-    return Clusters(labels, distance, words, nearest, table, stability, strays=strange).of_all(first, which)
+    return Clustering(labels, distance, words, nearest, table, strays=strays_by_distance(pairs, labels))
+
+
+def _group(vectors: Matrix, texts: list[str], algorithm: Any, n_clusters: int | None, seed: int) -> Clustering:
+    """Group vectors, and describe the groups by their texts."""
+    found = group_vectors(vectors, algorithm, n_clusters, seed, texts)
+    labels, distance = found.labels, distances(vectors, found.labels)
+    layers = tuple(
+        replace(
+            layer, words=keywords(texts, layer.labels), typical=typical(layer.labels, distances(vectors, layer.labels))
+        )
+        for layer in found.layers
+    )
+    return Clustering(
+        labels,
+        distance,
+        keywords(texts, labels),
+        typical(labels, distance),
+        found.k_table,
+        found.stability,
+        strays=strays(vectors, labels),
+        layers=layers,
+        vectors=vectors,
+    )
+
+
+def check_algorithm(algorithm: Any, similarity: Similarity | None = None) -> Any:
+    """Return the Method that a name means, or a scikit-learn clusterer as it is; refuse what makes no sense.
+
+    Raises
+    ------
+    TypeError
+        If it is neither.
+    Unsupported
+        If it cannot group these vectors, or the distances of a similarity.
+    """
+    if isinstance(algorithm, str):
+        algorithm = parse_method(STABLE if algorithm == "auto" else algorithm)
+    if not isinstance(algorithm, Method):
+        if isinstance(algorithm, type) or not hasattr(algorithm, "fit_predict"):
+            raise TypeError(
+                f'algorithm is of type {type(algorithm).__name__}: pass a name, like "umap/hdbscan", or a scikit-learn '
+                "clusterer, like KMeans(10)"
+            )
+        if similarity:
+            raise Unsupported("a similarity gives distances, and scikit-learn's clusterers take vectors: pass a name")
+        return algorithm
+    reason = algorithm.unsupported_by_distance() if similarity else algorithm.unsupported()
+    if reason:
+        raise Unsupported(f"{algorithm.name}: {reason}")
+    if algorithm.trains:
+        raise Unsupported(
+            f"{algorithm.name} trains an encoder, which takes minutes to hours: it groups tasks (`traube run`)"
+        )
+    return algorithm
+
+
+def group_vectors(
+    vectors: Matrix, algorithm: Any, n_clusters: int | None, seed: int, texts: list[str] | None = None
+) -> Grouping:
+    """Group vectors by a checked algorithm (`check_algorithm`); one of words groups the texts instead."""
+    if not isinstance(algorithm, Method):
+        return Grouping(_fit_predict(algorithm, vectors, n_clusters, seed))
+    if algorithm.name == STABLE:
+        return Grouping(*_stable(vectors, n_clusters, seed))
+    clusterer, params, table = algorithm.clusterer, algorithm.clusterer_params, None
+    component = components.get_clusterer(clusterer)
+    if component.input_kind == "texts":
+        if texts is None:
+            raise Unsupported(f"{algorithm.name} groups texts, and these are vectors")
+        return Grouping(components.cluster_by_text(clusterer, params, texts, n_clusters, seed))
+    points = vectors
+    if algorithm.reduces:
+        points = components.reduce(algorithm.reducer, algorithm.reducer_params, vectors, seed)
+    if n_clusters is None and component.takes_k and not component.chooses_k(params):
+        n_clusters, table = components.choose_k(points, seed)
+    return Grouping(components.cluster(clusterer, params, points, n_clusters, seed), table)
+
+
+def _fit_predict(estimator: Any, vectors: Matrix, n_clusters: int | None, seed: int) -> Labels:
+    """Labels by a scikit-learn clusterer, numbered from 0; -1 is noise."""
+    from sklearn.base import clone
+
+    name, params = type(estimator).__name__, estimator.get_params(deep=False)
+    if n_clusters is not None and "n_clusters" not in params:
+        raise TraubeError(f"{name} finds the number of clusters by itself: leave out n_clusters")
+    given = {} if n_clusters is None else {"n_clusters": n_clusters}
+    if params.get("random_state", 0) is None:
+        given["random_state"] = seed
+    try:
+        labels = np.asarray(clone(estimator).set_params(**given).fit_predict(vectors))
+    except Exception as error:
+        raise TraubeError(f"{name} fails on {vectors.shape[0]} vectors ({first_line(error)})") from error
+    if labels.shape != (vectors.shape[0],):
+        raise TraubeError(f"{name} gives labels of shape {labels.shape} for {vectors.shape[0]} vectors")
+    numbered = np.full(len(labels), -1, dtype=np.int64)
+    numbered[labels >= 0] = np.unique(labels[labels >= 0], return_inverse=True)[1]
+    return numbered
+
+
+def make_tree(layers: Sequence[Layer]) -> pd.DataFrame:
+    """Return the clusters of all layers, from the coarsest layer on.
+
+    Returns
+    -------
+    DataFrame
+        `layer` (0 is the coarsest), `cluster`, `parent` (the cluster of the layer before that holds it, none in the
+        coarsest), `size` and `stability`. Without layers it has no rows.
+    """
+    rows = []
+    for number, layer in enumerate(layers):
+        for cluster in np.unique(layer.labels[layer.labels >= 0]).tolist():
+            members = np.flatnonzero(layer.labels == cluster)
+            parent = int(layers[number - 1].labels[members[0]]) if number else pd.NA
+            rows.append((number, cluster, parent, len(members), layer.stability.get(cluster, np.nan)))
+    table = pd.DataFrame(rows, columns=["layer", "cluster", "parent", "size", "stability"])
+    whole = {"layer": "int64", "cluster": "int64", "parent": "Int64", "size": "int64", "stability": "float64"}
+    return table.astype(whole)
+
+
+@contextmanager
+def _temporary_home() -> Iterator[None]:
+    with TemporaryDirectory(prefix="traube-") as folder, paths.use_home(Path(folder)):
+        yield
+
+
+def open_cache(cache: bool | str | Path) -> AbstractContextManager[None]:
+    """Have everything that is written lie in the data directory, in a folder, or in a temporary one."""
+    if not isinstance(cache, (bool, str, Path)):
+        raise TypeError(f"cache is of type {type(cache).__name__}: pass True, False or a folder")
+    if isinstance(cache, bool):
+        return nullcontext() if cache else _temporary_home()
+    return paths.use_home(Path(cache).expanduser().absolute())
+
+
+def _positions(typical: dict[int, list[int]], first: NDArray[np.int64]) -> dict[int, list[int]]:
+    return {c: [int(first[i]) for i in positions] for c, positions in typical.items()}
+
+
+def _pluralize(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def filled(texts: Sequence[str]) -> NDArray[np.int64]:
@@ -275,8 +580,10 @@ def check_query(model: str, similarity: Similarity | None, query: str | None) ->
 
 
 def encoded(model: Model, texts: list[str], progress: Progress = SILENT) -> Matrix:
-    """The vectors of texts, [n, d], kept in TRAUBE_HOME; the model is downloaded if it is not here."""
+    """The vectors of texts, [n, d], kept in the data directory; the model is downloaded if it is not here."""
     model.fetch()
+    if isinstance(model, FunctionModel):  # nothing says whether a function has changed
+        return model.encode(texts)
     with make_executor() as executor:
         return Workbench.at(paths.home(), executor).vectors_of_texts(texts, model, progress).load()
 

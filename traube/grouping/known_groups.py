@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from traube.components.apply import Matrix
 from traube.components.new_points import centres, nearest_on_average
 from traube.core.errors import TraubeError
 from traube.core.progress import SILENT, Progress
-from traube.grouping.cluster_texts import Clusters, check_query, encoded, filled
+from traube.grouping.cluster_texts import Clustering, check_query, encoded, filled
 from traube.grouping.describe import keywords, strays, strays_by_distance, typical
 from traube.grouping.served import Served
 from traube.models import load_model
@@ -30,7 +31,7 @@ def put_like(
     query: str | None = None,
     precision: Precision | None = "auto",
     progress: Progress = SILENT,
-) -> Clusters:
+) -> Clustering:
     """Put each text into the group whose examples' mean is nearest by the cosine; by a similarity,
     the group whose examples are nearest on average.
 
@@ -44,7 +45,7 @@ def put_like(
 
     Returns
     -------
-    Clusters, named as the groups are, numbered in the order of their names; a group that no text
+    Clustering, named as the groups are, numbered in the order of their names; a group that no text
         joins has no typical ones. `strays` are texts that fit none
 
     Examples
@@ -54,8 +55,8 @@ def put_like(
     >>> [found.name(group) for group in found.labels]
     ['food', 'sea']
     """
-    total, rows = len(texts), filled(texts)
-    texts = [texts[i] for i in rows]
+    given, rows = texts, filled(texts)
+    texts = [given[i] for i in rows]
     examples, groups = labelled(examples, groups)
     check_groups(groups)
     loaded = load_model(model, precision=precision)
@@ -69,12 +70,12 @@ def put_like(
         labels, distance = nearest_on_average(pairs, of)
         strange = strays_by_distance(pairs, labels, of)
     else:
-        labels, distance = _nearest(known, of, new)
+        labels, distance = find_nearest(known, of, new)
         strange = strays(new, labels, known, of)
     words = keywords(examples, of)
     called = {c: str(name) for c, name in enumerate(names)}
-    found = Clusters(labels, distance, words, typical(labels, distance), None, names=called, strays=strange)
-    return found.of_all(rows, pd.Index(rows).get_indexer(range(total)))
+    found = Clustering(labels, distance, words, typical(labels, distance), None, names=called, strays=strange)
+    return replace(found.of_all(rows, pd.Index(rows).get_indexer(range(len(given)))), texts=given)
 
 
 def labelled(examples: Sequence[str], groups: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -83,19 +84,38 @@ def labelled(examples: Sequence[str], groups: Sequence[str]) -> tuple[list[str],
     return [text for text, _ in whole], [group for _, group in whole]
 
 
-def _nearest(known: Matrix, of: NDArray[np.int64], new: Matrix) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The group of each new text, int64 [k], and its Euclidean distance to the group's mean."""
+def find_nearest(
+    known: Matrix, clusters: NDArray[np.int64], new: Matrix
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the cluster whose mean is nearest to each new vector by the cosine, and the Euclidean distance to its mean.
+
+    Parameters
+    ----------
+    known : array or csr_matrix of shape (n_known, n_dimensions)
+    clusters : ndarray of shape (n_known,)
+        Of the known vectors; -1 is noise.
+    new : array or csr_matrix of shape (n_new, n_dimensions)
+
+    Returns
+    -------
+    labels : ndarray of shape (n_new,)
+        -1 where there are no clusters.
+    distances : ndarray of shape (n_new,)
+        nan where there are no clusters.
+    """
     from sklearn.preprocessing import normalize
 
-    _, means = centres(known, of)
-    towards = normalize(centres(normalize(known), of)[1])
-    labels, distance = np.empty(new.shape[0], dtype=np.int64), np.empty(new.shape[0])
+    ids, means = centres(known, clusters)
+    labels, distance = np.full(new.shape[0], -1, dtype=np.int64), np.full(new.shape[0], np.nan)
+    if not len(ids):
+        return labels, distance
+    towards = normalize(centres(normalize(known), clusters)[1])
     step = max(1, BLOCK // (8 * max(means.shape)))
     for start in range(0, new.shape[0], step):
         block = new[start : start + step]
         nearest = np.asarray(block @ towards.T).argmax(axis=1)
         rows = block if isinstance(block, np.ndarray) else block.toarray()
-        labels[start : start + step] = nearest
+        labels[start : start + step] = ids[nearest]
         distance[start : start + step] = np.linalg.norm(rows - means[nearest], axis=1)
     return labels, distance
 
@@ -114,10 +134,10 @@ def check_groups(groups: Sequence[str], column: str = "labels") -> None:
         )
 
 
-def put_by(served: Served, texts: Sequence[str]) -> Clusters:
+def put_by(served: Served, texts: Sequence[str]) -> Clustering:
     """Put texts into the clusters of a served clustering; blank ones join none."""
     rows = filled(texts)
     found = served.predict([texts[i] for i in rows])
     labels, distance = found["cluster"].to_numpy(np.int64), found["distance"].to_numpy(np.float64)
-    clusters = Clusters(labels, distance, served.words, typical(labels, distance), None)
-    return clusters.of_all(rows, pd.Index(rows).get_indexer(range(len(texts))))
+    clusters = Clustering(labels, distance, served.words, typical(labels, distance), None)
+    return replace(clusters.of_all(rows, pd.Index(rows).get_indexer(range(len(texts)))), texts=texts)

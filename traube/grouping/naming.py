@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from traube.core.progress import SILENT, Progress
-from traube.grouping.cluster_texts import Clusters
+from traube.grouping.cluster_texts import Clustering
 from traube.models.likelihood import CausalModel
 
 READ = 300  # characters of a text
 LONGEST, TOKENS = 60, 16  # of a name, in characters and in tokens
 
 
-def named_by(clusters: Clusters, texts: Sequence[str], model: CausalModel, progress: Progress = SILENT) -> Clusters:
+def named_by(clusters: Clustering, texts: Sequence[str], model: CausalModel, progress: Progress = SILENT) -> Clustering:
     """The same clusters with names that the model finds likeliest after their typical texts and key
     words. One for which it finds none keeps its key words.
     """

@@ -6,13 +6,13 @@ from typing import Any
 
 import pandas as pd
 
-from traube.grouping.cluster_texts import Clusters
+from traube.grouping.cluster_texts import Clustering
 from traube.tasks.reading import Rows, as_cell
 
 _NEGATIVE = re.compile(r"-(0|[1-9]\d{0,9})(\.\d{1,6})?", re.ASCII)
 
 
-def result_table(rows: Rows, clusters: Clusters) -> pd.DataFrame:
+def result_table(rows: Rows, clusters: Clustering) -> pd.DataFrame:
     """A row for each text.
 
     Returns

@@ -3,9 +3,12 @@
 What turns texts into vectors belongs here; which texts, and what is done with vectors, does not.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+from traube.core import inputs
 from traube.core.cards import model_file, model_files, read_each, read_one
 from traube.core.config import parse, read_yaml
 from traube.core.errors import TraubeError, unknown
@@ -13,6 +16,7 @@ from traube.core.versions import installed
 from traube.models import checkpoints
 from traube.models.base import Encoder, Model, fingerprint_on
 from traube.models.card import ModelCard, Precision, catalogue
+from traube.models.given import FunctionModel, LoadedTransformer, is_network, make_name
 from traube.models.lexical import BagOfWords, Hashed, Lda, Lsa, TfIdf, Tokens
 from traube.models.pairwise import Compared, Pairwise
 from traube.models.similarities import named
@@ -23,18 +27,23 @@ from traube.models.vectors import Vectors
 __all__ = [
     "CORPUS_BOUND",
     "Encoder",
+    "FunctionModel",
     "Model",
     "ModelCard",
     "Precision",
     "Similarity",
     "Vectors",
     "card_errors",
+    "choose_model",
     "fingerprint_on",
     "load_model",
     "model_cards",
     "model_of",
     "present_version",
+    "to_model",
 ]
+
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 _LEXICAL: dict[str, Callable[[ModelCard], Model]] = {
     "bow": BagOfWords,
@@ -76,24 +85,91 @@ def read_card(path: Path) -> ModelCard:
     return card
 
 
-def load_model(name: str, device: str | None = None, precision: Precision | None = None) -> Model:
-    """The model of that name, in another precision than its card's if one is given. Weights are loaded when needed.
+def load_model(name: str | Path, device: str | None = None, precision: Precision | None = None) -> Model:
+    """Return a model by its name, its id on the Hugging Face hub, or its folder. Weights are loaded when needed.
+
+    Parameters
+    ----------
+    name : str or Path
+        A name goes before a folder, and a folder before an id of the hub. An id that is that of a known model gives
+        this one, with the settings of its card.
+    device : {"cuda", "mps", "cpu"}, optional
+        Where it computes. By default the best one there is.
+    precision : {"fp32", "bf16", "auto"}, optional
+        In place of its card's.
+
+    Returns
+    -------
+    Model
 
     Raises
     ------
     TraubeError
         If there is no such model (the message names near ones), or its card is broken.
     """
+    card = _card_of(f"{name.absolute()}" if isinstance(name, Path) else name)
+    return model_of(card.model_copy(update={"precision": precision}) if precision else card, device)
+
+
+def _card_of(name: str) -> ModelCard:
     # no other card is read, so that hundreds of models are looked up in no time
     if name in catalogue():
-        card = catalogue()[name]
-    elif own := model_file(name):
-        card = read_one(own, read_card)
-    elif checkpoint := checkpoints.card_named(name):
-        card = checkpoint
-    else:
-        raise unknown("model", name, model_cards())
-    return model_of(card.model_copy(update={"precision": precision}) if precision else card, device)
+        return catalogue()[name]
+    if own := model_file(name):
+        return read_one(own, read_card)
+    if checkpoint := checkpoints.card_named(name):
+        return checkpoint
+    folder = inputs.named(Path.cwd(), name)
+    if "/" in name and inputs.is_folder(folder):
+        return ModelCard(name=make_name(folder.name), model=str(folder))
+    if name.startswith((".", "/", "~")):
+        raise TraubeError(f"model '{name}': there is no such folder")
+    if _HUB_ID.fullmatch(name):
+        known = [card for card in model_cards().values() if (card.model, card.similarity) == (name, None)]
+        return known[0] if known else ModelCard(name=make_name(name), model=name)
+    if inputs.is_folder(folder):  # not taken at once: a model's name that is gone would become a folder's
+        raise TraubeError(f"unknown model '{name}': for the folder write ./{name}")
+    raise unknown("model", name, model_cards())
+
+
+def choose_model(texts: Sequence[str]) -> str:
+    """Return the name of the model that encodes texts if nobody names one."""
+    return "minilm"
+
+
+def to_model(
+    given: Any, texts: Sequence[str] = (), name: str | None = None, precision: Precision | None = None
+) -> Model:
+    """Return what somebody passed as a model.
+
+    Parameters
+    ----------
+    given : str, Path, SentenceTransformer, callable or Model
+        What `load_model` takes, or "auto" (`choose_model`); a network in memory; or a function that takes a list of
+        texts and returns an array with a row for each.
+    texts : sequence of str, optional
+        Those that are to be encoded, by which "auto" chooses.
+    name : str, optional
+        Name in tables of a model that is passed as an object.
+    precision
+        As in `load_model`.
+
+    Raises
+    ------
+    TypeError
+        If it is none of these.
+    """
+    if isinstance(given, (str, Path)):
+        return load_model(choose_model(texts) if given == "auto" else given, precision=precision)
+    if is_network(given):
+        return LoadedTransformer(given, name)
+    if isinstance(given, type) or not (callable(given) or hasattr(given, "fingerprint")):
+        raise TypeError(
+            f"model is of type {type(given).__name__}: pass a name, a Hugging Face id, a folder, a SentenceTransformer, "
+            "or a function that takes a list of texts and returns an array with a row for each"
+        )
+    model: Model = given if hasattr(given, "fingerprint") else FunctionModel(given, name)
+    return model
 
 
 def model_of(card: ModelCard, device: str | None = None) -> Model:

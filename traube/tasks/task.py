@@ -1,11 +1,11 @@
 """The data model: a task is a corpus of unique texts and the splits that group them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from hashlib import blake2b
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from traube.core.config import Strict
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest, frame_digest
 from traube.metrics import GROUPS, full_name
+from traube.tasks.texts import read_labels, read_texts
 
 CORPUS_COLUMNS = ("text_id", "text")  # str both; the id is from the text's hash
 # all str but `item`, the row's number inside its split
@@ -340,29 +341,41 @@ def make_split(
     )
 
 
-def refuse_table(values: object, name: str, what: str) -> None:
-    """Refuse a table or a single text where texts or labels are expected: its names or letters would be taken for them."""
-    if isinstance(values, str | Mapping | pd.DataFrame):
-        raise TraubeError(
-            f"{name}: {what}s is a {type(values).__name__}; pass a list of {what}s, or a column: table['{what}']"
-        )
-
-
 def make_task(
-    texts: Iterable[str], labels: Iterable[object] | None = None, *, name: str = "texts", clusters: int | None = None
+    texts: Any,
+    labels: Any = None,
+    *,
+    name: str = "texts",
+    clusters: int | None = None,
+    text_column: str | None = None,
 ) -> Task:
-    """A task of texts that are at hand: one split called `all`, with one level called `label`.
+    """Make a task of texts that are at hand: one split called `all`, with one level called `label`.
 
     Parameters
     ----------
-    labels : the gold label of each text; without them, clusterings are judged by their silhouette
-    clusters : number of clusters for a task without labels; by default the one with the best silhouette
+    texts : sequence of str, ndarray, Series, Arrow column, or DataFrame
+        The texts, or a table that has a column of them.
+    labels : sequence or str, optional
+        The gold label of each text, or the name of the table's column. Without them, clusterings are judged by their
+        silhouette.
+    name : str, default="texts"
+        Name of the task.
+    clusters : int, optional
+        Number of clusters for a task without labels. By default the one with the best silhouette.
+    text_column : str, optional
+        The table's column of texts. By default its only one.
+
+    Returns
+    -------
+    Task
 
     Raises
     ------
+    TypeError
+        If texts or labels are of a type that holds none.
     TraubeError
-        If texts or labels are a table or a single text, there are none or an empty one, the labels are not as many as the texts,
-        one is missing, or all are the same.
+        If there are no texts or an empty one, the labels are not as many as the texts, one is missing, or all are the
+        same.
 
     Examples
     --------
@@ -370,14 +383,13 @@ def make_task(
     >>> [(split.size, split.classes) for split in task.test_splits()]
     [(3, 2)]
     """
-    for what, given in (("text", texts), ("label", labels)):
-        refuse_table(given, name, what)
-    records = pd.DataFrame({"text": pd.array(list(texts), dtype="object")})
-    for i, text in enumerate(records["text"]):
-        if not isinstance(text, str) or not text.strip():
-            raise TraubeError(f"{name}: text {i} is empty, or is no text")
+    values = read_texts(texts, "make_task", text_column, labels).values
+    for i, text in enumerate(values):
+        if not text.strip():
+            raise TraubeError(f"{name}: text {i} is empty")
+    records = pd.DataFrame({"text": pd.array(values, dtype="object")})
     if labels is not None:
-        named = [None if pd.isna(label) else str(label) for label in list(labels)]
+        named = read_labels(labels, "make_task", texts)
         if len(named) != len(records):
             raise TraubeError(f"{name}: there are {len(records)} texts and {len(named)} labels")
         records["label"] = pd.array(named, dtype="object")

@@ -1,0 +1,119 @@
+"""Models that people pass: by name, hub id or folder, as a network in memory, or as a function."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from traube.core.errors import TraubeError, Unavailable
+from traube.models import Model, choose_model, load_model, to_model
+from traube.models.given import FunctionModel, embedded
+from traube.models.transformer import Transformer
+
+TEXTS = ["the cat", "a dog", "the moon and a star"]
+
+
+def test_a_folder_is_a_model(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = load_model(tiny_bert, "cpu").encode(TEXTS)
+    assert np.array_equal(load_model(str(tiny_bert), "cpu").encode(TEXTS), vectors)
+    monkeypatch.chdir(tiny_bert.parent)
+    assert np.array_equal(load_model(f"./{tiny_bert.name}", "cpu").encode(TEXTS), vectors)
+    with pytest.raises(
+        TraubeError, match=rf"^unknown model '{tiny_bert.name}': for the folder write ./{tiny_bert.name}$"
+    ):
+        load_model(tiny_bert.name)
+    with pytest.raises(TraubeError, match=r"^model './nothing': there is no such folder$"):
+        load_model("./nothing")
+
+
+def test_a_hub_id_is_a_model_and_without_a_network_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load_model("intfloat/multilingual-e5-small")
+    assert (model.name, model.card.model) == ("multilingual-e5-small", "intfloat/multilingual-e5-small")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(
+        Unavailable, match=r"^model 'multilingual-e5-small': intfloat/multilingual-e5-small cannot be downloaded \("
+    ):
+        model.fetch()
+
+
+def test_the_hub_id_of_a_known_model_gives_this_one() -> None:
+    assert load_model("deepset/gbert-base").name == "gbert_base"
+
+
+def test_a_network_in_memory_encodes_as_its_folder_does(minilm: Transformer) -> None:
+    model = to_model(minilm.network, name="mine")
+    assert model.name == "mine" and not model.trainable and model.weight_bytes == minilm.load()
+    model.fetch()  # nothing is downloaded
+    assert np.array_equal(model.encode(TEXTS), minilm.encode(TEXTS))
+    assert model.precision == "fp32" and model.device == "cpu"
+
+
+def test_weights_and_settings_of_a_network_say_which_model_it_is(tiny_bert: Path) -> None:
+    network = load_model(tiny_bert, "cpu").network  # type: ignore[attr-defined]
+    before = to_model(network).fingerprint
+    assert to_model(network, name="another").fingerprint == before
+    assert pickle.loads(pickle.dumps(to_model(network))).fingerprint == before
+    length, network.max_seq_length = network.max_seq_length, 8
+    assert to_model(network).fingerprint != before
+    network.max_seq_length = length
+    assert to_model(network).fingerprint == before
+    next(network.parameters()).data[0, 0] += 1
+    assert to_model(network).fingerprint != before
+
+
+def lengths(texts: list[str]) -> np.ndarray:
+    return np.array([[len(text), 1.0] for text in texts])
+
+
+@pytest.mark.parametrize(
+    "function", [lengths, lambda texts: lengths(texts).tolist(), lambda t: sparse.csr_array(lengths(t))]
+)
+def test_a_function_from_texts_to_vectors_is_a_model(function: Any) -> None:
+    model = to_model(function)
+    assert model.name in ("lengths", "function") and model.similarity is None and model.encoder is model
+    values = model.encode(TEXTS)
+    assert values.dtype == np.float32 and values.shape == (3, 2)
+    assert model.encode_new(TEXTS, ["ab"])[0, 0] == 2
+    assert to_model(function).fingerprint != model.fingerprint  # nothing says that it is still the same
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (
+            lambda texts: np.ones((1, 4)),
+            r"model 'mine': it gave \(1, 4\) for 3 texts; return a row of numbers for each",
+        ),
+        (lambda texts: np.ones(3), r"model 'mine': it gave \(3,\) for 3 texts"),
+        (lambda texts: "vectors", "model 'mine': it gave a str; return an array with a row for each text"),
+        (lambda texts: 1 / 0, r"model 'mine': fails on 3 texts \(division by zero\)"),
+    ],
+)
+def test_a_function_that_gives_no_vectors_is_one_clear_error(function: Any, message: str) -> None:
+    with pytest.raises(TraubeError, match=rf"^{message}"):
+        FunctionModel(function, "mine").encode(TEXTS)
+
+
+def test_embeddings_are_a_model_of_their_texts() -> None:
+    values = np.arange(6, dtype=np.float32).reshape(3, 2)
+    model = embedded(["a", "b", "a"], values)
+    assert model.encode(["b", "a"]).tolist() == [[2, 3], [0, 1]]
+    assert model.fingerprint == embedded(["a", "b", "a"], values).fingerprint != embedded(["a"], values + 1).fingerprint
+
+
+def test_a_model_stays_as_it_is_and_auto_is_chosen_for_the_texts(minilm: Transformer) -> None:
+    given: Model = minilm
+    assert to_model(given) is minilm
+    assert to_model("auto", TEXTS).name == choose_model(TEXTS) == "minilm"
+
+
+@pytest.mark.parametrize("given", [3, None, ["minilm"], Transformer])
+def test_what_is_no_model_is_a_type_error_that_says_what_to_pass(given: Any) -> None:
+    with pytest.raises(
+        TypeError,
+        match=r"^model is of type \w+: pass a name, a Hugging Face id, a folder, a SentenceTransformer, or a function",
+    ):
+        to_model(given)
