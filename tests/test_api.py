@@ -44,6 +44,7 @@ def test_every_name_is_there_and_another_is_not() -> None:
         "traube.tasks.task",
         "traube.grouping.cluster_texts",
         "traube.grouping.estimators",
+        "traube.reports.evaluations",
     ],
 )
 def test_the_examples_of_the_docstrings_are_true(module: str) -> None:
@@ -65,9 +66,10 @@ def test_the_examples_of_the_readme_are_true() -> None:
 
 def test_scores_and_clusters_are_told_by_method_and_seed() -> None:
     methods = ["pca/minibatch_kmeans", "none/agglomerative"]
-    scores, assignments = evaluate(make_task(TEXTS, LABELS), load_model("bow"), methods, seeds=[2, 1])
-    assert list(scores) == ["method", "seed", "split", "level", "metric", "value"]
-    assert list(assignments) == ["method", "seed", "split", "level", "item", "cluster"]
+    result = evaluate(make_task(TEXTS, LABELS), load_model("bow"), methods, seeds=[2, 1])
+    scores, assignments = result.scores, result.assignments
+    assert list(scores) == ["model", "method", "seed", "split", "level", "metric", "value"]
+    assert list(assignments) == ["model", "method", "seed", "split", "level", "item", "cluster"]
     for table in (scores, assignments):  # in the order asked for; what is not random has no seed
         asked = table[["method", "seed"]].drop_duplicates()
         assert asked["method"].tolist() == ["pca/minibatch_kmeans", "pca/minibatch_kmeans", "none/agglomerative"]
@@ -78,8 +80,8 @@ def test_scores_and_clusters_are_told_by_method_and_seed() -> None:
 
 def test_a_method_may_be_named_alone_or_have_parameters_of_its_own() -> None:
     task, bow = make_task(TEXTS, LABELS), load_model("bow")
-    alone, _ = evaluate(task, bow, "none/kmeans")
-    ten, _ = evaluate(task, bow, [parse_method("none/kmeans", {"kmeans": {"n_init": 10}})])
+    alone = evaluate(task, bow, "none/kmeans").scores
+    ten = evaluate(task, bow, [parse_method("none/kmeans", {"kmeans": {"n_init": 10}})]).scores
     assert set(alone["method"]) == set(ten["method"]) == {"none/kmeans"}
     both = [parse_method("none/kmeans", {"kmeans": {"n_init": n}}) for n in (1, 10)]
     with pytest.raises(TraubeError, match=r"^two methods are called 'none/kmeans': evaluate them one after the other$"):
@@ -102,7 +104,8 @@ def test_vectors_are_kept_where_somebody_says_so(tmp_path: Path, home: Path) -> 
 
 def test_texts_without_labels_are_a_task_too() -> None:
     task = make_task(pd.Series(TEXTS, index=range(10, 16)), clusters=2)
-    scores, assignments = evaluate(task, load_model("lsa"), ["none/kmeans"])
+    result = evaluate(task, load_model("lsa"), ["none/kmeans"])
+    scores, assignments = result.scores, result.assignments
     assert set(scores["metric"]) == {"silhouette", "clusters", "noise_share"}
     assert assignments["cluster"].nunique() == 2
 

@@ -3,16 +3,18 @@
 The library behind the platform. It never imports dagster or mlflow and works from a notebook with
 nothing running.
 
-Texts with labels are a task; `evaluate` says how well a model's vectors, grouped by a method, agree
-with the labels:
+`evaluate` says how well models' vectors, grouped by methods, agree with labels, `leaderboard` ranks the models, and
+`compare` says whether one is better than another:
 
->>> from traube import cluster_texts, evaluate, load_model, load_task, make_task
+>>> from traube import cluster_texts, compare, evaluate, leaderboard, load_model, load_task
 >>> texts = ["a goal in the match", "the match ended without a goal", "the keeper saved the match",
 ...          "the moon in its orbit", "an orbit around the moon", "a star and its moon"]
->>> task = make_task(texts, labels=["sport", "sport", "sport", "space", "space", "space"])
->>> scores, clusters = evaluate(task, load_model("minilm"), ["none/minibatch_kmeans", "none/agglomerative"])
->>> scores[scores["metric"] == task.card.main_metric]["value"].tolist()
-[1.0, 1.0]
+>>> labels = ["sport", "sport", "sport", "space", "space", "space"]
+>>> result = evaluate(texts, ["minilm", "tfidf"], ["none/minibatch_kmeans", "none/agglomerative"], labels=labels)
+>>> leaderboard(result)["model"].tolist()[0]
+'minilm'
+>>> compare(result, "minilm", "tfidf").answer
+'not significantly different'
 
 Tasks and models that come with Traube, or have a card in `cards/`, are loaded by name:
 
@@ -36,7 +38,8 @@ if TYPE_CHECKING:
     from traube.grouping.cluster_texts import Clustering, cluster_texts
     from traube.grouping.estimators import EmbeddingClusterer, TextClusterer
     from traube.models import load_model
-    from traube.pipeline.evaluate import evaluate, evaluate_pairs
+    from traube.pipeline.evaluate import Evaluation, evaluate, evaluate_pairs
+    from traube.reports.evaluations import compare, leaderboard
     from traube.tasks import load_pairs, load_task
     from traube.tasks.task import make_task
 
@@ -52,10 +55,13 @@ __version__ = "0.1.0"
 __all__ = [
     "Clustering",
     "EmbeddingClusterer",
+    "Evaluation",
     "TextClusterer",
     "cluster_texts",
+    "compare",
     "evaluate",
     "evaluate_pairs",
+    "leaderboard",
     "load_model",
     "load_pairs",
     "load_task",
@@ -68,7 +74,10 @@ _DEFINED_IN = {
     "Clustering": "traube.grouping.cluster_texts",
     "EmbeddingClusterer": "traube.grouping.estimators",
     "TextClusterer": "traube.grouping.estimators",
+    "Evaluation": "traube.pipeline.evaluate",
     "cluster_texts": "traube.grouping.cluster_texts",
+    "compare": "traube.reports.evaluations",
+    "leaderboard": "traube.reports.evaluations",
     "evaluate": "traube.pipeline.evaluate",
     "evaluate_pairs": "traube.pipeline.evaluate",
     "load_model": "traube.models",

@@ -91,7 +91,7 @@ def test_scores_are_those_of_average_linkage_on_the_similaritys_distances(
     asked: Task, drop: Drop, settings: dict[str, str]
 ) -> None:
     model = drop(**settings)
-    scores, _ = evaluate(asked, model, [METHOD])
+    scores = evaluate(asked, model, [METHOD]).scores
     found = scores[scores["metric"] == "ari/noise_as_cluster"].set_index("split")["value"]
     for split in asked.test_splits():
         vectors = model.encode([asked.texts[i] for i in split.rows])
@@ -183,7 +183,7 @@ def test_without_labels_the_number_of_clusters_is_that_of_the_best_silhouette(dr
     corpus, indexed = index_texts(records()[:12])
     task = Task(TaskCard(name="unlabelled"), corpus, make_split(indexed, "all", "none")).validate()
     model = drop()
-    _, assignments = evaluate(task, model, [METHOD])
+    assignments = evaluate(task, model, [METHOD]).assignments
     (split,) = task.test_splits()
     assert model.similarity is not None and split.query is not None
     vectors = model.encode([task.texts[i] for i in split.rows])

@@ -94,17 +94,35 @@ def candidates(
         cells = cells[~cells["own_choice"]]
     cells = cells[(cells["protocol"] == name) & (cells["status"] == "done")]
     scores = storage.read_scores(cells, [metric])
+    return candidates_of(cells, scores, manifest.data_version, level)
+
+
+def candidates_of(cells: pd.DataFrame, scores: pd.DataFrame, data_version: str, level: str = "") -> list[Candidate]:
+    """Return what cells of one task and protocol are of, the best first.
+
+    Parameters
+    ----------
+    cells, scores : DataFrame
+        As the storage gives them; the scores are of one metric.
+    data_version : str
+    level : str, optional
+        Score them at this level of the labels only.
+    """
     levels = scores["level"].unique()
     level = str(levels[0]) if len(levels) == 1 else level
     means = _means(_at(scores, level))
     cells = cells[cells["cell_id"].isin([cell for cell, mean in means.items() if pd.notna(mean)])]
-    methods, version = cells["reducer"] + "/" + cells["clusterer"], manifest.data_version
+    if cells.empty:
+        return []
+    head, metric = cells.iloc[0], str(scores["metric"].iloc[0])
+    methods = cells["reducer"] + "/" + cells["clusterer"]
     rows = zip(cells["model"], cells["fingerprint"], methods, cells["cell_id"], strict=True)
     scored = []
     for (model, fingerprint, method), group in groupby(sorted(rows), key=itemgetter(0, 1, 2)):
         ids = tuple(cell_id for *_, cell_id in group)
         mean = float(np.mean([means[cell_id] for cell_id in ids]))
-        scored.append(Candidate(task, name, metric, model, fingerprint, method, version, ids, mean, level))
+        about = (head["task"], head["protocol"], metric, model, fingerprint, method, data_version)
+        scored.append(Candidate(*about, ids, mean, level))
     return sorted(scored, key=lambda c: (-c.mean, c.key))
 
 
@@ -141,5 +159,11 @@ def find(options: Sequence[Candidate], wanted: str) -> Candidate:
 def sample(storage: Storage, candidate: Candidate) -> Sample:
     """Return a candidate's scores with replicates."""
     cells = storage.read_cells(ids=candidate.cells)
-    scores = _at(storage.read_scores(cells, [candidate.metric], replicates=True), candidate.level)
-    return Sample.of(scores, seeded=bool(cells["seed"].notna().any()))
+    return sample_of(cells, storage.read_scores(cells, [candidate.metric], replicates=True), candidate)
+
+
+def sample_of(cells: pd.DataFrame, scores: pd.DataFrame, candidate: Candidate) -> Sample:
+    """Return a candidate's scores with replicates, from cells and scores that hold its own."""
+    cells = cells[cells["cell_id"].isin(candidate.cells)]
+    scores = scores[scores["cell_id"].isin(candidate.cells) & (scores["metric"] == candidate.metric)]
+    return Sample.of(_at(scores, candidate.level), seeded=bool(cells["seed"].notna().any()))

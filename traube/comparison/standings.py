@@ -3,8 +3,9 @@
 One object for the leaderboard of a single task, `traube best`, `traube compare` and a task's report.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pandas as pd
 
@@ -21,6 +22,8 @@ from traube.storage import Storage
 from traube.tasks import CLUSTERING, get_source
 from traube.tasks.stored import get_manifest, read_task
 from traube.tasks.task import Task
+
+Samples = Callable[[Candidate], Sample]  # a candidate's scores with replicates
 
 
 class Unlabelled(TraubeError):
@@ -43,10 +46,15 @@ def best_method(samples: Sequence[Sample]) -> Sample:
 
 
 def standing(storage: Storage, options: Sequence[Candidate]) -> Standing:
-    """Compare the models among some candidates, the best first, of one task, protocol, metric and level."""
+    """Compare the models among some stored candidates, the best first, of one task, protocol, metric and level."""
+    return standing_of(options, partial(sample, storage))
+
+
+def standing_of(options: Sequence[Candidate], sample_of: Samples) -> Standing:
+    """Compare the models among some candidates, as `standing` does, whose scores lie wherever `sample_of` finds them."""
     of_model: dict[str, list[Sample]] = {}
     for candidate in options:
-        of_model.setdefault(candidate.model, []).append(sample(storage, candidate))
+        of_model.setdefault(candidate.model, []).append(sample_of(candidate))
     firsts, samples = tuple(first_of_each(options)), tuple(best_method(own) for own in of_model.values())
     ranking = rank(list(of_model), samples, firsts[0].about)
     return Standing(firsts, samples, intervals(samples), ranking)
@@ -146,20 +154,22 @@ def compare_on(
         raise TraubeError("nothing to compare: " + "; ".join(left_out.values()))
     by_method = ":" in a + b
     return [
-        Comparison(one, other, _verdict(storage, one, other, len(found) if by_method else None, options))
+        Comparison(
+            one, other, verdict_on(options, one, other, partial(sample, storage), len(found) if by_method else None)
+        )
         for one, other, options in found
     ], left_out
 
 
-def _verdict(
-    storage: Storage, a: Candidate, b: Candidate, comparisons: int | None, options: Sequence[Candidate]
+def verdict_on(
+    options: Sequence[Candidate], a: Candidate, b: Candidate, sample_of: Samples, comparisons: int | None = None
 ) -> Verdict:
-    """The verdict on two candidates: of a family of so many comparisons, or of the task's table."""
+    """Return the verdict on two candidates of a task: of a family of so many comparisons, or of the task's table."""
     if a.cells == b.cells:
         return Verdict(a.name, b.name, a.about, undecided=Undecided.SAME)
     if comparisons is None and a.model != b.model:
-        return standing(storage, options).ranking.verdict(a.model, b.model)
-    return compare_candidates(storage, a, b, comparisons or 1)
+        return standing_of(options, sample_of).ranking.verdict(a.model, b.model)
+    return compare(a.name, sample_of(a), b.name, sample_of(b), about=a.about, comparisons=comparisons or 1)
 
 
 def compare_candidates(

@@ -31,8 +31,16 @@ def _resolved(base: Path, value: str) -> Path:
 
 
 def home() -> Path:
-    """Everything written at run time: `TRAUBE_HOME`, by default `.traube/` in the project, or else `~/.traube`."""
-    return _HOME.get() or _from_environment("TRAUBE_HOME", PROJECT / ".traube" if IN_CHECKOUT else PROJECT)
+    """Return where everything is written at run time: `own_home`, but inside `use_home`."""
+    return _HOME.get() or own_home()
+
+
+def own_home() -> Path:
+    """Return the data directory: `TRAUBE_HOME`, by default `.traube/` in the project, or else `~/.traube`.
+
+    Here lies what serves all calls, whatever their texts: the revisions of downloaded weights, and compiled code.
+    """
+    return _from_environment("TRAUBE_HOME", PROJECT / ".traube" if IN_CHECKOUT else PROJECT)
 
 
 @contextmanager

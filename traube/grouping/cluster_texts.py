@@ -313,8 +313,9 @@ def cluster_texts(
         says.
     cache : bool, str or Path, default=True
         Where vectors are kept, so that the same texts are not encoded twice: in the data directory (`TRAUBE_HOME`, by
-        default `~/.traube`, in a checkout `.traube`), or in a folder of your own. With False nothing is written. Vectors
-        that you pass, or that a function makes, are never kept.
+        default `~/.traube`, in a checkout `.traube`), or in a folder of your own. With False they are not kept, and
+        nothing is written but what any texts need: downloaded weights, and UMAP's compiled code. Vectors that you
+        pass, or that a function makes, are never kept.
     text_column : str, optional
         The table's column of texts. By default its only one.
     progress : Progress, optional

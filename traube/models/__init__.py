@@ -43,6 +43,7 @@ __all__ = [
     "to_model",
 ]
 
+_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 _LEXICAL: dict[str, Callable[[ModelCard], Model]] = {
@@ -150,7 +151,7 @@ def to_model(
     texts : sequence of str, optional
         Those that are to be encoded, by which "auto" chooses.
     name : str, optional
-        Name in tables of a model that is passed as an object.
+        Name in tables, in place of the model's own; a Model keeps its name.
     precision
         As in `load_model`.
 
@@ -159,17 +160,22 @@ def to_model(
     TypeError
         If it is none of these.
     """
+    if name is not None and not _NAME.fullmatch(name):
+        raise TraubeError(f"'{name}' is no name for a model: use lower-case letters, digits and _ . -")
     if isinstance(given, (str, Path)):
-        return load_model(choose_model(texts) if given == "auto" else given, precision=precision)
+        found = load_model(choose_model(texts) if given == "auto" else given, precision=precision)
+        return found if name in (None, found.name) else model_of(found.card.model_copy(update={"name": name}))
     if is_network(given):
         return LoadedTransformer(given, name)
-    if isinstance(given, type) or not (callable(given) or hasattr(given, "fingerprint")):
-        raise TypeError(
-            f"model is of type {type(given).__name__}: pass a name, a Hugging Face id, a folder, a SentenceTransformer, "
-            "or a function that takes a list of texts and returns an array with a row for each"
-        )
-    model: Model = given if hasattr(given, "fingerprint") else FunctionModel(given, name)
-    return model
+    if hasattr(given, "fingerprint") and not isinstance(given, type):
+        model: Model = given
+        return model
+    if callable(given) and not isinstance(given, type):
+        return FunctionModel(given, name)
+    raise TypeError(
+        f"model is of type {type(given).__name__}: pass a name, a Hugging Face id, a folder, a SentenceTransformer, "
+        "or a function that takes a list of texts and returns an array with a row for each"
+    )
 
 
 def model_of(card: ModelCard, device: str | None = None) -> Model:

@@ -74,11 +74,11 @@ def download(card: ModelCard) -> None:
     except Exception as error:  # the hub's client raises many kinds; all mean: not to be had now
         raise Unavailable(f"model '{card.name}': {card.model} cannot be downloaded ({first_line(error)})") from error
     if card.revision is None:
-        write_json(paths.home() / "revisions.json", {**_revisions(), card.model: revision})
+        write_json(paths.own_home() / "revisions.json", {**_revisions(), card.model: revision})
 
 
 def _revisions() -> dict[str, str]:
-    return read_kept_json(paths.home() / "revisions.json", "models without a revision are looked up anew")
+    return read_kept_json(paths.own_home() / "revisions.json", "models without a revision are looked up anew")
 
 
 def _revision(card: ModelCard) -> str | None:

@@ -1,19 +1,23 @@
 """Texts to scores in one call: `evaluate` and `evaluate_pairs` for people, the others for code with planned cells."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, cast
 
 import pandas as pd
 
 from traube.components import Method, parse_method
+from traube.core import paths
 from traube.core.errors import TraubeError
 from traube.core.progress import SILENT, Progress
-from traube.models import Model
+from traube.models import Model, to_model
+from traube.models.given import embedded
 from traube.pipeline.cell import Cell
 from traube.pipeline.executors import Executor, ensure_executor
 from traube.pipeline.pairs import (
@@ -31,86 +35,211 @@ from traube.pipeline.stages import VECTOR_CHECKS
 from traube.pipeline.workbench import Given, Workbench
 from traube.tasks.scored_pairs import has_history
 from traube.tasks.stored import Manifest
-from traube.tasks.task import Stage, Task
+from traube.tasks.task import Stage, Task, TaskCard, make_task
+from traube.tasks.texts import read_embeddings, read_labels, read_texts
 
 # What cells need of a protocol besides methods and seeds: its name, and the usual split set.
 _OWN = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",))
 
 
-class Evaluation(NamedTuple):
-    """What `evaluate` returns."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation:
+    """What `evaluate` finds: how well each algorithm groups a task's texts by each model.
 
-    scores: pd.DataFrame
-    assignments: pd.DataFrame
+    Attributes
+    ----------
+    task : TaskCard
+        What is known of the task; `task.main_metric` names the metric to look at first.
+    data_version : str
+        Content hash of the task's texts and labels.
+    cells : tuple of Cell
+        What was computed, in the order of the models, algorithms and seeds that were given.
+    samples : DataFrame
+        `cell_id`, `split`, `level`, `metric`, `value` and `replicates`, by which results are compared.
+    clusters : DataFrame
+        `cell_id`, `split`, `level`, `item` and `cluster`.
+    """
+
+    task: TaskCard
+    data_version: str
+    cells: tuple[Cell, ...]
+    samples: pd.DataFrame
+    clusters: pd.DataFrame
+
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """Scores: `model`, `method`, `seed` (empty where nothing is random), `split`, `level`, `metric` and `value`."""
+        return _named(self.samples.drop(columns="replicates"), self.cells)
+
+    @cached_property
+    def assignments(self) -> pd.DataFrame:
+        """Clusters: `model`, `method`, `seed`, `split`, `level`, `item` (number in its split) and `cluster` (-1 is noise)."""
+        return _named(self.clusters, self.cells)
+
+    @property
+    def metric(self) -> str:
+        """The metric to look at first: the task's main one, or the silhouette where there are no labels."""
+        is_scored = (self.samples["metric"] == self.task.main_metric).any()
+        return self.task.main_metric if is_scored else "silhouette"
+
+    def means(self) -> pd.DataFrame:
+        """Return the mean over splits, levels and seeds of that metric, by model and method, the best first."""
+        rows = self.scores[self.scores["metric"] == self.metric]
+        table = rows.groupby(["model", "method"], sort=False)["value"].mean().reset_index()
+        return table.sort_values("value", ascending=False, kind="stable", ignore_index=True)
+
+    def __repr__(self) -> str:
+        table = self.means()
+        numbers = ((table[name].nunique(), name) for name in ("model", "method"))
+        counts = ", ".join(f"{n} {name}{'' if n == 1 else 's'}" for n, name in numbers)
+        best = next(table.itertuples(index=False))
+        told = f"best {best.model} with {best.method}, {self.metric} {best.value:.3f}"
+        return f"Evaluation(task '{self.task.name}', {counts}: {told})"
+
+    def _repr_html_(self) -> str:
+        shown = self.means().rename(columns={"value": self.metric})
+        return f"<p>{escape(repr(self))}</p>{shown.to_html(index=False, float_format='{:.3f}'.format)}"
 
 
 def evaluate(
-    task: Task,
-    model: Model,
-    methods: Sequence[str | Method] = ("none/minibatch_kmeans",),
-    seeds: Sequence[int] = (42,),
+    task: Any,
+    models: Any,
+    algorithms: Sequence[str | Method] | str | Method = ("none/minibatch_kmeans",),
     *,
+    labels: Any = None,
+    seeds: Sequence[int] = (42,),
+    text_column: str | None = None,
     folder: Path | None = None,
     executor: Executor | None = None,
     progress: Progress = SILENT,
 ) -> Evaluation:
-    """How well the groups that each method makes of a model's vectors agree with a task's labels.
+    """Score how well the groups that each algorithm makes of each model's vectors agree with labels.
 
     Parameters
     ----------
-    task : from `load_task` or `make_task`
-    model : from `load_model`; its weights are downloaded if they are not on this machine
-    methods : like "umap/hdbscan", a reducer and a clusterer; see `traube.components.REDUCERS` and
-        `CLUSTERERS`. For parameters of one's own, `traube.components.parse_method`
-    seeds : of everything random; a method without randomness is computed once
-    folder : where vectors and reductions are kept between calls, and the results too; by default nothing is kept
-    executor : does the work. By default one is started, which takes seconds, and ended: give several
-        calls one of their own, `with make_executor() as executor:` (`traube.pipeline.executors`)
-    progress : who is told of work as it is done
+    task : Task, sequence of str, ndarray, Series, Arrow column, or DataFrame
+        From `load_task` or `make_task`; or texts, as `make_task` takes them.
+    models : str, Path, SentenceTransformer, callable, Model, array, or several of these
+        Several as a list, or as a dict from names to models. Each is a name (`traube models` lists them), a Hugging
+        Face id or a folder; a network in memory; a function that takes a list of texts and returns an array; or
+        embeddings of shape (n_texts, n_dimensions), of a task's `texts` in their order. Weights that are not on this
+        machine are downloaded.
+    algorithms : str, Method, or a sequence of these, default="none/minibatch_kmeans"
+        A reducer and a clusterer, like "umap/hdbscan"; see `traube.components.REDUCERS` and `CLUSTERERS`. For
+        parameters of your own, `traube.components.parse_method`; for a clusterer of your own,
+        `traube.components.register_clusterer`.
+    labels : sequence or str, optional
+        Of texts: the gold label of each, or the name of the table's column.
+    seeds : sequence of int, default=(42,)
+        Of everything random; an algorithm without randomness is computed once.
+    text_column : str, optional
+        The table's column of texts. By default its only one.
+    folder : Path, optional
+        Where vectors and reductions are kept between calls, and the results too. By default nothing is kept. Vectors
+        that a function makes are computed in each call.
+    executor : Executor, optional
+        Does the work. By default one is started, which takes seconds, and ended: give several calls one of their own,
+        `with make_executor() as executor:` (`traube.pipeline.executors`).
+    progress : Progress, optional
+        Is told of work as it is done.
 
     Returns
     -------
-    scores : DataFrame method, seed (empty where nothing is random), split, level, metric, value;
-        `task.card.main_metric` names the metric to look at first
-    assignments : DataFrame method, seed, split, level, item (the text's number in its split),
-        cluster (-1 is noise); both are in the order of the methods and seeds given
+    Evaluation
+        With tables of scores and clusters. `traube.leaderboard` ranks its models, and `traube.compare` says whether one
+        is better than another.
 
     Raises
     ------
+    TypeError
+        If an argument is of a type that cannot be used; the message says what to pass.
     TraubeError
-        If the task is faulty, a method or the weights cannot be had, two methods have the same
-        name, or a clustering fails or makes no sense.
+        If the task is faulty, a method or the weights cannot be had, two models or two methods have the same name, or a
+        clustering fails or makes no sense.
 
     Examples
     --------
-    >>> from traube import evaluate, load_model, make_task
-    >>> task = make_task(["a cat", "a cat cat", "dogs", "dogs dogs"], ["cat", "cat", "dog", "dog"])
-    >>> scores, assignments = evaluate(task, load_model("bow"), ["none/kmeans"], seeds=[1, 2])
-    >>> scores[scores["metric"] == "acc/noise_as_cluster"][["method", "seed", "value"]].values.tolist()
-    [['none/kmeans', 1, 1.0], ['none/kmeans', 2, 1.0]]
+    >>> from traube import evaluate
+    >>> texts, labels = ["a cat", "a cat cat", "dogs", "dogs dogs"], ["cat", "cat", "dog", "dog"]
+    >>> result = evaluate(texts, ["bow", "tfidf"], "none/kmeans", labels=labels, seeds=[1, 2])
+    >>> result
+    Evaluation(task 'texts', 2 models, 1 method: best bow with none/kmeans, v_measure/noise_as_cluster 1.000)
+    >>> result.scores[result.scores["metric"] == "acc/noise_as_cluster"][["model", "seed", "value"]].values.tolist()
+    [['bow', 1, 1.0], ['bow', 2, 1.0], ['tfidf', 1, 1.0], ['tfidf', 2, 1.0]]
     """
-    named = [methods] if isinstance(methods, str | Method) else methods
-    parsed = [parse_method(method) if isinstance(method, str) else method for method in named]
-    twice = [name for name, count in Counter(method.name for method in dict.fromkeys(parsed)).items() if count > 1]
+    if isinstance(task, Task):
+        if labels is not None or text_column is not None:
+            raise TypeError("evaluate: a task has its labels and texts: pass labels and text_column with texts only")
+        texts = task.texts
+    else:
+        texts = read_texts(task, "evaluate", text_column, labels).values
+        task = make_task(texts, None if labels is None else read_labels(labels, "evaluate", task))
+    methods = _parse_methods(algorithms)
+    samples, clusters, computed = [], [], list[Cell]()
+    with (
+        TemporaryDirectory(prefix="traube-") as temporary,
+        paths.use_home(folder or Path(temporary)),
+        ensure_executor(executor) as work,
+    ):
+        for model in _to_models(models, texts):
+            model.fetch()
+            asked = cells(task, model, _OWN, methods=methods, seeds=seeds)
+            scores, assignments = evaluate_cells(task, model, asked, folder or Path(temporary), work, progress)
+            samples.append(scores)
+            clusters.append(assignments)
+            computed += asked
+    together = (pd.concat(tables, ignore_index=True) for tables in (samples, clusters))
+    return Evaluation(task.card, task.data_version, tuple(computed), *together)
+
+
+def _parse_methods(algorithms: Sequence[str | Method] | str | Method) -> list[Method]:
+    alone = isinstance(algorithms, str | Method) or hasattr(algorithms, "fit_predict")
+    methods = list[Method]()
+    for algorithm in cast("Iterable[Any]", [algorithms] if alone else algorithms):
+        if not isinstance(algorithm, str | Method):
+            raise TypeError(
+                f'evaluate: algorithm is of type {type(algorithm).__name__}: pass a name, like "umap/hdbscan"; '
+                "traube.components.register_clusterer gives a clusterer of your own a name"
+            )
+        methods.append(parse_method(algorithm) if isinstance(algorithm, str) else algorithm)
+    twice = [name for name, count in Counter(method.name for method in dict.fromkeys(methods)).items() if count > 1]
     if twice:
         raise TraubeError(f"two methods are called '{twice[0]}': evaluate them one after the other")
-    model.fetch()
-    asked = cells(task, model, _OWN, methods=parsed, seeds=seeds)
-    scores, assignments = evaluate_cells(task, model, asked, folder, executor, progress)
-    return Evaluation(_named(scores.drop(columns="replicates"), asked), _named(assignments, asked))
+    return methods
+
+
+def _to_models(given: Any, texts: Sequence[str]) -> list[Model]:
+    """Return the models that somebody passed: one, a list, or a dict from names."""
+    named: list[tuple[str | None, Any]]
+    if isinstance(given, Mapping):
+        named = list(given.items())
+    else:
+        named = [(None, model) for model in (given if isinstance(given, list | tuple) else [given])]
+    models = []
+    for name, model in named:
+        if hasattr(model, "shape"):
+            model = embedded(texts, read_embeddings(model, "evaluate", len(texts)), name or "embeddings")
+        models.append(to_model(model, texts, name))
+    if not models:
+        raise TypeError("evaluate: there are no models: pass one, a list, or a dict from names to models")
+    twice = [name for name, count in Counter(model.name for model in models).items() if count > 1]
+    if twice:
+        raise TraubeError(f"two models are called '{twice[0]}': pass a dict that names them")
+    return models
 
 
 def _named(table: pd.DataFrame, cells: Sequence[Cell]) -> pd.DataFrame:
-    """A table with method and seed in place of the cell's id, in the order of the cells."""
+    """A table with model, method and seed in place of the cell's id, in the order of the cells."""
     about = pd.DataFrame(
         {
             "cell_id": [cell.cell_id for cell in cells],
+            "model": [cell.model for cell in cells],
             "method": [cell.method.name for cell in cells],
             "seed": pd.array([cell.seed for cell in cells], dtype="Int64"),
         }
     )
     named = about.merge(table, on="cell_id").drop(columns="cell_id")
-    order = ["method", "seed", "split", "level"]
+    order = ["model", "method", "seed", "split", "level"]
     return named[[*order, *(column for column in named if column not in order)]]
 
 

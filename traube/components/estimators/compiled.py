@@ -50,7 +50,7 @@ def _kept(of: str) -> Iterator[None]:
     import numba
 
     config: Any = numba.config
-    before, kept_in = config.CACHE_DIR, Path(os.environ.get("NUMBA_CACHE_DIR") or paths.home() / "compiled")
+    before, kept_in = config.CACHE_DIR, Path(os.environ.get("NUMBA_CACHE_DIR") or paths.own_home() / "compiled")
     config.CACHE_DIR = str(kept_in / f"{of}-numba-{installed('numba')}")
     try:
         yield
