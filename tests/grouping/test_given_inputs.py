@@ -77,7 +77,7 @@ def test_the_algorithm_may_be_any_clusterer_of_scikit_learn() -> None:
         (
             {"texts": EMBEDDINGS},
             TypeError,
-            "cluster_texts: texts is of type ndarray: .*; pass embeddings as embeddings=",
+            "cluster_texts: texts is of type ndarray: .*; embeddings go into embeddings=",
         ),
         ({"texts": [1, 2]}, TypeError, "cluster_texts: text 0 is of type int"),
         ({"model": 3}, TypeError, "model is of type int: pass a name, a Hugging Face id"),

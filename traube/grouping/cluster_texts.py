@@ -38,10 +38,14 @@ class Layer:
 
     Attributes
     ----------
-    labels : int64 [n], -1 for noise and for blank texts
-    words : key words by cluster
-    typical : positions of typical texts by cluster
-    stability : of each cluster, from 0 to 1, where it was measured
+    labels : ndarray of shape (n_texts,)
+        Clusters; -1 for noise and for blank texts.
+    words : dict of int to list of str
+        Key words of each cluster.
+    typical : dict of int to list of int
+        Positions of the typical texts of each cluster.
+    stability : dict of int to float
+        Of each cluster, from 0 to 1, where it was measured.
     """
 
     labels: NDArray[np.int64]
@@ -61,7 +65,11 @@ class Grouping:
 
     Attributes
     ----------
-    labels, k_table, stability, layers : as in `Clustering`
+    labels : ndarray of shape (n_vectors,)
+    k_table : DataFrame or None
+    stability : dict of int to float
+    layers : tuple of Layer
+        As in `Clustering`; layers without words and typical texts, which are found where there are texts.
     """
 
     labels: Labels
@@ -76,25 +84,39 @@ class Clustering:
 
     Attributes
     ----------
-    labels : int64 [n], -1 for noise and for blank texts
-    distances : float64 [n], to the mean of the text's cluster, in the model's space; by a similarity, the mean distance
-        to the cluster's other texts, where the most alike of all pairs is 0 apart and the least alike 1
-    words : key words by cluster
-    typical : positions of typical texts by cluster
-    k_table : how well each number of clusters fits, where the number was chosen: `excess` of stability
-        (`traube.components.choose_stable_k`), `silhouette`, or the `correlation` of `choose_k_by_distance`
-    stability : of each cluster, from 0 to 1: how well it is found again in other samples of the texts;
-        empty but for `STABLE`
-    names : of clusters that have been given one; see `name`
-    strays : bool [n], texts that fit no cluster (`traube.grouping.describe.strays`); they are in the nearest one
-        all the same, until `without_strays`
-    blank : how many texts are empty or hold nothing but spaces; they are in no cluster
-    layers : from the coarsest to the finest, `labels` among them; every cluster of a layer lies within one of the layer
-        before. Empty where the method makes no tree
-    texts : as they were passed; a missing one is empty
-    vectors : [m, d], of the distinct texts; None where only distances are known
-    rows : int64 [n], which of the vectors each text has; -1 for a blank one
-    index : of the Series or DataFrame that was passed, or 0, 1, 2, ...
+    labels : ndarray of shape (n_texts,)
+        Clusters, from 0; -1 for noise and for blank texts.
+    distances : ndarray of shape (n_texts,)
+        To the mean of the text's cluster, in the model's space; by a similarity, the mean distance to the cluster's
+        other texts, where the most similar of all pairs is 0 apart and the least similar 1.
+    words : dict of int to list of str
+        Key words of each cluster.
+    typical : dict of int to list of int
+        Positions of the typical texts of each cluster.
+    k_table : DataFrame or None
+        How well each number of clusters fits, where the number was chosen: `excess` of stability
+        (`traube.components.choose_stable_k`), `silhouette`, or the `correlation` of `choose_k_by_distance`.
+    stability : dict of int to float
+        Of each cluster, from 0 to 1: how well it is found again in other samples of the texts. Empty where the
+        algorithm does not measure it.
+    names : dict of int to str
+        Of clusters that have been given one; see `name`.
+    strays : ndarray of shape (n_texts,)
+        Whether a text fits no cluster (`traube.grouping.describe.strays`); it is in the nearest one all the same, until
+        `without_strays`. Empty where nobody looked.
+    blank : int
+        How many texts are missing, empty or hold nothing but spaces; they are in no cluster.
+    layers : tuple of Layer
+        From the coarsest to the finest, `labels` among them; every cluster of a layer lies within one of the layer
+        before. Empty where the algorithm makes no tree.
+    texts : sequence of str
+        As they were passed; a missing one is empty.
+    vectors : array or csr_matrix of shape (n_distinct_texts, n_dimensions), or None
+        None where only distances are known.
+    rows : ndarray of shape (n_texts,)
+        Which of the vectors each text has; -1 for a blank one.
+    index : pandas.Index or None
+        Of the Series or DataFrame that was passed, or 0, 1, 2, ...
     """
 
     labels: NDArray[np.int64]
@@ -104,7 +126,7 @@ class Clustering:
     k_table: pd.DataFrame | None
     stability: dict[int, float] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
-    strays: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))  # none where nobody looked
+    strays: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
     blank: int = 0
     layers: tuple[Layer, ...] = ()
     texts: Sequence[str] = ()
@@ -203,11 +225,11 @@ class Clustering:
         return make_tree(self.layers)
 
     def name(self, cluster: int) -> str:
-        """The name that a cluster was given, or its first key words; empty for noise."""
+        """Return the name that a cluster was given, or its first key words; empty for noise."""
         return self.names.get(cluster) or ", ".join(self.words.get(cluster, [])[:3])
 
     def sizes(self) -> dict[int, int]:
-        """How many texts each cluster has, the largest first; noise is none."""
+        """Return how many texts each cluster has, the largest first; noise is none."""
         return dict(Counter(np.sort(self.labels[self.labels >= 0]).tolist()).most_common())
 
     @property
@@ -229,19 +251,21 @@ class Clustering:
         return [int(k) for k in self.k_table.loc[near, "k"] if k > 1]
 
     def without_strays(self) -> "Clustering":
-        """The same, where texts that fit no cluster are noise. No other text moves."""
+        """Return the same with texts that fit no cluster as noise. No other text moves."""
         if not len(self.strays):
             return self
         labels = np.where(self.strays, -1, self.labels)
         return replace(self, labels=labels, distances=np.where(self.strays, np.nan, self.distances))
 
     def of_all(self, first: NDArray[np.int64], which: NDArray[np.int64]) -> "Clustering":
-        """The same clusters of all texts, where each distinct text was clustered once, and blank ones were not.
+        """Return the same clusters of all texts, where each distinct text was clustered once, and blank ones were not.
 
         Parameters
         ----------
-        first : int64 [m], where each text that was clustered stands first
-        which : int64 [n], which of these each text is; -1 for a blank one
+        first : ndarray of shape (n_distinct_texts,)
+            Where each text that was clustered stands first.
+        which : ndarray of shape (n_texts,)
+            Which of these each text is; -1 for a blank one.
         """
         blank = which < 0
         return replace(

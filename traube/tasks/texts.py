@@ -62,7 +62,7 @@ def read_texts(given: Any, where: str, column: str | None = None, labels: Any = 
     texts = ["" if is_missing else value for value, is_missing in zip(values, missing, strict=True)]
     for i, text in enumerate(texts):
         if not isinstance(text, str):
-            hint = "pass embeddings as embeddings=" if isinstance(text, (float, int, list, np.ndarray)) else "pass str"
+            hint = "embeddings go into embeddings=" if isinstance(text, (float, int, list, np.ndarray)) else "pass str"
             raise TypeError(f"{where}: text {i} is of type {_name(text)}: {hint}")
     index = given.index if isinstance(given, pd.Series) else pd.RangeIndex(len(texts))
     return Texts([str(text) for text in texts], index)
@@ -143,7 +143,7 @@ def _holds_texts(column: Any) -> bool:
 def _to_list(given: Any, where: str, what: str, expected: str) -> list[Any]:
     is_flat = getattr(given, "ndim", 1) == 1
     if isinstance(given, (str, bytes, Mapping, pd.DataFrame)) or not isinstance(given, Iterable) or not is_flat:
-        hint = "; pass embeddings as embeddings=" if not is_flat and what == "texts" else ""
+        hint = "; embeddings go into embeddings=" if not is_flat and what == "texts" else ""
         raise TypeError(f"{where}: {what} is of type {_name(given)}: pass {expected}{hint}")
     if hasattr(given, "to_pylist"):  # Arrow's
         return list(given.to_pylist())
