@@ -119,8 +119,8 @@ def test_labels_of_any_kind_are_names() -> None:
     ("texts", "labels", "message"),
     [
         ([], None, "texts: corpus: there are no texts"),
-        (["a", " "], None, "texts: text 1 is empty"),
-        (["a", None], None, "texts: text 1 is empty"),
+        (["a", " "], None, "texts: text 1 is empty: leave it out"),
+        (["a", None], None, "texts: text 1 is empty: leave it out"),
         (["a", "b"], ["x"], "texts: there are 2 texts and 1 labels"),
         (["a", "b"], ["x", None], "texts: splits: row 1, column label: is missing"),
         (["a", "b"], ["x", "x"], r"texts: split 'all' \(label\): there is only one class; clustering needs two"),

@@ -83,6 +83,7 @@ def test_the_algorithm_may_be_any_clusterer_of_scikit_learn() -> None:
         ({"model": 3}, TypeError, "model is of type int: pass a name, a Hugging Face id"),
         ({"algorithm": 3}, TypeError, 'algorithm is of type int: pass a name, like "umap/hdbscan", or a scikit-learn'),
         ({"algorithm": KMeans}, TypeError, "algorithm is of type ABCMeta: pass .* like KMeans\\(10\\)"),
+        ({"n_clusters": "3"}, TypeError, "n_clusters is of type str: pass a whole number"),
         ({"cache": 3}, TypeError, "cache is of type int: pass True, False or a folder"),
         ({"algorithm": DBSCAN(), "n_clusters": 3}, TraubeError, "DBSCAN finds the number of clusters by itself"),
         (

@@ -25,8 +25,12 @@ def test_a_folder_is_a_model(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -
         TraubeError, match=rf"^unknown model '{tiny_bert.name}': for the folder write ./{tiny_bert.name}$"
     ):
         load_model(tiny_bert.name)
-    with pytest.raises(TraubeError, match=r"^model './nothing': there is no such folder$"):
+    with pytest.raises(TraubeError, match=r"^unknown model './nothing': there is no such folder$"):
         load_model("./nothing")
+    with pytest.raises(
+        TypeError, match=r"^load_model: name is of type int: pass a name, a Hugging Face id or a folder;"
+    ):
+        load_model(3)  # type: ignore[arg-type]
 
 
 def test_a_hub_id_is_a_model_and_without_a_network_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -376,6 +376,8 @@ def cluster_texts(
     given = read_texts(texts, "cluster_texts", text_column)
     first, which = distinct(given.values)
     chosen = [given.values[i] for i in first]
+    if n_clusters is not None and not isinstance(n_clusters, (int, np.integer)):
+        raise TypeError(f"n_clusters is of type {type(n_clusters).__name__}: pass a whole number, or leave it out")
     if n_clusters is not None and not 1 <= n_clusters <= len(chosen):
         number = _pluralize(len(chosen), "distinct text")
         raise TraubeError(f"{n_clusters} clusters cannot be made of {number}")

@@ -48,7 +48,7 @@ def plot_map(
     points = np.pad(points, ((0, 0), (0, max(0, 2 - points.shape[1]))))
     labels = labels[rows]
     axes = pyplot.subplots(figsize=(8, 6), layout="constrained")[1] if ax is None else ax
-    size = float(np.clip(4000 / len(rows), 2, 30))
+    size = float(np.clip(12_000 / len(rows), 2, 30))
     noise = labels < 0
     axes.scatter(points[noise, 0], points[noise, 1], s=size, color="#bbbbbb", linewidths=0)
     axes.scatter(

@@ -11,7 +11,7 @@ from typing import Any
 from traube.core import inputs
 from traube.core.cards import model_file, model_files, read_each, read_one
 from traube.core.config import parse, read_yaml
-from traube.core.errors import TraubeError, unknown
+from traube.core.errors import TraubeError, Unknown, unknown
 from traube.core.versions import installed
 from traube.models import checkpoints
 from traube.models.base import Encoder, Model, fingerprint_on
@@ -108,6 +108,11 @@ def load_model(name: str | Path, device: str | None = None, precision: Precision
     TraubeError
         If there is no such model (the message names near ones), or its card is broken.
     """
+    if not isinstance(name, (str, Path)):
+        raise TypeError(
+            f"load_model: name is of type {type(name).__name__}: pass a name, a Hugging Face id or a folder; models that are "
+            "objects go into cluster_texts and evaluate as they are"
+        )
     card = _card_of(f"{name.absolute()}" if isinstance(name, Path) else name)
     return model_of(card.model_copy(update={"precision": precision}) if precision else card, device)
 
@@ -120,16 +125,15 @@ def _card_of(name: str) -> ModelCard:
         return read_one(own, read_card)
     if checkpoint := checkpoints.card_named(name):
         return checkpoint
-    folder = inputs.named(Path.cwd(), name)
-    if "/" in name and inputs.is_folder(folder):
+    if "/" in name and inputs.is_folder(folder := inputs.named(Path.cwd(), name)):
         return ModelCard(name=make_name(folder.name), model=str(folder))
     if name.startswith((".", "/", "~")):
-        raise TraubeError(f"model '{name}': there is no such folder")
+        raise Unknown(f"unknown model '{name}': there is no such folder")
     if _HUB_ID.fullmatch(name):
         known = [card for card in model_cards().values() if (card.model, card.similarity) == (name, None)]
         return known[0] if known else ModelCard(name=make_name(name), model=name)
-    if inputs.is_folder(folder):  # not taken at once: a model's name that is gone would become a folder's
-        raise TraubeError(f"unknown model '{name}': for the folder write ./{name}")
+    if inputs.is_folder(Path(name)):  # not taken at once: a model's name that is gone would become a folder's
+        raise Unknown(f"unknown model '{name}': for the folder write ./{name}")
     raise unknown("model", name, model_cards())
 
 

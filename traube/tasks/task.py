@@ -386,7 +386,7 @@ def make_task(
     values = read_texts(texts, "make_task", text_column, labels).values
     for i, text in enumerate(values):
         if not text.strip():
-            raise TraubeError(f"{name}: text {i} is empty")
+            raise TraubeError(f"{name}: text {i} is empty: leave it out")
     records = pd.DataFrame({"text": pd.array(values, dtype="object")})
     if labels is not None:
         named = read_labels(labels, "make_task", texts)
