@@ -251,20 +251,24 @@ def _cell(value: Any) -> Any:
 
 def _scales(columns: pd.DataFrame) -> dict[str, Any]:
     """Return what the map can be colored and filtered by, in datamapplot's words."""
-    colors: dict[str, NDArray[Any]] = {}
+    colors: list[dict[str, str]] = []
+    colored: list[NDArray[Any]] = []
     ranges: list[pd.Series] = []
-    for name, values in columns.items():
+    for number, (name, values) in enumerate(columns.items()):
         kind, typed = _typed(values)
+        about = {"field": f"column{number}", "description": str(name).translate(_HARMLESS)}
         if kind == "words":
-            colors[str(name)] = typed.fillna("-").astype(str).str.translate(_HARMLESS).to_numpy(dtype=object)
+            colors.append(about | {"kind": "categorical", "cmap": "tab20"})
+            colored.append(typed.fillna("-").astype(str).str.translate(_HARMLESS).to_numpy(dtype=object))
         elif kind == "numbers":
             ranges.append(typed)
-            colors[str(name)] = typed.fillna(typed.median()).to_numpy(dtype=float)
+            colors.append(about | {"kind": "continuous", "cmap": "viridis"})
+            colored.append(typed.fillna(typed.median()).to_numpy(dtype=float))
         elif kind == "times":
             ranges.insert(0, typed)
     found: dict[str, Any] = {}
     if colors:
-        found["colormaps"] = {name.translate(_HARMLESS): colors[name] for name in list(colors)[:COLORED]}
+        found |= {"colormap_metadata": colors[:COLORED], "colormap_rawdata": colored[:COLORED]}
     if ranges:
         chosen = ranges[0].reset_index(drop=True)
         found["histogram_data"] = chosen.fillna(chosen.median())

@@ -298,6 +298,7 @@ function start() {
     refresh()
   }) // the lasso's
   listen()
+  if (matchMedia("(max-width: 768px)").matches) replace("labelLayer", { sizeMinPixels: 9, sizeMaxPixels: 13, collisionTestProps: { sizeScale: 3, sizeMinPixels: 24, sizeMaxPixels: 32 } })
   const scheme = matchMedia("(prefers-color-scheme: dark)")
   setDark(scheme.matches)
   scheme.addEventListener("change", event => setDark(event.matches))
