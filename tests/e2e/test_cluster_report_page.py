@@ -74,7 +74,7 @@ def test_names_of_all_layers_are_on_the_map_and_no_request_leaves(reader: Any) -
     WebDriverWait(reader, PATIENCE).until(lambda b: b.execute_script(colors) > 20)
     events = [json.loads(entry["message"])["message"] for entry in reader.get_log("performance")]
     asked = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
-    assert asked and all(url.startswith(("file:", "blob:", "data:")) for url in asked)
+    assert asked and not [url for url in asked if url.startswith(("http", "ws"))]
     if folder := os.environ.get("TRAUBE_SCREENSHOTS"):
         reader.save_screenshot(str(Path(folder) / "cluster_report.png"))
 

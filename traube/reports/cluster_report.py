@@ -117,7 +117,9 @@ def cluster_report(
         If there are fewer than four texts, there are no layers, or these are not as long as the texts.
     """
     if len(texts) < FEWEST:
-        raise TraubeError(f"a map needs at least {FEWEST} texts, and there {'is' if len(texts) == 1 else 'are'} {len(texts)}")
+        raise TraubeError(
+            f"a map needs at least {FEWEST} texts, and there {'is' if len(texts) == 1 else 'are'} {len(texts)}"
+        )
     if not layers or any(len(layer.labels) != len(texts) for layer in layers):
         raise TraubeError("a report needs at least one layer, with a label for each text")
     columns = pd.DataFrame(index=range(len(texts))) if columns is None else columns.reset_index(drop=True)

@@ -283,8 +283,14 @@ function listen() {
   })
 }
 
-function start() {
+// datamapplot's event of this may come before the last of its data is there
+function startOnceLoaded() {
   map = window.datamap
+  if (map?.pointLayer && map.labelLayer && map.metaData) start()
+  else setTimeout(startOnceLoaded, 50)
+}
+
+function start() {
   const search = element("text-search")
   search.placeholder = "search the texts"
   search.setAttribute("aria-label", "search the texts")
@@ -307,4 +313,4 @@ function start() {
   document.body.dataset.ready = "yes"
 }
 
-document.addEventListener("datamapDataLoaded", start, { once: true })
+startOnceLoaded()
