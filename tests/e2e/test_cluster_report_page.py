@@ -112,7 +112,8 @@ def test_search_finds_texts_anywhere_and_escape_shows_all_again(reader: Any) -> 
 
 def test_downloads_hold_what_is_selected(reader: Any) -> None:
     kept = """const blobs = []; const url = URL.createObjectURL, click = HTMLAnchorElement.prototype.click
-    URL.createObjectURL = blob => (blobs.push(blob), url(blob)); HTMLAnchorElement.prototype.click = function () { window.picture = this.href }
+    URL.createObjectURL = blob => (blobs.push(blob), url(blob))
+    HTMLAnchorElement.prototype.click = function () { window.picture = this.href }
     for (const kind of ["csv", "svg", "png"]) document.querySelector(`[data-save="${kind}"]`).click()
     URL.createObjectURL = url; HTMLAnchorElement.prototype.click = click
     Promise.all(blobs.map(blob => blob.text())).then(arguments[0])"""

@@ -3,6 +3,7 @@
 import os
 import re
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -165,8 +166,10 @@ def _draw(points: NDArray[np.float32], names: Sequence[NDArray[np.str_]], **sett
     groups = {str(name) for layer in named for name in layer} - {ALONE}
     if len(groups) == 1:  # datamapplot's palette is one of directions from the middle
         settings["label_color_map"] = dict.fromkeys(groups, COLORS[0])
-    with _own_files() as folder:
+    with _own_files() as folder, warnings.catch_warnings():
         import datamapplot
+
+        warnings.simplefilter("ignore", UserWarning)  # of fewer colors than it has room for
 
         return str(
             datamapplot.create_interactive_plot(

@@ -1,5 +1,7 @@
 """Where a map places texts."""
 
+import warnings
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,7 +32,9 @@ def place_texts(vectors: Matrix, random_state: int = 42) -> NDArray[np.float32]:
     """
     count = vectors.shape[0]
     fitted = np.unique(np.linspace(0, count - 1, min(count, FITTED), dtype=int))
-    points = components.reduce("umap" if len(fitted) >= FEWEST else "pca", None, vectors[fitted], random_state)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of equal texts, which UMAP places at random first
+        points = components.reduce("umap" if len(fitted) >= FEWEST else "pca", None, vectors[fitted], random_state)
     placed = np.zeros((count, 2), dtype=np.float32)
     placed[fitted, : points.shape[1]] = points[:, :2]
     if len(fitted) < count:
