@@ -15,7 +15,9 @@ from traube.core.files import write_text
 from traube.core.inert import csv_text
 
 if TYPE_CHECKING:
+    from traube.components.apply import Matrix
     from traube.grouping.cluster_texts import Clustering
+    from traube.tasks.reading import Rows
 
 app = typer.Typer()
 LISTED = 20  # groups
@@ -86,8 +88,17 @@ def cluster(
             help="A causal language model on this machine (a folder, or a name of the hub) that names the groups."
         ),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            help="The HTML file to write: a labeled map, the groups and the texts. Default: FILE.clusters.html.",
+            show_default=False,
+        ),
+    ] = None,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
     map_file: Annotated[
-        Path | None, typer.Option("--map", help="An HTML file to write: a map of the groups, which needs no server.")
+        Path | None,
+        typer.Option("--map", help="Another HTML file to write: the labeled map alone.", show_default=False),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The CSV file to write. Default: FILE.clusters.csv.")
@@ -117,10 +128,14 @@ def cluster(
     from traube.grouping.naming import named_by
     from traube.grouping.result_table import result_table
     from traube.models.likelihood import CausalModel
+    from traube.reports.cluster_report import FEWEST
     from traube.tasks.readers.table import read_any_rows, texts_of
 
     target = output or file.with_name(file.name + ".clusters.csv")
-    check_outputs([target, map_file] if map_file else [target], [file, like] if like else [file])
+    pages = {map_file: False} if map_file else {}  # whether groups and texts are listed beside the map
+    if not no_report and (champion is None or report is not None):  # a champion's texts are encoded where it is served
+        pages[report or file.with_name(file.name + ".clusters.html")] = True
+    check_outputs([target, *pages], [file, like] if like else [file])
     rows = read_any_rows(file)
     texts = texts_of(rows, column)
     # first: a name that is wrong costs no work
@@ -129,7 +144,7 @@ def cluster(
     with bars(of=f"encoding and clustering {counted(len(texts), 'text')}") as (progress, _):
         settings = {"model": model or "minilm", "query": query, "precision": precision, "progress": progress}
         if champion is not None:
-            _refuse("--champion", given | {"--noise": noise or None, "--map": map_file}, allowed=())
+            _refuse("--champion", given | {"--noise": noise or None, "--report": report, "--map": map_file}, allowed=())
             result, by = _by_champion(texts, champion)
         elif like is not None:
             _refuse("--like", given, allowed=("--model", "--query", "--like"))
@@ -140,19 +155,29 @@ def cluster(
             result = result.without_strays()
         if namer is not None:
             result = named_by(result, texts, namer, progress)
-        if map_file is not None:
-            write_text(map_file, _map(texts, result, by, model or "minilm", precision))
+        if few := sum(bool(text.strip()) for text in texts) < FEWEST:
+            pages = {}
+        if pages:
+            vectors = _vectors(texts, model or "minilm", precision)
+            for page, panel in pages.items():
+                write_text(page, _page(rows, texts, column, result, by, vectors, panel))
+    written = [target, *pages]
     table = result_table(rows, result)
     write_text(target, csv_text(table))
     if as_json:
-        print_json(_described(texts, result, by) | {"k_given": k, "file": str(target)})
+        print_json(
+            _described(texts, result, by)
+            | {"k_given": k, "file": str(target), "pages": [str(page) for page in written[1:]]}
+        )
         return
     _print_groups(texts, result, by)
     _print_notes(result, by, k)
     moved = [name for name in table if str(name).startswith("traube_") and name not in rows.columns]
     if moved:
         out.print(f"{file.name} has such columns already, so ours are {escape(', '.join(moved))}", highlight=False)
-    out.print(f"written to {escape(str(target))}{f' and {escape(str(map_file))}' if map_file else ''}")
+    if few:
+        out.print(f"no report: a map needs at least {FEWEST} texts")
+    out.print(f"written to {' and '.join(escape(str(path)) for path in written)}")
 
 
 def _refuse(option: str, given: dict[str, Any], allowed: tuple[str, ...]) -> None:
@@ -204,18 +229,26 @@ def _by_champion(texts: list[str], task: str) -> tuple["Clustering", str]:
     return put_by(served, texts), f"of {task}'s champion, by {served.card.name}, {served.method.name}"
 
 
-def _map(
-    texts: list[str], result: "Clustering", by: str, model: str, precision: Literal["auto", "fp32", "bf16"]
-) -> str:
+def _vectors(texts: list[str], model: str, precision: Literal["auto", "fp32", "bf16"]) -> "Matrix":
+    """Return the embeddings of texts that are not blank; they are cached since the texts were clustered."""
     from traube.grouping.cluster_texts import encoded, filled
-    from traube.grouping.group_map import group_map
     from traube.models import load_model
 
-    names = {c: result.name(c) for c in result.sizes()}
-    rows = filled(texts)
-    shown = [texts[i] for i in rows]
-    vectors = encoded(load_model(model, precision=precision), shown)  # they are kept since they were grouped
-    return group_map(shown, vectors, result.labels[rows], names, f"{counted(len(names), 'group')} {by}")
+    return encoded(load_model(model, precision=precision), [texts[i] for i in filled(texts)])
+
+
+def _page(
+    rows: "Rows", texts: list[str], column: str, result: "Clustering", by: str, vectors: "Matrix", panel: bool
+) -> str:
+    import pandas as pd
+
+    own = {name: values for name, values in rows.columns.items() if name != column and len(rows.columns) > 1}
+    title = f"{rows.path.name}: {counted(len(result.sizes()), 'group')} of {counted(len(texts), 'text')}"
+    notes = [f"Grouped {by}."]
+    if result.clearness:
+        notes.append(f"{result.clearness.capitalize()}: score {result.score:.2f}; from 0.3 on groups are clear.")
+    columns = pd.DataFrame(own, dtype=object, index=range(len(texts)))
+    return result.to_html(texts, vectors, title=title, notes=notes, columns=columns, panel=panel)
 
 
 def _described(texts: list[str], result: "Clustering", by: str) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from traube.models import FunctionModel, Model, Similarity, to_model
 from traube.models.card import Precision
 from traube.pipeline.executors import make_executor
 from traube.pipeline.workbench import Workbench
+from traube.reports.cluster_report import MapLayer, cluster_report
 from traube.tasks.texts import read_embeddings, read_texts
 
 STABLE = "none/stable_kmeans"
@@ -292,6 +293,65 @@ class Clustering:
         if np.isnan(self.score):
             return ""
         return "no clear groups" if self.score < WEAK else "weak groups" if self.score < CLEAR else "clear groups"
+
+    def to_html(
+        self,
+        texts: Sequence[str] | None = None,
+        vectors: Matrix | None = None,
+        *,
+        title: str | None = None,
+        notes: Sequence[str] = (),
+        columns: pd.DataFrame | None = None,
+        panel: bool = True,
+    ) -> str:
+        """Return the report of the clusters: a labeled map, the groups and the texts, as `cluster_report` makes it.
+
+        Parameters
+        ----------
+        texts : sequence of str, optional
+            The texts that were clustered. By default those that were passed.
+        vectors : ndarray or csr_matrix of shape (n_filled_texts, n_dimensions), optional
+            The embeddings of those that are not blank. By default those that were clustered.
+        title : str, optional
+            The report's title.
+        notes : sequence of str, optional
+            Sentences below the title.
+        columns : DataFrame of shape (n_texts, n_columns), optional
+            What else is known of each text.
+        panel : bool, default=True
+            Whether groups and texts are listed beside the map.
+
+        Returns
+        -------
+        str
+            HTML that needs no network.
+        """
+        texts = self.texts if texts is None else texts
+        rows = filled(texts)
+        if vectors is None and self.vectors is None:
+            raise TraubeError("to_html: these texts have no vectors to place: they were compared by a similarity")
+        vectors = self.vectors[self.rows[rows]] if vectors is None and self.vectors is not None else vectors
+        position = {int(row): i for i, row in enumerate(rows)}
+        layers = [
+            MapLayer(
+                layer.labels[rows],
+                {c: ", ".join(words[:3]) for c, words in layer.words.items()}
+                | (self.names if np.array_equal(layer.labels, self.labels) else {}),
+                layer.words,
+                {c: [position[i] for i in positions] for c, positions in layer.typical.items()},
+                layer.stability,
+            )
+            for layer in self.layers or (Layer(self.labels, self.words, self.typical, self.stability),)
+        ]
+        return cluster_report(
+            [texts[i] for i in rows],
+            vectors,
+            layers,
+            title=repr(self) if title is None else title,
+            notes=notes,
+            columns=None if columns is None else columns.iloc[rows],
+            panel=panel,
+        )
 
 
 def cluster_texts(

@@ -1,6 +1,8 @@
 """The one way of making a page, a file that needs no server and no network; its scripts run by a nonce.
 What people wrote is carried as JSON, or escaped by the template, and put into the page as text, never as HTML."""
 
+import base64
+import gzip
 import json
 import secrets
 from collections.abc import Mapping, Sequence
@@ -53,6 +55,12 @@ def as_json(data: Any) -> Markup:
     return Markup(text)  # noqa: S704
 
 
+def packed(text: str | bytes) -> str:
+    """Return a text as base64 of gzip, which a page's script unpacks; bytes are gzip already."""
+    data = gzip.compress(text.encode(), mtime=0) if isinstance(text, str) else text
+    return base64.b64encode(data).decode()
+
+
 def _native(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
@@ -64,7 +72,7 @@ def _templates() -> "Environment":
     from jinja2 import Environment, PackageLoader
 
     loaded = Environment(loader=PackageLoader("traube.reports"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    loaded.globals |= {"file": _file, "plotly": _plotly, "data_tables": _data_tables}
+    loaded.globals |= {"file": _file, "plotly": _plotly, "data_tables": _data_tables, "packed": packed}
     return loaded
 
 

@@ -15,6 +15,7 @@ from traube.pipeline.cluster import locate_reduction
 from traube.pipeline.lookup import Lookup
 from traube.pipeline.params import Protocol
 from traube.pipeline.workbench import Workbench
+from traube.reports.placing import place_texts
 from traube.tasks.task import Split, Task
 
 SHOWN = 3000  # texts of a map; more of them take a phone's browser seconds, and hide each other
@@ -138,7 +139,7 @@ def _seen(
         else:
             model = lookup.usable(candidate.model, protocol.precision if protocol else None)
             vectors = bench.vectors(task, model).subset(split.rows[shown]).load()
-            points, how = _principal(vectors), "its first two principal components"
+            points = place_texts(vectors)
     except TraubeError as error:
         how = str(error)
     places = [[], []] if points is None else [[round(float(value), 3) for value in axis] for axis in points[:, :2].T]
@@ -168,20 +169,3 @@ def _placed_by_umap(
             points = open_matrix(path)
             return np.asarray(points[:, :2], dtype=np.float32) if points.shape[1] >= 2 else None
     return None
-
-
-def _principal(vectors: Any) -> Points:
-    """The first two principal components of some vectors, dense or sparse, float32 [n, 2]."""
-    from scipy import sparse
-    from sklearn.decomposition import PCA
-    from sklearn.preprocessing import normalize
-
-    unit = normalize(vectors)
-    if sparse.issparse(unit) and (unit != unit[[0] * unit.shape[0]]).nnz == 0:
-        return np.zeros((unit.shape[0], 2), dtype=np.float32)  # texts that are all equal: arpack finds no direction
-    wanted = min(2, *unit.shape)
-    solver = "arpack" if sparse.issparse(unit) and min(unit.shape) > wanted else "auto"
-    if sparse.issparse(unit) and solver == "auto":
-        unit = unit.toarray()
-    points = PCA(wanted, svd_solver=solver, random_state=0).fit_transform(unit)
-    return np.pad(points, ((0, 0), (0, 2 - points.shape[1]))).astype(np.float32)

@@ -119,6 +119,8 @@ function limits(values, log, cut) {
 // -- maps
 
 const SIDES = ["left", "right"]
+const NAMED = 20 // groups whose names stand on a map
+const LONGEST = 24 // characters of these
 const colourOf = group => (group === NOISE || group === undefined ? GREY : COLOURS[group % COLOURS.length])
 const markOf = group => (group === NOISE || group === undefined ? CROSS : MARKS[Math.floor(group / COLOURS.length) % MARKS.length])
 const view = () => data.views[Number(element("view").value) || 0]
@@ -159,13 +161,28 @@ function drawMap(side) {
   const marks = points(seen.x, seen.y, tips, { size: 7, color: groups.map(colourOf), symbol, line, opacity: ALPHA }, { unselected: { marker: { opacity: ALPHA } } })
   const range = frame(seen.x, seen.y, false, 0.02)
   draw(`${side}-map`, 440, range, [marks], {
+    annotations: nameplates(on, seen, by),
     xaxis: { visible: false }, yaxis: { visible: false }, margin: { l: 0, r: 0, t: 30, b: 0 }, hoverdistance: NEAR, clickanywhere: true,
   }, ["select2d", "lasso2d"], { scrollZoom: true })
   listenTo(element(`${side}-map`))
   markSelected(side)
+  const clusters = seen.columns ? seen.columns.filter(cluster => cluster !== NOISE).length : null
+  const counted = clusters === null ? "" : ` (${clusters} clusters, ${on.classes.length} gold classes)`
   const found = seen.noise ? `, ${seen.noise.toLocaleString("en")} noise` : ""
   const far = range.outside ? `; ${texts(range.outside)} far outside, zoom out to see` : ""
-  element(`${side}-title`).textContent = `${seen.model}: ${by === "gold" ? "gold classes" : `found by ${seen.method}${found}`}; ${seen.x.length ? `placed by ${seen.how}${far}` : `no map: ${seen.how}`}`
+  element(`${side}-title`).textContent = `${seen.model}: ${by === "gold" ? "gold classes" : `found by ${seen.method}${found}`}${counted}; ${seen.x.length ? `placed by ${seen.how}${far}` : `no map: ${seen.how}`}`
+}
+
+// names of the largest groups, at the median of their texts
+function nameplates(on, seen, by) {
+  const own = by === "gold" ? on.gold : seen.found
+  const nameOf = group => (by === "gold" ? on.classes[group] : on.classes[most(seen, group)] ?? `cluster ${group}`)
+  const middle = values => values.sort((a, b) => a - b)[Math.floor(values.length / 2)]
+  const members = unique(own).filter(group => group !== NOISE).map(group => [group, own.flatMap((other, i) => (other === group ? [i] : []))])
+  return members.sort((a, b) => b[1].length - a[1].length).slice(0, NAMED).map(([group, rows]) => ({
+    x: middle(rows.map(i => seen.x[i])), y: middle(rows.map(i => seen.y[i])), showarrow: false,
+    text: `<b>${plain(nameOf(group).slice(0, LONGEST))}</b>`, font: { size: 11 }, bgcolor: "rgba(255, 255, 255, 0.6)",
+  }))
 }
 
 function legend(names, groups) {

@@ -1,0 +1,133 @@
+"""The report of a clustering in a real browser: its reader chooses a group, searches and reads.
+
+With TRAUBE_SCREENSHOTS=<folder> the page is kept as a picture.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+from tests.e2e.conftest import CHROMIUM, DRIVER, NEEDS_BROWSER
+from tests.waiting import PATIENCE
+from traube.reports.cluster_report import MapLayer, cluster_report
+
+pytestmark = [pytest.mark.e2e, NEEDS_BROWSER]
+
+ATTACK = '</script><script>document.title="run"</script><img src=x onerror="document.title=\'run\'"> &lt;i&gt; ${1} `'
+NAMES = ("ships <b>at</b> sea", "bread & dough", "orbits")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A browser that draws WebGL without a GPU, and says what it asked a network for."""
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    drawn = ("--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader")
+    profile = f"--user-data-dir={tmp_path_factory.mktemp('profile')}"
+    for argument in ("--headless=new", "--no-sandbox", "--window-size=1600,1000", *drawn, profile):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(executable_path=str(DRIVER)))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory, browser: Any) -> Any:
+    """The page of 60 texts in three groups, two of which are one in a coarser layer."""
+    fine = np.arange(60) % 3
+    texts = [f"{ATTACK} text {i} of {NAMES[group]}" for i, group in enumerate(fine)]
+    vectors = np.eye(3, 8)[fine] + np.random.default_rng(0).normal(0, 0.1, (60, 8))
+    layers = [
+        MapLayer(np.minimum(fine, 1), {0: "the sea", 1: "all else"}),
+        MapLayer(fine, dict(enumerate(NAMES)), {0: ["ship", "crew"]}, {0: [0, 3]}, {0: 0.7}),
+    ]
+    columns = pd.DataFrame({ATTACK: [ATTACK, "plain"] * 30, "formula": "=1+1"})
+    path = tmp_path_factory.mktemp("report") / "notes.html"
+    path.write_text(cluster_report(texts, vectors, layers, title="60 texts", columns=columns), encoding="utf-8")
+    browser.get(path.as_uri())
+    WebDriverWait(browser, PATIENCE).until(lambda b: b.execute_script("return document.body.dataset.ready"))
+    return browser
+
+
+def find(reader: Any, selector: str) -> Any:
+    return reader.find_element("css selector", selector)
+
+
+def test_names_of_all_layers_are_on_the_map_and_no_request_leaves(reader: Any) -> None:
+    labels = reader.execute_script("return datamap.labelLayer.props.data.map(one => one.label.replace(/\\n/g, ' '))")
+    assert set(labels) == {"the sea", "all else", *NAMES}
+    colors = """const picture = document.createElement("canvas").getContext("2d", {willReadFrequently: true})
+    const map = document.querySelector("#deck-container canvas"); datamap.deckgl.redraw("test")
+    picture.canvas.width = map.width; picture.canvas.height = map.height; picture.drawImage(map, 0, 0)
+    return new Set(new Uint32Array(picture.getImageData(0, 0, map.width, map.height).data.buffer)).size"""
+    WebDriverWait(reader, PATIENCE).until(lambda b: b.execute_script(colors) > 20)
+    events = [json.loads(entry["message"])["message"] for entry in reader.get_log("performance")]
+    asked = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    assert asked and not [url for url in asked if url.startswith(("http", "ws"))]
+    if folder := os.environ.get("TRAUBE_SCREENSHOTS"):
+        reader.save_screenshot(str(Path(folder) / "cluster_report.png"))
+
+
+def test_nothing_that_people_wrote_is_run(reader: Any) -> None:
+    find(reader, "#texts-tab").click()
+    assert "</script><script>" in find(reader, "#table tbody").text
+    find(reader, "#groups-tab").click()
+    assert reader.title == "60 texts"
+    assert not reader.find_elements("css selector", "#panel img, #panel b, .content-wrapper b > i")
+
+
+def test_a_group_opens_and_selects_its_texts_on_the_map_and_in_the_table(reader: Any) -> None:
+    find(reader, "#reset").click()
+    find(reader, "#groups .open[aria-label$='sea']").click()
+    inner = find(reader, "#groups ul ul .group")
+    assert inner.text.split("\n")[0] == NAMES[0]
+    find(reader, "#groups ul ul .open").click()
+    assert "ship, crew" in find(reader, "#groups .about .about, #groups ul ul .about").text
+    inner.click()
+    assert find(reader, "#count").get_attribute("textContent") == "20 of 60"
+    assert reader.execute_script("return datamap.selected.filter(one => one === 1).length") == 20
+    find(reader, "#texts-tab").click()
+    assert "1 to 20 of 20" in find(reader, "#texts").text
+
+
+def test_search_finds_texts_anywhere_and_escape_shows_all_again(reader: Any) -> None:
+    find(reader, "body").send_keys(Keys.ESCAPE)
+    find(reader, "body").send_keys("/")
+    reader.switch_to.active_element.send_keys("ORBITS")
+    WebDriverWait(reader, PATIENCE).until(lambda b: find(b, "#count").get_attribute("textContent") == "20 of 60")
+    find(reader, "#text-search").send_keys(Keys.ESCAPE)
+    assert find(reader, "#count").get_attribute("textContent") == "60"
+
+
+def test_downloads_hold_what_is_selected(reader: Any) -> None:
+    kept = """const blobs = []; const url = URL.createObjectURL, click = HTMLAnchorElement.prototype.click
+    URL.createObjectURL = blob => (blobs.push(blob), url(blob))
+    HTMLAnchorElement.prototype.click = function () { window.picture = this.href }
+    for (const kind of ["csv", "svg", "png"]) document.querySelector(`[data-save="${kind}"]`).click()
+    URL.createObjectURL = url; HTMLAnchorElement.prototype.click = click
+    Promise.all(blobs.map(blob => blob.text())).then(arguments[0])"""
+    csv, svg = reader.execute_async_script(kept)
+    assert csv.startswith("text,group_1,group,") and csv.count("'=1+1") == 60
+    assert svg.count("<circle") == 60 and ">orbits<" in svg
+    assert reader.execute_script("return window.picture").startswith("data:image/png;base64,")
+
+
+def test_light_and_dark(reader: Any) -> None:
+    paper = "return getComputedStyle(document.body).backgroundColor"
+    before = reader.execute_script(paper)
+    find(reader, "#theme").click()
+    assert reader.execute_script(paper) != before
+    find(reader, "#theme").click()
+    assert reader.execute_script(paper) == before
+    assert [entry for entry in reader.get_log("browser") if entry["level"] == "SEVERE"] == []
