@@ -11,8 +11,8 @@ from scipy import sparse
 from traube.components.spherical import Array, Labels, find_micro_clusters, sums, unit
 from traube.components.stability import MICRO, TEXTS_A_CLUSTER, Samples
 
-STEPS = (1 / 9, 1 / 3, 3**-0.5, 3**0.5, 3.0)  # of a layer's clusters to the given ones
-WINDOW = 3**0.25  # a layer is cut where the tree is most stable within this factor
+STEPS = (1 / 9, 1 / 3, 2 / 3, 5 / 3, 3.0)  # of a layer's clusters to the given ones
+WINDOW = 1.32  # a layer is cut where the tree is most stable within this factor
 FEWEST = 3  # clusters of a layer
 SMALLEST, SHARE = 4, 1 / 800  # texts of a cluster that is counted, and of all texts
 
@@ -32,8 +32,8 @@ def find_layers(labels: Labels, samples: Samples, seed: int) -> list[Labels]:
     Returns
     -------
     list of int64 arrays of shape (n_texts,)
-        Every cluster of a layer lies within one cluster of the layer before. Layers have about a ninth, a third, .58,
-        1.7 and 3 times as many clusters as the given one, where the texts allow it.
+        Every cluster of a layer lies within one cluster of the layer before. Layers have about a ninth, a third, two
+        thirds, five thirds and three times as many clusters as the given one, where the texts allow it.
     """
     k = int(labels.max()) + 1
     if k < 2 or not samples.centers:

@@ -1,6 +1,6 @@
 """Spherical k-means: of unit vectors, by their cosine (Dhillon & Modha 2001)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -10,6 +10,7 @@ from scipy import sparse
 Array: TypeAlias = NDArray[np.float32]
 Labels: TypeAlias = NDArray[np.int64]
 NARROW = 16  # clusters
+MICRO_ITERATIONS = 8
 
 
 def unit(X: Array) -> Array:
@@ -76,3 +77,69 @@ def best_of_each(
     """
     seeds = [spread_out(X, max(ks), random) for _ in range(starts)]
     return [max((spherical(X, X[rows[:k]], iterations) for rows in seeds), key=lambda found: found[1])[0] for k in ks]
+
+
+def sums(X: Array, labels: Labels, weights: Array | None = None) -> Array:
+    """Return the weighted sum of the rows of each cluster, float32 [clusters, d]."""
+    ones = np.ones(len(X), dtype=np.float32) if weights is None else weights
+    member = sparse.csr_matrix((ones, labels, np.arange(len(X) + 1)), shape=(len(X), int(labels.max()) + 1))
+    return np.asarray(member.T @ X)
+
+
+def find_micro_clusters(X: Array, most: int, random: np.random.Generator) -> Labels:
+    """Return labels of at most so many small clusters, from 0 without gaps; of fewer rows each is one."""
+    if len(X) <= most:
+        return np.arange(len(X))
+    labels, _ = spherical(X, X[random.choice(len(X), most, replace=False)], MICRO_ITERATIONS)
+    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
+
+
+def cluster_samples(
+    X: Array, weights: Array, ks: Sequence[int], iterations: int, random: np.random.Generator
+) -> Iterator[tuple[int, Array]]:
+    """Cluster several samples of weighted points at once, from one k-means++ start each.
+
+    Parameters
+    ----------
+    X : float32 [samples, m, d], rows of length 1
+    weights : float32 [samples, m]
+    ks : numbers of clusters, each in turn
+
+    Yields
+    ------
+    k : int
+    centers : float32 [samples, k, d], rows of length 1
+    """
+    samples, m, _ = X.shape
+    which, rows, weighted = np.arange(samples)[:, None], np.arange(m), X * weights[:, :, None]
+    begin = _spread_out_samples(X, weights, min(max(ks), m), random)
+    for k in ks:
+        centers, labels = X[which, begin[:, :k]], np.full((samples, m), -1)
+        for _ in range(iterations):
+            before, labels = labels, np.matmul(X, centers.transpose(0, 2, 1)).argmax(axis=2)
+            if np.array_equal(before, labels):
+                break
+            member = np.zeros((samples, centers.shape[1], m), dtype=np.float32)
+            member[which, labels, rows] = 1
+            found = np.matmul(member, weighted)
+            empty = ~found.any(axis=2)
+            found[empty] = centers[empty]
+            norms = np.linalg.norm(found, axis=2, keepdims=True)
+            centers = found / np.where(norms > 0, norms, 1)
+        yield k, centers
+
+
+def _spread_out_samples(X: Array, weights: Array, k: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """Return rows to begin with for each of several samples, int64 [samples, k], as `spread_out` draws them."""
+    samples, m, _ = X.shape
+    which, chosen = np.arange(samples), np.empty((samples, k), dtype=np.int64)
+    distance = np.ones((samples, m), dtype=np.float32)
+    for i in range(k):
+        if i:
+            last = X[which, chosen[:, i - 1]][:, :, None]
+            nearer = np.maximum(1 - np.matmul(X, last)[:, :, 0], 0)
+            distance = nearer if i == 1 else np.minimum(distance, nearer)
+        cumulated = np.cumsum(distance * weights, axis=1)
+        drawn = (cumulated <= random.random((samples, 1)) * cumulated[:, -1:]).sum(axis=1)
+        chosen[:, i] = np.minimum(drawn, m - 1)
+    return chosen

@@ -1,128 +1,208 @@
-"""How many clusters, by how much steadier they are than those of vectors without any. Clusters that are there are found
-again in another sample of the texts. So are, to some extent, those of a cloud without any, along its longest axes; what
-counts is the difference.
+"""How many clusters, and how stable each is, by clustering the texts again and again with other weights.
+
+Clusters that are there are found again in another sample of the texts. So are, to some extent, those of a cloud without
+any, along its longest axes; what counts is the difference. The samples are bootstraps: each text counts as often as a
+Poisson draw says. Texts are first put together into a few hundred micro clusters, so that a sample costs milliseconds.
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import combinations
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traube.components.spherical import Array, Labels, best_of_each, unit
+from traube.components.spherical import Array, Labels, best_of_each, cluster_samples, find_micro_clusters, sums, unit
 from traube.core.errors import TraubeError
 
 GRID = (*range(2, 11), *(12, 14, 16, 18, 20, 23, 26, 30, 35, 40, 46, 53, 61, 70, 80, 92, 106, 122, 140, 160, 184, 210))
-TEXTS = 2_000  # that are looked at, whatever there are
+TEXTS = 5_000  # that are looked at, whatever there are
 TEXTS_A_CLUSTER = 8  # there must be so many for a number of clusters to be tried
-COMPONENTS = 100
-SHARE = 0.8
-# Few clusters are quick, and few texts: more samples make them surer, up to so many texts x clusters x samples.
-SAMPLES, MOST_SAMPLES, SAMPLED = 8, 16, 240_000
-# The same for all numbers of clusters: more starts alone make clusters steadier.
-STARTS, MOST_STARTS, STARTED = 2, 10, 1_000  # of few texts more, up to so many texts x starts
-NULL_SAMPLES = 4  # of a cloud
-# Of few clusters a single cloud may look steady by chance.
-FEW, NULL_CLOUDS = 8, 5
-ITERATIONS = 10
+COMPONENTS = 50
+MICRO = 400  # micro clusters
+FEW = 8  # clusters, up to which every number of the grid is tried; above, every second, and the others are interpolated
+PARTITIONS, SAMPLES = 4, 8  # of the texts into micro clusters; of each
+NULL_CLOUDS, NULL_SAMPLES = 4, 6  # a single cloud may look stable by chance
+NEIGHBORS = 5  # samples that each is compared with
+STARTS, ITERATIONS = 2, 10
+WINDOW = 5  # numbers of the grid over which the excess is averaged
+UNCLEAR, READABLE = (
+    0.12,
+    20,
+)  # an excess below the first says that no clusters are clear; then there are at most so many
 # Stability from which clusters are the same in all samples, and what it takes beside: then nothing is smoothed.
 EXACT, BEYOND = 0.98, 0.15
 
 
+@dataclass(frozen=True)
+class Samples:
+    """Clusterings of samples of the texts.
+
+    Attributes
+    ----------
+    points : float32 [n, d], unit vectors of all texts in their principal directions
+    centers : by number of clusters, float32 [samples, k, d], unit vectors
+    stability : by number of clusters, the mean adjusted Rand index of two samples
+    """
+
+    points: Array
+    centers: dict[int, Array]
+    stability: dict[int, float]
+
+    def find_nearest(self, points: Array, k: int) -> NDArray[np.int64]:
+        """Return the cluster of each point in each sample of k clusters, or the number nearest to k; int64 [samples, n]."""
+        nearest = min(self.centers, key=lambda tried: abs(np.log(tried / k)))
+        return np.stack([(points @ centers.T).argmax(axis=1) for centers in self.centers[nearest]])
+
+
 def choose_stable_k(X: Any, seed: int, candidates: Iterable[int] | None = None) -> tuple[int, pd.DataFrame]:
-    """The number of clusters at which those of spherical k-means are most often found again in other
-    samples of the texts, beyond what a Gaussian cloud with the same mean and covariance shows.
+    """Return the number of clusters that is most stable beyond chance.
+
+    Clusters of spherical k-means are compared between bootstrap samples of the texts, and with those of Gaussian clouds
+    that have the same mean and covariance.
 
     Parameters
     ----------
-    X : [n, d], dense or csr. At most 2,000 rows, drawn by `seed`, are looked at, in at most 100
-        principal directions: this bounds time and memory whatever n is
-    candidates : numbers to try, at most n / 8; None = 31 numbers from 2 to 210
+    X : array or csr matrix of shape (n_texts, n_dimensions)
+        Vectors. At most 5,000 rows, drawn by `seed`, are looked at, in at most 50 principal directions: this bounds time
+        and memory whatever the number of texts is.
+    seed : int
+        Of everything random.
+    candidates : iterable of int, optional
+        Numbers to try, at most n_texts / 8. By default 31 numbers from 2 to 210.
 
     Returns
     -------
-    k : int; where the excess is largest, but where clusters are all but the same in all samples, the
-        largest such number. 1 if no number of clusters is steadier than in the cloud, or there are fewer than 16 texts
-    table : DataFrame (k, stability, null, excess), a row per candidate in ascending order, after one for a single
-        cluster, whose excess is 0. The stabilities are mean adjusted Rand indices; the excess is their difference, the
-        mean with both neighbours'; where clusters are all but the same in all samples it is their own, or by how much
-        wider the gaps between them are than between those of clouds: a long cloud is cut in two at the same place too.
-        The largest excess says how far to believe k: below .15 there are no clear groups, up to .3 weak ones
+    k : int
+        Where the excess is largest, but where clusters are all but the same in all samples, the largest such number. At
+        most 20 where the excess is below .12, for then no clusters are clear. 1 if no number of clusters is more stable
+        than in a cloud, or there are fewer than 16 texts.
+    table : DataFrame
+        Columns k, stability, null, excess; a row per candidate in ascending order, after one for a single cluster, whose
+        excess is 0. The stabilities are mean adjusted Rand indices; the excess is their difference, the mean with two
+        neighbors on each side; where clusters are all but the same in all samples it is their own, or by how much wider
+        the gaps between them are than between those of clouds: a long cloud is cut in two at the same place too. The
+        largest excess says how far to believe k: below .12 there are no clear groups, up to .25 weak ones.
     """
+    k, table, _ = sample_clusters(project(X, seed), seed, candidates)
+    return k, table
+
+
+def sample_clusters(
+    points: Array, seed: int, candidates: Iterable[int] | None = None
+) -> tuple[int, pd.DataFrame, Samples]:
+    """Return what `choose_stable_k` does of projected points, and the samples that say so."""
     random = np.random.default_rng(seed)
-    points = looked_at(X, _drawn(X.shape[0], random), seed)
-    most = len(points) // TEXTS_A_CLUSTER
+    rows = _drawn(len(points), random)
+    most = len(rows) // TEXTS_A_CLUSTER
     ks = [k for k in GRID if k <= most] if candidates is None else sorted(set(candidates))
     faulty = [k for k in ks if not 2 <= k <= most]
     if faulty:
         raise TraubeError(f"the numbers of clusters to try must lie between 2 and {most}; got {faulty}")
     if not ks:
-        return 1, _table([], np.empty(0), np.empty(0), np.empty(0))
+        return 1, _table([], np.empty(0), np.empty(0), np.empty(0)), Samples(points, {}, {})
 
-    stability = _stability(points, ks, _samples(len(points), ks), random)
+    seen = points[rows]
+    samples = Samples(points, *_sample(seen, _thinned(ks), PARTITIONS, SAMPLES, random))
+    stability = _interpolated(ks, samples.stability)
     apart = np.full(len(ks), np.nan)
     for i in np.flatnonzero(stability >= EXACT):
         # how much wider the gaps between clusters are than the widest of clouds without any
-        clouds = [_gap(_cloud(points, random), ks[i], random) for _ in range(NULL_CLOUDS)]
-        apart[i] = _gap(points, ks[i], random) - max(clouds)
-    table = _table(ks, stability, _null(points, ks, random), apart)
+        clouds = [_gap(draw_cloud(seen, random), ks[i], random) for _ in range(NULL_CLOUDS)]
+        apart[i] = _gap(seen, ks[i], random) - max(clouds)
+    null = [
+        _interpolated(ks, _sample(draw_cloud(seen, random), _thinned(ks), 1, NULL_SAMPLES, random)[1])
+        for _ in range(NULL_CLOUDS)
+    ]
+    table = _table(ks, stability, np.mean(null, axis=0), apart)
     settled = table.loc[(table["stability"] >= EXACT) & (table["excess"] >= BEYOND), "k"]
-    best = settled.iloc[-1] if len(settled) else table["k"].iloc[int(table["excess"].argmax())]
-    return int(best), table
+    if len(settled):
+        return int(settled.iloc[-1]), table, samples
+    shown = table if table["excess"].max() >= UNCLEAR else table[table["k"] <= READABLE]
+    return int(shown["k"].iloc[int(shown["excess"].argmax())]), table, samples
 
 
-def cluster_stability(X: Any, labels: Labels, seed: int) -> NDArray[np.float64]:
-    """How well each cluster is found again in samples of the texts: the mean, over the samples that hold
-    some of it, of its best Jaccard index with a cluster of spherical k-means there (Hennig 2007).
+def sample_some(points: Array, k: int, seed: int) -> Samples:
+    """Return samples of k clusters and of some other numbers, where k is given and needs no choice."""
+    random = np.random.default_rng(seed)
+    seen = points[_drawn(len(points), random)]
+    ks = sorted({*(tried for tried in GRID[::3] if tried <= len(seen) // TEXTS_A_CLUSTER), min(k, len(seen))})
+    return Samples(points, *_sample(seen, ks, 1, SAMPLES, random))
+
+
+def cluster_stability(samples: Samples, labels: Labels, seed: int) -> NDArray[np.float64]:
+    """Return how well each cluster is found again in samples of the texts.
+
+    This is the mean, over the samples, of a cluster's best Jaccard index with a cluster there (Hennig 2007).
 
     Parameters
     ----------
-    X, seed : as in `choose_stable_k`
-    labels : int64 [n], from 0
+    samples : Samples
+        Of the same texts.
+    labels : int64 array of shape (n_texts,)
+        From 0, without gaps.
+    seed : int
+        Draws the at most 5,000 texts that are looked at.
 
     Returns
     -------
-    float64 [k], from 0 to 1; nan for a cluster none of whose texts is in a sample
+    float64 array of shape (n_clusters,)
+        From 0 to 1; nan for a cluster none of whose texts is looked at.
     """
-    random = np.random.default_rng(seed)
-    rows = _drawn(X.shape[0], random)
-    points, own, k = looked_at(X, rows, seed), labels[rows], int(labels.max()) + 1
-    (samples,) = _sampled(points, [k], [SAMPLES], random)
-    jaccard, holding = np.zeros(k), np.zeros(k)
-    for sample in samples:
-        both = sample >= 0
-        counts = np.bincount(own[both] * k + sample[both], minlength=k * k).reshape(k, k)
-        sizes = counts.sum(axis=1)
-        union = sizes[:, None] + counts.sum(axis=0) - counts
+    rows = _drawn(len(labels), np.random.default_rng(seed))
+    own, k = labels[rows], int(labels.max()) + 1
+    size = np.bincount(own, minlength=k)
+    jaccard = np.zeros(k)
+    found = samples.find_nearest(samples.points[rows], k)
+    width = int(found.max()) + 1
+    for sample in found:
+        counts = np.bincount(own * width + sample, minlength=k * width).reshape(k, width)
+        union = size[:, None] + counts.sum(axis=0) - counts
         jaccard += (counts / np.maximum(union, 1)).max(axis=1)
-        holding += sizes > 0
-    return np.divide(jaccard, holding, out=np.full(k, np.nan), where=holding > 0)
+    return np.where(size > 0, jaccard / len(found), np.nan)
+
+
+def project(X: Any, seed: int) -> Array:
+    """Return rows as unit vectors in their 50 principal directions, not centered; float32 [n, at most 50]."""
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.preprocessing import normalize
+
+    points = normalize(X)
+    if min(points.shape) > COMPONENTS:
+        rows = _drawn(points.shape[0], np.random.default_rng(seed))
+        points = TruncatedSVD(COMPONENTS, random_state=seed).fit(points[rows]).transform(points)
+    dense = points if isinstance(points, np.ndarray) else points.toarray()
+    return unit(np.ascontiguousarray(dense, dtype=np.float32))
+
+
+def draw_cloud(points: Array, random: np.random.Generator) -> Array:
+    """Return as many unit vectors from a Gaussian with the points' mean and covariance."""
+    mean = points.mean(axis=0, dtype=np.float64)
+    _, scales, directions = np.linalg.svd(points - mean, full_matrices=False)
+    drawn = random.normal(size=(len(points), len(scales))) * (scales / np.sqrt(len(points)))
+    return unit((mean + drawn @ directions).astype(np.float32))
 
 
 def _drawn(n: int, random: np.random.Generator) -> NDArray[np.int64]:
     return np.sort(random.choice(n, min(n, TEXTS), replace=False))
 
 
-def looked_at(X: Any, rows: NDArray[np.int64], seed: int) -> Array:
-    """Some rows as unit vectors in their principal directions, not centred; float32 [rows, at most 100]."""
-    from sklearn.decomposition import TruncatedSVD
-    from sklearn.preprocessing import normalize
+def _thinned(ks: Sequence[int]) -> list[int]:
+    """Return the small numbers, and of the others every second and the last."""
+    many = [k for k in ks if k > FEW]
+    return sorted({*(k for k in ks if k <= FEW), *many[::2], *many[-1:]})
 
-    points = normalize(X[rows])
-    if min(points.shape) > COMPONENTS:
-        points = TruncatedSVD(COMPONENTS, random_state=seed).fit_transform(points)
-    dense = points if isinstance(points, np.ndarray) else points.toarray()
-    return unit(np.ascontiguousarray(dense, dtype=np.float32))
+
+def _interpolated(ks: Sequence[int], found: dict[int, float]) -> NDArray[np.float64]:
+    return np.interp(np.log(ks), np.log(list(found)), list(found.values()))
 
 
 def _table(
     ks: Sequence[int], stability: NDArray[np.float64], null: NDArray[np.float64], apart: NDArray[np.float64]
 ) -> pd.DataFrame:
     excess = np.array([0.0, *(stability - null)])
-    padded = np.pad(excess, 1, mode="edge")
-    smooth = (padded[:-2] + padded[1:-1] + padded[2:]) / 3
+    smooth = np.convolve(np.pad(excess, WINDOW // 2, mode="edge"), np.full(WINDOW, 1 / WINDOW), "valid")
     smooth[1:] = np.where(np.isnan(apart), smooth[1:], np.fmax(excess[1:], apart))
     smooth[0] = 0
     columns = {"k": [1, *ks], "stability": [np.nan, *stability], "null": [np.nan, *null], "excess": smooth}
@@ -132,76 +212,51 @@ def _table(
 def _gap(points: Array, k: int, random: np.random.Generator) -> float:
     """The margin between the nearest two centers, in cosine, that 19 of 20 points have; over the mean one."""
     (labels,) = best_of_each(points, [k], STARTS, ITERATIONS, random)
-    centres = unit(np.stack([points[labels == c].sum(axis=0) for c in np.unique(labels)]))
-    if len(centres) < 2:
+    centers = unit(np.stack([points[labels == c].sum(axis=0) for c in np.unique(labels)]))
+    if len(centers) < 2:
         return 0.0
-    nearest = np.sort(points @ centres.T, axis=1)
+    nearest = np.sort(points @ centers.T, axis=1)
     margins = nearest[:, -1] - nearest[:, -2]
     return float(np.quantile(margins, 0.05) / max(margins.mean(), 1e-12))
 
 
-def _samples(n: int, ks: Sequence[int]) -> list[int]:
-    """How many samples are drawn for each number of clusters of n texts."""
-    return [int(np.clip(SAMPLED // (n * k), SAMPLES, MOST_SAMPLES)) for k in ks]
+def _sample(
+    points: Array, ks: Sequence[int], partitions: int, samples: int, random: np.random.Generator
+) -> tuple[dict[int, Array], dict[int, float]]:
+    """Cluster bootstrap samples of the points' micro clusters.
 
-
-def _null(points: Array, ks: Sequence[int], random: np.random.Generator) -> NDArray[np.float64]:
-    """The stabilities in clouds without clusters; of every second number, and between them interpolated over log k."""
-    few = [k for k in ks if k <= FEW]
-    rest = [k for k in ks if k > FEW]
-    rest = [k for i, k in enumerate(rest) if i % 2 == 0 or i == len(rest) - 1]
-    drawn = few + rest
-    clouds = [
-        max(NULL_CLOUDS if k <= FEW else 1, m // SAMPLES)
-        for k, m in zip(drawn, _samples(len(points), drawn), strict=True)
-    ]
-    sums = np.zeros(len(drawn))
-    for i in range(max(clouds)):
-        now = [j for j, count in enumerate(clouds) if count > i]
-        sums[now] += _stability(_cloud(points, random), [drawn[j] for j in now], [NULL_SAMPLES] * len(now), random)
-    return np.interp(np.log(ks), np.log(drawn), sums / clouds)
-
-
-def _cloud(points: Array, random: np.random.Generator) -> Array:
-    """As many unit vectors from a Gaussian with the points' mean and covariance."""
-    mean = points.mean(axis=0, dtype=np.float64)
-    _, scales, directions = np.linalg.svd(points - mean, full_matrices=False)
-    drawn = random.normal(size=(len(points), len(scales))) * (scales / np.sqrt(len(points)))
-    return unit((mean + drawn @ directions).astype(np.float32))
-
-
-def _stability(
-    points: Array, ks: Sequence[int], samples: Sequence[int], random: np.random.Generator
-) -> NDArray[np.float64]:
-    """The mean adjusted Rand index of all pairs of samples on the texts that they share, float64 [ks]."""
-    found = _sampled(points, ks, samples, random)
-    return np.array(
-        [np.mean([_rand(a, b, k) for a, b in combinations(own, 2)]) for k, own in zip(ks, found, strict=True)]
+    Returns
+    -------
+    centers : by number of clusters, float32 [partitions * samples, k, d]
+    stability : by number of clusters, the mean adjusted Rand index of two samples of one partition
+    """
+    centers: dict[int, list[Array]] = {k: [] for k in ks}
+    stability: dict[int, list[float]] = {k: [] for k in ks}
+    for _ in range(partitions):
+        micro = find_micro_clusters(points, MICRO, random)
+        size = np.bincount(micro).astype(np.float64)
+        weights = random.poisson(1, size=(samples, len(points))).astype(np.float32)
+        drawn = np.stack([unit(sums(points, micro, own)) for own in weights])
+        mass = np.stack([np.bincount(micro, weights=own) for own in weights]).astype(np.float32)
+        middle = unit(sums(points, micro))
+        for k, found in cluster_samples(drawn, mass, ks, ITERATIONS, random):
+            centers[k].append(found)
+            labels = np.matmul(middle, found.transpose(0, 2, 1)).argmax(axis=2)
+            pairs = sorted({(min(a, b), max(a, b)) for a in range(samples) for b in _next(a, samples)})
+            stability[k].append(float(np.mean([_rand(labels[a], labels[b], size, k) for a, b in pairs])))
+    return (
+        {k: np.concatenate(found) for k, found in centers.items()},
+        {k: float(np.mean(found)) for k, found in stability.items()},
     )
 
 
-def _sampled(
-    points: Array, ks: Sequence[int], samples: Sequence[int], random: np.random.Generator
-) -> list[list[Labels]]:
-    """For each number of clusters, those of so many samples; int64 [n], -1 for what is not in the sample."""
-    n = len(points)
-    found: list[list[Labels]] = [[] for _ in ks]
-    for i in range(max(samples)):
-        now = [j for j, count in enumerate(samples) if count > i]
-        rows = np.sort(random.choice(n, max(1, round(SHARE * n)), replace=False))
-        tried = [ks[j] for j in now]
-        starts = int(np.clip(STARTED // n, STARTS, MOST_STARTS))
-        clustered = best_of_each(points[rows], tried, starts, ITERATIONS, random)
-        for j, labels in zip(now, clustered, strict=True):
-            found[j].append(np.full(n, -1, dtype=np.int64))
-            found[j][-1][rows] = labels
-    return found
+def _next(sample: int, samples: int) -> list[int]:
+    return [(sample + step) % samples for step in range(1, min(NEIGHBORS, samples - 1) + 1)]
 
 
-def _rand(a: Labels, b: Labels, k: int) -> float:
-    """The adjusted Rand index of two clusterings on what is in both; 1 if both have one cluster, or single texts alone."""
-    both = (a >= 0) & (b >= 0)
-    counts = np.bincount(a[both] * k + b[both], minlength=k * k).reshape(k, k).astype(np.float64)
+def _rand(a: Labels, b: Labels, size: NDArray[np.float64], k: int) -> float:
+    """The adjusted Rand index of two clusterings of weighted points; 1 if both have one cluster, or single points alone."""
+    counts = np.bincount(a * k + b, weights=size, minlength=k * k).reshape(k, k)
     together, first, second = (_pairs(sizes) for sizes in (counts, counts.sum(axis=1), counts.sum(axis=0)))
     expected = first * second / max(_pairs(counts.sum()), 1)
     largest = (first + second) / 2

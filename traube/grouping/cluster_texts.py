@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from traube import components
 from traube.components import Method, parse_method
 from traube.components.apply import Labels, Matrix
+from traube.components.stability import UNCLEAR
 from traube.core import paths
 from traube.core.errors import TraubeError, Unsupported, first_line
 from traube.core.progress import SILENT, Progress
@@ -28,7 +29,7 @@ from traube.reports.cluster_report import MapLayer, cluster_report
 from traube.tasks.texts import read_embeddings, read_texts
 
 STABLE = "none/stable_kmeans"
-WEAK, CLEAR = 0.15, 0.3  # scores; below the first, clouds without clusters score as high
+WEAK, CLEAR = UNCLEAR, 0.25  # scores
 NEARLY = 0.02  # below the best score
 LISTED, CUT = 20, 100  # clusters that a notebook shows, and characters of each typical text
 
@@ -547,7 +548,7 @@ def group_vectors(
     if not isinstance(algorithm, Method):
         return Grouping(_fit_predict(algorithm, vectors, n_clusters, seed))
     if algorithm.name == STABLE:
-        return Grouping(*_stable(vectors, n_clusters, seed))
+        return _stable(vectors, n_clusters, seed)
     clusterer, params, table = algorithm.clusterer, algorithm.clusterer_params, None
     component = components.get_clusterer(clusterer)
     if component.input_kind == "texts":
@@ -675,11 +676,14 @@ def encoded(model: Model, texts: list[str], progress: Progress = SILENT) -> Matr
         return Workbench.at(paths.home(), executor).vectors_of_texts(texts, model, progress).load()
 
 
-def _stable(values: Matrix, k: int | None, seed: int) -> tuple[Labels, pd.DataFrame | None, dict[int, float]]:
-    """Labels, table of k and stability of each cluster by the method that says how far to believe it."""
+def _stable(values: Matrix, k: int | None, seed: int) -> Grouping:
+    """Group by k-means with the most stable number of clusters, and by layers around it."""
     from traube.components.estimators.stable_kmeans import StableKMeans
 
     if values.shape[0] == 1:
-        return np.zeros(1, dtype=np.int64), None, {}
+        return Grouping(np.zeros(1, dtype=np.int64))
     found = StableKMeans(n_clusters=k, random_state=seed).fit(values)
-    return found.labels_, found.k_table_, {c: float(value) for c, value in enumerate(found.cluster_stability_)}
+    rated = [dict(enumerate(stability.tolist())) for stability in found.layer_stability_]
+    layers = [Layer(layer, {}, {}, own) for layer, own in zip(found.layers_, rated, strict=True)]
+    own = dict(enumerate(found.cluster_stability_.tolist()))
+    return Grouping(found.labels_, found.k_table_, own, tuple(layers) if len(layers) > 1 else ())

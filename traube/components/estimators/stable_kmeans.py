@@ -11,12 +11,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from traube.components.estimators.reducers import FLOATS, _SparseInput
+from traube.components.layers import find_layers
 from traube.components.spherical import Array, Labels, best_of_each, unit
-from traube.components.stability import COMPONENTS, choose_stable_k, cluster_stability
+from traube.components.stability import cluster_stability, project, sample_clusters, sample_some
 
 STEPS = 8
 STARTS, ITERATIONS = 10, 30
 MOST = 20_000  # vectors that are smoothed
+COMPONENTS = 100  # of sparse vectors
 BLOCK = 2**26  # bytes of a block of cosines
 
 
@@ -40,10 +42,12 @@ class StableKMeans(ClusterMixin, _SparseInput):
     ----------
     labels_ : int64 [n], from 0
     n_clusters_ : clusters that are not empty
-    score_ : how far to believe the number: below .15 there are no clear groups, up to .3 weak ones;
+    score_ : how far to believe the number: below .12 there are no clear groups, up to .25 weak ones;
         nan where the number is given
     k_table_ : DataFrame (k, stability, null, excess); None where the number is given
     cluster_stability_ : float64 [n_clusters_], of `traube.components.stability.cluster_stability`
+    layers_ : list of int64 [n], nested layers from the coarsest to the finest, `labels_` among them
+    layer_stability_ : list of float64 [clusters], of each layer's clusters
     """
 
     n_clusters: int | None = None
@@ -54,13 +58,19 @@ class StableKMeans(ClusterMixin, _SparseInput):
         """Fit on [n, d], dense or csr."""
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        k, self.score_, self.k_table_ = self.n_clusters, float("nan"), None
-        if k is None:
-            k, self.k_table_ = choose_stable_k(X, seed)
+        points = project(X, seed)
+        if self.n_clusters is None:
+            k, self.k_table_, samples = sample_clusters(points, seed)
             self.score_ = float(self.k_table_["excess"].max())
+        else:
+            k, self.k_table_, samples = self.n_clusters, None, sample_some(points, self.n_clusters, seed)
+            self.score_ = float("nan")
         self.labels_ = self._labelled(X, k, seed)
         self.n_clusters_ = int(self.labels_.max()) + 1
-        self.cluster_stability_ = cluster_stability(X, self.labels_, seed)
+        self.layers_ = find_layers(self.labels_, samples, seed)
+        self.layer_stability_ = [cluster_stability(samples, layer, seed) for layer in self.layers_]
+        own = [layer is self.labels_ for layer in self.layers_].index(True)
+        self.cluster_stability_ = self.layer_stability_[own]
         return self
 
     def _labelled(self, X: Any, k: int, seed: int) -> Labels:

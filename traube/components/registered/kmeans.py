@@ -42,6 +42,6 @@ register_clusterer(
     finds_k=True,
     seeded=True,
     dense=False,
-    version="2",  # more samples of few clusters, an even window, a sample of many vectors
+    version="3",  # stability of bootstraps of micro clusters
     types={"n_neighbors": Several},
 )
