@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import dagster as dg
 
-from assets.common import MODELS, OF_TASKS, TASK_REPORTS, data_keys, model_keys
+from assets.common import CHECKPOINTS, MODELS, OF_TASKS, STUDIES, TASK_REPORTS, data_keys, model_keys, trainer_key
 from assets.registry import registry
 from definitions import build_defs
 from operations import LOCATION
@@ -147,17 +147,17 @@ class Launcher(AbstractContextManager["Launcher"]):
     def train(self, trainer: str, task: str, model: str, recipe: dict[str, str], unlabelled: bool) -> list[str]:
         """Train a model on a task. Returns the errors, one line each."""
         asked = {"model": model, "recipe": recipe, "unlabelled": unlabelled}
-        return self._execute_one("train", ["checkpoints", trainer], asked, partition_key=task)
+        return self._execute_one("train", trainer_key(trainer, CHECKPOINTS), asked, partition_key=task)
 
     def tune(self, trainer: str, task: str, model: str, trials: int, recipe: dict[str, str]) -> list[str]:
         """Search for a trainer's recipe on a task. Returns the errors, one line each."""
         asked = {"model": model, "trials": trials, "recipe": recipe}
-        return self._execute_one("tune", ["studies", trainer], asked, partition_key=task)
+        return self._execute_one("tune", trainer_key(trainer, STUDIES), asked, partition_key=task)
 
     def sweep(self, name: str, tasks: Sequence[str], model: str, seeds: Sequence[int]) -> list[str]:
         """Compute the points of a sweep. Returns the errors, one line each."""
         asked = {"tasks": list(tasks), "model": model, "seeds": list(seeds)}
-        return self._execute_one("sweep", ["sweeps", name], asked)
+        return self._execute_one("sweep", dg.AssetKey(["sweeps", name]), asked)
 
     def publish(self, tasks: Collection[str] | None = None) -> list[str]:
         """Rebuild leaderboard, report, registry and the papers' tables, but not the tasks' pages, which `traube open`
@@ -172,8 +172,7 @@ class Launcher(AbstractContextManager["Launcher"]):
             keys = [key for key, of in made_of.items() if of is None or set(of) & set(tasks)]
         return self._execute("publish", keys)
 
-    def _execute_one(self, job: str, path: list[str], config: dict[str, Any], **options: Any) -> list[str]:
-        key = dg.AssetKey(path)
+    def _execute_one(self, job: str, key: dg.AssetKey, config: dict[str, Any], **options: Any) -> list[str]:
         return self._execute(job, [key], {"ops": {key.to_python_identifier(): {"config": config}}}, **options)
 
     def _execute(
