@@ -11,7 +11,17 @@ from uuid import uuid4
 
 import dagster as dg
 
-from assets.common import CHECKPOINTS, MODELS, OF_TASKS, STUDIES, TASK_REPORTS, data_keys, model_keys, trainer_key
+from assets.common import (
+    CHECKPOINTS,
+    MODELS,
+    OF_TASKS,
+    STUDIES,
+    TASK_REPORTS,
+    TRAININGS,
+    data_keys,
+    model_keys,
+    trainer_key,
+)
 from assets.registry import registry
 from definitions import build_defs
 from operations import LOCATION
@@ -60,7 +70,9 @@ def _write_environment(file: Path, names: Sequence[str]) -> None:
 
 
 def align(instance: dg.DagsterInstance) -> list[str]:
-    """Give an instance a partition for each model, none of one that is gone, and end lost runs; return their ids."""
+    """Give an instance a partition for each model, none of one that is gone, and the pool of trainings its limit; end lost
+    runs, and return their ids.
+    """
     assert MODELS.name is not None
     present, wanted = instance.get_dynamic_partitions(MODELS.name), wanted_models(load_params())
     instance.add_dynamic_partitions(MODELS.name, list(wanted))
@@ -68,6 +80,9 @@ def align(instance: dg.DagsterInstance) -> list[str]:
         broken = [*(path.stem for path in card_errors()), *(folder.name for folder in checkpoints.folders())]
         for name in {*present} - {*wanted, *model_cards(), *broken}:
             instance.delete_dynamic_partition(MODELS.name, name)
+    pools = instance.event_log_storage
+    if TRAININGS not in pools.get_concurrency_keys():  # the queue starts the first runs of a new pool all at once
+        pools.initialize_concurrency_limit_to_default(TRAININGS)
     return [*end_lost_runs(instance), *([] if is_served() else end_unstarted_runs(instance))]
 
 
