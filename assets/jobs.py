@@ -27,11 +27,11 @@ def all_jobs(tasks: Collection[str], without_training: Collection[str] = ()) -> 
             "Rebuild leaderboard, registry, regressions, report, the tasks' pages and the papers' tables from what is stored.",
         ),
         "train": (
-            of_trainers & dg.AssetSelection.key_substring(f"/{CHECKPOINTS}"),
+            of_trainers & dg.AssetSelection.key_substring(CHECKPOINTS),
             "Train an encoder on a task (the partition). Narrow it to the trainer that you want.",
         ),
         "tune": (
-            of_trainers & dg.AssetSelection.key_substring(f"/{STUDIES}"),
+            of_trainers & dg.AssetSelection.key_substring(STUDIES),
             "Search for a trainer's best recipe on a task (the partition). Narrow it to the trainer that you want.",
         ),
     }

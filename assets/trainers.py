@@ -1,4 +1,4 @@
-"""`trainers/T/checkpoints`: encoders that a trainer trained on a task, the partition; `trainers/T/studies`: recipes searched."""
+"""`trainers/T_checkpoints`: encoders that a trainer T made on a task, the partition; `trainers/T_studies`: recipes searched."""
 
 from collections.abc import Sequence
 from functools import partial
