@@ -13,13 +13,13 @@ def all_assets(sources: Iterable[Source], without_training: Collection[str] = ()
     """Every asset: each task's stages, what is made of all of them, the papers, what can be trained, and the sweeps.
     Tasks without training have no stage for methods that train.
     """
-    from assets.checkpoints import checkpoint_assets
     from assets.datasets import corpus_asset, rows_asset
     from assets.papers import paper_assets
     from assets.registry import registry
     from assets.report import leaderboard_asset, regressions, report, task_reports
     from assets.stages import STAGES, scores_asset
     from assets.sweeps import sweep_assets
+    from assets.trainers import trainer_assets
 
     assets, tasks, sources = list[dg.AssetsDefinition](), list[Source](), list(sources)
     for task in sources:
@@ -31,5 +31,5 @@ def all_assets(sources: Iterable[Source], without_training: Collection[str] = ()
         if task.card.type is CLUSTERING:
             tasks.append(task)
     assets += [leaderboard_asset(sources), registry, regressions, report, task_reports]
-    trained = checkpoint_assets(tasks)
+    trained = trainer_assets(tasks)
     return [*assets, *paper_assets({asset.key for asset in trained}), *trained, *sweep_assets()]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Job: TypeAlias = Any  # a JobDefinition, or what `define_asset_job` makes: its class has no public name
 RESULTS, TASK_REPORTS = "results", "task_reports"  # the group of what is made of all tasks, and of it their pages
+TRAINERS, CHECKPOINTS, STUDIES = "trainers", "_checkpoints", "_studies"  # how keys of trainers begin and end
 TRAININGS = "trainings"  # the pool of steps that train: of so many at once, as dagster.yaml says
 NIGHT = "traube/night"  # tag of a run that is part of a night: the night's date
 OF_A_BUTTON = "__ASSET_JOB"  # the job of assets that somebody materializes in the UI
@@ -49,6 +50,11 @@ def describe_table(frame: "pd.DataFrame") -> dict[str, Any]:
 
 def asset_key(task: str, stage: str) -> dg.AssetKey:
     return dg.AssetKey([task, str(stage)])  # Dagster writes no enum
+
+
+def trainer_key(trainer: str, made: str) -> dg.AssetKey:
+    """Return the key of a trainer's checkpoints or studies, whose last part is all that Dagster shows beside other groups."""
+    return dg.AssetKey([TRAINERS, f"{trainer}{made}"])
 
 
 def tag_family(source: Source) -> dict[str, str]:

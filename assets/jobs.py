@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import dagster as dg
 
-from assets.common import RESULTS, Job, all_model_keys, asset_key, data_keys
+from assets.common import CHECKPOINTS, RESULTS, STUDIES, TRAINERS, Job, all_model_keys, asset_key, data_keys
 from assets.sweeps import sweeps
 from traube.tasks.task import Stage
 
@@ -12,6 +12,7 @@ from traube.tasks.task import Stage
 def all_jobs(tasks: Collection[str], without_training: Collection[str] = ()) -> list[Job]:
     """Every job of the graph, over the tasks and pair tasks that are given; some have no stage for methods that train."""
     unfilled = {asset_key(task, Stage.DEEP_CLUSTERINGS) for task in without_training}
+    of_trainers = dg.AssetSelection.key_prefixes(TRAINERS)
     jobs: dict[str, tuple[dg.AssetSelection, str]] = {
         "datasets": (
             dg.AssetSelection.assets(*data_keys(tasks)),
@@ -26,11 +27,11 @@ def all_jobs(tasks: Collection[str], without_training: Collection[str] = ()) -> 
             "Rebuild leaderboard, registry, regressions, report, the tasks' pages and the papers' tables from what is stored.",
         ),
         "train": (
-            dg.AssetSelection.key_prefixes("checkpoints"),
+            of_trainers & dg.AssetSelection.key_substring(CHECKPOINTS),
             "Train an encoder on a task (the partition). Narrow it to the trainer that you want.",
         ),
         "tune": (
-            dg.AssetSelection.key_prefixes("studies"),
+            of_trainers & dg.AssetSelection.key_substring(STUDIES),
             "Search for a trainer's best recipe on a task (the partition). Narrow it to the trainer that you want.",
         ),
     }

@@ -5,7 +5,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.common import NIGHTLY, OF_TASKS
+from assets.common import CHECKPOINTS, NIGHTLY, OF_TASKS, trainer_key
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from traube.core.hashing import frame_digest
 from traube.core.progress import Progress
@@ -21,7 +21,7 @@ def paper_assets(checkpoints: Collection[dg.AssetKey]) -> list[dg.AssetsDefiniti
     """An asset for each table and figure of each paper, downstream of the checkpoints that it may show."""
     assets = []
     for name, paper in papers().items():
-        shown = {dg.AssetKey(["checkpoints", trainer]) for trainer in paper.trainers} & {*checkpoints}
+        shown = {trainer_key(trainer, CHECKPOINTS) for trainer in paper.trainers} & {*checkpoints}
         specs: tuple[Table | Figure, ...] = (*paper.tables, *paper.figures)
         assets += [_asset(name, spec, paper.tasks, shown) for spec in specs]
     return assets

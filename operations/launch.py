@@ -11,7 +11,17 @@ from uuid import uuid4
 
 import dagster as dg
 
-from assets.common import MODELS, OF_TASKS, TASK_REPORTS, data_keys, model_keys
+from assets.common import (
+    CHECKPOINTS,
+    MODELS,
+    OF_TASKS,
+    STUDIES,
+    TASK_REPORTS,
+    TRAININGS,
+    data_keys,
+    model_keys,
+    trainer_key,
+)
 from assets.registry import registry
 from definitions import build_defs
 from operations import LOCATION
@@ -60,7 +70,9 @@ def _write_environment(file: Path, names: Sequence[str]) -> None:
 
 
 def align(instance: dg.DagsterInstance) -> list[str]:
-    """Give an instance a partition for each model, none of one that is gone, and end lost runs; return their ids."""
+    """Give an instance a partition for each model, none of one that is gone, and the pool of trainings its limit; end lost
+    runs, and return their ids.
+    """
     assert MODELS.name is not None
     present, wanted = instance.get_dynamic_partitions(MODELS.name), wanted_models(load_params())
     instance.add_dynamic_partitions(MODELS.name, list(wanted))
@@ -68,6 +80,9 @@ def align(instance: dg.DagsterInstance) -> list[str]:
         broken = [*(path.stem for path in card_errors()), *(folder.name for folder in checkpoints.folders())]
         for name in {*present} - {*wanted, *model_cards(), *broken}:
             instance.delete_dynamic_partition(MODELS.name, name)
+    pools = instance.event_log_storage
+    if TRAININGS not in pools.get_concurrency_keys():  # the queue starts the first runs of a new pool all at once
+        pools.initialize_concurrency_limit_to_default(TRAININGS)
     return [*end_lost_runs(instance), *([] if is_served() else end_unstarted_runs(instance))]
 
 
@@ -147,17 +162,17 @@ class Launcher(AbstractContextManager["Launcher"]):
     def train(self, trainer: str, task: str, model: str, recipe: dict[str, str], unlabelled: bool) -> list[str]:
         """Train a model on a task. Returns the errors, one line each."""
         asked = {"model": model, "recipe": recipe, "unlabelled": unlabelled}
-        return self._execute_one("train", ["checkpoints", trainer], asked, partition_key=task)
+        return self._execute_one("train", trainer_key(trainer, CHECKPOINTS), asked, partition_key=task)
 
     def tune(self, trainer: str, task: str, model: str, trials: int, recipe: dict[str, str]) -> list[str]:
         """Search for a trainer's recipe on a task. Returns the errors, one line each."""
         asked = {"model": model, "trials": trials, "recipe": recipe}
-        return self._execute_one("tune", ["studies", trainer], asked, partition_key=task)
+        return self._execute_one("tune", trainer_key(trainer, STUDIES), asked, partition_key=task)
 
     def sweep(self, name: str, tasks: Sequence[str], model: str, seeds: Sequence[int]) -> list[str]:
         """Compute the points of a sweep. Returns the errors, one line each."""
         asked = {"tasks": list(tasks), "model": model, "seeds": list(seeds)}
-        return self._execute_one("sweep", ["sweeps", name], asked)
+        return self._execute_one("sweep", dg.AssetKey(["sweeps", name]), asked)
 
     def publish(self, tasks: Collection[str] | None = None) -> list[str]:
         """Rebuild leaderboard, report, registry and the papers' tables, but not the tasks' pages, which `traube open`
@@ -172,8 +187,7 @@ class Launcher(AbstractContextManager["Launcher"]):
             keys = [key for key, of in made_of.items() if of is None or set(of) & set(tasks)]
         return self._execute("publish", keys)
 
-    def _execute_one(self, job: str, path: list[str], config: dict[str, Any], **options: Any) -> list[str]:
-        key = dg.AssetKey(path)
+    def _execute_one(self, job: str, key: dg.AssetKey, config: dict[str, Any], **options: Any) -> list[str]:
         return self._execute(job, [key], {"ops": {key.to_python_identifier(): {"config": config}}}, **options)
 
     def _execute(

@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from assets.common import OF_A_BUTTON
+from assets.common import CHECKPOINTS, OF_A_BUTTON, STUDIES, TRAINERS
 from resources.alerts import FILE, SILENT, WEBHOOK, send
 from sensors import Jobs
 from traube.core.inert import visible
@@ -51,13 +51,14 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
 
 
 def _advise(job: str, partition: str, steps: list[str]) -> str:
-    """Return how to try a failed run again. A step is called after its asset, as `checkpoints__<trainer>`."""
+    """Return how to try a failed run again. A step is called after its asset, as `trainers__<trainer>_checkpoints`."""
     rooms = {step.split("__")[0] for step in steps}
     names = [step.split("__")[1] for step in steps if "__" in step]
     if job == "fetch":
         return "It is tried again tomorrow"
-    if rooms and rooms <= {"checkpoints", "studies"}:
-        command = "train" if "checkpoints" in rooms else "tune"
+    if rooms == {TRAINERS}:
+        command = "tune" if steps[0].endswith(STUDIES) else "train"
+        names = [name.removesuffix(STUDIES).removesuffix(CHECKPOINTS) for name in names]
         return "To go on: " + "; ".join(f"traube {command} {name} {partition}" for name in names)
     if rooms == {"sweeps"}:
         return f"It goes on where it stopped: traube sweep {' '.join(names)}"

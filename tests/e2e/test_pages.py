@@ -64,7 +64,7 @@ def see(browser: Any) -> Callable[..., str]:
 
 
 def test_the_graph_shows_tasks_by_group_and_what_follows_them(running: Running, see: Callable[..., str]) -> None:
-    see(f"{running.dagster}/asset-groups", "agnews", "checkpoints", picture="graph")
+    see(f"{running.dagster}/asset-groups", "agnews", "trainer_cob", picture="graph")
     of_task = f"{running.dagster}/locations/definitions/asset-groups/words/lineage"
     see(of_task, "corpus", "splits", "embeddings", "scores", "leaderboard", picture="task")
 

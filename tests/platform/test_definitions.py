@@ -3,12 +3,14 @@
 import subprocess
 import sys
 from collections import Counter
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import dagster as dg
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from assets.common import CHECKPOINTS, trainer_key
 from traube.components import parse_method
 from traube.core import paths
 from traube.core.errors import TraubeError
@@ -16,6 +18,7 @@ from traube.pipeline.cell import Cell
 from traube.pipeline.params import load_params
 from traube.pipeline.record import record
 from traube.storage import open_storage
+from traube.training import TRAINERS
 
 HEAVY = {
     "torch",
@@ -70,8 +73,15 @@ def test_the_graph_can_be_read(definitions: dg.Definitions) -> None:
     assert set(labels.values()) == {1}  # a node's label is the last part of its key
     german = dg.AssetSelection.tag("traube/family", "german").resolve(graph)
     assert {graph.get(key).group_name for key in german} >= {"blurbs_s2s", "tenkgnad_p2p"}
-    (parted,) = {graph.get(dg.AssetKey(["checkpoints", name])).partitions_def for name in ("cob", "wwm", "qs3m")}
+    (parted,) = {graph.get(trainer_key(name, CHECKPOINTS)).partitions_def for name in ("cob", "wwm", "qs3m")}
     assert {"newsgroups", "tweet"} <= set(parted.get_partition_keys())
+    groups = {key: str(graph.get(key).group_name) for key in graph.get_all_asset_keys()}
+    assert {name for key, name in groups.items() if key.path[0] == "trainers"} == {f"trainer_{t}" for t in TRAINERS}
+    before = {
+        group: {groups[p] for k in groups if groups[k] == group for p in graph.get(k).parent_keys}
+        for group in groups.values()
+    }
+    TopologicalSorter({group: before[group] - {group} for group in before}).prepare()  # no arrow leads back
 
 
 @pytest.mark.parametrize(
@@ -191,10 +201,13 @@ def test_a_new_paper_is_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_the_lineage_of_a_paper_reaches_the_checkpoints_that_it_shows(definitions: dg.Definitions) -> None:
     graph = definitions.resolve_asset_graph()
     parents = {name: graph.get(dg.AssetKey(["papers", *name.split("/")])).parent_keys for name in SHOWN}
-    trained = {name: {k.path[1] for k in keys if k.path[0] == "checkpoints"} for name, keys in parents.items()}
+    trained = {
+        name: {k.path[1].removesuffix(CHECKPOINTS) for k in keys if k.path[0] == "trainers"}
+        for name, keys in parents.items()
+    }
     assert trained == SHOWN
     published = definitions.resolve_job_def("publish").asset_layer.selected_asset_keys
-    assert not any(key.path[0] == "checkpoints" for key in published)  # publishing trains nothing
+    assert not any(key.path[0] == "trainers" for key in published)  # publishing trains nothing
 
 
 def test_the_evaluate_job_holds_partitioned_assets_only(definitions: dg.Definitions) -> None:

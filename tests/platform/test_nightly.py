@@ -32,6 +32,7 @@ from traube.pipeline.plan import Request
 from traube.storage import Storage
 
 Asked = Callable[..., Request]
+WWM = dg.AssetKey(["trainers", "wwm_checkpoints"])
 
 
 def night(launcher: Launcher, name: str = "nightly_benchmark") -> Any:
@@ -224,8 +225,8 @@ def test_a_failed_run_raises_an_alert_that_says_how_to_try_again(
 
 def test_a_run_that_is_tagged_so_raises_no_alert(launcher: Launcher, cards: Path) -> None:
     job = launcher.definitions.resolve_job_def("train")
-    asked = {"asset_selection": [dg.AssetKey(["checkpoints", "wwm"])], "partition_key": "words"}
-    config = {"ops": {"checkpoints__wwm": {"config": {"model": "bow"}}}}
+    asked = {"asset_selection": [WWM], "partition_key": "words"}
+    config = {"ops": {"trainers__wwm_checkpoints": {"config": {"model": "bow"}}}}
     failed = job.execute_in_process(
         config, launcher.instance, tags=dict([SILENT]), raise_on_error=False, run_id=str(uuid4()), **asked
     )
@@ -238,8 +239,8 @@ def test_a_run_that_is_tagged_so_raises_no_alert(launcher: Launcher, cards: Path
 @pytest.mark.parametrize("by_button", [False, True])
 def test_the_alert_of_a_training_says_how_to_go_on(launcher: Launcher, by_button: bool) -> None:
     if by_button:
-        job, keys = launcher.definitions.resolve_implicit_global_asset_job_def(), [dg.AssetKey(["checkpoints", "wwm"])]
-        config = {"ops": {"checkpoints__wwm": {"config": {"model": "bow"}}}}  # which is no encoder
+        job, keys = launcher.definitions.resolve_implicit_global_asset_job_def(), [WWM]
+        config = {"ops": {"trainers__wwm_checkpoints": {"config": {"model": "bow"}}}}  # which is no encoder
         job.execute_in_process(
             config, launcher.instance, asset_selection=keys, partition_key="words", raise_on_error=False
         )

@@ -110,7 +110,7 @@ def test_a_study_is_kept_and_told_to_mlflow(parted: Launcher) -> None:
 
 def test_a_trainer_that_cannot_learn_from_a_task_says_why(parted: Launcher) -> None:
     graph = parted.definitions.resolve_asset_graph()
-    after = graph.get(dg.AssetKey(["checkpoints", "cob"])).parent_keys
+    after = graph.get(dg.AssetKey(["trainers", "cob_checkpoints"])).parent_keys
     assert dg.AssetKey(["parted", "splits"]) in after and dg.AssetKey(["words", "splits"]) not in after
     for started in (parted.train, lambda *asked: parted.tune(*asked[:3], 1, {})):
         (error,) = started("cob", "words", "tiny", RECIPE, False)

@@ -29,16 +29,15 @@ __all__ = [
 _LEGAL = re.compile(r"[a-z0-9][a-z0-9_]*")
 # names of the asset graph
 _RESERVED = {
-    "checkpoints",
     "leaderboard",
     "papers",
     "registry",
     "regressions",
     "report",
     "results",
-    "studies",
     "sweeps",
     "task_reports",
+    "trainers",
 }
 
 

@@ -1,4 +1,4 @@
-"""`checkpoints/<trainer>`: encoders trained on a task, the partition; `studies/<trainer>`: recipes searched."""
+"""`trainers/T_checkpoints`: encoders that a trainer T made on a task, the partition; `trainers/T_studies`: recipes searched."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import dagster as dg
 from pydantic import Field
 
-from assets.common import TRAININGS, asset_key, final_failures, told
+from assets.common import CHECKPOINTS, STUDIES, TRAININGS, asset_key, final_failures, told, trainer_key
 from resources.benchmark import EncoderResource, StorageResource
 from resources.tracking import TrackingResource
 from traube.core import paths
@@ -29,15 +29,14 @@ class Training(dg.Config):
     unlabelled: bool = Field(False, description="also train on the texts of the task's source that have no labels")
 
 
-def checkpoint_assets(sources: Sequence[Source]) -> list[dg.AssetsDefinition]:
+def trainer_assets(sources: Sequence[Source]) -> list[dg.AssetsDefinition]:
     """Make an asset for each trainer that can learn from some of the tasks, and one more where its recipe can be searched."""
     suited = {trainer: [s for s in sources if not trainer.unsuited(s)] for trainer in TRAINERS.values()}
     # the same for all: Dagster makes assets in one job whose partitions are the same
     tasks = dg.StaticPartitionsDefinition(sorted({source.name for able in suited.values() for source in able}))
     deps = {trainer: [asset_key(source.name, "splits") for source in able] for trainer, able in suited.items() if able}
-    shared = {trainer: {"deps": keys, "partitions_def": tasks, "pool": TRAININGS} for trainer, keys in deps.items()}
-    made = [_trained(trainer, **about) for trainer, about in shared.items()]
-    return [*made, *(_searched(trainer, **about) for trainer, about in shared.items() if trainer.searched)]
+    made = [_checkpoints_asset(trainer, keys, tasks) for trainer, keys in deps.items()]
+    return [*made, *(_studies_asset(trainer, keys, tasks) for trainer, keys in deps.items() if trainer.searched)]
 
 
 def _get_suited(trainer: type[Trainer[Any]], task: str) -> Source:
@@ -47,15 +46,19 @@ def _get_suited(trainer: type[Trainer[Any]], task: str) -> Source:
     return source
 
 
-def _trained(trainer: type[Trainer[Any]], **about: Any) -> dg.AssetsDefinition:
+def _checkpoints_asset(
+    trainer: type[Trainer[Any]], deps: Sequence[dg.AssetKey], tasks: dg.PartitionsDefinition
+) -> dg.AssetsDefinition:
     @dg.asset(
-        **about,
-        key=["checkpoints", trainer.name],
-        group_name="checkpoints",
+        key=trainer_key(trainer.name, CHECKPOINTS),
+        deps=deps,
+        partitions_def=tasks,
+        pool=TRAININGS,
+        group_name=f"trainer_{trainer.name}",
         kinds={"torch"},
         description=f"Encoders trained by {trainer.name} on the texts of a task. The sensor evaluates them.",
     )
-    def trained(
+    def checkpoints(
         context: dg.AssetExecutionContext,
         config: Training,
         storage: StorageResource,
@@ -89,7 +92,7 @@ def _trained(trainer: type[Trainer[Any]], **about: Any) -> dg.AssetsDefinition:
         metadata |= told(context, log, "the checkpoint is there")
         return dg.MaterializeResult(metadata=metadata)
 
-    return trained
+    return checkpoints
 
 
 class Search(dg.Config):
@@ -102,16 +105,20 @@ class Search(dg.Config):
     recipe: dict[str, str] = Field(default_factory=dict, description="values that are not searched")
 
 
-def _searched(trainer: type[Trainer[Any]], **about: Any) -> dg.AssetsDefinition:
+def _studies_asset(
+    trainer: type[Trainer[Any]], deps: Sequence[dg.AssetKey], tasks: dg.PartitionsDefinition
+) -> dg.AssetsDefinition:
     @dg.asset(
-        **about,
-        key=["studies", trainer.name],
-        group_name="studies",
+        key=trainer_key(trainer.name, STUDIES),
+        deps=deps,
+        partitions_def=tasks,
+        pool=TRAININGS,
+        group_name=f"trainer_{trainer.name}",
         kinds={"optuna"},
         description=f"A study of {trainer.name}'s recipe on a task: trials judged by the validation splits. "
         "It goes on where it stopped.",
     )
-    def searched(
+    def studies(
         context: dg.AssetExecutionContext,
         config: Search,
         storage: StorageResource,
@@ -147,7 +154,7 @@ def _searched(trainer: type[Trainer[Any]], **about: Any) -> dg.AssetsDefinition:
         metadata |= told(context, log, "the study is kept")
         return dg.MaterializeResult(metadata=metadata)
 
-    return searched
+    return studies
 
 
 def _base(encoder: EncoderResource, name: str) -> "Transformer":
