@@ -2,13 +2,15 @@
 
 import math
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from traube.cli import platform
+from traube.cli.given import name_given_task, write_given_model
 from traube.cli.options import MOST_SEED, Json
-from traube.cli.printing import bars, counted, escape, out, print_json, print_notes, shown_number
+from traube.cli.printing import bars, counted, err, escape, out, print_json, print_notes, shown_number
 from traube.core.disk import check_outputs
 from traube.core.errors import TraubeError
 from traube.core.files import write_text
@@ -16,6 +18,7 @@ from traube.core.inert import csv_text
 
 if TYPE_CHECKING:
     from traube.grouping.cluster_texts import Clusters
+    from traube.tasks.reading import Rows
 
 app = typer.Typer()
 LISTED = 20  # groups
@@ -28,13 +31,28 @@ def cluster(
     file: Annotated[
         Path,
         typer.Argument(
-            help="A file of texts: .txt (one text a line), .csv, .tsv, .jsonl or .parquet.", show_default=False
+            help="A file of texts: .txt (one text a line), .csv, .tsv, .jsonl, .json, .xlsx or .parquet; "
+            "- for standard input.",
+            show_default=False,
         ),
     ],
-    column: Annotated[str, typer.Option("--text", help="The column that holds the texts.")] = "text",
+    column: Annotated[
+        str | None,
+        typer.Option(
+            "--text",
+            help="The column that holds the texts. Default: the obvious one, which is said.",
+            show_default=False,
+        ),
+    ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", help="A model; `traube models` lists them. Default: minilm.", show_default=False),
+        typer.Option(
+            "--model",
+            "-m",
+            callback=write_given_model,
+            help="A model: a name of `traube models`, ORG/MODEL of the Hugging Face hub, or a folder. Default: minilm.",
+            show_default=False,
+        ),
     ] = None,
     query: Annotated[
         str | None,
@@ -78,7 +96,10 @@ def cluster(
     group_column: Annotated[str, typer.Option("--group", help="The column of --like that holds the groups.")] = "group",
     champion: Annotated[
         str | None,
-        typer.Option(help="A task: each text joins a group of the clustering that the registry serves for it."),
+        typer.Option(
+            callback=name_given_task,
+            help="A task: each text joins a group of the clustering that the registry serves for it.",
+        ),
     ] = None,
     name_with: Annotated[
         str | None,
@@ -117,12 +138,14 @@ def cluster(
     from traube.grouping.naming import named_by
     from traube.grouping.result_table import result_table
     from traube.models.likelihood import CausalModel
-    from traube.tasks.readers.table import read_any_rows, texts_of
+    from traube.tasks.files import STDIN, save_stdin
 
-    target = output or file.with_name(file.name + ".clusters.csv")
+    is_piped = str(file) == STDIN
+    file = save_stdin([column] if column else []) if is_piped else file
+    name = f"{file.name}.clusters.csv"
+    target = output or (Path(name) if is_piped else file.with_name(name))
     check_outputs([target, map_file] if map_file else [target], [file, like] if like else [file])
-    rows = read_any_rows(file)
-    texts = texts_of(rows, column)
+    rows, texts = _read_texts(file, column)
     # first: a name that is wrong costs no work
     namer = None if name_with is None else CausalModel.load(name_with, local=True)
     given = {"--model": model, "--method": method, "-k": k, "--seed": seed, "--query": query, "--like": like}
@@ -147,12 +170,40 @@ def cluster(
     if as_json:
         print_json(_described(texts, result, by) | {"k_given": k, "file": str(target)})
         return
+    if champion is None:
+        _print_language(texts, model or "minilm", file)
     _print_groups(texts, result, by)
     _print_notes(result, by, k)
     moved = [name for name in table if str(name).startswith("traube_") and name not in rows.columns]
     if moved:
         out.print(f"{file.name} has such columns already, so ours are {escape(', '.join(moved))}", highlight=False)
     out.print(f"written to {escape(str(target))}{f' and {escape(str(map_file))}' if map_file else ''}")
+
+
+def _read_texts(file: Path, column: str | None) -> tuple["Rows", list[str]]:
+    """A table and the texts of its column, or of the obvious one; how it was read is said where that could be wrong."""
+    from traube.tasks.columns import guess_text_column
+    from traube.tasks.files import read_file
+    from traube.tasks.readers.table import texts_of
+
+    read = read_file(file)
+    chosen = column or guess_text_column(read.rows)
+    said = [f"texts in '{chosen}'"] if column is None and len(read.rows.columns) > 1 else []
+    if said or read.notes:
+        err.print(escape(f"{file.name}: {', '.join([*said, *read.notes])}"))
+    return read.rows, texts_of(read.rows, chosen)
+
+
+def _print_language(texts: list[str], model: str, file: Path) -> None:
+    """Say it if the model is made for another language than the texts'."""
+    from traube.reports.languages import fit_languages
+    from traube.tasks.languages import detect_languages
+
+    fit = fit_languages(detect_languages(texts), [model])
+    if fit.warning:
+        first = f"traube cluster {quote(str(file))} -m {fit.left_out[0].name}" if fit.left_out else ""
+        use = f" To use the first: [bold]{escape(first)}[/]" if first else ""
+        out.print(f"[yellow]{escape(fit.warning)}[/]{use}", highlight=False, soft_wrap=True)
 
 
 def _refuse(option: str, given: dict[str, Any], allowed: tuple[str, ...]) -> None:
@@ -178,13 +229,13 @@ def _found(texts: list[str], method: str | None, **settings: Any) -> tuple["Clus
 
 
 def _by_examples(
-    texts: list[str], like: Path, column: str, group_column: str, **settings: Any
+    texts: list[str], like: Path, column: str | None, group_column: str, **settings: Any
 ) -> tuple["Clusters", str]:
     from traube.grouping.known_groups import check_groups, labelled, put_like
-    from traube.tasks.readers.table import read_any_rows, texts_of
+    from traube.tasks.readers.table import texts_of
 
-    rows = read_any_rows(like)
-    examples, groups = labelled(texts_of(rows, column), texts_of(rows, group_column, "--group"))
+    rows, candidates = _read_texts(like, column)
+    examples, groups = labelled(candidates, texts_of(rows, group_column, "--group"))
     if left_out := len(rows) - len(examples):
         print_notes([f"{like.name}: {left_out} of {counted(len(rows), 'row')} left out: without a text or a group"])
     check_groups(groups, f"{like}: column '{group_column}'")
