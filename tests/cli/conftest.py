@@ -13,21 +13,33 @@ protocol: tiny
 tasks: [pydocs_s2s]
 models: [tfidf]
 protocols:
-  tiny: {reducers: [none], clusterers: [agglomerative]}
+  tiny: {reducers: [none], clusterers: [minibatch_kmeans, agglomerative]}
   own: {reducers: [none], clusterers: [kmeans, agglomerative], seeds: [42, 1], main_metric: ami}
 """
 Traube = Callable[..., Result]
 
 
-@pytest.fixture
-def traube(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Traube:
-    """Call the command in an empty folder; `stdin` is what is piped into it."""
-    from traube.cli.launcher import Launcher
+def call(*arguments: str, stdin: str | None = None) -> Result:
+    """Call the command; `stdin` is what is piped into it."""
     from traube.cli.main import app
 
-    (tmp_path / "params.yaml").write_text(PARAMS)
-    monkeypatch.setenv("TRAUBE_PARAMS", str(tmp_path / "params.yaml"))
-    monkeypatch.setattr(paths, "IN_CHECKOUT", False)
-    monkeypatch.setattr(Launcher, "publish", lambda *_: [])  # papers' tables have tests of their own, and take longer
-    monkeypatch.chdir(tmp_path)
-    return lambda *arguments, stdin=None: CliRunner().invoke(app, list(arguments), input=stdin)
+    return CliRunner().invoke(app, list(arguments), input=stdin)
+
+
+def begin_in(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Be in a folder, with a params.yaml of its own, and without the platform."""
+    from traube.cli import launcher
+
+    (folder / "params.yaml").write_text(PARAMS)
+    patch.setenv("TRAUBE_PARAMS", str(folder / "params.yaml"))
+    patch.setattr(paths, "IN_CHECKOUT", False)
+    patch.setattr(launcher, "papers", dict)  # their tables have tests of their own, and take longer
+    patch.setenv("COLUMNS", "200")
+    patch.chdir(folder)
+
+
+@pytest.fixture
+def traube(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Traube:
+    """Call the command in an empty folder."""
+    begin_in(tmp_path, monkeypatch)
+    return call

@@ -65,6 +65,7 @@ def test_a_fresh_folder_with_a_file_of_german_texts_ends_in_an_answer_that_names
     assert "Reading tickets" in again.stdout and "Evaluating tfidf" in again.stdout
 
 
+@pytest.mark.slow
 def test_columns_are_named_and_a_folder_is_a_model(
     traube: Traube, tickets: Path, tiny_bert: Path, tmp_path: Path
 ) -> None:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from traube.cli.given import name_given_task
-from traube.cli.options import Json, Metric, ProtocolName, TaskName, Tasks
+from traube.cli.given import name_given_side, name_given_task
+from traube.cli.options import BothTasks, Json, Metric, ProtocolName, TaskName
 from traube.cli.printing import counted, escape, out, print_json, print_unavailable
 from traube.core import paths
 from traube.core.errors import TraubeError
@@ -119,7 +119,7 @@ def compare(
         str, typer.Argument(help="A model, or a model and a method: minilm:umap/hdbscan.", show_default=False)
     ],
     b: Annotated[str, typer.Argument(help="The model to compare it with, in the same form.", show_default=False)],
-    task: Tasks = None,
+    task: BothTasks = None,
     protocol: ProtocolName = None,
     metric: Metric = None,
     own_choice: Annotated[
@@ -129,26 +129,40 @@ def compare(
 ) -> None:
     """Test whether model A is better than model B.
 
+    Without --task, on all tasks that both are scored on.
     Without a method, each model's best one on the task is used: the verdict is
     that of the task's leaderboard, whose pairs of models are compared together.
-    With methods, the tasks are compared together. The test takes into account
+    With methods, the tasks of a protocol are compared together. The test takes into account
     that splits share texts. On a task with a single split, the test needs two
     seeds or more: in the protocol (`seeds` in params.yaml), or from
     `traube run --seed` for both models, and --own-choice here.
     """
     from traube.comparison.promotion import more_seeds
-    from traube.comparison.standings import compare_on
+    from traube.comparison.standings import Comparison, compare_on, tasks_of_both
     from traube.comparison.verdict import Undecided
     from traube.metrics import full_name
     from traube.pipeline.params import load_params
     from traube.storage import open_storage
 
-    params = load_params()
-    name = protocol or params.protocol_for(task)
-    storage = open_storage(paths.home())
-    comparisons, left_out = compare_on(
-        storage, task or params.tasks, name, params.chosen(name), a, b, metric and full_name(metric), own_choice
-    )
+    a, b = name_given_side(a), name_given_side(b)
+    params, storage = load_params(), open_storage(paths.home())
+    # tasks of one's own and those of the benchmark have different protocols, each of which is a family of comparisons
+    protocols: dict[str, list[str]] = {}
+    for one in task or tasks_of_both(storage, a, b):
+        protocols.setdefault(protocol or params.protocol_for(task or [one]), []).append(one)
+    comparisons, left_out = list[Comparison](), dict[str, str]()
+    for name, tasks in protocols.items():
+        try:
+            asked = (storage, tasks, name, params.chosen(name), a, b, metric and full_name(metric), own_choice)
+            of_protocol, without = compare_on(*asked)
+        except TraubeError as error:
+            if len(protocols) == 1:
+                raise
+            of_protocol, without = [], dict.fromkeys(tasks, str(error))
+        comparisons += of_protocol
+        left_out |= without
+    if not comparisons:
+        raise TraubeError("nothing to compare: " + "; ".join(left_out.values()))
     print_unavailable(left_out, "left out")
 
     if as_json:
@@ -173,7 +187,8 @@ def compare(
             out.print(f"         [dim]{verdict.test}, {counted(verdict.splits, 'split')}[/]")
         if verdict.undecided is Undecided.ONE_SEED:
             out.print(f"  [dim]{more_seeds(left.protocol)}[/]")
-    out.print(f"[dim]scores x100; p two-sided, corrected for the number of comparisons; protocol {name}[/]")
+    used = ", ".join(dict.fromkeys(found.a.protocol for found in comparisons))
+    out.print(f"[dim]scores x100; p two-sided, corrected for the number of comparisons; protocol {used}[/]")
 
 
 def print_answer(found: "Best") -> None:

@@ -24,6 +24,12 @@ def name_given_model(given: str | None) -> str | None:
     return given and (name_given_models([given]) or [given])[0]
 
 
+def name_given_side(given: str) -> str:
+    """As `name_given_model`, of a model and perhaps a method: `ORG/MODEL:umap/hdbscan`."""
+    model, colon, method = given.partition(":")
+    return f"{name_given_model(model)}{colon}{method}"
+
+
 def name_given_models(given: list[str] | None) -> list[str] | None:
     """As `name_given_model`, of several; what no card names stays as it is, since it may have been scored once."""
     from traube.core.errors import Unknown

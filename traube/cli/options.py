@@ -17,6 +17,15 @@ Tasks = Annotated[
         help="A task, or a file of texts; repeat for more. Default: those of params.yaml.",
     ),
 ]
+BothTasks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--task",
+        "-t",
+        callback=name_given_tasks,
+        help="A task, or a file; repeat for more. Default: all that both are scored on.",
+    ),
+]
 OnlyTasks = Annotated[
     list[str] | None,
     typer.Option("--task", "-t", callback=name_given_tasks, help="Only this task, or file; repeat for more."),
@@ -41,7 +50,10 @@ OnlyModels = Annotated[
 ModelName = Annotated[str, typer.Argument(callback=name_given_model, help="A model.", show_default=False)]
 Methods = Annotated[
     list[str] | None,
-    typer.Option("--method", help="A method, like umap/hdbscan; repeat for more. Default: the protocol's."),
+    typer.Option(
+        "--method",
+        help="A method, like umap/hdbscan, or kmeans for none/kmeans; repeat for more. Default: the protocol's.",
+    ),
 ]
 Seeds = Annotated[
     list[int] | None,

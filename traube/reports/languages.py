@@ -46,7 +46,10 @@ class LanguageFit:
     @property
     def suggested(self) -> str:
         """The first of those that were left out, with sizes of their downloads, and how many more there are."""
-        first = [f"{card.name}{_size(card)}" for card in self.left_out[:NAMED]]
+        sizes = [describe_size(card) for card in self.left_out[:NAMED]]
+        first = [
+            f"{card.name} ({size})" if size else card.name for card, size in zip(self.left_out, sizes, strict=False)
+        ]
         more = len(self.left_out) - len(first)
         listed = f"`traube models{''.join(f' --language {code}' for code in self.languages)}`"
         return f"{', '.join(first)} and {more} more ({listed})" if more else join_words(first)
@@ -80,7 +83,8 @@ def fit_languages(languages: Sequence[str], tried: Iterable[str]) -> LanguageFit
     )
 
 
-def _size(card: ModelCard) -> str:
+def describe_size(card: ModelCard) -> str:
+    """Return how much of a model is downloaded; empty where nobody says it."""
     if card.megabytes is None:
         return ""
-    return f" ({card.megabytes} MB)" if card.megabytes < 1000 else f" ({card.megabytes / 1000:.1f} GB)"
+    return f"{card.megabytes} MB" if card.megabytes < 1000 else f"{card.megabytes / 1000:.1f} GB"
