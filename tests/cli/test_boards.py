@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Traube, begin_in, call
+from traube.core import paths
+from traube.core.config import read_yaml
 
 WORDS = {
     "one": {"fruit": "apple pear plum cherry grape", "tools": "hammer saw drill wrench chisel"},
@@ -122,3 +124,9 @@ def test_every_protocol_is_exported_by_its_method_that_is_nearest_to_mtebs(traub
     of_one = traube("export", "-o", str(tmp_path / "tiny"), "-p", "tiny")
     assert "1 file written" in of_one.stdout and of_one.stdout.rstrip().endswith("of none/minibatch_kmeans")
     assert "3 files" not in traube("export", "-o", str(tmp_path / "average"), "--method", "Agglomerative").stderr
+
+
+def test_the_citation_file_says_what_its_format_asks_for() -> None:
+    citation, _ = read_yaml(paths.PROJECT / "CITATION.cff")
+    assert {"cff-version", "message", "title", "authors", "version", "license"} <= citation.keys()
+    assert citation["cff-version"] == "1.2.0" and all(author.get("name") for author in citation["authors"])
