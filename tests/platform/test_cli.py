@@ -69,9 +69,10 @@ def test_run_computes_what_is_missing_then_nothing(traube: Traube) -> None:
     answer = " ".join(asked.stdout.split())
     assert "bow with" in answer and "no other model is scored on it" in answer
     again = traube("best", "words")
-    said, command = again.stdout.splitlines()  # neither is wrapped: commands in them can be copied
+    said, left_out, command = again.stdout.splitlines()  # none is wrapped: commands in them can be copied
+    assert left_out.startswith("Not compared, of the models made for ")
     assert command.startswith("To group new texts in this way: traube cluster FILE --model bow --method ")
-    assert asked.stdout.splitlines()[-2:] == [said, command]
+    assert asked.stdout.splitlines()[-3:] == [said, left_out, command]
     assert json.loads(traube("best", "words", "--json").stdout)["model"] == "bow"
 
     priced = {

@@ -144,6 +144,7 @@ def compare(
     from traube.pipeline.params import load_params
     from traube.storage import open_storage
 
+    metric = full_name(metric) if metric else None
     a, b = name_given_side(a), name_given_side(b)
     params, storage = load_params(), open_storage(paths.home())
     # tasks of one's own and those of the benchmark have different protocols, each of which is a family of comparisons
@@ -153,7 +154,7 @@ def compare(
     comparisons, left_out = list[Comparison](), dict[str, str]()
     for name, tasks in protocols.items():
         try:
-            asked = (storage, tasks, name, params.chosen(name), a, b, metric and full_name(metric), own_choice)
+            asked = (storage, tasks, name, params.chosen(name), a, b, metric, own_choice)
             of_protocol, without = compare_on(*asked)
         except TraubeError as error:
             if len(protocols) == 1:

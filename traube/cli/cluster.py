@@ -188,7 +188,7 @@ def _read_texts(file: Path, column: str | None) -> tuple["Rows", list[str]]:
 
     read = read_file(file)
     chosen = column or guess_text_column(read.rows)
-    said = [f"texts in '{chosen}'"] if column is None and len(read.rows.columns) > 1 else []
+    said = [f"texts in '{chosen}'"] if column is None and chosen != "text" else []
     if said or read.notes:
         err.print(escape(f"{file.name}: {', '.join([*said, *read.notes])}"))
     return read.rows, texts_of(read.rows, chosen)

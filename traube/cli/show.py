@@ -403,9 +403,7 @@ def models(
     elif as_json:
         print_json(rows)
     else:
-        print_table(
-            rows, fold={"model": 30, "source": 30, "status": 16}, optional=["revision", "source", "kind", "languages"]
-        )
+        print_table(rows, fold={"source": 30, "status": 16}, optional=["revision", "source", "kind", "languages"])
 
 
 @app.command()

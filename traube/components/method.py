@@ -105,8 +105,8 @@ def parse_method(name: str, params: Params | None = None) -> Method:
         Parameters by component, such as {"umap": {"n_neighbors": 30}}. One table may serve many
         methods: what it says of other components is left aside.
     """
-    reducer, slash, clusterer = name.rpartition("/")
-    reducer, clusterer = _registered(reducer or "none", REDUCERS), _registered(clusterer, CLUSTERERS)
+    reducer, slash, clusterer = name.partition("/") if "/" in name else ("none", "", name)
+    reducer, clusterer = _registered(reducer, REDUCERS), _registered(clusterer, CLUSTERERS)
     if not slash and clusterer not in CLUSTERERS:
         near = ", ".join(get_close_matches(clusterer, CLUSTERERS, n=3))
         raise TraubeError(

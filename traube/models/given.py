@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from traube.core import paths
-from traube.core.cards import is_generated, model_files, write_card
+from traube.core.cards import is_generated, model_file, model_files, write_card
 from traube.core.errors import TraubeError, Unknown, unknown
 from traube.core.inputs import is_folder, named
 from traube.models import model_cards, read_card
@@ -24,9 +24,9 @@ def name_model(given: str, write: bool = False) -> str:
         If there is no such model; the message names near ones, or says how a model of the hub is named.
     """
     known = model_cards()
-    if given in known:
+    if given in known or model_file(given):  # what is wrong with a card is said when the model is loaded
         return given
-    folder = named(Path.cwd(), given)
+    folder = named(Path.cwd(), given) if "/" in given else Path.cwd()
     is_path = given.startswith((".", "/", "~")) or ("/" in given and is_folder(folder))
     weights = str(folder) if is_path else given
     for name, card in known.items():
