@@ -188,7 +188,7 @@ def use(person: Person) -> None:
     person.traube(f"cluster {shlex.quote(str(cards / 'topics.csv'))} --text text -m tfidf -k 3")
     _expect("failed" not in person.traube("run -t topics -m tfidf -m minilm"), "a run failed")
     _expect("Nothing is missing" in person.traube("run -t topics -m tfidf -m minilm"), "a finished run is run again")
-    rows_of_board = json.loads(person.traube("leaderboard -t topics --json"))
+    rows_of_board = json.loads(person.traube("leaderboard -t topics --format json"))
     _expect({row["model"] for row in rows_of_board} == {"tfidf", "minilm"}, f"the leaderboard is {rows_of_board}")
     for line in (
         *("best topics", "compare minilm tfidf -t topics", "explain topics minilm", "open topics --print"),

@@ -21,6 +21,7 @@ from traube.components import (
 )
 from traube.components.deep import DEEP
 from traube.components.estimators.clusterers import plus_plus
+from traube.components.method import is_method
 from traube.core.errors import TraubeError
 
 
@@ -129,12 +130,18 @@ def test_parse_method():
     assert method.clusterer_params == CLUSTERERS["hdbscan"].params
 
 
+@pytest.mark.parametrize("written", ["kmeans", "KMeans", "none/KMEANS", "None/kmeans"])
+def test_a_method_may_be_written_in_any_case_and_without_the_reducer_that_reduces_nothing(written: str) -> None:
+    assert parse_method(written) == parse_method("none/kmeans")
+    assert is_method("none/kmeans", written) and not is_method("pca/kmeans", written)
+
+
 @pytest.mark.parametrize(
     ("name", "params", "message"),
     [
         ("none/kmean", None, "unknown clusterer 'kmean': did you mean kmeans"),
         ("nune/kmeans", None, "unknown reducer 'nune': did you mean none"),
-        ("kmeans", None, "'kmeans' is no method: write reducer/clusterer"),
+        ("kmean", None, r"'kmean' is no method: write a clusterer \(kmeans.*\?\), or reducer/clusterer"),
         ("none+kmeans", None, "is no method"),
         ("none/kmeans", {"kmean": {}}, "unknown reducer or clusterer 'kmean'"),
         ("none/kmeans", {"kmeans": {"max_itr": 3}}, "unknown parameter of kmeans 'max_itr': did you mean max_iter"),

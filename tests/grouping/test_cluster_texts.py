@@ -14,9 +14,9 @@ from traube.core import paths
 from traube.core.errors import TraubeError, Unsupported
 from traube.grouping.cluster_texts import cluster_texts
 from traube.grouping.describe import distances, keywords, mean_distances, typical
-from traube.grouping.terms import languages
 from traube.models import load_model
 from traube.storage import open_storage
+from traube.tasks.languages import detect_languages
 
 KMEANS = parse_method("none/kmeans")
 TEXTS = ["the dough and the crust", "dough crust loaf", "a keeper, a goal", "goal! goal! penalty", "the of and"]
@@ -86,14 +86,14 @@ FRENCH = [
 def test_names_are_without_stop_words_of_the_texts_own_language(
     texts: list[str], language: str, expected: list[set[str]]
 ) -> None:
-    assert languages(texts) == [language]
+    assert detect_languages(texts) == [language]
     found = keywords(texts, np.array([0, 0, 1, 1]), count=3)
     assert all(own <= set(words) for own, words in zip(expected, found.values(), strict=True))
 
 
 def test_texts_of_two_languages_have_the_stop_words_of_both() -> None:
-    assert set(languages([*GERMAN * 3, *FRENCH * 3])) == {"de", "fr"}
-    assert languages(["a b", "🙂 🙂"]) == []  # too few letters to tell
+    assert set(detect_languages([*GERMAN * 3, *FRENCH * 3])) == {"de", "fr"}
+    assert detect_languages(["a b", "🙂 🙂"]) == []  # too few letters to tell
 
 
 @pytest.mark.parametrize(

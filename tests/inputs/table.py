@@ -4,12 +4,14 @@ import gzip
 import io
 import json
 import os
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from openpyxl import Workbook
 
 from tests.inputs.case import Case, Content
 
@@ -284,6 +286,22 @@ def not_utf8() -> bytes:
     return parquet(text=pa.array([b"a text of some bytes"] * 3).cast(pa.string())).replace(b"a text", b"\xff text")
 
 
+def excel(rows: list[list[object]]) -> bytes:
+    """A spreadsheet of one sheet."""
+    book, buffer = Workbook(), io.BytesIO()
+    for row in rows:
+        book.worksheets[0].append(row)
+    book.save(buffer)
+    return buffer.getvalue()
+
+
+def zipped(content: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/workbook.xml", content)
+    return buffer.getvalue()
+
+
 def flipped(data: bytes, place: int) -> bytes:
     return data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :]
 
@@ -294,18 +312,27 @@ BOMB = gzip.compress(b"x" * 2**20, 1) * 200  # parts of a mebibyte
 DATA: dict[str, tuple[Content, str]] = {
     "empty.txt": (b"", "the file is empty"),
     "blank.txt": ("\n \n\t\n", "the file is empty"),
-    "latin.txt": ("Straße\n".encode("latin-1"), r"latin.txt:1: byte 0xdf is not UTF-8; save the file as UTF-8"),
-    "utf16.txt": ("one\ntwo\n".encode("utf-16"), "utf16.txt:1: byte 0xff is not UTF-8"),
-    "zip.txt": (b"PK\x03\x04\x14\0\0\0\x08\0\xff\xfe", "is not UTF-8"),
+    "utf16.txt": ("one\ntwo\n".encode("utf-16")[:-1], "utf16.txt:2: byte .* is not utf-16; save the file as UTF-8"),
+    "zip.txt": (b"PK\x03\x04\x14\0\0\0\x08\0\xff\xfe", "zip.txt:1: no text in UTF-8 or another usual encoding"),
     "pipe.txt": (os.mkfifo, "pipe.txt: is a pipe, not a file"),
     "folder.txt": (Path.mkdir, "folder.txt: is a folder, not a file"),
     "loop.txt": (lambda path: path.symlink_to(path), "loop.txt: cannot be read|there is no such file"),
     "device.txt": (lambda path: path.symlink_to("/dev/zero"), "device.txt: is a device, not a file"),
     "gone.txt": (lambda path: path.symlink_to("nowhere"), "there is no such file"),
-    "texts.xlsx": (b"PK", "unknown format; expected csv, tsv, jsonl"),
+    "texts.xlsx": (b"PK", "texts.xlsx: not a readable .xlsx file"),
+    "empty.xlsx": (b"", "empty.xlsx: not a readable .xlsx file"),
+    "folder.xlsx": (Path.mkdir, "folder.xlsx: is a folder, not a file"),
+    "sheet.xlsx": (excel([]), "sheet.xlsx: the first sheet is empty"),
+    "header.xlsx": (excel([["text", "area"]]), "header.xlsx: there are no rows"),
+    "twice.xlsx": (excel([["text", "text"], ["a", "b"]]), "twice.xlsx: row 1: column 'text' occurs twice"),
+    "bomb.xlsx": (zipped(b"0" * 2**27), "bomb.xlsx: holds more than the 64 MiB that are read of such a file"),
+    "texts.xls": (b"\xd0\xcf", "texts.xls: the format of Excel until 2003; save the file as .xlsx"),
     "texts": (b"a\nb\n", "unknown format"),
     "texts.gz": (PACKED, "unknown format"),
-    "texts.json": ("[]", "unknown format"),
+    "texts.json": ("[]", "texts.json: there are no rows"),
+    "object.json": ('{"text": "a"}', "object.json: expected a list .* of objects or texts, not dict"),
+    "numbers.json": ("[1]", "numbers.json: element 0: expected an object"),
+    "torn.json": ('[{"text"', "torn.json: not JSON"),
     "texts.pickle": (b"\x80\x04N.", "unknown format"),
     "torn.txt.gz": (PACKED[:-20], "not a readable gzip file"),
     "flipped.txt.gz": (flipped(PACKED, 200), "not a readable gzip file"),
@@ -316,8 +343,11 @@ DATA: dict[str, tuple[Content, str]] = {
     "bomb.csv.gz": (BOMB, "holds more than the 64 MiB that are read of such a file"),
     "huge.txt": (lambda path: os.truncate(path.touch() or path, 2**40), "is more than the 4,096 MiB that are read"),
     "huge.parquet": (lambda path: os.truncate(path.touch() or path, 2**40), "huge.parquet: "),
-    "other.csv": ("body\na\n", "unknown column 'text'"),
-    "lines.csv": ("\x0bext,\x85,\x1b[31m\na,b,c\n", r"unknown column 'text': did you mean .x0bext"),
+    "other.csv": (
+        "a,b\nc,d\n",
+        r"which column holds the texts cannot be told; name it with --text COLUMN .columns: a, b",
+    ),
+    "lines.csv": ("\x0bext,\x85,\x1b[31m\na,b,c\n", r"cannot be told; .*\(columns: .x0bext, .x85, .x1b"),
     "none.csv": ("", "the file is empty"),
     "header.csv": ("text\n", "there are no rows"),
     "twice.csv": ("text,text\na,b\n", "column 'text' occurs twice"),
@@ -325,8 +355,7 @@ DATA: dict[str, tuple[Content, str]] = {
     "more.csv": ("text\na,b\n", "more.csv:2: 2 fields instead of 1"),
     "open.csv": ('text\n"a\nb\n', "open.csv:2: unexpected end of data"),
     "quote.csv": ('text\n"a"b\n', "quote.csv:2: "),
-    "latin.csv": ("text\nStraße\n".encode("latin-1"), "latin.csv:2: byte 0xdf is not UTF-8"),
-    "other.tsv": ("body\tlabel\na\tb\n", "unknown column 'text'"),
+    "other.tsv": ("a\tb\nc\td\n", "which column holds the texts cannot be told"),
     "ragged.tsv": ("text\tlabel\na\n", "ragged.tsv:2: 1 fields instead of 2"),
     "deep.jsonl": (DEEP + "\n", "deep.jsonl:1: not JSON: nested too deep"),
     "deep_value.jsonl": ('{"text": ' + DEEP + "\n", "deep_value.jsonl:1: not JSON: nested too deep"),
@@ -336,19 +365,18 @@ DATA: dict[str, tuple[Content, str]] = {
     "list.jsonl": ('["a"]\n', "list.jsonl:1: expected an object"),
     "text.jsonl": ('"a"\n', "text.jsonl:1: expected an object"),
     "null.jsonl": ("null\n", "null.jsonl:1: expected an object"),
-    "other.jsonl": ('{"body": "a"}\n', "unknown column 'text'"),
+    "other.jsonl": ('{"a": 1, "b": 2}\n', "which column holds the texts cannot be told"),
     "lists.jsonl": ('{"text": ["a"]}\n', "column 'text' holds a list, not a single value"),
     "maps.jsonl": ('{"text": {"a": 1}}\n', "column 'text' holds a dict, not a single value"),
     "quotes.jsonl": ("{'text': 'a'}\n", "quotes.jsonl:1: not JSON: Expecting property name"),
     "comma.jsonl": ('{"text": "a",}\n', "comma.jsonl:1: not JSON: "),
-    "latin.jsonl": ('{"text": "Straße"}\n'.encode("latin-1"), "latin.jsonl:1: byte 0xdf is not UTF-8"),
     "empty.jsonl": ("\n\n", "the file is empty"),
     "torn.parquet": (SOUND[:-30], "not a readable parquet file"),
     "text.parquet": ("text\na\n", "not a readable parquet file"),
     "empty.parquet": (b"", "not a readable parquet file"),
-    "other.parquet": (parquet(body=["a"]), "unknown column 'text'"),
+    "other.parquet": (parquet(a=[1], b=[2]), "which column holds the texts cannot be told"),
     "none.parquet": (parquet(text=pa.array([], pa.string())), "there are no rows"),
-    "nothing.parquet": (parquet(), "unknown column 'text'"),
+    "nothing.parquet": (parquet(), "there are no rows"),
     "twice.parquet": (twice(), "column 'text' occurs twice|not a readable parquet file"),
     "lists.parquet": (parquet(text=[["a"], ["b"]]), "column 'text' holds a list, not a single value"),
     "maps.parquet": (parquet(text=[{"a": 1}]), "column 'text' holds a dict, not a single value"),
@@ -594,13 +622,13 @@ COMMANDS: list[tuple[str, str]] = [
     ("run --seed 4294967296", "less than or equal to 4294967295"),
     ("run --seed 1e3", "should be a valid integer"),
     ("run --task wordz --dry-run", "unknown task 'wordz': did you mean words"),
-    ("run --task ../words --dry-run", "unknown task '../words'"),
+    ("run --task ../words --dry-run", "words: there is no such file"),
     (f"run --task {LONG} --dry-run", "unknown task"),
     ("run --model boww --dry-run", "unknown model 'boww': did you mean bow"),
-    ("run --model ../bow --dry-run", "unknown model '../bow'"),
+    ("run --model ../bow --dry-run", "model '../bow': there is no folder"),
     (f"run --model {LONG} --dry-run", "unknown model"),
     ("run --model [/b]x --dry-run", r"unknown model '\[/b\]x'"),
-    ("run --method kmeans", "write reducer/clusterer"),
+    ("run --method kmean", "'kmean' is no method: write a clusterer .kmeans.*, or reducer/clusterer"),
     ("run --method none/kmean", "unknown clusterer 'kmean': did you mean kmeans"),
     ("run --method non/kmeans", "unknown reducer 'non': did you mean none"),
     ("run --method /", "unknown reducer ''"),
@@ -608,7 +636,9 @@ COMMANDS: list[tuple[str, str]] = [
     ("run --protocol tinny", "unknown protocol 'tinny': did you mean tiny"),
     ("run --task tenkgnad_p2p", "is not there; get it from https://"),
     ("run --nonsense", "No such option"),
-    ("run words", "unexpected extra argument"),
+    ("run wrods", "unknown task 'wrods': did you mean words"),
+    ("run words.tsv", "words.tsv: there is no such file"),
+    ("run --text body", "--text and --labels name columns of a FILE"),
     ("leaderboard --metric v_measur", "unknown metric 'v_measur': did you mean"),
     ("leaderboard --task words", "unknown scored task 'words'"),
     ("leaderboard --model bow", "unknown scored model 'bow'"),
@@ -619,14 +649,17 @@ COMMANDS: list[tuple[str, str]] = [
     ("compare bow tfidf --task wordz", "unknown task 'wordz': did you mean words"),
     ("compare bow tfidf --metric nmii", "unknown metric 'nmii': did you mean nmi"),
     ("compare bow", "Missing argument"),
-    ("export --format mtebb", "unknown format 'mtebb': did you mean mteb"),
-    ("export", "nothing is scored by none/minibatch_kmeans yet"),
-    ("export --method kmeans", "nothing is scored by kmeans yet|is no method"),
+    ("leaderboard --format latx", "'latx' is not one of 'table', 'markdown', 'latex', 'csv', 'json'"),
+    ("leaderboard --figure x.svg", "--figure draws mean ranks over tasks: add --over-tasks"),
+    ("leaderboard --over-tasks", "0 of 0 models are scored on the same 0 tasks; two of each are needed"),
+    ("export -p pape", "unknown protocol 'pape'"),
+    ("export", "no labeled task is scored yet: `traube run`"),
+    ("export --method kmeans", "no labeled task is scored by kmeans yet: `traube run --method kmeans`"),
     ("import {root}/gone", "there is no such file"),
     ("import", "Missing argument"),
     ("cluster {root}/gone.txt", "there is no such file"),
     ("cluster {root}/notes.txt -m boww", "unknown model 'boww'"),
-    ("cluster {root}/notes.txt -m bow --method kmeans", "write reducer/clusterer"),
+    ("cluster {root}/notes.txt -m bow --method kmean", "write a clusterer"),
     ("cluster {root}/notes.txt -m bow --method none/kmean", "unknown clusterer 'kmean'"),
     ("cluster {root}/notes.txt -m bow --method pca/hdbscan -k 3", "finds the number of clusters by itself"),
     ("cluster {root}/notes.txt -m bow -k 0", "(clusters|x>=)"),

@@ -26,6 +26,9 @@ def test_nmi_is_a_name_of_v_measure_and_equals_scikit_learns(seed: int) -> None:
         ("acc", "acc/noise_as_cluster"),
         ("ari/noise_as_singletons", "ari/noise_as_singletons"),
         ("silhouette", "silhouette"),
+        ("AMI", "ami/noise_as_cluster"),
+        ("V-measure", "v_measure/noise_as_cluster"),
+        ("ARI/Noise_dropped", "ari/noise_dropped"),
     ],
 )
 def test_a_metric_may_be_named_without_what_becomes_of_noise(name: str, full: str) -> None:

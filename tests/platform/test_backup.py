@@ -16,7 +16,7 @@ def test_a_backup_of_a_lost_data_directory_gives_the_same_leaderboard(
     traube: Traube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert traube("run").exit_code == 0
-    board = traube("leaderboard", "--json").stdout
+    board = traube("leaderboard", "--format", "json").stdout
     home, archive, other = paths.home(), tmp_path / "traube.tar", tmp_path / "other"
 
     made = traube("backup", str(archive))
@@ -29,7 +29,7 @@ def test_a_backup_of_a_lost_data_directory_gives_the_same_leaderboard(
     assert "Not copied: Dagster's and MLflow's history" in copied.stdout
     assert not (other / "mlflow.db").exists()
     monkeypatch.setenv("TRAUBE_HOME", str(other))
-    assert traube("leaderboard", "--json").stdout == board
+    assert traube("leaderboard", "--format", "json").stdout == board
     assert "Nothing is missing" in traube("run").stdout
     monkeypatch.setenv("TRAUBE_HOME", str(home))
 
@@ -37,7 +37,7 @@ def test_a_backup_of_a_lost_data_directory_gives_the_same_leaderboard(
     restored = traube("restore", str(archive))
     assert restored.exit_code == 0, restored.output
     assert "restored: 6 cells" in restored.stdout
-    assert traube("leaderboard", "--json").stdout == board
+    assert traube("leaderboard", "--format", "json").stdout == board
     assert "Nothing is missing" in traube("run").stdout
 
 

@@ -58,23 +58,26 @@ def test_run_computes_what_is_missing_then_nothing(traube: Traube) -> None:
     assert "to compute: less than a minute" in plan.stdout
     assert "pca/hdbscan seed 7" in plan.stdout
 
-    board = json.loads(traube("leaderboard", "--json").stdout)
+    board = json.loads(traube("leaderboard", "--format", "json").stdout)
     best = [row for row in board if row["best"]]
     assert [(row["task"], row["level"], row["model"]) for row in best] == [("words", "topic", "bow")]
     assert "words, topic" in traube("leaderboard").stdout
-    assert len(list(csv.DictReader(traube("leaderboard", "--all", "--csv").stdout.splitlines()))) == 6
+    assert len(list(csv.DictReader(traube("leaderboard", "--all", "--format", "csv").stdout.splitlines()))) == 6
     assert "acc/noise_as_cluster" in traube("leaderboard", "--metric", "acc/noise_as_cluster").stdout
 
     asked = traube("run", "--task", "words")  # of a task that is named, its last words are the answer
     answer = " ".join(asked.stdout.split())
     assert "bow with" in answer and "no other model is scored on it" in answer
     again = traube("best", "words")
-    said, command = again.stdout.splitlines()  # neither is wrapped: commands in them can be copied
+    said, left_out, command = again.stdout.splitlines()  # none is wrapped: commands in them can be copied
+    assert left_out.startswith("Not compared, of the models made for ")
     assert command.startswith("To group new texts in this way: traube cluster FILE --model bow --method ")
-    assert asked.stdout.splitlines()[-2:] == [said, command]
+    assert asked.stdout.splitlines()[-3:] == [said, left_out, command]
     assert json.loads(traube("best", "words", "--json").stdout)["model"] == "bow"
 
-    priced = {row["method"]: row for row in json.loads(traube("leaderboard", "--all", "--cost", "--json").stdout)}
+    priced = {
+        row["method"]: row for row in json.loads(traube("leaderboard", "--all", "--cost", "--format", "json").stdout)
+    }
     assert priced["pca/agglomerative"]["seconds"] > priced["pca/agglomerative"]["encoding"] > 0
     assert "encode, s" in traube("leaderboard", "--cost").stdout
     page = Path(traube("open", "words", "--print").stdout.strip())
@@ -111,7 +114,7 @@ def test_raw_data_that_changed_is_read_and_evaluated_anew(traube: Traube, cards:
     again = traube("run", "--method", "none/agglomerative")
     assert "Reading words" in again.stdout
     assert "Evaluating bow: 1 cell on" in again.stdout
-    board = json.loads(traube("leaderboard", "--json").stdout)
+    board = json.loads(traube("leaderboard", "--format", "json").stdout)
     assert len(board) == 1  # the old data's row is history
 
 
@@ -153,7 +156,7 @@ def test_a_catalog_that_is_lost_is_made_again(traube: Traube, home: Path) -> Non
 
 def leaderboard(traube: Traube) -> dict[tuple[str, str], tuple[float, ...]]:
     """Each method's score and interval, by task and method."""
-    rows = json.loads(traube("leaderboard", "--all", "--json").stdout)
+    rows = json.loads(traube("leaderboard", "--all", "--format", "json").stdout)
     return {(row["task"], row["method"]): (row["mean"], row["low"], row["high"]) for row in rows}
 
 
@@ -329,7 +332,7 @@ def test_a_task_without_labels_is_scored_by_its_silhouette(traube: Traube, cards
     (cards / "words.yaml").write_text("file: words.csv\ntext: text\nclusters: 3\n")
     run = traube("run", "--task", "words", "--method", "none/minibatch_kmeans")
     assert run.exit_code == 0 and "`traube cluster` groups its texts" in run.stdout
-    board = json.loads(traube("leaderboard", "--json").stdout)
+    board = json.loads(traube("leaderboard", "--format", "json").stdout)
     assert [row["metric"] for row in board] == ["silhouette"]
     table = " ".join(traube("leaderboard").stdout.split())
     assert "so models have no places" in table and "#: the places" not in table

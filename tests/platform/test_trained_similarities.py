@@ -110,7 +110,7 @@ def test_every_command_takes_it_for_a_model(
     traube: Callable[..., Result], checkpoint: Path, home: Path, storage: Storage
 ) -> None:
     traube("run", "-m", "mine", "-m", "bow")
-    board = json.loads(traube("leaderboard", "--all", "--json").stdout)
+    board = json.loads(traube("leaderboard", "--all", "--format", "json").stdout)
     shown = {(row["task"], row["model"], row["method"]): row for row in board}
     assert shown["asked", "mine", METHOD]["status"] == "done"
     assert shown["words", "mine", METHOD]["status"] == "unsupported"

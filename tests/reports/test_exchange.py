@@ -43,7 +43,8 @@ def scored(storage: Storage, tiny_task: Task) -> Storage:
 
 
 def test_what_is_exported_has_mtebs_form_and_is_read_again(scored: Storage, tmp_path: Path) -> None:
-    (file,) = export_mteb(scored, {"own": OWN}, METHOD, tmp_path / "results")
+    ((file, method),) = export_mteb(scored, {"own": OWN}, tmp_path / "results").items()
+    assert method == METHOD
     assert file.relative_to(tmp_path / "results").parts[0] == "traube__bow"
     assert file.name == "tiny.json"
     result = json.loads(file.read_text())
@@ -57,7 +58,7 @@ def test_what_is_exported_has_mtebs_form_and_is_read_again(scored: Storage, tmp_
     assert rows["mean"].tolist() == [pytest.approx(measured)]
     assert rows["model"].tolist() == ["traube/bow"]
     with pytest.raises(TraubeError, match="by pca/kmeans; `traube run --method pca/kmeans` scores it"):
-        export_mteb(scored, {"own": OWN}, "pca/kmeans", tmp_path)
+        export_mteb(scored, {"own": OWN}, tmp_path, "PCA/kmeans")
 
 
 def test_published_rows_are_replaced_by_source_and_never_among_the_measured(storage: Storage, tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from traube.core import paths
 from traube.core.errors import TraubeError, Unavailable
 from traube.core.hashing import frame_digest
 from traube.tasks import get_source, load_task
-from traube.tasks.readers.table import read_any_rows, texts_of
+from traube.tasks.readers.table import texts_of
+from traube.tasks.reading import read_rows
 from traube.tasks.task import Task, index_texts, text_id
 
 Own = Callable[..., Task]
@@ -133,7 +134,8 @@ def test_a_text_may_be_long_and_have_many_lines(own_task: Own) -> None:
         ("t.csv", "bdy,area\na,x\n", r"tickets.yaml: line 2: text: unknown column 'body': did you mean bdy\?"),
         ("t.csv", "body,region\na,x\n", r"line 3: labels: unknown column 'area': .*\(columns of t.csv: body, region\)"),
         ("t.csv", 'body,area\n"two\nlines",x\nb\n', "t.csv:4: 1 fields instead of 2"),
-        ("t.txt", "a", "t.txt: a text file has no columns"),
+        ("t.txt", "a", r"line 2: text: unknown column 'body': .*\(columns of t.txt: text\)"),
+        ("t.csv", "body,area\nTür,x\n".encode("cp1252"), "t.csv:2: byte 0xfc is not UTF-8; save the file as UTF-8"),
     ],
 )
 def test_bad_data_is_named_in_one_line(own_task: Own, file: str, data: str | bytes, message: str) -> None:
@@ -196,13 +198,15 @@ def test_texts_alone(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n\ntwo\n")
     (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"text": t}) for t in ("one", "two")))
     (tmp_path / "a.csv").write_text("text\none\ntwo\n")
-    assert [texts_of(read_any_rows(tmp_path / f"a.{kind}")) for kind in ("txt", "jsonl", "csv")] == [["one", "two"]] * 3
+    assert [texts_of(read_rows(tmp_path / f"a.{kind}"), "text") for kind in ("txt", "jsonl", "csv")] == [
+        ["one", "two"]
+    ] * 3
     with pytest.raises(
         TraubeError, match=r"a.csv: unknown column 'body': there are: text \(name it with --text COLUMN\)$"
     ):
-        texts_of(read_any_rows(tmp_path / "a.csv"), "body")
+        texts_of(read_rows(tmp_path / "a.csv"), "body")
     with pytest.raises(TraubeError, match=r"b.csv: there is no such file"):
-        read_any_rows(tmp_path / "b.csv")
+        read_rows(tmp_path / "b.csv")
 
 
 def test_the_example_of_the_readme(cards: Path) -> None:

@@ -5,28 +5,34 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from traube.cli.options import Json, Metric, ProtocolName, Tasks
+from traube.cli.given import name_given_side, name_given_task
+from traube.cli.options import BothTasks, Json, Metric, ProtocolName, TaskName
 from traube.cli.printing import counted, escape, out, print_json, print_unavailable
 from traube.core import paths
 from traube.core.errors import TraubeError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from traube.reports.best import Best
+    from traube.reports.languages import LanguageFit
+    from traube.storage import Storage
 
 app = typer.Typer()
 
 
 @app.command()
 def best(
-    task: Annotated[str, typer.Argument(help="A task that was evaluated.", show_default=False)],
+    task: TaskName,
     protocol: ProtocolName = None,
     as_json: Json = False,
 ) -> None:
     """Say which model groups a task's texts best, and how sure that is.
 
     One sentence: model and method, by how much they lead, and whether the lead
-    is significant (the leaderboard's tests). Then what would make it surer, and
-    the command that groups new texts in the same way.
+    is significant (the leaderboard's tests). Then what would make it surer,
+    which models for the texts' language were not compared, and the command
+    that groups new texts in the same way.
     """
     from traube.pipeline.params import load_params
     from traube.reports.best import best_on
@@ -54,6 +60,9 @@ def best(
             "advice": found.advice,
             "bargain": found.bargain,
             "command": with_column(found.command, task),
+            "languages": found.fit and found.fit.languages,
+            "made_for_others": found.fit and [card.name for card in found.fit.unfit],
+            "not_compared": found.fit and [card.name for card in found.fit.left_out],
         }
     )
 
@@ -61,7 +70,10 @@ def best(
 @app.command("open")
 def open_page(
     task: Annotated[
-        str | None, typer.Argument(help="A task that was evaluated. Default: the page of all tasks.")
+        str | None,
+        typer.Argument(
+            callback=name_given_task, help="A task, or a file, that was evaluated. Default: the page of all tasks."
+        ),
     ] = None,
     imported: Annotated[
         bool, typer.Option("--imported", help="The page of imported results (`traube import`).")
@@ -107,7 +119,7 @@ def compare(
         str, typer.Argument(help="A model, or a model and a method: minilm:umap/hdbscan.", show_default=False)
     ],
     b: Annotated[str, typer.Argument(help="The model to compare it with, in the same form.", show_default=False)],
-    task: Tasks = None,
+    task: BothTasks = None,
     protocol: ProtocolName = None,
     metric: Metric = None,
     own_choice: Annotated[
@@ -117,26 +129,41 @@ def compare(
 ) -> None:
     """Test whether model A is better than model B.
 
+    Without --task, on all tasks that both are scored on.
     Without a method, each model's best one on the task is used: the verdict is
     that of the task's leaderboard, whose pairs of models are compared together.
-    With methods, the tasks are compared together. The test takes into account
+    With methods, the tasks of a protocol are compared together. The test takes into account
     that splits share texts. On a task with a single split, the test needs two
     seeds or more: in the protocol (`seeds` in params.yaml), or from
     `traube run --seed` for both models, and --own-choice here.
     """
     from traube.comparison.promotion import more_seeds
-    from traube.comparison.standings import compare_on
+    from traube.comparison.standings import Comparison, compare_on, tasks_of_both
     from traube.comparison.verdict import Undecided
     from traube.metrics import full_name
     from traube.pipeline.params import load_params
     from traube.storage import open_storage
 
-    params = load_params()
-    name = protocol or params.protocol_for(task)
-    storage = open_storage(paths.home())
-    comparisons, left_out = compare_on(
-        storage, task or params.tasks, name, params.chosen(name), a, b, metric and full_name(metric), own_choice
-    )
+    metric = full_name(metric) if metric else None
+    a, b = name_given_side(a), name_given_side(b)
+    params, storage = load_params(), open_storage(paths.home())
+    # tasks of one's own and those of the benchmark have different protocols, each of which is a family of comparisons
+    protocols: dict[str, list[str]] = {}
+    for one in task or tasks_of_both(storage, a, b):
+        protocols.setdefault(protocol or params.protocol_for(task or [one]), []).append(one)
+    comparisons, left_out = list[Comparison](), dict[str, str]()
+    for name, tasks in protocols.items():
+        try:
+            asked = (storage, tasks, name, params.chosen(name), a, b, metric, own_choice)
+            of_protocol, without = compare_on(*asked)
+        except TraubeError as error:
+            if len(protocols) == 1:
+                raise
+            of_protocol, without = [], dict.fromkeys(tasks, str(error))
+        comparisons += of_protocol
+        left_out |= without
+    if not comparisons:
+        raise TraubeError("nothing to compare: " + "; ".join(left_out.values()))
     print_unavailable(left_out, "left out")
 
     if as_json:
@@ -161,14 +188,41 @@ def compare(
             out.print(f"         [dim]{verdict.test}, {counted(verdict.splits, 'split')}[/]")
         if verdict.undecided is Undecided.ONE_SEED:
             out.print(f"  [dim]{more_seeds(left.protocol)}[/]")
-    out.print(f"[dim]scores x100; p two-sided, corrected for the number of comparisons; protocol {name}[/]")
+    used = ", ".join(dict.fromkeys(found.a.protocol for found in comparisons))
+    out.print(f"[dim]scores x100; p two-sided, corrected for the number of comparisons; protocol {used}[/]")
 
 
 def print_answer(found: "Best") -> None:
-    """Print which model is best, and the command that groups new texts likewise, unwrapped so that it can be copied."""
-    command = with_column(found.command, found.winner.task)
+    """Print which model is best, and the command that groups new texts likewise, unwrapped so that it can be copied.
+
+    If only models were compared that are made for other languages than the texts', the first line says so.
+    """
+    task = found.winner.task
+    command = with_column(found.command, task)
+    warning = found.fit.warning if found.fit else ""
+    if found.fit and warning:
+        _print_fit(warning, found.fit, task)
     out.print(escape(found.said), highlight=False, soft_wrap=True)
+    if found.fit and not warning and found.fit.left_out:
+        _print_fit(found.fit.not_compared, found.fit, task)
     out.print(f"To group new texts in this way: [bold]{escape(command)}[/]", highlight=False, soft_wrap=True)
+
+
+def print_language(storage: "Storage", task: str, models: "Sequence[str]") -> None:
+    """Print which models are made for the language of a task without labels, of those that were tried and others."""
+    from traube.reports.languages import fit_languages, languages_of
+    from traube.tasks.stored import read_task
+
+    fit = fit_languages(languages_of(read_task(storage, task)), models)
+    if line := fit.warning or fit.not_compared:
+        _print_fit(line, fit, task)
+
+
+def _print_fit(line: str, fit: "LanguageFit", task: str) -> None:
+    command = fit.command(f"traube run -t {quote(task)}")
+    add = f" To add them: [bold]{escape(command)}[/]" if command else ""
+    style = "yellow" if line == fit.warning else "dim"
+    out.print(f"[{style}]{escape(line)}[/]{add}", highlight=False, soft_wrap=True)
 
 
 def with_column(command: str, task: str) -> str:

@@ -2,13 +2,15 @@
 
 import math
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from traube.cli import platform
+from traube.cli.given import name_given_task, write_given_model
 from traube.cli.options import MOST_SEED, Json
-from traube.cli.printing import bars, counted, escape, out, print_json, print_notes, shown_number
+from traube.cli.printing import bars, counted, err, escape, out, print_json, print_notes, shown_number
 from traube.core.disk import check_outputs
 from traube.core.errors import TraubeError
 from traube.core.files import write_text
@@ -30,13 +32,28 @@ def cluster(
     file: Annotated[
         Path,
         typer.Argument(
-            help="A file of texts: .txt (one text a line), .csv, .tsv, .jsonl or .parquet.", show_default=False
+            help="A file of texts: .txt (one text a line), .csv, .tsv, .jsonl, .json, .xlsx or .parquet; "
+            "- for standard input.",
+            show_default=False,
         ),
     ],
-    column: Annotated[str, typer.Option("--text", help="The column that holds the texts.")] = "text",
+    column: Annotated[
+        str | None,
+        typer.Option(
+            "--text",
+            help="The column that holds the texts. Default: the obvious one, which is said.",
+            show_default=False,
+        ),
+    ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", help="A model; `traube models` lists them. Default: minilm.", show_default=False),
+        typer.Option(
+            "--model",
+            "-m",
+            callback=write_given_model,
+            help="A model: a name of `traube models`, ORG/MODEL of the Hugging Face hub, or a folder. Default: minilm.",
+            show_default=False,
+        ),
     ] = None,
     query: Annotated[
         str | None,
@@ -80,7 +97,10 @@ def cluster(
     group_column: Annotated[str, typer.Option("--group", help="The column of --like that holds the groups.")] = "group",
     champion: Annotated[
         str | None,
-        typer.Option(help="A task: each text joins a group of the clustering that the registry serves for it."),
+        typer.Option(
+            callback=name_given_task,
+            help="A task: each text joins a group of the clustering that the registry serves for it.",
+        ),
     ] = None,
     name_with: Annotated[
         str | None,
@@ -129,15 +149,17 @@ def cluster(
     from traube.grouping.result_table import result_table
     from traube.models.likelihood import CausalModel
     from traube.reports.cluster_report import FEWEST
-    from traube.tasks.readers.table import read_any_rows, texts_of
+    from traube.tasks.files import STDIN, save_stdin
 
-    target = output or file.with_name(file.name + ".clusters.csv")
+    is_piped = str(file) == STDIN
+    file = save_stdin([column] if column else []) if is_piped else file
+    beside = Path(file.name) if is_piped else file
+    target = output or beside.with_name(f"{file.name}.clusters.csv")
     pages = {map_file: False} if map_file else {}  # whether groups and texts are listed beside the map
     if not no_report and (champion is None or report is not None):  # a champion's texts are encoded where it is served
-        pages[report or file.with_name(file.name + ".clusters.html")] = True
+        pages[report or beside.with_name(f"{file.name}.clusters.html")] = True
     check_outputs([target, *pages], [file, like] if like else [file])
-    rows = read_any_rows(file)
-    texts = texts_of(rows, column)
+    rows, texts, text_column = _read_texts(file, column)
     # first: a name that is wrong costs no work
     namer = None if name_with is None else CausalModel.load(name_with, local=True)
     given = {"--model": model, "--method": method, "-k": k, "--seed": seed, "--query": query, "--like": like}
@@ -160,7 +182,7 @@ def cluster(
         if pages:
             vectors = _vectors(texts, model or "minilm", precision)
             for page, panel in pages.items():
-                write_text(page, _page(rows, texts, column, result, by, vectors, panel))
+                write_text(page, _page(rows, texts, text_column, result, by, vectors, panel))
     written = [target, *pages]
     table = result_table(rows, result)
     write_text(target, csv_text(table))
@@ -170,6 +192,8 @@ def cluster(
             | {"k_given": k, "file": str(target), "pages": [str(page) for page in written[1:]]}
         )
         return
+    if champion is None:
+        _print_language(texts, model or "minilm", file)
     _print_groups(texts, result, by)
     _print_notes(result, by, k)
     moved = [name for name in table if str(name).startswith("traube_") and name not in rows.columns]
@@ -178,6 +202,32 @@ def cluster(
     if few:
         out.print(f"no report: a map needs at least {FEWEST} texts")
     out.print(f"written to {' and '.join(escape(str(path)) for path in written)}")
+
+
+def _read_texts(file: Path, column: str | None) -> tuple["Rows", list[str], str]:
+    """Return a table, the texts of the named or obvious column, and its name; say how it was read where that may be wrong."""
+    from traube.tasks.columns import guess_text_column
+    from traube.tasks.files import read_file
+    from traube.tasks.readers.table import texts_of
+
+    read = read_file(file)
+    chosen = column or guess_text_column(read.rows)
+    said = [f"texts in '{chosen}'"] if column is None and chosen != "text" else []
+    if said or read.notes:
+        err.print(escape(f"{file.name}: {', '.join([*said, *read.notes])}"))
+    return read.rows, texts_of(read.rows, chosen), chosen
+
+
+def _print_language(texts: list[str], model: str, file: Path) -> None:
+    """Say it if the model is made for another language than the texts'."""
+    from traube.reports.languages import fit_languages
+    from traube.tasks.languages import detect_languages
+
+    fit = fit_languages(detect_languages(texts), [model])
+    if fit.warning:
+        first = f"traube cluster {quote(str(file))} -m {fit.left_out[0].name}" if fit.left_out else ""
+        use = f" To use the first: [bold]{escape(first)}[/]" if first else ""
+        out.print(f"[yellow]{escape(fit.warning)}[/]{use}", highlight=False, soft_wrap=True)
 
 
 def _refuse(option: str, given: dict[str, Any], allowed: tuple[str, ...]) -> None:
@@ -204,13 +254,13 @@ def _found(texts: list[str], method: str | None, **settings: Any) -> tuple["Clus
 
 
 def _by_examples(
-    texts: list[str], like: Path, column: str, group_column: str, **settings: Any
+    texts: list[str], like: Path, column: str | None, group_column: str, **settings: Any
 ) -> tuple["Clustering", str]:
     from traube.grouping.known_groups import check_groups, labelled, put_like
-    from traube.tasks.readers.table import read_any_rows, texts_of
+    from traube.tasks.readers.table import texts_of
 
-    rows = read_any_rows(like)
-    examples, groups = labelled(texts_of(rows, column), texts_of(rows, group_column, "--group"))
+    rows, candidates, _ = _read_texts(like, column)
+    examples, groups = labelled(candidates, texts_of(rows, group_column, "--group"))
     if left_out := len(rows) - len(examples):
         print_notes([f"{like.name}: {left_out} of {counted(len(rows), 'row')} left out: without a text or a group"])
     check_groups(groups, f"{like}: column '{group_column}'")
@@ -242,11 +292,13 @@ def _page(
 ) -> str:
     import pandas as pd
 
+    from traube.grouping.cluster_texts import CLEAR
+
     own = {name: values for name, values in rows.columns.items() if name != column and len(rows.columns) > 1}
     title = f"{rows.path.name}: {counted(len(result.sizes()), 'group')} of {counted(len(texts), 'text')}"
     notes = [f"Grouped {by}."]
     if result.clearness:
-        notes.append(f"{result.clearness.capitalize()}: score {result.score:.2f}; from 0.3 on groups are clear.")
+        notes.append(f"{result.clearness.capitalize()}: score {result.score:.2f}; from {CLEAR} on groups are clear.")
     columns = pd.DataFrame(own, dtype=object, index=range(len(texts)))
     return result.to_html(texts, vectors, title=title, notes=notes, columns=columns, panel=panel)
 
@@ -330,8 +382,10 @@ def _print_notes(result: "Clustering", by: str, k: int | None) -> None:
 
 def _told(result: "Clustering") -> str:
     """How clear the groups are, and which other numbers of them are about as good."""
+    from traube.grouping.cluster_texts import CLEAR
+
     assert result.k_table is not None
-    scale = "0 in texts without groups, from 0.3 on they are clear"
+    scale = f"0 in texts without groups, from {CLEAR} on they are clear"
     said = f"[bold]{result.clearness}[/] (score {result.score:.2f}: {scale})"
     if len(result.k_table) == 1:
         return "[bold]no clear groups[/]: there are too few texts to tell; -k NUMBER makes as many as you want"

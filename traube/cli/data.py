@@ -9,7 +9,7 @@ from rich.filesize import pick_unit_and_suffix
 from traube.cli.options import Json
 from traube.cli.printing import counted, err, escape, out, print_json, print_table
 from traube.core import paths, settings
-from traube.core.errors import TraubeError, unknown
+from traube.core.errors import TraubeError
 
 app = typer.Typer()
 SHOWN = 20  # entries, unless all are asked for as JSON
@@ -19,23 +19,30 @@ _File = Annotated[Path, typer.Argument(help="The archive, such as traube.tar.", 
 @app.command("export")
 def export_results(
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to.")] = Path("results"),
-    kind: Annotated[str, typer.Option("--format", help="The format; only mteb so far.")] = "mteb",
+    protocol: Annotated[str | None, typer.Option("--protocol", "-p", help="Only this protocol. Default: all.")] = None,
     method: Annotated[
-        str, typer.Option(help="A method: MTEB's files hold one. Default: MTEB's own.")
-    ] = "none/minibatch_kmeans",
+        str | None,
+        typer.Option(
+            help="A method: MTEB's files hold one. Default: MTEB's own, none/minibatch_kmeans, or of a protocol "
+            "without it none/kmeans, or its first."
+        ),
+    ] = None,
 ) -> None:
     """Write scores in MTEB's format.
 
-    The files are OUTPUT/<org>__<model>/<revision>/<Task>.json.
+    The files are OUTPUT/<org>__<model>/<revision>/<Task>.json; those of a
+    second protocol are in OUTPUT/<protocol>/.
     """
     from traube.pipeline.params import load_params
     from traube.reports.exchange import export_mteb
     from traube.storage import open_storage
 
-    if kind != "mteb":
-        raise unknown("format", kind, ["mteb"])
-    written = export_mteb(open_storage(paths.home()), load_params().protocols, method, output)
-    out.print(f"{len(written)} files written to {escape(str(output))}")
+    params = load_params()
+    if protocol:
+        params.chosen(protocol)  # a misspelt one is named as such
+    written = export_mteb(open_storage(paths.home()), params.protocols, output, method, protocol)
+    methods = ", ".join(sorted(set(written.values())))
+    out.print(f"{counted(len(written), 'file')} written to {escape(str(output))}, of {methods}")
 
 
 @app.command("import")

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from traube.cli import platform
-from traube.cli.best import print_answer
+from traube.cli.best import print_answer, print_language
+from traube.cli.given import name_tasks
 from traube.cli.options import Methods, Models, ProtocolName, Seeds, Tasks, Verbose
 from traube.cli.printing import about, bars, counted, err, escape, out, print_notes, print_outdated, print_unavailable
 from traube.cli.show import print_leaderboard
 from traube.core import paths
-from traube.core.errors import TraubeError
+from traube.core.errors import TraubeError, Unavailable
 from traube.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -28,6 +29,23 @@ ANSWERED = 3  # tasks of which a run says at its end which model is best
 
 @app.command()
 def run(
+    file: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE]...",
+            help="Your own texts, without a card: a table (csv, tsv, jsonl, json, xlsx, parquet), a .txt with a text a line, "
+            "or - for standard input. A task's name is taken too, as by --task.",
+            show_default=False,
+        ),
+    ] = None,
+    text: Annotated[
+        str | None,
+        typer.Option(help="The column of FILE that holds the texts. Default: the obvious one.", show_default=False),
+    ] = None,
+    labels: Annotated[
+        list[str] | None,
+        typer.Option(help="A column of FILE that holds labels; repeat for more. Default: the obvious one."),
+    ] = None,
     task: Tasks = None,
     model: Models = None,
     method: Methods = None,
@@ -40,6 +58,12 @@ def run(
 
     Stored cells are never computed again, and a stopped run continues where
     it stopped. In a checkout the Dagster UI (`traube dev`) shows every run.
+
+    traube run tickets.csv --text body --labels area -m minilm -m intfloat/multilingual-e5-small
+
+    A card is written for a file, below TRAUBE_HOME: it says which column is
+    what, and is yours to copy into cards/. `traube best tickets.csv` and all
+    other commands that take a task take the file as well.
     """
     from traube.comparison.standings import Unlabelled
     from traube.pipeline.params import load_params
@@ -49,6 +73,9 @@ def run(
     from traube.storage import open_storage
     from traube.tasks import PAIRS, sources
 
+    if (text or labels) and not file:
+        raise TraubeError("--text and --labels name columns of a FILE: name one, as in `traube run tickets.csv`")
+    task = [*name_tasks(file or (), text, labels or (), anew=True), *(task or ())] or None
     params, pairs = load_params(), sources(PAIRS)
     tasks = [name for name in task or () if name not in pairs]
     request = request_of(params, protocol or params.protocol_for(tasks), method or (), seed or ())
@@ -63,10 +90,12 @@ def run(
         _print_plan(before, storage, verbose)
         return
     finished = compute(request, storage, before, verbose)
+    tried = [name for name in request.models if name not in before.unavailable]
     for name in tasks[:ANSWERED]:
         try:
             print_answer(best_on(storage, name, request.protocol_name, request.protocol))
         except Unlabelled as error:
+            print_language(storage, name, tried)
             out.print(f"{error}.", highlight=False, soft_wrap=True)
         except TraubeError:  # its data cannot be used, or nothing of the protocol's own is scored
             continue
@@ -224,12 +253,19 @@ def _how_long(todo: "Plan", storage: "Storage", n_workers: int) -> str:
 def fetch(tasks: Iterable[str], models: Iterable[str]) -> None:
     """Download the tasks and models that were named on the command line and are not on this machine."""
     from traube.models import load_model
+    from traube.models.naming import forget_model, near_hub_ids
     from traube.tasks import get_source
 
     for task in tasks:
         get_source(task, None).fetch()
-    for model in map(load_model, models):
-        model.fetch()
+    for name in models:
+        model = load_model(name)
+        try:
+            model.fetch()
+        except Unavailable as error:
+            forget_model(name)
+            near = " or ".join(near_hub_ids(model.card.model or ""))
+            raise Unavailable(f"{error}{f'; did you mean {near}?' if near else ''}") from None
 
 
 def _print_plan(plan: "Plan", storage: "Storage", verbose: bool) -> None:

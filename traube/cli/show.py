@@ -1,14 +1,15 @@
 """What is there: the leaderboard, tasks, models, methods, and where a number comes from."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.table import Table
 
-from traube.cli.options import Json, Metric
-from traube.cli.printing import counted, escape, out, print_json, print_outdated, print_table
+from traube.cli.given import name_given_model, name_given_task
+from traube.cli.options import Json, Metric, ModelName, OnlyModels, OnlyTasks, TaskName
+from traube.cli.printing import counted, err, escape, out, print_json, print_outdated, print_table
 from traube.core import paths
 from traube.core.errors import TraubeError, Unavailable, unknown
 from traube.core.inert import csv_text, visible
@@ -17,6 +18,7 @@ from traube.core.references import cite
 if TYPE_CHECKING:
     from traube.storage import Storage
 
+Format = Literal["table", "markdown", "latex", "csv", "json"]
 SHOWN = 30  # models of a table, unless all are asked for
 
 app = typer.Typer()
@@ -24,16 +26,26 @@ app = typer.Typer()
 
 @app.command()
 def leaderboard(
-    task: Annotated[list[str] | None, typer.Option("--task", "-t", help="Only this task; repeat for more.")] = None,
-    model: Annotated[list[str] | None, typer.Option("--model", "-m", help="Only this model; repeat for more.")] = None,
+    task: OnlyTasks = None,
+    model: OnlyModels = None,
     protocol: Annotated[str | None, typer.Option("--protocol", "-p", help="Only this protocol.")] = None,
     metric: Metric = None,
     every: Annotated[bool, typer.Option("--all", help="Show every method, not only each model's best one.")] = False,
     cost: Annotated[
         bool, typer.Option("--cost", help="Also show seconds for 1,000 texts, and memory, as measured here.")
     ] = False,
-    as_json: Json = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
+    form: Annotated[
+        Format,
+        typer.Option("--format", help="How the tables are written: for a person, a paper, a page or a program."),
+    ] = "table",
+    over_tasks: Annotated[
+        bool,
+        typer.Option("--over-tasks", help="One table over all tasks, or those of --task, by the models' mean ranks."),
+    ] = False,
+    figure: Annotated[
+        Path | None,
+        typer.Option(help="An .svg, .png or .pdf to write, with --over-tasks: the critical-difference diagram."),
+    ] = None,
     show_imported: Annotated[
         bool, typer.Option("--imported", help="Also show imported results (`traube import`), in tables of their own.")
     ] = False,
@@ -42,6 +54,8 @@ def leaderboard(
 
     Results of methods and seeds that are not part of a protocol appear in
     tables of their own, marked "own choice".
+
+    traube leaderboard --over-tasks --figure ranks.svg
     """
     from traube.metrics import full_name
     from traube.pipeline.current import current_cells
@@ -54,6 +68,8 @@ def leaderboard(
     from traube.storage import open_storage
     from traube.tasks.stored import get_manifest
 
+    if figure and not over_tasks:
+        raise TraubeError("--figure draws mean ranks over tasks: add --over-tasks")
     metric = full_name(metric) if metric else None
     storage, params = open_storage(paths.home()), load_params()
     request = Request(params.tasks, wanted_models(params), params.protocol, params.chosen())
@@ -67,23 +83,83 @@ def leaderboard(
                 raise unknown(f"scored {column}", name, scored)
         table = table[table[column].isin(wanted)] if wanted else table
     _check_metric(table, metric)
+    if over_tasks:
+        _show_over_tasks(table, protocol, model or (), form, figure)
+        return
     if not every:
         table = table[table["best"].astype(bool) | (table["status"] != "done")]
     if cost:
         cells = current_cells(storage, params.protocols, own_choice=True, lookup=lookup, stored=stored)
         measured = costs(storage, params.protocols, cells)
         table = table.merge(measured, how="left", on=["task", "protocol", "model", "method"])
-    if as_json:
+    if form in ("json", "csv"):
+        _print_frame(table, form)
+        return
+    # `traube pairs` reads no task
+    of_clustering = table.loc[table["protocol"] != "", "task"].unique()
+    unread = {name for name in of_clustering if name and get_manifest(storage, name) is None}
+    print_leaderboard(table, every, print_outdated(stored), unread, form)
+    if show_imported and form == "table":
+        _print_imported(storage, task)
+
+
+def _show_over_tasks(
+    table: Any, protocol: str | None, models: Sequence[str], form: Format, figure: Path | None
+) -> None:
+    """Rank models over tasks, each task under the protocol that is asked for, or the one that is its default."""
+    from traube.pipeline.params import load_params
+    from traube.reports.over_tasks import rank_over_tasks, write_figure
+    from traube.reports.tables import places
+
+    params = load_params()
+    best = table[table["best"].astype(bool) & (table["status"] == "done") & ~table["own_choice"].astype(bool)]
+    chosen = {name: protocol or params.protocol_for([name]) for name in best["task"].unique()}
+    found = rank_over_tasks(best[best["protocol"] == best["task"].map(chosen)], models)
+    if figure:
+        write_figure(found, figure)
+    rows = found.table()
+    if form in ("json", "csv"):
+        _print_frame(rows, form)
+        return
+    shown = [
+        {
+            "#": places(row),
+            "model": row.model,
+            "mean rank": f"{row.mean_rank:.2f}",
+            "mean score": f"{100 * row.mean:.2f}",
+            "tasks": str(row.tasks),
+        }
+        for row in rows.itertuples(index=False)
+    ]
+    _print_rows(shown, f"mean ranks over {counted(len(found.tasks), 'task')}", form, fold={"model": 14})
+    if form == "table":
+        out.print(f"[dim]{escape(found.note)}[/]")
+    if figure:
+        err.print(f"written to {escape(str(figure))}")
+
+
+def _print_frame(table: Any, form: Format) -> None:
+    """Print a table for programs."""
+    if form == "json":
         print(table.to_json(orient="records", indent=1))  # noqa: T201
-    elif as_csv:
-        print(visible(csv_text(table)), end="")  # noqa: T201
     else:
-        # `traube pairs` reads no task
-        of_clustering = table.loc[table["protocol"] != "", "task"].unique()
-        unread = {name for name in of_clustering if name and get_manifest(storage, name) is None}
-        print_leaderboard(table, every, print_outdated(stored), unread)
-        if show_imported:
-            _print_imported(storage, task)
+        print(visible(csv_text(table)), end="")  # noqa: T201
+
+
+def _print_rows(rows: Sequence[Mapping[str, Any]], title: str, form: Format, **of_table: Any) -> None:
+    """Print a titled table for people: to a terminal, or as the source of a paper or a page."""
+    if form == "table":
+        print_table(rows, title=title, **of_table)
+    elif form == "markdown":
+        from traube.reports.markdown import markdown_rows
+
+        table = markdown_rows(list(rows[0]), [list(row.values()) for row in rows])
+        print(visible(f"**{title}**\n\n{table}\n"))  # noqa: T201
+    else:
+        from tabulate import tabulate
+
+        table = tabulate(rows, headers="keys", tablefmt="latex_booktabs", disable_numparse=True)
+        print(visible(f"% {title}\n{table}\n"))  # noqa: T201
 
 
 def _check_metric(table: Any, metric: str | None) -> None:
@@ -93,13 +169,16 @@ def _check_metric(table: Any, metric: str | None) -> None:
         )
 
 
-def print_leaderboard(table: Any, every: bool = False, outdated: int = 0, unread: Collection[str] = ()) -> None:
+def print_leaderboard(
+    table: Any, every: bool = False, outdated: int = 0, unread: Collection[str] = (), form: Format = "table"
+) -> None:
     """Print a table for each task, level and protocol, and what its signs mean.
 
     Parameters
     ----------
     outdated : cells of earlier code
     unread : tasks whose present data is not stored: their scores are of earlier data
+    form : markdown and latex have the tables alone
     """
     done = table[table["status"] == "done"]
     if not outdated and done.empty:
@@ -110,12 +189,15 @@ def print_leaderboard(table: Any, every: bool = False, outdated: int = 0, unread
         title = f"{task}, {level}: {first['metric']} x100"
         if protocol:  # pairs have none
             title += f", {counted(int(first['splits']), 'split')}, protocol {protocol}"
-        print_table(
+        _print_rows(
             [_format_row(row, "method" if every else "best method", with_k) for row in shown.itertuples(index=False)],
+            f"{title}, own choice" if own_choice else title,
+            form,
             fold={"model": 14},
             optional=["seeds", "sd", "MB", "95 % interval"],
-            title=f"{title}, own choice" if own_choice else title,
         )
+        if form != "table":
+            continue
         if len(rows) > len(shown):
             out.print(f"[dim]and {len(rows) - len(shown)} more models: --all shows them, --model one of them[/]")
         if task in unread:
@@ -124,6 +206,8 @@ def print_leaderboard(table: Any, every: bool = False, outdated: int = 0, unread
             out.print(f"[dim]{escape(note)}[/]")
         out.print()
 
+    if form != "table":
+        return
     if done["rank_low"].notna().any():
         out.print("[dim]#: the places that a model may have, given the data; models whose places overlap are tied[/]")
     if "memory" in done:
@@ -213,7 +297,10 @@ def _print_imported(storage: "Storage", tasks: list[str] | None) -> None:
 @app.command()
 def tasks(
     task: Annotated[
-        str | None, typer.Argument(help="Of which it is said where to get its raw data.", show_default=False)
+        str | None,
+        typer.Argument(
+            callback=name_given_task, help="Of which it is said where to get its raw data.", show_default=False
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -267,20 +354,31 @@ def _print_one(about: dict[str, Any], as_json: bool) -> None:
 
 @app.command()
 def models(
-    model: Annotated[str | None, typer.Argument(help="Of which all is shown.", show_default=False)] = None,
+    model: Annotated[
+        str | None, typer.Argument(callback=name_given_model, help="Of which all is shown.", show_default=False)
+    ] = None,
+    language: Annotated[
+        list[str] | None,
+        typer.Option(help="Only models that are made for this language, like de; repeat for texts in several."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """List the models and whether their weights are on this machine.
 
     traube models gbert_base
+
+    traube models --language de
     """
     from traube.models import model_cards
     from traube.models.similarity import TrainedSimilarity
     from traube.models.weights import check_folder, locate
+    from traube.reports.languages import describe_size
 
     cards = model_cards()
     if model is not None and model not in cards:
         raise unknown("model", model, cards)
+    if language:
+        cards = {name: card for name, card in cards.items() if card.languages and card.is_made_for(language)}
     rows = []
     for name, card in cards.items() if model is None else [(model, cards[model])]:
         status = "ready"
@@ -296,15 +394,16 @@ def models(
         terms = f", {card.features} terms" if card.features else ""
         source = card.package or card.model or f"fitted on each task's texts{terms}"
         source += f", compared by {card.similarity}" if card.similarity else ""
-        row = {"model": name, "kind": card.kind, "source": source, "revision": card.revision or "", "status": status}
-        rows.append(row)
+        size = f" ({describe_size(card)})" if status == "to be downloaded" and card.megabytes else ""
+        about = {"model": name, "kind": card.kind, "languages": " ".join(card.languages) or "-", "source": source}
+        rows.append({**about, "revision": card.revision or "", "status": f"{status}{size}"})
     if model is not None:
         card = cards[model]
         _print_one(rows[0] | {"description": card.description, "citation": cite(card.citation)}, as_json)
     elif as_json:
         print_json(rows)
     else:
-        print_table(rows, fold={"model": 30, "source": 30, "status": 16}, optional=["revision", "source", "kind"])
+        print_table(rows, fold={"source": 30, "status": 16}, optional=["revision", "source", "kind", "languages"])
 
 
 @app.command()
@@ -364,8 +463,8 @@ def papers(
 
 @app.command()
 def explain(
-    task: Annotated[str, typer.Argument(help="A task.", show_default=False)],
-    model: Annotated[str, typer.Argument(help="A model.", show_default=False)],
+    task: TaskName,
+    model: ModelName,
     method: Annotated[str | None, typer.Argument(help="A method, like umap/hdbscan. Default: all.")] = None,
     as_json: Json = False,
 ) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from traube.comparison.jackknife import Sample
+from traube.components.method import is_method
 from traube.core.errors import unknown
 from traube.models import CORPUS_BOUND, model_cards
 from traube.pipeline.current import cells_of_any_weights
@@ -150,7 +151,7 @@ def find(options: Sequence[Candidate], wanted: str) -> Candidate:
     of_model = [c for c in options if c.model == model]
     if not of_model:
         raise unknown("scored model", model, sorted({c.model for c in options}))
-    chosen = [c for c in of_model if method in ("", c.method)]
+    chosen = [c for c in of_model if not method or is_method(c.method, method)]
     if not chosen:
         raise unknown(f"scored method of {model}", method, [c.method for c in of_model])
     return chosen[0]

@@ -20,7 +20,7 @@ from traube.pipeline.params import Protocol
 from traube.pipeline.validation import refuse_stored
 from traube.storage import Storage
 from traube.tasks import CLUSTERING, get_source
-from traube.tasks.stored import get_manifest, read_task
+from traube.tasks.stored import get_card, get_manifest, read_task
 from traube.tasks.task import Task
 
 Samples = Callable[[Candidate], Sample]  # a candidate's scores with replicates
@@ -138,10 +138,7 @@ def compare_on(
     left_out : dict of str to str
         Why tasks cannot be compared on. If none can, that is raised.
     """
-    known = {*model_cards(), *pd.unique(storage.read_cells()["model"])}
-    for side in (a, b):  # a model that neither exists nor has ever been scored is misspelt
-        if (model := side.partition(":")[0]) not in known:
-            raise unknown("model", model, known)
+    _refuse_unknown(storage, a, b)
     found: list[tuple[Candidate, Candidate, list[Candidate]]] = []
     left_out = {}
     for task_name in dict.fromkeys(tasks):  # a name may be given twice
@@ -159,6 +156,29 @@ def compare_on(
         )
         for one, other, options in found
     ], left_out
+
+
+def tasks_of_both(storage: Storage, a: str, b: str) -> list[str]:
+    """Return the tasks of clustering that two models, as a person names them, are both scored on."""
+    _refuse_unknown(storage, a, b)
+    cells = storage.read_cells()
+    done = cells[cells["status"] == "done"]
+    one, other = (set(done.loc[done["model"] == side.partition(":")[0], "task"]) for side in (a, b))
+    both = [task for task in sorted(one & other) if (card := get_card(storage, task)) and card.type is CLUSTERING]
+    if not both:
+        raise TraubeError(
+            f"nothing to compare: no task is scored with both {a.partition(':')[0]} and {b.partition(':')[0]}: "
+            f"`traube run -m {a.partition(':')[0]} -m {b.partition(':')[0]}`"
+        )
+    return both
+
+
+def _refuse_unknown(storage: Storage, *sides: str) -> None:
+    """Refuse a model that neither exists nor has ever been scored: it is misspelt."""
+    known = {*model_cards(), *pd.unique(storage.read_cells()["model"])}
+    for side in sides:
+        if (model := side.partition(":")[0]) not in known:
+            raise unknown("model", model, known)
 
 
 def verdict_on(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 from traube.components.components import CLUSTERERS, REDUCERS, get_clusterer, get_reducer
@@ -96,21 +97,36 @@ class Method:
 
 
 def parse_method(name: str, params: Params | None = None) -> Method:
-    """The method of a name such as "umap/hdbscan".
+    """Return the method of a name such as "umap/hdbscan", in any case; "kmeans" is "none/kmeans".
 
     Parameters
     ----------
-    params : parameters by component, such as {"umap": {"n_neighbors": 30}}. One table may serve many
+    params : mapping, optional
+        Parameters by component, such as {"umap": {"n_neighbors": 30}}. One table may serve many
         methods: what it says of other components is left aside.
     """
-    reducer, slash, clusterer = name.partition("/")
-    if not slash:
-        raise TraubeError(f"'{name}' is no method: write reducer/clusterer, such as umap/hdbscan or none/kmeans")
+    reducer, slash, clusterer = name.partition("/") if "/" in name else ("none", "", name)
+    reducer, clusterer = _registered(reducer, REDUCERS), _registered(clusterer, CLUSTERERS)
+    if not slash and clusterer not in CLUSTERERS:
+        near = ", ".join(get_close_matches(clusterer, CLUSTERERS, n=3))
+        raise TraubeError(
+            f"'{name}' is no method: write a clusterer{f' ({near}?)' if near else ''}, or reducer/clusterer, such as umap/hdbscan"
+        )
     params = params or {}
     for component in params:
         if component not in REDUCERS and component not in CLUSTERERS:
             raise unknown("reducer or clusterer", component, [*REDUCERS, *CLUSTERERS])
     return Method(reducer, clusterer, params.get(reducer) or {}, params.get(clusterer) or {})
+
+
+def _registered(name: str, registry: Iterable[str]) -> str:
+    """The component that a person means, who may write it in another case."""
+    return next((known for known in registry if known.casefold() == name.casefold()), name)
+
+
+def is_method(name: str, wanted: str) -> bool:
+    """Return whether a person who writes `wanted` means the method of a name, registered or not."""
+    return name.casefold() in (wanted.casefold(), f"none/{wanted}".casefold())
 
 
 def grid(reducers: Iterable[str], clusterers: Iterable[str], params: Params | None = None) -> list[Method]:

@@ -1,12 +1,19 @@
-"""The user's cards in `cards/`: YAML files, a task's or, with a key `model`, a model's."""
+"""The user's cards: YAML files, a task's or, with a key `model`, a model's.
 
-from collections.abc import Callable, Iterable
+They lie in `cards/`, and in the data directory those that commands write for files and models that are named without a
+card (`paths.generated_cards`). A card in `cards/` goes before a generated one of the same name.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import yaml
 
 from traube.core import paths
 from traube.core.config import LARGEST
 from traube.core.errors import TraubeError
+from traube.core.files import write_text
 from traube.core.inputs import is_file
 
 C = TypeVar("C")
@@ -26,8 +33,11 @@ def model_file(name: str) -> Path | None:
     """The card of the model of that name, if there is one."""
     if Path(name).name != name:  # it would lead elsewhere
         return None
-    files = [path for suffix in SUFFIXES if is_file(path := paths.cards() / f"{name}{suffix}")]
-    return next((path for path in reversed(files) if _is_model(path)), None)
+    for folder in (paths.cards(), paths.generated_cards()):
+        files = [path for suffix in SUFFIXES if is_file(path := folder / f"{name}{suffix}")]
+        if files:
+            return next((path for path in reversed(files) if _is_model(path)), None)
+    return None
 
 
 def read_each(files: Iterable[Path], read: Callable[[Path], C]) -> tuple[dict[str, C], dict[Path, TraubeError]]:
@@ -54,7 +64,26 @@ def read_one(path: Path, read: Callable[[Path], C]) -> C:
 
 
 def _files() -> list[Path]:
-    return sorted(path for path in paths.cards().glob("*") if path.suffix in SUFFIXES and is_file(path))
+    own = _in_folder(paths.cards())
+    names = {path.stem for path in own}
+    return sorted([*own, *(path for path in _in_folder(paths.generated_cards()) if path.stem not in names)])
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    return [path for path in folder.glob("*") if path.suffix in SUFFIXES and is_file(path)]
+
+
+def is_generated(path: Path) -> bool:
+    """Return whether a command has written the card, and no person."""
+    return path.parent == paths.generated_cards()
+
+
+def write_card(path: Path, comment: str, settings: Mapping[str, Any]) -> None:
+    """Write a card with a comment above it, unless the same card lies there."""
+    text = f"# {comment}\n{yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True, width=1000)}"
+    if not is_file(path) or path.read_text(encoding="utf-8") != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
 
 
 def _is_model(path: Path) -> bool:

@@ -1,7 +1,7 @@
 """Errors meant for people: one line that says what is wrong, where, and what to do."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 LISTED = 30  # names that an error lists at most
 
@@ -20,6 +20,11 @@ class Unavailable(TraubeError):
 def printable(text: str) -> str:
     """Write line breaks and other characters that cannot be shown out."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Return words as a sentence lists them: `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
 def install_hint(extra: str, target: str = "setup-scale") -> str:

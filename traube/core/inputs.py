@@ -52,12 +52,24 @@ def opened(path: Path, most: int | None = None) -> io.BufferedReader:
     if size > most:
         raise TraubeError(f"{path}: {in_words(size)} is more than the {in_words(most)} that are read of such a file")
     if packed:
-        most = min(most, max(ALWAYS, UNPACKED * size))
+        most = min(most, _most_unpacked(size))
     try:
         file: Any = gzip.open(path, "rb") if packed else path.open("rb", buffering=0)  # noqa: SIM115 (closed by what wraps it)
     except OSError as error:
         raise TraubeError(f"{path}: cannot be read ({error.strerror})") from None
     return io.BufferedReader(_Bounded(file, path, most), CHUNK)
+
+
+def _most_unpacked(size: int) -> int:
+    """Return how many bytes a packed file of a size may unpack to."""
+    return max(ALWAYS, UNPACKED * size)
+
+
+def refuse_bomb(path: Path, unpacked: int) -> None:
+    """Refuse an archive that unpacks to more bytes than one of texts does."""
+    most = min(LARGEST, _most_unpacked(regular(path).st_size))
+    if unpacked > most:
+        raise TraubeError(f"{path}: holds more than the {in_words(most)} that are read of such a file")
 
 
 def read_bytes(path: Path, most: int | None = None) -> bytes:

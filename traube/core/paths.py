@@ -68,6 +68,11 @@ def cards() -> Path:
     return _from_environment("TRAUBE_CARDS", PROJECT / "cards")
 
 
+def generated_cards() -> Path:
+    """Cards that commands write for files and models that are named without a card, in the data directory."""
+    return home() / "generated_cards"
+
+
 def params() -> Path:
     """The benchmark: `TRAUBE_PARAMS`, by default `params.yaml` in the project, or else the wheel's."""
     own = PROJECT / "params.yaml"

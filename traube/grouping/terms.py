@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-SAMPLE = 200  # texts whose languages are looked at
-PIECE = 160  # characters of which a language is told
-SPOKEN = 0.1  # share of them that makes a language one of the texts'
+from traube.tasks.languages import detect_languages
+
 SHORTEST = 3  # letters of a word
 SNOWBALL = {
     "ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "en": "english", "es": "spanish",
@@ -37,28 +36,6 @@ class Terms:
     shown: NDArray[np.object_]  # each term in its most frequent form
 
 
-def languages(texts: Sequence[str]) -> list[str]:
-    """The languages of some texts, the most frequent first, as ISO 639-1 codes; none of too few letters.
-
-    Pieces of a sample vote; a language with fewer than a tenth of the votes is left out.
-    """
-    import py3langid
-    import stopwordsiso
-
-    pieces, piece = [], ""  # short texts together: a few words could be of many languages
-    for i in dict.fromkeys(np.linspace(0, len(texts) - 1, min(SAMPLE, len(texts)), dtype=int).tolist()):
-        piece = f"{piece} {texts[i][:PIECE]}".strip()
-        if len(piece) >= PIECE:
-            pieces.append(piece)
-            piece = ""
-    if len(piece) >= PIECE / 4:
-        pieces.append(piece)
-    votes = Counter(py3langid.classify(piece)[0] for piece in pieces)
-    known = {code: count for code, count in votes.items() if code in stopwordsiso.langs()}
-    total = sum(votes.values())
-    return sorted((code for code, count in known.items() if count >= SPOKEN * total), key=lambda code: -known[code])
-
-
 def terms_of(texts: Sequence[str]) -> Terms:
     """The words and pairs of words of some texts, without the stop words of their languages and of
     English, stemmed as the most frequent one of these asks for.
@@ -66,7 +43,7 @@ def terms_of(texts: Sequence[str]) -> Terms:
     import snowballstemmer
     import stopwordsiso
 
-    spoken = languages(texts)
+    spoken = detect_languages(texts)
     stop = frozenset(word for code in {*spoken, "en"} for word in stopwordsiso.stopwords(code))
     algorithm = SNOWBALL.get(spoken[0]) if spoken else None
     stem = cache(snowballstemmer.stemmer(algorithm).stemWord) if algorithm else str

@@ -17,9 +17,10 @@ SYNONYMS = {"nmi": "v_measure"}
 
 
 def full_name(name: str) -> str:
-    """The name under which a metric is stored: `nmi` is `v_measure/noise_as_cluster`, and so is `v_measure`."""
-    metric, _, policy = name.partition("/")
-    full = name if name == SILHOUETTE else f"{SYNONYMS.get(metric, metric)}/{policy or NOISE_POLICIES[0]}"
+    """Return the name under which a metric is stored, of one in any case: `NMI` is `v_measure/noise_as_cluster`."""
+    plain = name.lower().replace("-", "_")
+    metric, _, policy = plain.partition("/")
+    full = plain if plain == SILHOUETTE else f"{SYNONYMS.get(metric, metric)}/{policy or NOISE_POLICIES[0]}"
     if full not in (*FULL_NAMES, SILHOUETTE):
         raise unknown("metric", name, (*FULL_NAMES, *METRICS, *SYNONYMS, SILHOUETTE))
     return full

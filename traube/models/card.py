@@ -1,8 +1,9 @@
 """What says which model is meant: an entry of `catalogue.yaml`, or a card of one's own."""
 
+from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -10,6 +11,7 @@ from traube.core.config import PathName, Strict, parse, read_yaml
 
 CATALOGUE = Path(__file__).with_name("catalogue.yaml")
 Precision = Literal["fp32", "bf16", "auto"]
+MANY = "mul"  # the code of models that are made for fifty languages or more
 # The kinds of models whose vectors a similarity can compare.
 COMPARED = {
     "jaccard": ("tokens",),
@@ -28,6 +30,10 @@ class ModelCard(Strict):
     )
     description: str = ""
     citation: str = Field("", description="keys of references.bib, or free text")
+    languages: tuple[Annotated[str, Field(pattern=r"^[a-z]{2,3}$")], ...] = Field(
+        (), description=f"ISO 639-1 codes of those that it is made for; {MANY}: many; none: any, or not known"
+    )
+    megabytes: int | None = Field(None, ge=1, description="size of the weights that are downloaded")
     # lexical models
     features: int | None = Field(
         None, ge=1, description="vocabulary size; the most frequent terms are kept. Of hashed: the number of buckets"
@@ -50,6 +56,15 @@ class ModelCard(Strict):
     similarity: Literal["jaccard", "jensen_shannon", "divergence", "query_space"] | None = None
     share: float = Field(0.75, gt=0, le=1, description="query_space: of the passages, those nearest to the query")
     directions: int = Field(5, ge=1, description="query_space: dimensions of their span that are kept, at most")
+
+    def is_made_for(self, languages: Collection[str]) -> bool:
+        """Return whether the model is made for all of some languages, or for any."""
+        return not self.languages or MANY in self.languages or {*languages} <= {*self.languages}
+
+    @property
+    def weights(self) -> str | None:
+        """What holds the weights, which several cards may name: an id of the hub, a folder or a package."""
+        return self.model or self.package
 
     @model_validator(mode="after")
     def _can_be_compared(self) -> Self:

@@ -1,8 +1,8 @@
 """Which model, by which method, groups a task's texts best: by how much, how surely, and what would make it surer."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -10,9 +10,11 @@ import pandas as pd
 from traube.comparison.candidates import Candidate
 from traube.comparison.standings import Standing, options_on, standing
 from traube.comparison.verdict import Undecided, Verdict
+from traube.core.errors import join_words
 from traube.pipeline.current import current_cells
 from traube.pipeline.params import Protocol
 from traube.reports.costs import costs
+from traube.reports.languages import LanguageFit, fit_languages, languages_of
 from traube.reports.tables import interval_in_words
 from traube.storage import Storage
 from traube.tasks.task import Task
@@ -41,6 +43,7 @@ class Best:
     texts: int  # distinct texts that were scored
     # by candidate's name, for 1,000 texts, encoding and clustering; of those that were measured
     seconds: Mapping[str, float] = field(default_factory=dict)
+    fit: LanguageFit | None = None  # which models are made for the texts' languages; None where nobody asked
 
     @property
     def ties(self) -> list[Rival]:
@@ -70,7 +73,7 @@ class Best:
             return f"{winner.name} groups {winner.task} best: {score}, {_lead(nearest)}."
         if self.unsure:
             return f"{winner.name} comes first on {winner.task}, {score}, {_lead(nearest)}; {Undecided.ONE_SEED.value}."
-        names = _listed([rival.candidate.model for rival in ties])
+        names = join_words([rival.candidate.model for rival in ties])
         return (
             f"{winner.name} comes first on {winner.task}, {score}, but is not significantly different from {names}: "
             f"{_lead(ties[0])}."
@@ -88,7 +91,7 @@ class Best:
         said = []
         if alike:
             said.append(
-                f"As far as can be told, {_listed([self.winner.model, *alike])} do equally well: take the one that costs least."
+                f"As far as can be told, {join_words([self.winner.model, *alike])} do equally well: take the one that costs least."
             )
         if ahead := [name for name in leads if name not in alike]:
             lead = leads[ahead[0]]
@@ -139,7 +142,9 @@ def best_on(storage: Storage, task_name: str, name: str, protocol: Protocol) -> 
     """
     task, options = options_on(storage, task_name, name, protocol)
     known = costs(storage, {name: protocol}, current_cells(storage, {name: protocol}, [task_name]))
-    return best_of(standing(storage, options), task, known)
+    found = best_of(standing(storage, options), task, known)
+    tried = (found.winner.model, *(rival.candidate.model for rival in found.rivals))
+    return replace(found, fit=fit_languages(languages_of(task), tried))
 
 
 def best_of(found: Standing, task: Task, known: pd.DataFrame) -> Best:
@@ -163,7 +168,3 @@ def _lead(rival: Rival) -> str:
     if not np.isfinite(verdict.error):
         return f"nothing says by how much it is ahead of {rival.candidate.name}"
     return f"ahead of {rival.candidate.name} by {verdict.evidence}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

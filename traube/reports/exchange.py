@@ -1,6 +1,6 @@
 """MTEB's result files, written and read; published rows stand beside measured ones, never among them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -21,6 +21,7 @@ from traube.tasks.stored import get_card
 from traube.tasks.task import TaskCard
 
 V_MEASURE = "v_measure/noise_as_cluster"
+MTEB_METHOD = "none/minibatch_kmeans"
 LANGUAGES = {"de": "deu-Latn", "en": "eng-Latn"}
 ABOUT = ("source", "task", "model", "revision", "dataset_revision", "mteb_version")
 IMPORTED_COLUMNS = (*ABOUT, "metric", "mean", "sd", "splits")
@@ -31,21 +32,47 @@ R = TypeVar("R")
 IMPORTED = "import"  # kind of the document of the results of a source
 
 
-def export_mteb(storage: Storage, protocols: Mapping[str, Protocol], method: str, folder: Path) -> list[Path]:
-    """Write `<org>__<model>/<revision>/<Task>.json` for every model and labelled task scored by a method.
+def export_mteb(
+    storage: Storage,
+    protocols: Mapping[str, Protocol],
+    folder: Path,
+    method: str | None = None,
+    protocol_name: str | None = None,
+) -> dict[Path, str]:
+    """Write `<org>__<model>/<revision>/<Task>.json` for every model, and labeled task that it is scored on.
 
-    MTEB knows one method; its own is mini-batch k-means on the vectors as they are. A revision that
-    the hub does not know is the model's fingerprint. Seeds are averaged, split by split. Returns the files.
+    MTEB's files hold one method. A revision that the hub does not know is the model's fingerprint. Seeds are averaged,
+    split by split.
+
+    Parameters
+    ----------
+    protocols : mapping of str to Protocol
+        By name. MTEB's layout knows none: those of the first by name that is scored lie in the folder itself, those of
+        others in folders of theirs.
+    folder : Path
+        Where to write.
+    method : str, optional
+        By default MTEB's own, mini-batch k-means on the vectors as they are, where a protocol has it; else the nearest to
+        it that the protocol has (`_usual_method`).
+    protocol_name : str, optional
+        Write scores under this protocol only.
+
+    Returns
+    -------
+    dict of Path to str
+        The files, and the method of each.
     """
     cells = without_sweeps(current_cells(storage, protocols), protocols)
-    cells = cells[cells["status"] == "done"]
-    methods = cells["reducer"] + "/" + cells["clusterer"]
-    if len(cells) and method not in set(methods):
-        parse_method(method)  # a misspelt one is named as such
-        raise TraubeError(f"nothing is scored by {method}; `traube run --method {method}` scores it")
-    cells = cells[methods == method]
+    cells = cells[(cells["status"] == "done") & ((protocol_name is None) | (cells["protocol"] == protocol_name))]
+    cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
+    if method is not None and len(cells):
+        method = parse_method(method).name  # a misspelt one is named as such
+        if method not in set(cells["method"]):
+            raise TraubeError(f"nothing is scored by {method}; `traube run --method {method}` scores it")
+    usual = {name: method or _usual_method(set(own["method"])) for name, own in cells.groupby("protocol")}
+    cells = cells[cells["method"] == cells["protocol"].map(usual)]
     scores = storage.read_scores(cells, [V_MEASURE, "ami/noise_as_cluster"]).merge(cells, on="cell_id")
-    written = []
+    written = {}
     for (task, model, protocol), rows in scores.groupby(["task", "model", "protocol"]):
         card = get_card(storage, task)
         if card is None:
@@ -54,14 +81,19 @@ def export_mteb(storage: Storage, protocols: Mapping[str, Protocol], method: str
         known = model_cards().get(model)
         if known is not None and known.model and "/" in known.model and not Path(known.model).is_absolute():
             org, revision = known.model.replace("/", "__"), known.revision or revision
-        # protocols are no part of MTEB's layout; the first keeps the plain place
         base = folder if protocol == min(scores["protocol"]) else folder / protocol.replace(" ", "_")
         path = base / org / revision / f"{card.mteb or task}.json"
         write_json(path, _result(card, rows))
-        written.append(path)
+        written[path] = usual[protocol]
     if not written:
-        raise TraubeError(f"nothing is scored by {method} yet: `traube run --method {method}`")
+        by = f" by {method}" if method else ""
+        raise TraubeError(f"no labeled task is scored{by} yet: `traube run{f' --method {method}' if method else ''}`")
     return written
+
+
+def _usual_method(scored: Collection[str]) -> str:
+    """Of the methods of a protocol the one that is nearest to MTEB's: k-means of any kind on the vectors, or the first."""
+    return next((name for name in (MTEB_METHOD, "none/kmeans") if name in scored), min(scored))
 
 
 def _result(card: TaskCard, rows: pd.DataFrame) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from traube.components.method import is_method
 from traube.core.errors import TraubeError, unknown
 from traube.metrics import SCORING_VERSION
 from traube.models import fingerprint_on, load_model
@@ -39,9 +40,11 @@ def explanations(
             raise unknown(f"scored {kind}", name, sorted(set(every[kind])))
     cells = every[(every["task"] == task) & (every["model"] == model)]
     names = cells["reducer"] + "/" + cells["clusterer"]
-    if method and method not in set(names):
-        raise unknown(f"scored method of {model} on {task}", method, sorted(set(names)))
-    cells = cells[names == method] if method else cells
+    if method:
+        meant = names.map(lambda name: is_method(name, method))
+        if not meant.any():
+            raise unknown(f"scored method of {model} on {task}", method, sorted(set(names)))
+        cells = cells[meant]
     if cells.empty:
         raise TraubeError(f"nothing is stored of {task} x {model}; `traube leaderboard --all` shows what is")
     counted = current_cells(storage, protocols, [task], own_choice=True)

@@ -28,7 +28,7 @@ __all__ = [
 
 _LEGAL = re.compile(r"[a-z0-9][a-z0-9_]*")
 # names of the asset graph
-_RESERVED = {
+RESERVED = {
     "leaderboard",
     "papers",
     "registry",
@@ -107,7 +107,7 @@ def _built_in() -> dict[str, Source]:
 
 def _read_cards() -> tuple[dict[str, Source], dict[Path, TraubeError]]:
     """The sources of the cards, and the errors of those that are broken."""
-    taken = {*_built_in(), *_RESERVED}
+    taken = {*_built_in(), *RESERVED}
     readers = {key: reader for module in _readers() for key, reader in getattr(module, "CARDS", {}).items()}
 
     def read(path: Path) -> Source:

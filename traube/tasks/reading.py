@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +13,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from traube.core import inputs
-from traube.core.errors import TraubeError, first_line, unknown
+from traube.core.errors import TraubeError, first_line, install_hint, unknown
 from traube.core.inputs import is_file, parse_json, read_bytes
 
-FORMATS = "csv, tsv, jsonl (all three also .gz) or parquet"
+TEXT_FORMATS = ("csv", "tsv", "jsonl", "json", "txt")
+FORMATS = f"{', '.join(TEXT_FORMATS)} (these also .gz), xlsx or parquet"
+UTF_8 = "utf-8"
+# What spreadsheets and editors write besides, the most usual first: where several explain a file equally well, the first
+# is meant. Of all that Python knows, many more would fit any few letters.
+ENCODINGS = [
+    "cp1252", "cp1250", "cp1251", "koi8_r", "cp1253", "cp1254", "cp1255", "cp1256", "cp932", "euc_jp", "gb18030", "big5",
+    "euc_kr",
+]  # fmt: skip
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "pipes"}
 
 BATCH = 1_000  # rows of a parquet file that are unpacked at once: a few bytes may stand for the same long text in each
 
@@ -28,35 +38,72 @@ def plain_or_gzipped(path: Path) -> Path:
     return gzipped if is_file(gzipped) and not is_file(path) else path
 
 
-def read_text(path: Path) -> str:
-    """The contents of a UTF-8 file, without a byte order mark."""
-    text = read_any_text(path)
+def read_text(path: Path, encoding: str = UTF_8) -> str:
+    """Return the contents of a text file that is not empty, without a byte order mark."""
+    text = read_any_text(path, encoding=encoding)
     if not text.strip():
         raise TraubeError(f"{path}: the file is empty")
     return text
 
 
-def read_any_text(path: Path, most: int | None = None) -> str:
+def read_any_text(path: Path, most: int | None = None, encoding: str = UTF_8) -> str:
     """As `read_text`, of a file that may be empty, of at most `most` bytes."""
     data = read_bytes(path, most)
     try:
-        return data.decode("utf-8-sig")
+        return data.decode("utf-8-sig" if encoding == UTF_8 else encoding).removeprefix("\ufeff")
+    except LookupError:
+        raise TraubeError(f"{path}: unknown encoding '{encoding}'; Python's names are meant, like cp1252") from None
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         byte = f"byte 0x{data[error.start]:02x}"
-        raise TraubeError(f"{path}:{line}: {byte} is not UTF-8; save the file as UTF-8") from None
+        name = "UTF-8" if encoding == UTF_8 else encoding
+        raise TraubeError(f"{path}:{line}: {byte} is not {name}; save the file as UTF-8") from None
 
 
-def lines(path: Path) -> list[str]:
+def detect_encoding(path: Path) -> str:
+    """Return the encoding of a text file: UTF-8, UTF-16 with a byte order mark, or the likeliest of `ENCODINGS`.
+
+    Raises
+    ------
+    TraubeError
+        If it is none of them, as a binary file.
+    """
+    data = read_bytes(path)
+    try:
+        data.decode(UTF_8)
+        return UTF_8
+    except UnicodeDecodeError as error:
+        if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+            return "utf-16"
+        from charset_normalizer import from_bytes
+
+        found = list(from_bytes(data, cp_isolation=ENCODINGS))
+        if not found or b"\0" in data:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise TraubeError(f"{path}:{line}: no text in UTF-8 or another usual encoding; save it as UTF-8") from None
+        equal = [one for one in found if (one.chaos, one.coherence) == (found[0].chaos, found[0].coherence)]
+        return min({name for one in equal for name in one.could_be_from_charset} & {*ENCODINGS}, key=ENCODINGS.index)
+
+
+def detect_separator(path: Path, encoding: str = UTF_8) -> str:
+    """Return what separates the fields of a CSV file: what its header has most of, outside of quotes."""
+    header, _, _ = read_text(path, encoding).partition("\n")
+    unquoted = "".join(header.split('"')[::2])
+    return max(SEPARATORS, key=unquoted.count)
+
+
+def lines(path: Path, encoding: str = UTF_8) -> list[str]:
     """The lines of a text file. Only line feeds end a line: texts may hold the other separators that Unicode knows."""
-    return read_text(path).removesuffix("\n").replace("\r\n", "\n").split("\n")
+    return read_text(path, encoding).removesuffix("\n").replace("\r\n", "\n").split("\n")
 
 
 def csv_rows(
-    path: Path, *, separator: str = ",", quote: str = '"', width: int | None = None
+    path: Path, *, separator: str = ",", quote: str = '"', width: int | None = None, encoding: str = UTF_8
 ) -> Iterator[tuple[int, list[str]]]:
     """The rows of a CSV file but blank ones, with the line at which each begins; as wide as the first, or `width` fields."""
-    reader = csv.reader(io.StringIO(read_text(path), newline=""), delimiter=separator, quotechar=quote, strict=True)
+    reader = csv.reader(
+        io.StringIO(read_text(path, encoding), newline=""), delimiter=separator, quotechar=quote, strict=True
+    )
     begin = 1
     try:
         for row in reader:
@@ -94,59 +141,117 @@ class Rows:
 
 
 def format_of(path: Path) -> str:
-    """csv, tsv, jsonl, parquet or txt, from the file's name."""
+    """Return the format that a file's name says, one of `FORMATS`."""
     suffixes = [s.lower().lstrip(".") for s in path.suffixes]
-    kind = suffixes[-2] if suffixes[-1:] == ["gz"] and len(suffixes) > 1 else "".join(suffixes[-1:])
-    if kind not in ("csv", "tsv", "jsonl", "parquet", "txt"):
-        raise TraubeError(f"{path}: unknown format; expected {FORMATS}; txt for `traube cluster`")
+    packed = suffixes[-1:] == ["gz"]
+    kind = suffixes[-2] if packed and len(suffixes) > 1 else "".join(suffixes[-1:])
+    if kind == "xls":
+        raise TraubeError(f"{path}: the format of Excel until 2003; save the file as .xlsx")
+    if kind not in (TEXT_FORMATS if packed else (*TEXT_FORMATS, "xlsx", "parquet")):
+        raise TraubeError(f"{path}: unknown format; expected {FORMATS}")
     return kind
 
 
-def read_rows(path: Path, separator: str | None = None) -> Rows:
-    """Read a table with named columns.
+def read_rows(path: Path, separator: str | None = None, encoding: str = UTF_8) -> Rows:
+    """Read a table with named columns; the lines of a .txt, but blank ones, are the column `text` of one.
 
     Parameters
     ----------
-    separator : what separates the fields; by default a tab in tsv, and in csv a comma, or a semicolon where the header
-        has no comma, as German spreadsheets write it
+    path : Path
+        A file of one of `FORMATS`; of an .xlsx, its first sheet.
+    separator : str, optional
+        What separates the fields of a CSV file; by default `detect_separator` says it, and in a .tsv it is a tab.
+    encoding : str, default="utf-8"
+        Of a text file; `detect_encoding` says it of one that is not in UTF-8.
     """
-    kind = format_of(path)
-    if kind == "txt":
-        raise TraubeError(f"{path}: a text file has no columns; expected {FORMATS}")
-    if kind == "parquet":
-        return _read_parquet(path)
-
-    if kind == "jsonl":
-        return _read_json(path)
-    if not separator and kind == "csv":
-        first = lines(path)[0]
-        separator = ";" if ";" in first and "," not in first else ","
-    rows = csv_rows(path, separator=separator or "\t")
+    inputs.regular(path)
+    match format_of(path):
+        case "parquet":
+            return _read_parquet(path)
+        case "xlsx":
+            return _read_excel(path)
+        case "txt":
+            texts = {f"{path}:{n}": line for n, line in enumerate(lines(path, encoding), start=1) if line.strip()}
+            return Rows(path, {"text": list(texts.values())}, list(texts))
+        case "jsonl":
+            return _from_json(path, _json_lines(path, encoding))
+        case "json":
+            return _from_json(path, _json_list(path, encoding))
+        case kind:
+            usual = "\t" if kind == "tsv" else detect_separator(path, encoding)
+            rows = csv_rows(path, separator=separator or usual, encoding=encoding)
     line, header = next(rows)
+    return _from_fields(path, header, [(f"{path}:{number}", fields) for number, fields in rows], f"{path}:{line}")
+
+
+def _from_fields(path: Path, header: list[str], rows: list[tuple[str, list[Any]]], place: str) -> Rows:
+    """The table of a header and of rows with their places; `place` is the header's."""
     twice = next((name for name in header if name and header.count(name) > 1), None)
     if twice:
-        raise TraubeError(f"{path}:{line}: column '{twice}' occurs twice")
-    table = list(rows)
-    columns = {name: [fields[i] or None for _, fields in table] for i, name in enumerate(header)}
-    return Rows(path, columns, [f"{path}:{number}" for number, _ in table])
+        raise TraubeError(f"{place}: column '{twice}' occurs twice")
+    columns = {name: [None if fields[i] == "" else fields[i] for _, fields in rows] for i, name in enumerate(header)}
+    return Rows(path, columns, [place for place, _ in rows])
 
 
-def _read_json(path: Path) -> Rows:
+def _json_lines(path: Path, encoding: str) -> Iterator[tuple[str, Any]]:
+    """Each line's place and value."""
+    for number, line in enumerate(lines(path, encoding), start=1):
+        if line.strip():
+            yield f"{path}:{number}", _parse_json(line, f"{path}:{number}")
+
+
+def _json_list(path: Path, encoding: str) -> Iterator[tuple[str, Any]]:
+    """Place and value of each element of the list that a file holds; a text is a row with the column `text`."""
+    values = _parse_json(read_text(path, encoding), str(path))
+    if not isinstance(values, list):
+        raise TraubeError(f"{path}: expected a list [...] of objects or texts, not {type(values).__name__}")
+    for i, value in enumerate(values):
+        yield f"{path}: element {i}", {"text": value} if isinstance(value, str) else value
+
+
+def _parse_json(text: str, place: str) -> Any:
+    try:
+        return parse_json(text)
+    except ValueError as error:
+        fault = f"{error.msg} (column {error.colno})" if isinstance(error, json.JSONDecodeError) else str(error)
+        raise TraubeError(f"{place}: not JSON: {fault}") from None
+
+
+def _from_json(path: Path, found: Iterator[tuple[str, Any]]) -> Rows:
     places, rows = [], []
-    for number, line in enumerate(lines(path), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = parse_json(line)
-        except ValueError as error:
-            fault = f"{error.msg} (column {error.colno})" if isinstance(error, json.JSONDecodeError) else str(error)
-            raise TraubeError(f"{path}:{number}: not JSON: {fault}") from None
+    for place, row in found:
         if not isinstance(row, dict):
-            raise TraubeError(f"{path}:{number}: expected an object {{...}}, not {type(row).__name__}")
-        places.append(f"{path}:{number}")
+            raise TraubeError(f"{place}: expected an object {{...}}, not {type(row).__name__}")
+        places.append(place)
         rows.append(row)
     names = dict.fromkeys(name for row in rows for name in row)
     return Rows(path, {name: [row.get(name) for row in rows] for name in names}, places)
+
+
+def _read_excel(path: Path) -> Rows:
+    """The first sheet of a spreadsheet; its first row that is not empty names the columns."""
+    try:
+        from openpyxl import load_workbook
+    except ImportError:
+        raise TraubeError(f"{path}: Excel files need openpyxl: {install_hint('excel', 'setup')}") from None
+
+    try:
+        with zipfile.ZipFile(path) as archive:
+            inputs.refuse_bomb(path, sum(entry.file_size for entry in archive.infolist()))
+        book = load_workbook(path, read_only=True, data_only=True)
+        sheet = [(number, list(values)) for number, values in enumerate(book.worksheets[0].values, start=1)]
+        book.close()
+    except TraubeError:
+        raise
+    except Exception as error:  # openpyxl raises whatever its parsers do
+        raise TraubeError(f"{path}: not a readable .xlsx file ({first_line(error)})") from None
+    filled = [(f"{path}: row {number}", values) for number, values in sheet if any(v is not None for v in values)]
+    if not filled:
+        raise TraubeError(f"{path}: the first sheet is empty")
+    (place, header), *rows = filled
+    named = [i for i, name in enumerate(header) if name is not None]
+    fields = [(at, [values[i] if i < len(values) else None for i in named]) for at, values in rows]
+    return _from_fields(path, [str(header[i]) for i in named], fields, place)
 
 
 def _read_parquet(path: Path) -> Rows:

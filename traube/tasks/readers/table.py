@@ -8,8 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from traube.core.config import PathName
 from traube.core.errors import TraubeError, unknown
-from traube.core.inputs import regular
-from traube.tasks.reading import Rows, format_of, lines, read_rows
+from traube.tasks.reading import UTF_8, Rows, read_rows
 from traube.tasks.source import CardSource, KeyLines, Source
 from traube.tasks.task import PARTS, Part, TaskCard, make_split, names_texts
 
@@ -24,6 +23,7 @@ class TableCard(TaskCard):
     query: str | None = None
     part: str | None = None
     separator: str | None = Field(None, min_length=1, max_length=1)
+    encoding: str = Field(UTF_8, description="of a text file, by Python's names")
 
     @field_validator("labels", mode="before")
     @classmethod
@@ -53,7 +53,7 @@ class Table(CardSource[TableCard], Source):
 
     def read(self) -> pd.DataFrame:
         """Text, and a column `level:<name>` per level: a user's column may have any name, also one of ours."""
-        rows = read_rows(self.files()[0], self.settings.separator)
+        rows = read_rows(self.files()[0], self.settings.separator, self.settings.encoding)
         if not len(rows):
             raise TraubeError(f"{rows.path}: there are no rows")
         texts = rows.texts(self.settings.text, self.place("text"))
@@ -88,18 +88,8 @@ class Table(CardSource[TableCard], Source):
         return pd.concat(splits, ignore_index=True)
 
 
-def read_any_rows(path: Path) -> Rows:
-    """A table as it is, or the lines of a .txt that are not blank as the column `text` of one."""
-    regular(path)
-    if format_of(path) != "txt":
-        return read_rows(path)
-    texts = {f"{path}:{number}": line for number, line in enumerate(lines(path), start=1) if line.strip()}
-    return Rows(path, {"text": list(texts.values())}, list(texts))
-
-
-def texts_of(rows: Rows, column: str = "text", option: str = "--text") -> list[str]:
-    """A column as texts, where a .txt has but one; `option` of the command line names it."""
-    column = "text" if format_of(rows.path) == "txt" else column
+def texts_of(rows: Rows, column: str, option: str = "--text") -> list[str]:
+    """Return a column as texts; `option` of the command line names it."""
     if column not in rows.columns:
         raise TraubeError(f"{rows.path}: {unknown('column', column, rows.columns)} (name it with {option} COLUMN)")
     if not len(rows):

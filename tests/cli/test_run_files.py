@@ -1,0 +1,117 @@
+"""From a file to an answer, without a card: what a person types who has just installed Traube."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Traube
+from traube.core import paths
+
+TOPICS = {
+    "Drucker": "Der Drucker im Flur druckt heute leider wieder nur leere Seiten",
+    "Urlaub": "Wie viele Tage Urlaub habe ich in diesem Jahr noch übrig",
+    "Konto": "Mein Konto wurde gesperrt und das Passwort ist abgelaufen",
+}
+ROWS = [(f"{text}, Anfrage {i}", topic, f"t{i % 2}") for i in range(8) for topic, text in TOPICS.items()]
+
+
+@pytest.fixture
+def tickets(tmp_path: Path) -> Path:
+    """A German spreadsheet's CSV: semicolons, not in UTF-8."""
+    path = tmp_path / "tickets.csv"
+    path.write_bytes("\n".join(map(";".join, [("Inhalt", "Bereich", "Team"), *ROWS])).encode("cp1252"))
+    return path
+
+
+def in_a_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_a_fresh_folder_with_a_file_of_german_texts_ends_in_an_answer_that_names_a_multilingual_model(
+    traube: Traube, tickets: Path
+) -> None:
+    done = traube("run", "tickets.csv", "-m", "minilm", "-m", "tfidf")
+    assert done.exit_code == 0, done.output
+    card = paths.generated_cards() / "tickets.yaml"
+    assert in_a_line(done.stderr).startswith(
+        "tickets.csv: texts in 'Inhalt', labels in 'Bereich' (German, encoding cp1252, semicolons); task tickets, "
+        f"card {card}"
+    )
+    first, *answer = done.stdout.partition("Done.")[2].splitlines()[1:]
+    assert first.startswith(
+        "The texts are German, and minilm is made for English. Made for German and not tried: multil"
+    )
+    assert "To add them: traube run -t tickets -m multilingual_e5_small -m " in first
+    assert "on tickets, AMI" in answer[0] and answer[1].endswith("--text Inhalt")
+
+    assert traube("best", "tickets.csv").stdout == traube("best", "tickets").stdout  # every command takes the file
+    told = json.loads(traube("best", "./tickets.csv", "--json").stdout)
+    assert (told["languages"], told["made_for_others"]) == (["de"], ["minilm"])
+    assert "multilingual_e5_small" in told["not_compared"]
+    for command in (
+        ["leaderboard", "-t", "tickets.csv"],
+        ["compare", "minilm", "tfidf", "-t", str(tickets)],
+        ["explain", "tickets.csv", "tfidf"],
+        ["tasks", "tickets.csv"],
+        ["open", "tickets.csv", "--print"],
+    ):
+        shown = traube(*command)
+        assert shown.exit_code == 0 and "tickets" in shown.stdout, shown.output
+
+    assert "Nothing is missing" in traube("run", "tickets.csv", "-m", "tfidf").stdout
+    tickets.write_bytes(tickets.read_bytes() + b"\nDer Drucker ist kaputt;Drucker;t1")
+    again = traube("run", "tickets.csv", "-m", "tfidf")  # another content is another version of the data
+    assert "Reading tickets" in again.stdout and "Evaluating tfidf" in again.stdout
+
+
+@pytest.mark.slow
+def test_columns_are_named_and_a_folder_is_a_model(
+    traube: Traube, tickets: Path, tiny_bert: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "mine").symlink_to(tiny_bert)
+    done = traube("run", "tickets.csv", "--text", "Inhalt", "--labels", "Team", "-m", "./mine", "-m", "tfidf")
+    assert done.exit_code == 0, done.output
+    board = traube("leaderboard", "-t", "tickets.csv").stdout
+    assert "tickets, Team" in board and tiny_bert.name in board
+    assert "unknown column 'Teem': did you mean Team" in traube("run", "tickets.csv", "--labels", "Teem").stderr
+    assert "name columns of a FILE" in traube("run", "-t", "tickets", "--labels", "Team").stderr
+
+
+def test_standard_input_is_a_file(traube: Traube, tmp_path: Path) -> None:
+    piped = "\n".join(text for text, *_ in ROWS)
+    done = traube("run", "-", "-m", "tfidf", stdin=piped)
+    assert done.exit_code == 0 and "stdin.txt: texts in 'text', no labels (German); task stdin" in in_a_line(
+        done.stderr
+    )
+    assert "stdin has no labels" in done.stdout and "Not compared" not in done.stdout.partition("stdin has")[2]
+    rows = "\n".join(json.dumps({"body": text, "label": topic}) for text, topic, _ in ROWS)
+    grouped = traube("cluster", "-", "-m", "tfidf", "-k", "3", stdin=rows)
+    assert grouped.exit_code == 0, grouped.output
+    assert "stdin.jsonl: texts in 'body'" in grouped.stderr
+    assert (tmp_path / "stdin.jsonl.clusters.csv").exists()
+    assert "standard input is empty" in traube("cluster", "-", stdin=" \n").stderr
+
+
+def test_texts_are_grouped_by_a_guessed_column_and_a_model_for_another_language_is_named(
+    traube: Traube, tickets: Path
+) -> None:
+    done = traube("cluster", "tickets.csv", "-k", "3")
+    assert done.exit_code == 0, done.output
+    assert "tickets.csv: texts in 'Inhalt', encoding cp1252, semicolons" in done.stderr
+    assert done.stdout.startswith("The texts are German, and minilm is made for English.")
+    assert "To use the first: traube cluster tickets.csv -m multilingual_e5_small" in done.stdout.splitlines()[0]
+    assert "made for" not in traube("cluster", "tickets.csv", "-k", "3", "-m", "tfidf").stdout
+
+
+def test_what_cannot_be_had_is_said_in_a_line_and_leaves_nothing(
+    traube: Traube, tickets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    told = traube("run", "tickets.csv", "-m", "intfloat/multilingual-e5-smal")
+    assert told.exit_code == 1 and "did you mean intfloat/multilingual-e5-small" in in_a_line(told.stderr)
+    assert [path.name for path in paths.generated_cards().glob("*.yaml")] == ["tickets.yaml"]
+    assert "there is no such file" in traube("run", "gone.csv").stderr
+    assert "is named with its organization" in in_a_line(traube("run", "tickets.csv", "-m", "bge-m3").stderr)

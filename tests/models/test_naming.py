@@ -1,0 +1,94 @@
+"""Models as people name them."""
+
+from pathlib import Path
+
+import pytest
+
+from traube.core import paths
+from traube.core.errors import TraubeError, Unknown
+from traube.models import load_model
+from traube.models.card import catalogue
+from traube.models.naming import forget_model, name_model, near_hub_ids
+from traube.reports.languages import fit_languages
+
+E5 = "intfloat/multilingual-e5-small"
+
+
+def test_a_name_is_a_name_and_an_id_of_the_catalogue_has_one() -> None:
+    assert name_model("minilm") == "minilm"
+    assert name_model(E5) == name_model(E5.upper()) == "multilingual_e5_small"
+
+
+def test_a_model_of_the_hub_gets_a_card_where_one_may_be_written() -> None:
+    with pytest.raises(Unknown):
+        name_model("somebody/Some-Model")
+    assert name_model("somebody/Some-Model", write=True) == "some-model"
+    assert name_model("somebody/Some-Model") == "some-model"
+    assert load_model("some-model").card.model == "somebody/Some-Model"
+    assert name_model("else/some-model", write=True) == "else_some-model"  # another one of that name
+    forget_model("some-model")
+    with pytest.raises(Unknown):
+        name_model("somebody/Some-Model")
+
+
+def test_a_folder_is_a_model(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch, cards: Path) -> None:
+    monkeypatch.chdir(tiny_bert.parent)
+    assert name_model("./tiny_bert", write=True) == name_model(str(tiny_bert)) == "tiny_bert"
+    assert load_model("tiny_bert").fingerprint
+    with pytest.raises(TraubeError, match=r"model './none': there is no folder .*/none$"):
+        name_model("./none", write=True)
+    (cards / "mine.yaml").write_text((paths.generated_cards() / "tiny_bert.yaml").read_text())
+    forget_model("tiny_bert")
+    assert name_model("./tiny_bert") == "mine"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("minlm", r"unknown model 'minlm': did you mean minilm or minilm_32\?"),
+        ("Multilingual-E5-small", rf"did you mean multilingual_e5_small, which is {E5} of the Hugging Face hub\?"),
+        (
+            "bge-m3",
+            rf"a model of the Hugging Face hub is named with its organization, like {E5}; `traube models` lists",
+        ),
+    ],
+)
+def test_a_near_miss_offers_what_may_be_meant(given: str, said: str) -> None:
+    with pytest.raises(Unknown, match=said):
+        name_model(given, write=True)
+    assert near_hub_ids("intfloat/multilingual-e5-smal")[0] == E5
+
+
+def test_every_model_of_the_catalogue_that_reads_texts_says_for_which_languages() -> None:
+    silent = {
+        card.name for card in catalogue().values() if card.kind in ("packaged", "transformer") and not card.languages
+    }
+    assert not silent
+    assert catalogue()["minilm"].languages == ("en",) and catalogue()["gbert_base"].languages == ("de",)
+    assert catalogue()["minilm"].is_made_for(["en"]) and not catalogue()["minilm"].is_made_for(["de"])
+    assert catalogue()["multilingual_e5_small"].is_made_for(["de", "fr"])
+    assert catalogue()["tfidf"].is_made_for(["de"])  # fitted on the texts, whatever they are
+
+
+def test_models_of_another_language_are_named_with_those_that_were_left_out() -> None:
+    fit = fit_languages(["de"], ["minilm", "tfidf", "gone"])
+    assert fit.warning.startswith(
+        "The texts are German, and minilm is made for English. Made for German and not tried: multilingual_e5_small (471 MB)"
+    )
+    assert fit.command("traube run -t x").startswith("traube run -t x -m multilingual_e5_small -m ")
+    assert {"gbert_base", "cross_en_de_roberta"} <= {card.name for card in fit.left_out}
+    assert "sentence_t5_base" not in {card.name for card in fit.left_out}  # English
+
+
+def test_where_a_model_of_the_language_was_tried_nothing_is_wrong_and_the_others_are_still_named() -> None:
+    fit = fit_languages(["de"], ["minilm", "gbert_base"])
+    assert not fit.warning and fit.not_compared.startswith("Not compared, of the models made for German: multi")
+    assert "gbert_base" not in {card.name for card in fit.left_out}
+    every = fit_languages(["de"], catalogue())
+    assert not every.not_compared and not every.command("traube run")
+
+
+def test_where_nothing_is_known_nothing_is_said() -> None:
+    unknown = fit_languages([], ["minilm"])  # too few letters to tell
+    assert not unknown.warning and not unknown.not_compared
+    assert not fit_languages(["de"], ["tfidf"]).warning

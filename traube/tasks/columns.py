@@ -1,0 +1,64 @@
+"""Which column of a table holds texts and which labels, where its names leave no doubt."""
+
+from traube.core.errors import LISTED, TraubeError
+from traube.tasks.reading import Rows
+from traube.tasks.task import names_texts
+
+# Names in any case, the surest first; German ones beside them, since German spreadsheets are as usual here.
+TEXTS = (
+    "text", "texts", "body", "content", "message", "sentence", "document", "description", "comment", "review", "question",
+    "utterance", "abstract", "inhalt", "nachricht", "beschreibung", "satz", "kommentar", "titel", "title",
+)  # fmt: skip
+LABELS = (
+    "label", "labels", "category", "topic", "class", "area", "intent", "department", "kategorie", "thema",
+    "klasse", "bereich", "abteilung",
+)  # fmt: skip
+LOOKED_AT = 1_000  # rows
+WORDS = 3  # that texts have on average
+
+
+def guess_text_column(rows: Rows) -> str:
+    """Return the column of a table's texts: the one with a name of `TEXTS`, or the only one that reads like texts.
+
+    Raises
+    ------
+    TraubeError
+        If that leaves none, or several, or there are no rows.
+    """
+    if not len(rows):
+        raise TraubeError(f"{rows.path}: there are no rows")
+    named = _named(rows, TEXTS)
+    if named is not None:
+        return named
+    found = [name for name in rows.columns if _reads_like_texts(rows, name)]
+    if len(rows.columns) == 1 or len(found) == 1:
+        return next(iter(found or rows.columns))
+    names = ", ".join(list(rows.columns)[:LISTED]) or "none"
+    raise TraubeError(
+        f"{rows.path}: which column holds the texts cannot be told; name it with --text COLUMN (columns: {names})"
+    )
+
+
+def guess_label_column(rows: Rows, text_column: str) -> str | None:
+    """Return the column of a table's labels, the one with a name of `LABELS` that groups texts; None if there is none."""
+    return _named(rows, LABELS, beside=text_column)
+
+
+def _named(rows: Rows, names: tuple[str, ...], beside: str | None = None) -> str | None:
+    """The column that has the first of some names; one of labels if it stands beside that of the texts."""
+    columns = {name.strip().casefold(): name for name in reversed(rows.columns) if name != beside}
+    found = (columns[name] for name in names if name in columns)
+    return next((name for name in found if beside is None or _groups(rows, name)), None)
+
+
+def _groups(rows: Rows, name: str) -> bool:
+    """Whether the values of a column group texts: there are two or more, and they do not name each text."""
+    values = [None if value is None else str(value) for value in rows.columns[name]]
+    return len({*values} - {None}) > 1 and not names_texts(values)
+
+
+def _reads_like_texts(rows: Rows, name: str) -> bool:
+    values = [value for value in rows.columns[name][:LOOKED_AT] if value not in (None, "")]
+    if not values or not all(isinstance(value, str) for value in values):
+        return False
+    return sum(len(value.split()) for value in values) >= WORDS * len(values)

@@ -1,0 +1,194 @@
+"""Tasks of files that are named without a card: a card is written into the data directory, and is one like any other.
+
+What a card needs to say is told from the file: the columns, the encoding, the language. To keep it, or to say more, a
+person copies it into `cards/`, where it goes before the one that was written.
+"""
+
+import re
+import sys
+import unicodedata
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from traube.core import paths
+from traube.core.cards import is_generated, write_card
+from traube.core.disk import replacing
+from traube.core.errors import TraubeError
+from traube.core.inputs import named, regular
+from traube.tasks import RESERVED, sources
+from traube.tasks.columns import LABELS, TEXTS, guess_label_column, guess_text_column
+from traube.tasks.languages import detect_languages, name_languages
+from traube.tasks.readers.table import Table, texts_of
+from traube.tasks.reading import (
+    SEPARATORS,
+    TEXT_FORMATS,
+    UTF_8,
+    Rows,
+    detect_encoding,
+    detect_separator,
+    format_of,
+    read_rows,
+)
+
+STDIN = "-"
+MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "xlsx", b"\x1f\x8b": "csv.gz", b"{": "jsonl", b"[": "json"}
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """A table that was read as it is, and what was told of the file to read it."""
+
+    rows: Rows
+    encoding: str
+    separator: str | None  # of a CSV file
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person would like to know of how it was read."""
+        encoding = [] if self.encoding == UTF_8 else [f"encoding {self.encoding}"]
+        return [*encoding, *([SEPARATORS[self.separator]] if self.separator not in (None, ",") else [])]
+
+
+@dataclass(frozen=True)
+class FileTask:
+    """The task of a file, and what its card says."""
+
+    name: str
+    file: Path
+    card: Path
+    text: str
+    labels: tuple[str, ...]
+    languages: tuple[str, ...]
+    notes: tuple[str, ...]  # how the file was read
+
+    @property
+    def said(self) -> str:
+        """All of it in a line."""
+        labels = f"labels in {', '.join(map(repr, self.labels))}" if self.labels else "no labels"
+        notes = filter(None, [name_languages(self.languages), *self.notes])
+        about = f" ({', '.join(notes)})"
+        return f"{self.file.name}: texts in '{self.text}', {labels}{about if about != ' ()' else ''}; task {self.name}, card {self.card}"
+
+
+def names_file(name: str) -> bool:
+    """Whether a person who gives this for a task means a file: standard input, a path, or a name with a known ending."""
+    endings = tuple(f".{kind}" for kind in (*TEXT_FORMATS, "xlsx", "xls", "parquet", "gz"))
+    return name == STDIN or "/" in name or "\\" in name or name.lower().endswith(endings)
+
+
+def read_file(path: Path) -> FileRows:
+    """Read a table in whatever encoding it is, and with whatever separates its fields."""
+    regular(path)
+    kind = format_of(path)
+    encoding = detect_encoding(path) if kind in TEXT_FORMATS else UTF_8
+    separator = detect_separator(path, encoding) if kind == "csv" else None
+    return FileRows(read_rows(path, separator, encoding), encoding, separator)
+
+
+def find_task(file: Path) -> str | None:
+    """Return the name of the task whose card names a file; a card in `cards/` goes before a generated one."""
+    return next((source.name for source in _tables_of(named(Path.cwd(), str(file)))), None)
+
+
+def make_task_of(file: Path, text: str | None = None, labels: Sequence[str] = ()) -> FileTask:
+    """Write the card of a file's task; where one in `cards/` says the same of that file, it is used.
+
+    Parameters
+    ----------
+    file : Path
+        A table, or a .txt with a text a line.
+    text : str, optional
+        The column of the texts; by default that of the card that names the file, or the obvious one.
+    labels : sequence of str
+        The columns of the labels; by default as `text`.
+
+    Raises
+    ------
+    TraubeError
+        If the file cannot be read, or its columns are not what they should be.
+    """
+    file = named(Path.cwd(), str(file))
+    read = read_file(file)
+    tables, rows = _tables_of(file), read.rows
+    known = next((table for table in tables if _agrees(table, rows, text, labels)), None)
+    if known is not None:
+        text, labels = known.settings.text, known.settings.labels
+    else:
+        text = text or guess_text_column(rows)
+        guessed = guess_label_column(rows, text)
+        labels = labels or ([guessed] if guessed else [])
+    texts = [value for value in texts_of(rows, text) if value.strip()]
+    for name in labels:
+        texts_of(rows, name, "--labels")
+    if not texts:
+        raise TraubeError(f"{file}: column '{text}' holds no texts")
+    languages = detect_languages(texts)
+    generated = next((table for table in tables if is_generated(table.path)), None)
+    if known is not None and not is_generated(known.path):
+        name, card = known.name, known.path
+    else:
+        name = generated.name if generated else _free_name(file)
+        card = paths.generated_cards() / f"{name}.yaml"
+        settings: dict[str, Any] = {"file": str(file), "text": text}
+        settings |= {"labels": list(labels)} if labels else {}
+        settings |= {"encoding": read.encoding} if read.encoding != UTF_8 else {}
+        settings |= {"language": languages[0]} if len(languages) == 1 else {}
+        write_card(card, "Written for a file that was named without a card. To keep it, copy it to cards/.", settings)
+    return FileTask(name, file, card, text, tuple(labels), tuple(languages), tuple(read.notes))
+
+
+def _tables_of(file: Path) -> list[Table]:
+    """The tasks whose cards name a file; those of `cards/` come first."""
+    tables = [source for source in sources(None).values() if isinstance(source, Table) and source.files()[0] == file]
+    return sorted(tables, key=lambda table: is_generated(table.path))
+
+
+def _agrees(table: Table, rows: Rows, text: str | None, labels: Sequence[str]) -> bool:
+    """Whether a task's columns are those that are asked for, and there."""
+    own = table.settings
+    is_asked = text in (None, own.text) and (not labels or tuple(labels) == own.labels)
+    return is_asked and {own.text, *own.labels} <= {*rows.columns}
+
+
+def save_stdin(columns: Collection[str] = ()) -> Path:
+    """Write standard input to a file of the data directory, whose name says its format, and return its path.
+
+    Parameters
+    ----------
+    columns : collection of str
+        Columns that are asked for: with one of them, or one that usually holds texts or labels, in its first line it is
+        a table; else each line is a text.
+
+    Raises
+    ------
+    TraubeError
+        If nothing comes.
+    """
+    if sys.stdin.isatty():
+        raise TraubeError("-: standard input is a terminal; pipe a file into the command, or name one")
+    data = sys.stdin.buffer.read()
+    if not data.strip():
+        raise TraubeError("-: standard input is empty")
+    begin = data.removeprefix(b"\xef\xbb\xbf").lstrip()
+    kind = next((kind for magic, kind in MAGIC.items() if begin.startswith(magic)), None)
+    if kind is None:
+        first = begin.partition(b"\n")[0].decode("latin-1")
+        header = {name.strip('"\r ').casefold() for name in re.split(f"[{''.join(SEPARATORS)}]", first)}
+        kind = "csv" if header & {*TEXTS, *LABELS, *(name.casefold() for name in columns)} else "txt"
+    path = paths.generated_cards() / f"stdin.{kind}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)
+    return path
+
+
+def _free_name(file: Path) -> str:
+    """A name for the task of a file, from the file's; with a number where another task has it."""
+    stem = re.sub(rf"\.({'|'.join((*TEXT_FORMATS, 'xlsx', 'parquet'))})(\.gz)?$", "", file.name, flags=re.I)
+    plain = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode().lower()
+    name = re.sub(r"[^a-z0-9]+", "_", plain).strip("_") or "texts"
+    cards = (path.stem for folder in (paths.cards(), paths.generated_cards()) for path in folder.glob("*.y*ml"))
+    taken = {*sources(None), *RESERVED, *cards}
+    return next(free for n in range(1, len(taken) + 2) if (free := name if n == 1 else f"{name}_{n}") not in taken)
