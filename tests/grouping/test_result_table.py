@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from traube.core.inert import csv_text
 from traube.grouping.cluster_texts import Clustering
 from traube.grouping.result_table import result_table
-from traube.tasks.readers.table import read_any_rows
+from traube.tasks.readers.table import read_rows
 
 GROUPS = Clustering(np.array([0, -1]), np.array([0.5, np.nan]), {0: ["bread"]}, {0: [0]}, None, stability={0: 0.9})
 
 
 def written(path: Path) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(csv_text(result_table(read_any_rows(path), GROUPS)), newline="")))
+    return list(csv.DictReader(io.StringIO(csv_text(result_table(read_rows(path), GROUPS)), newline="")))
 
 
 def test_the_columns_of_a_table_stay_in_front_as_they_were(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def find_layers(labels: Labels, samples: Samples, seed: int) -> list[Labels]:
         thirds, five thirds and three times as many clusters as the given one, where the texts allow it.
     """
     k = int(labels.max()) + 1
-    if k < 2 or not samples.centers:
+    if k < 2:
         return [labels]
     tree = _Tree.grow(labels, samples, np.random.default_rng(seed))
     layers = {k: labels}

@@ -95,15 +95,16 @@ def find_micro_clusters(X: Array, most: int, random: np.random.Generator) -> Lab
 
 
 def cluster_samples(
-    X: Array, weights: Array, ks: Sequence[int], iterations: int, random: np.random.Generator
+    X: Array, weights: Array, ks: Sequence[int], starts: int, iterations: int, random: np.random.Generator
 ) -> Iterator[tuple[int, Array]]:
-    """Cluster several samples of weighted points at once, from one k-means++ start each.
+    """Cluster several samples of weighted points at once.
 
     Parameters
     ----------
     X : float32 [samples, m, d], rows of length 1
     weights : float32 [samples, m]
     ks : numbers of clusters, each in turn
+    starts : by k-means++; the best fit is kept. A start of fewer clusters is the beginning of one of more
 
     Yields
     ------
@@ -111,22 +112,33 @@ def cluster_samples(
     centers : float32 [samples, k, d], rows of length 1
     """
     samples, m, _ = X.shape
-    which, rows, weighted = np.arange(samples)[:, None], np.arange(m), X * weights[:, :, None]
-    begin = _spread_out_samples(X, weights, min(max(ks), m), random)
+    which, weighted = np.arange(samples)[:, None], X * weights[:, :, None]
+    begin = [_spread_out_samples(X, weights, min(max(ks, default=1), m), random) for _ in range(starts)]
     for k in ks:
-        centers, labels = X[which, begin[:, :k]], np.full((samples, m), -1)
-        for _ in range(iterations):
-            before, labels = labels, np.matmul(X, centers.transpose(0, 2, 1)).argmax(axis=2)
-            if np.array_equal(before, labels):
-                break
-            member = np.zeros((samples, centers.shape[1], m), dtype=np.float32)
-            member[which, labels, rows] = 1
-            found = np.matmul(member, weighted)
-            empty = ~found.any(axis=2)
-            found[empty] = centers[empty]
-            norms = np.linalg.norm(found, axis=2, keepdims=True)
-            centers = found / np.where(norms > 0, norms, 1)
-        yield k, centers
+        found = [_lloyd_of_samples(X, weighted, X[which, rows[:, :k]], iterations) for rows in begin]
+        best = found[0]
+        if starts > 1:
+            fits = [(np.matmul(X, centers.transpose(0, 2, 1)).max(axis=2) * weights).sum(axis=1) for centers in found]
+            best = np.stack(found)[np.argmax(fits, axis=0), np.arange(samples)]
+        yield k, best
+
+
+def _lloyd_of_samples(X: Array, weighted: Array, centers: Array, iterations: int) -> Array:
+    """Move the centers of each sample, float32 [samples, k, d], to the means of their points."""
+    samples, m, _ = X.shape
+    which, rows, labels = np.arange(samples)[:, None], np.arange(m), np.full((samples, m), -1)
+    for _ in range(iterations):
+        before, labels = labels, np.matmul(X, centers.transpose(0, 2, 1)).argmax(axis=2)
+        if np.array_equal(before, labels):
+            break
+        member = np.zeros((samples, centers.shape[1], m), dtype=np.float32)
+        member[which, labels, rows] = 1
+        found = np.matmul(member, weighted)
+        empty = ~found.any(axis=2)
+        found[empty] = centers[empty]
+        norms = np.linalg.norm(found, axis=2, keepdims=True)
+        centers = found / np.where(norms > 0, norms, 1)
+    return centers
 
 
 def _spread_out_samples(X: Array, weights: Array, k: int, random: np.random.Generator) -> NDArray[np.int64]:

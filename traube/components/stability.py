@@ -23,9 +23,11 @@ COMPONENTS = 50
 MICRO = 400  # micro clusters
 FEW = 8  # clusters, up to which every number of the grid is tried; above, every second, and the others are interpolated
 PARTITIONS, SAMPLES = 4, 8  # of the texts into micro clusters; of each
-NULL_CLOUDS, NULL_SAMPLES = 4, 6  # a single cloud may look stable by chance
+NULL_CLOUDS, NULL_SAMPLES = 4, 4  # a single cloud may look stable by chance
 NEIGHBORS = 5  # samples that each is compared with
-STARTS, ITERATIONS = 2, 10
+# The same starts for all numbers of clusters: more starts alone make clusters more stable. Of few texts more.
+STARTED, MOST_STARTS = 1_000, 10  # the first is texts x starts
+ITERATIONS = 8
 WINDOW = 5  # numbers of the grid over which the excess is averaged
 UNCLEAR, READABLE = (
     0.12,
@@ -33,6 +35,7 @@ UNCLEAR, READABLE = (
 )  # an excess below the first says that no clusters are clear; then there are at most so many
 # Stability from which clusters are the same in all samples, and what it takes beside: then nothing is smoothed.
 EXACT, BEYOND = 0.98, 0.15
+NEARLY, EXACT_STARTS = 0.8, 5  # a stability from which so many starts say whether it is exact
 
 
 @dataclass(frozen=True)
@@ -101,18 +104,23 @@ def sample_clusters(
     if faulty:
         raise TraubeError(f"the numbers of clusters to try must lie between 2 and {most}; got {faulty}")
     if not ks:
-        return 1, _table([], np.empty(0), np.empty(0), np.empty(0)), Samples(points, {}, {})
+        return 1, _table([], np.empty(0), np.empty(0), np.empty(0)), sample_some(points, 1, seed)
 
     seen = points[rows]
-    samples = Samples(points, *_sample(seen, _thinned(ks), PARTITIONS, SAMPLES, random))
+    starts = int(np.clip(STARTED // len(seen), 1, MOST_STARTS))
+    samples = Samples(points, *_sample(seen, _thinned(ks), PARTITIONS, SAMPLES, starts, random))
     stability = _interpolated(ks, samples.stability)
+    near = np.flatnonzero(stability >= NEARLY)
+    surer = _sample(seen, [ks[i] for i in near], 1, SAMPLES, max(starts, EXACT_STARTS), random)[1]
+    exact = [i for i in near if surer[ks[i]] >= EXACT]
+    stability[exact] = [surer[ks[i]] for i in exact]
     apart = np.full(len(ks), np.nan)
-    for i in np.flatnonzero(stability >= EXACT):
+    for i in exact:
         # how much wider the gaps between clusters are than the widest of clouds without any
         clouds = [_gap(draw_cloud(seen, random), ks[i], random) for _ in range(NULL_CLOUDS)]
         apart[i] = _gap(seen, ks[i], random) - max(clouds)
     null = [
-        _interpolated(ks, _sample(draw_cloud(seen, random), _thinned(ks), 1, NULL_SAMPLES, random)[1])
+        _interpolated(ks, _sample(draw_cloud(seen, random), _thinned(ks), 1, NULL_SAMPLES, starts, random)[1])
         for _ in range(NULL_CLOUDS)
     ]
     table = _table(ks, stability, np.mean(null, axis=0), apart)
@@ -128,7 +136,7 @@ def sample_some(points: Array, k: int, seed: int) -> Samples:
     random = np.random.default_rng(seed)
     seen = points[_drawn(len(points), random)]
     ks = sorted({*(tried for tried in GRID[::3] if tried <= len(seen) // TEXTS_A_CLUSTER), min(k, len(seen))})
-    return Samples(points, *_sample(seen, ks, 1, SAMPLES, random))
+    return Samples(points, *_sample(seen, ks, 1, SAMPLES, 1, random))
 
 
 def cluster_stability(samples: Samples, labels: Labels, seed: int) -> NDArray[np.float64]:
@@ -211,7 +219,7 @@ def _table(
 
 def _gap(points: Array, k: int, random: np.random.Generator) -> float:
     """The margin between the nearest two centers, in cosine, that 19 of 20 points have; over the mean one."""
-    (labels,) = best_of_each(points, [k], STARTS, ITERATIONS, random)
+    (labels,) = best_of_each(points, [k], EXACT_STARTS, ITERATIONS, random)
     centers = unit(np.stack([points[labels == c].sum(axis=0) for c in np.unique(labels)]))
     if len(centers) < 2:
         return 0.0
@@ -221,7 +229,7 @@ def _gap(points: Array, k: int, random: np.random.Generator) -> float:
 
 
 def _sample(
-    points: Array, ks: Sequence[int], partitions: int, samples: int, random: np.random.Generator
+    points: Array, ks: Sequence[int], partitions: int, samples: int, starts: int, random: np.random.Generator
 ) -> tuple[dict[int, Array], dict[int, float]]:
     """Cluster bootstrap samples of the points' micro clusters.
 
@@ -239,7 +247,7 @@ def _sample(
         drawn = np.stack([unit(sums(points, micro, own)) for own in weights])
         mass = np.stack([np.bincount(micro, weights=own) for own in weights]).astype(np.float32)
         middle = unit(sums(points, micro))
-        for k, found in cluster_samples(drawn, mass, ks, ITERATIONS, random):
+        for k, found in cluster_samples(drawn, mass, ks, starts, ITERATIONS, random):
             centers[k].append(found)
             labels = np.matmul(middle, found.transpose(0, 2, 1)).argmax(axis=2)
             pairs = sorted({(min(a, b), max(a, b)) for a in range(samples) for b in _next(a, samples)})
@@ -257,11 +265,13 @@ def _next(sample: int, samples: int) -> list[int]:
 def _rand(a: Labels, b: Labels, size: NDArray[np.float64], k: int) -> float:
     """The adjusted Rand index of two clusterings of weighted points; 1 if both have one cluster, or single points alone."""
     counts = np.bincount(a * k + b, weights=size, minlength=k * k).reshape(k, k)
-    together, first, second = (_pairs(sizes) for sizes in (counts, counts.sum(axis=1), counts.sum(axis=0)))
-    expected = first * second / max(_pairs(counts.sum()), 1)
+    n = size.sum()
+    together, first, second = (_pairs(sizes, n) for sizes in (counts.ravel(), counts.sum(axis=1), counts.sum(axis=0)))
+    expected = first * second / max(n * (n - 1) / 2, 1)
     largest = (first + second) / 2
     return 1.0 if largest == expected else (together - expected) / (largest - expected)
 
 
-def _pairs(sizes: Any) -> float:
-    return float((sizes * (sizes - 1)).sum() / 2)
+def _pairs(sizes: NDArray[np.float64], n: float) -> float:
+    """The number of pairs of texts within clusters of these sizes, n texts in all."""
+    return float(sizes @ sizes - n) / 2

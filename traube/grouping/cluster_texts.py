@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from traube import components
 from traube.components import Method, parse_method
 from traube.components.apply import Labels, Matrix
-from traube.components.stability import UNCLEAR
+from traube.components.stability import EXACT, UNCLEAR
 from traube.core import paths
 from traube.core.errors import TraubeError, Unsupported, first_line
 from traube.core.progress import SILENT, Progress
@@ -249,7 +249,9 @@ class Clustering:
         """Numbers of clusters about as steady as the chosen one, itself among them; none where stability did not choose."""
         if self.k_table is None or np.isnan(self.score):
             return []
-        near = self.k_table["excess"] >= self.score - NEARLY
+        exact = self.k_table["stability"] >= EXACT
+        chosen = self.k_table["k"] == len(self.sizes())
+        near = exact if (exact & chosen).any() else self.k_table["excess"] >= self.score - NEARLY
         return [int(k) for k in self.k_table.loc[near, "k"] if k > 1]
 
     def without_strays(self) -> "Clustering":
