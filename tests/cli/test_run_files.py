@@ -38,7 +38,7 @@ def test_a_fresh_folder_with_a_file_of_german_texts_ends_in_an_answer_that_names
         "tickets.csv: texts in 'Inhalt', labels in 'Bereich' (German, encoding cp1252, semicolons); task tickets, "
         f"card {card}"
     )
-    first, *answer = done.stdout.partition("Done.")[2].splitlines()[1:]
+    first, *answer = done.stdout.partition("index.html")[2].splitlines()[1:]
     assert first.startswith(
         "The texts are German, and minilm is made for English. Made for German and not tried: multil"
     )

@@ -47,6 +47,7 @@ def test_what_there_is():
         "agglomerative_knn",
         "dbstream",
         "ecic",
+        "evoc",
         "gsdmm",
         "hdbscan",
         "kmeans",
@@ -118,9 +119,26 @@ def test_every_part_is_a_scikit_learn_estimator(name):
 
 
 def test_who_takes_k_and_who_is_seeded():
-    assert {p.name for p in CLUSTERERS.values() if not p.takes_k} == {"hdbscan", "dbstream", "gsdmm", "stable_kmeans"}
+    assert {p.name for p in CLUSTERERS.values() if not p.takes_k} == {
+        "hdbscan",
+        "dbstream",
+        "evoc",
+        "gsdmm",
+        "stable_kmeans",
+    }
     seeded = {p.name for p in [*REDUCERS.values(), *CLUSTERERS.values()] if p.seeded}
-    assert seeded == {"pca", "umap", "pca+umap", "minibatch_kmeans", "kmeans", "gsdmm", "ecic", "stable_kmeans", *DEEP}
+    assert seeded == {
+        "pca",
+        "umap",
+        "pca+umap",
+        "minibatch_kmeans",
+        "kmeans",
+        "gsdmm",
+        "ecic",
+        "evoc",
+        "stable_kmeans",
+        *DEEP,
+    }
 
 
 def test_parse_method():
@@ -204,9 +222,12 @@ def test_grid_is_every_pair_and_unsupported_ones_say_why():
     assert {name for name, reason in reasons.items() if reason} - on_texts == {
         "none/hdbscan",
         "none/dbstream",
-        "pca/agglomerative_cosine",
-        "umap/agglomerative_cosine",
-        "pca+umap/agglomerative_cosine",
+        *(
+            f"{reducer}/{name}"
+            for reducer in REDUCERS
+            if reducer != "none"
+            for name in ("agglomerative_cosine", "evoc")
+        ),
     }
     assert "umap/hdbscan" in reasons["none/hdbscan"]
     assert "directions" in reasons["umap/agglomerative_cosine"]

@@ -35,10 +35,10 @@ def test_a_folder_is_a_model(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_hub_id_is_a_model_and_without_a_network_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     model = load_model("intfloat/multilingual-e5-small")
-    assert (model.name, model.card.model) == ("multilingual-e5-small", "intfloat/multilingual-e5-small")
+    assert (model.name, model.card.model) == ("multilingual_e5_small", "intfloat/multilingual-e5-small")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(
-        Unavailable, match=r"^model 'multilingual-e5-small': intfloat/multilingual-e5-small cannot be downloaded \("
+        Unavailable, match=r"^model 'multilingual_e5_small': intfloat/multilingual-e5-small cannot be downloaded \("
     ):
         model.fetch()
 

@@ -272,6 +272,6 @@ def _rand(a: Labels, b: Labels, size: NDArray[np.float64], k: int) -> float:
     return 1.0 if largest == expected else (together - expected) / (largest - expected)
 
 
-def _pairs(sizes: NDArray[np.float64], n: float) -> float:
+def _pairs(sizes: NDArray[Any], n: float) -> float:
     """The number of pairs of texts within clusters of these sizes, n texts in all."""
     return float(sizes @ sizes - n) / 2

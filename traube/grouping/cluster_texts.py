@@ -426,7 +426,7 @@ def cluster_texts(
     >>> found = ["the dough of the bread", "a loaf of bread", "the crew of the ship", "a ship and its crew"]
     >>> groups = cluster_texts(found, model="tfidf", n_clusters=2)
     >>> groups
-    Clustering(4 texts, 2 clusters, stability 0.62)
+    Clustering(4 texts, 2 clusters, stability 0.66)
     >>> sorted(words[0] for words in groups.words.values())
     ['bread', 'crew']
 

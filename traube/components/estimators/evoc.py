@@ -1,0 +1,49 @@
+"""EVoC where there are few vectors, too."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin
+
+from traube.core.errors import Unsupported, install_hint
+
+
+@dataclass(eq=False, repr=False)
+class Evoc(ClusterMixin, BaseEstimator):
+    """Find dense regions in a graph of nearest neighbors, as EVoC does; of fewer vectors than it can embed, all are noise.
+
+    Parameters
+    ----------
+    noise_level, base_min_cluster_size, n_neighbors, min_samples, n_epochs, random_state
+        As of `evoc.EVoC`.
+
+    Attributes
+    ----------
+    labels_ : int64 array of shape (n_texts,)
+        The layer that EVoC holds to be best; -1 is noise.
+    """
+
+    noise_level: float = 0.5
+    base_min_cluster_size: int = 5
+    n_neighbors: int = 15
+    min_samples: int = 5
+    n_epochs: int = 50
+    random_state: int | None = None
+
+    def fit(self, X: Any, y: None = None) -> Self:
+        """Fit on [n, d]."""
+        try:
+            from evoc import EVoC
+        except ModuleNotFoundError as error:
+            if error.name and error.name.partition(".")[0] != "evoc":
+                raise
+            raise Unsupported(f"evoc is not installed: {install_hint('evoc')}") from None
+        if len(X) <= self.n_neighbors:
+            self.labels_ = np.full(len(X), -1, dtype=np.int64)
+            return self
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # equal vectors are no neighbors' distances apart
+            self.labels_ = np.asarray(EVoC(**self.get_params()).fit_predict(np.asarray(X, np.float32)), dtype=np.int64)
+        return self
