@@ -23,7 +23,13 @@ def main() -> None:
     fitted = StableKMeans(random_state=arguments.seed).fit(vectors)
     words = keywords(texts, fitted.labels_)
     seconds = used() - began
-    found = {"labels": fitted.labels_.tolist(), "words": words, "seconds": seconds, "score": fitted.score_}
+    found = {
+        "labels": fitted.labels_.tolist(),
+        "layers": [layer.tolist() for layer in fitted.layers_],
+        "words": words,
+        "seconds": seconds,
+        "score": fitted.score_,
+    }
     (arguments.folder / "traube.json").write_text(json.dumps(found))
 
 

@@ -1,10 +1,10 @@
-"""Traube's default grouping beside BERTopic's, on labelled texts that are treated as unlabelled.
+"""Traube's default grouping beside BERTopic's and EVoC's, on labeled texts that are treated as unlabeled.
 
-Both get the same vectors. For each set and seed: ARI and V-measure (noise as a cluster of its own), groups found beside
-classes, names (the mean NPMI of pairs of a group's first five words, over the texts themselves, and the share of different
-words among all groups' first five), and CPU seconds of grouping and naming on one thread, without encoding and
-compiling. BERTopic is installed into an environment below TRAUBE_HOME. Rows are kept in a CSV file, and what is there is not
-computed again.
+All get the same vectors. For each set and seed: ARI and V-measure (noise as a cluster of its own), groups found beside
+classes, the best ARI of any layer that a person is shown (Traube, EVoC), names (the mean NPMI of pairs of a group's first
+five words, over the texts themselves, and the share of different words among all groups' first five), and CPU seconds of
+grouping and naming on one thread, without encoding and compiling. BERTopic and EVoC are installed into environments below
+TRAUBE_HOME. Rows are kept in a CSV file, and what is there is not computed again.
 """
 
 import argparse
@@ -28,12 +28,13 @@ from sklearn.metrics import adjusted_rand_score, v_measure_score
 
 from traube.core import paths
 
-BERTOPIC = "0.17.4"
+BERTOPIC, EVOC = "0.17.4", "0.3.2"
 SAME = ("numpy", "scikit-learn", "umap-learn", "hdbscan", "numba", "pandas")  # versions on both sides
 HERE = Path(__file__).parent
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "NUMBA", "OPENBLAS", "MKL")}
 TOP = 5  # words of a group's name
 OURS, BARE, REASSIGNED = "Traube", "BERTopic", "BERTopic, outliers reassigned"
+EVOC_BARE, EVOC_REASSIGNED = "EVoC", "EVoC, outliers reassigned"
 _WORD = re.compile(r"\b\w\w+\b")
 
 
@@ -47,34 +48,35 @@ def main() -> None:
     rows = pd.read_csv(arguments.rows).to_dict("records") if arguments.rows.exists() else []
     if arguments.again:
         rows = [row for row in rows if row["by"] != OURS]
-    python = install()
+    bertopic = install(f"bertopic=={BERTOPIC}", "plotly", "tqdm", "pyyaml")
+    evoc = install(f"evoc=={EVOC}", "tqdm")
     for name in arguments.set or [*TUNED, *OTHERS]:
         data = load(name)
         for seed in range(arguments.seeds):
             there = {row["by"] for row in rows if (row["set"], row["seed"]) == (name, seed)}
-            rows += measured(data, seed, there, python)
+            rows += measured(data, seed, there, bertopic, evoc)
             pd.DataFrame(rows).to_csv(arguments.rows, index=False)
     report(pd.DataFrame(rows))
 
 
-def install() -> Path:
-    """BERTopic in an environment of its own; the Python of it. It needs no encoder here."""
-    folder = paths.home() / f"bertopic-{BERTOPIC}"
+def install(package: str, *others: str) -> Path:
+    """Install a peer, and what it needs, into an environment of its own; return its Python. It needs no encoder."""
+    folder = paths.home() / package.replace("==", "-")
     python, ready = folder / "bin" / "python", folder / ".ready"
     if ready.exists():
         return python
-    print(f"installing BERTopic {BERTOPIC} into {folder}", flush=True)
+    print(f"installing {package} into {folder}", flush=True)
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     pip = [python, "-m", "pip", "install", "-q"]
-    subprocess.run([*pip, *(f"{name}=={version(name)}" for name in SAME), "plotly", "tqdm", "pyyaml"], check=True)
-    subprocess.run([*pip, "--no-deps", f"bertopic=={BERTOPIC}"], check=True)
+    subprocess.run([*pip, *(f"{name}=={version(name)}" for name in SAME), *others], check=True)
+    subprocess.run([*pip, "--no-deps", package], check=True)
     ready.touch()
     return python
 
 
-def measured(data: LabelledSet, seed: int, there: set[str], python: Path) -> Iterator[dict[str, Any]]:
+def measured(data: LabelledSet, seed: int, there: set[str], bertopic: Path, evoc: Path) -> Iterator[dict[str, Any]]:
     """The rows of a set and seed that are not there yet."""
-    if {OURS, BARE, REASSIGNED} <= there:
+    if {OURS, BARE, REASSIGNED, EVOC_BARE, EVOC_REASSIGNED} <= there:
         return
     with TemporaryDirectory(prefix="vs-bertopic-") as name:
         folder = Path(name)
@@ -83,9 +85,13 @@ def measured(data: LabelledSet, seed: int, there: set[str], python: Path) -> Ite
         if OURS not in there:
             yield _row(data, seed, OURS, "labels", _found(sys.executable, "traube_grouping.py", folder, seed))
         if {BARE, REASSIGNED} - there:
-            found = _found(python, "bertopic_side.py", folder, seed)
+            found = _found(bertopic, "bertopic_side.py", folder, seed)
             yield _row(data, seed, BARE, "labels", found)
             yield _row(data, seed, REASSIGNED, "reassigned", found)
+        if {EVOC_BARE, EVOC_REASSIGNED} - there:
+            found = _found(evoc, "evoc_side.py", folder, seed)
+            yield _row(data, seed, EVOC_BARE, "labels", found)
+            yield _row(data, seed, EVOC_REASSIGNED, "reassigned", found)
 
 
 def _found(python: Path | str, script: str, folder: Path, seed: int) -> dict[str, Any]:
@@ -108,6 +114,9 @@ def _row(data: LabelledSet, seed: int, by: str, key: str, found: dict[str, Any])
         "k": k,
         "|log2|": abs(np.log2(max(k, 1) / data.classes)),
         "ARI": adjusted_rand_score(data.labels, labels),
+        "best layer": max(
+            (adjusted_rand_score(data.labels, layer) for layer in found.get("layers", ())), default=np.nan
+        ),
         "V": v_measure_score(data.labels, labels),
         "noise": float(np.mean(labels < 0)),
         "score": found.get("score"),
@@ -156,7 +165,7 @@ def diversity(names: Sequence[Sequence[str]]) -> float:
 
 def report(rows: pd.DataFrame) -> None:
     """Medians over seeds by set, their means over sets, and in how many sets Traube is ahead."""
-    figures = ["k", "|log2|", "ARI", "V", "noise", "NPMI", "diversity", "CPU s"]
+    figures = ["k", "|log2|", "ARI", "best layer", "V", "noise", "NPMI", "diversity", "CPU s"]
     for title, names in (("tuned on", TUNED), ("that it was hardly tuned on", OTHERS)):
         part = rows[rows["set"].isin(list(names))]
         if part.empty:
@@ -164,9 +173,13 @@ def report(rows: pd.DataFrame) -> None:
         medians = part.groupby(["set", "by"], sort=False)[["classes", *figures]].median()
         print(f"\n## Sets {title}, medians of {part['seed'].nunique()} seeds\n")
         print(medians.round(3).to_markdown())
-        print(f"\n{medians.groupby('by', sort=False)[figures[1:]].mean().round(3).to_markdown()}\n")
-        ari = medians.reset_index().pivot_table(index="set", columns="by", values="ARI")
-        for rival in (BARE, REASSIGNED):
+        print(
+            f"\nMeans over sets and seeds\n\n{part.groupby('by', sort=False)[figures[1:]].mean().round(3).to_markdown()}\n"
+        )
+        spread = part.groupby(["set", "by"], sort=False)["k"].agg(["min", "max", "mean", "std"])
+        print(f"Number of groups over seeds\n\n{spread.round(1).to_markdown()}\n")
+        ari = part.pivot_table(index="set", columns="by", values="ARI", sort=False)
+        for rival in (BARE, REASSIGNED, EVOC_BARE, EVOC_REASSIGNED):
             ahead = ari[OURS] - ari[rival]
             print(
                 f"{OURS} - {rival}: ARI {ahead.mean():+.3f} in the mean, ahead on {(ahead > 0).sum()} of {len(ahead)}"
