@@ -12,7 +12,7 @@ from traube.cli.given import name_given_task, write_given_model
 from traube.cli.options import MOST_SEED, Json
 from traube.cli.printing import bars, counted, err, escape, out, print_json, print_notes, shown_number
 from traube.core.disk import check_outputs
-from traube.core.errors import TraubeError
+from traube.core.errors import TraubeError, install_hint
 from traube.core.files import write_text
 from traube.core.inert import csv_text
 
@@ -148,7 +148,7 @@ def cluster(
     from traube.grouping.naming import named_by
     from traube.grouping.result_table import result_table
     from traube.models.likelihood import CausalModel
-    from traube.reports.cluster_report import FEWEST
+    from traube.reports.cluster_report import FEWEST, can_draw
     from traube.tasks.files import STDIN, save_stdin
 
     is_piped = str(file) == STDIN
@@ -156,7 +156,9 @@ def cluster(
     beside = Path(file.name) if is_piped else file
     target = output or beside.with_name(f"{file.name}.clusters.csv")
     pages = {map_file: False} if map_file else {}  # whether groups and texts are listed beside the map
-    if not no_report and (champion is None or report is not None):  # a champion's texts are encoded where it is served
+    wants_report = not no_report and (champion is None or report is not None)
+    lacks_map = wants_report and not can_draw()
+    if report is not None or (wants_report and not lacks_map):  # a champion's texts are encoded where it is served
         pages[report or beside.with_name(f"{file.name}.clusters.html")] = True
     check_outputs([target, *pages], [file, like] if like else [file])
     rows, texts, text_column = _read_texts(file, column)
@@ -201,6 +203,8 @@ def cluster(
         out.print(f"{file.name} has such columns already, so ours are {escape(', '.join(moved))}", highlight=False)
     if few:
         out.print(f"no report: a map needs at least {FEWEST} texts")
+    if lacks_map and not pages:
+        out.print(f"no report: datamapplot is not installed: {escape(install_hint('maps', 'setup'))}", highlight=False)
     out.print(f"written to {' and '.join(escape(str(path)) for path in written)}")
 
 

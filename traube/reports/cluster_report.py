@@ -1,5 +1,6 @@
 """The report of a clustering: a labeled map by datamapplot, its groups, and its texts, in one file that needs no network."""
 
+import importlib.util
 import os
 import re
 import tempfile
@@ -17,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from traube.components.apply import Matrix
-from traube.core.errors import TraubeError
+from traube.core.errors import TraubeError, install_hint
 from traube.reports.figures import COLORS
 from traube.reports.placing import place_texts
 from traube.reports.rendering import packed, render
@@ -160,12 +161,19 @@ def cluster_report(
     return page.replace("<head>", _HEAD, 1).replace("<html>", '<html lang="en">', 1)
 
 
+def can_draw() -> bool:
+    """Return whether datamapplot, which draws the map, is installed."""
+    return importlib.util.find_spec("datamapplot") is not None
+
+
 def _draw(points: NDArray[np.float32], names: Sequence[NDArray[np.str_]], **settings: Any) -> str:
     """Return datamapplot's page; `names` are those of each text's group, by layer."""
     named = [layer for layer in names if (layer != ALONE).any()]
     groups = {str(name) for layer in named for name in layer} - {ALONE}
     if len(groups) == 1:  # datamapplot's palette is one of directions from the middle
         settings["label_color_map"] = dict.fromkeys(groups, COLORS[0])
+    if not can_draw():
+        raise TraubeError(f"datamapplot is not installed: {install_hint('maps', 'setup')}")
     with _own_files() as folder, warnings.catch_warnings():
         import datamapplot
 
