@@ -196,7 +196,7 @@ def use(person: Person) -> None:
     ):
         _expect(person.traube(line).strip() != "", f"traube {line} says nothing")
     person.traube("run -t topics -m tfidf --method none/minibatch_kmeans --protocol mteb-v1")
-    _expect("1 files written" in person.traube("export -o results"), "nothing is exported")
+    _expect("1 file written" in person.traube("export -o results -p mteb-v1"), "nothing is exported")
     _expect("imported" in person.traube("import results"), "nothing is imported")
     annotate(person, [text for text, _ in rows[:12]])
     print("cluster, run, leaderboard, best, compare, explain, open, export, import, annotate: work", flush=True)
