@@ -42,6 +42,6 @@ def test_without_datamapplot_groups_are_written_and_how_to_get_a_report_is_said(
     file.write_text("\n".join(text for text, _ in word_rows()))
     told = traube("cluster", str(file), "-m", "tfidf", "-k", "3")
     assert told.exit_code == 0 and (tmp_path / "notes.txt.clusters.csv").exists()
-    assert "no report: datamapplot is not installed: pip install 'traube[maps]'" in told.stdout
+    assert "no report: datamapplot is not installed: uv pip install datamapplot --override" in told.stdout
     refused = traube("cluster", str(file), "-m", "tfidf", "-k", "3", "--report", str(tmp_path / "a.html"))
     assert refused.exit_code == 1 and "datamapplot is not installed" in refused.stderr

@@ -12,7 +12,7 @@ from traube.cli.given import name_given_task, write_given_model
 from traube.cli.options import MOST_SEED, Json
 from traube.cli.printing import bars, counted, err, escape, out, print_json, print_notes, shown_number
 from traube.core.disk import check_outputs
-from traube.core.errors import TraubeError, install_hint
+from traube.core.errors import TraubeError
 from traube.core.files import write_text
 from traube.core.inert import csv_text
 
@@ -148,7 +148,7 @@ def cluster(
     from traube.grouping.naming import named_by
     from traube.grouping.result_table import result_table
     from traube.models.likelihood import CausalModel
-    from traube.reports.cluster_report import FEWEST, can_draw
+    from traube.reports.cluster_report import FEWEST, NOT_INSTALLED, can_draw
     from traube.tasks.files import STDIN, save_stdin
 
     is_piped = str(file) == STDIN
@@ -204,7 +204,7 @@ def cluster(
     if few:
         out.print(f"no report: a map needs at least {FEWEST} texts")
     if lacks_map and not pages:
-        out.print(f"no report: datamapplot is not installed: {escape(install_hint('maps', 'setup'))}", highlight=False)
+        out.print(escape(f"no report: {NOT_INSTALLED}"), highlight=False, soft_wrap=True)
     out.print(f"written to {' and '.join(escape(str(path)) for path in written)}")
 
 

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
-_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 _LEXICAL: dict[str, Callable[[ModelCard], Model]] = {
     "bow": BagOfWords,
@@ -129,7 +129,7 @@ def _card_of(name: str) -> ModelCard:
         return ModelCard(name=make_name(folder.name), model=str(folder))
     if name.startswith((".", "/", "~")):
         raise Unknown(f"unknown model '{name}': there is no such folder")
-    if _HUB_ID.fullmatch(name):
+    if HUB_ID.fullmatch(name):
         known = [card for card in model_cards().values() if (card.model, card.similarity) == (name, None)]
         return known[0] if known else ModelCard(name=make_name(name), model=name)
     if inputs.is_folder(Path(name)):  # not taken at once: a model's name that is gone would become a folder's

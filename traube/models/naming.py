@@ -1,6 +1,5 @@
 """Models as people name them: by a name of the catalogue or of a card, an id of the Hugging Face hub, or a folder."""
 
-import re
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -8,10 +7,10 @@ from traube.core import paths
 from traube.core.cards import is_generated, model_file, model_files, write_card
 from traube.core.errors import TraubeError, Unknown, unknown
 from traube.core.inputs import is_folder, named
-from traube.models import model_cards, read_card
+from traube.models import HUB_ID, model_cards, read_card
 from traube.models.card import catalogue
+from traube.models.given import make_name
 
-HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 EXAMPLE = "multilingual_e5_small"
 
 
@@ -83,9 +82,7 @@ def _unknown_model(given: str) -> Unknown:
 
 def _free_name(model: Path) -> str:
     """A name for a model, from the last part of its id or folder; with the part before where another has it."""
-    last, before = (
-        re.sub(r"[^a-z0-9_.-]+", "_", part.lower()).lstrip("_.-") for part in (model.name, model.parent.name)
-    )
+    last, before = make_name(model.name), make_name(model.parent.name)
     taken = {
         *model_cards(),
         *(path.stem for folder in (paths.cards(), paths.generated_cards()) for path in folder.glob("*")),

@@ -18,12 +18,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from traube.components.apply import Matrix
-from traube.core.errors import TraubeError, install_hint
+from traube.core.errors import TraubeError
 from traube.reports.figures import COLORS
 from traube.reports.placing import place_texts
 from traube.reports.rendering import packed, render
 
 ALONE = "in no group"
+# pylabeladjust, which datamapplot's print maps need and this page does not, asks for an older pandas than Traube's
+NOT_INSTALLED = (
+    "datamapplot is not installed: uv pip install datamapplot --override <(echo 'pandas>=3'), in a checkout make setup"
+)
 FEWEST = 4  # texts that datamapplot can draw
 CHARACTERS, SHORTEST, LONGEST = 3_000_000, 200, 2_000  # of all texts in a report, and of each
 CATEGORIES, COLORED = 20, 5  # values of a column, and columns, that the map is colored and filtered by
@@ -173,7 +177,7 @@ def _draw(points: NDArray[np.float32], names: Sequence[NDArray[np.str_]], **sett
     if len(groups) == 1:  # datamapplot's palette is one of directions from the middle
         settings["label_color_map"] = dict.fromkeys(groups, COLORS[0])
     if not can_draw():
-        raise TraubeError(f"datamapplot is not installed: {install_hint('maps', 'setup')}")
+        raise TraubeError(NOT_INSTALLED)
     with _own_files() as folder, warnings.catch_warnings():
         import datamapplot
 
