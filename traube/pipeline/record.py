@@ -23,6 +23,7 @@ LIBRARIES = (
     "umap-learn",
     "pynndescent",
     "numba",
+    "evoc",
     "hdbscan",
     "river",
     "torch",
