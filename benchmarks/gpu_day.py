@@ -87,6 +87,7 @@ class Day:
     folder: Path
     tiny: bool
     ends: float
+    seconds: float = 4.0  # of a side, where speed is measured
     rows: list[Row] = field(default_factory=list)
 
     @property
@@ -220,7 +221,7 @@ def speeds(day: Day, name: str, task: str) -> list[Row]:
     began = time.perf_counter()
     models["fp32"].encode(texts[:256])
     rate = 256 / (time.perf_counter() - began)
-    wanted = min(int(rate * (0.3 if day.tiny else 4.0)), 400_000)  # some seconds a side
+    wanted = min(int(rate * (0.3 if day.tiny else day.seconds)), 400_000)
     texts = (texts * (1 + wanted // len(texts)))[: max(wanted, 64)]
     began = time.perf_counter()
     tokens = int(models["fp32"]._lengths(texts).sum())
@@ -502,7 +503,7 @@ def main() -> int:
     """0 where all is there; 1 where something was left out or failed, or a goal is missed; 130 after Ctrl-C."""
     arguments = _arguments()
     folder: Path = arguments.out or paths.home() / ("gpu_day_tiny" if arguments.tiny else "gpu_day")
-    day = Day(folder, arguments.tiny, time.monotonic() + 60 * arguments.budget)
+    day = Day(folder, arguments.tiny, time.monotonic() + 60 * arguments.budget, arguments.seconds)
     folder.mkdir(parents=True, exist_ok=True)
     if day.device == "cpu" and not day.tiny and not arguments.show:
         raise SystemExit("there is no GPU here: --tiny does all of it on the CPU, in little")
@@ -526,6 +527,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=PARTS, metavar="PART", help="a part; repeat for more")
     parser.add_argument("--budget", type=float, default=40, metavar="MINUTES", help="after which it stops (40)")
+    parser.add_argument("--seconds", type=float, default=4, help="that each side of `speed` takes, a round (4)")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="of the rows; by default TRAUBE_HOME/gpu_day")
     parser.add_argument("--tiny", action="store_true", help="everything in little, on the CPU")
     parser.add_argument("--show", action="store_true", help="print the rows that are there, and measure nothing")
