@@ -14,7 +14,7 @@ import pandas as pd
 from labelled_sets import OTHERS, TUNED, load
 
 from traube.components import choose_k, choose_stable_k
-from traube.components.stability import TEXTS, _cloud, looked_at
+from traube.components.stability import TEXTS, draw_cloud, project
 
 
 def main() -> None:
@@ -35,8 +35,8 @@ def main() -> None:
         seconds = (time.process_time() - began) / arguments.seeds
         ks = [k for k, _ in found]
         random = np.random.default_rng(0)
-        sample = looked_at(X, random.choice(X.shape[0], min(X.shape[0], TEXTS), replace=False), 0)
-        clouds = [choose_stable_k(_cloud(sample, random), seed) for seed in range(arguments.clouds)]
+        sample = project(X, 0)[np.sort(random.choice(X.shape[0], min(X.shape[0], TEXTS), replace=False))]
+        clouds = [choose_stable_k(draw_cloud(sample, random), seed) for seed in range(arguments.clouds)]
         row = {
             "set": name,
             "texts": X.shape[0],

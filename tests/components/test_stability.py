@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.metrics import adjusted_rand_score
 
-from traube.components import choose_stable_k, cluster, parse_method
+from traube.components import choose_stable_k, cluster, parse_method, stability
 from traube.components.estimators import stable_kmeans
 from traube.components.estimators.stable_kmeans import StableKMeans, fuzzy_graph, nearest
 from traube.components.layers import find_layers
@@ -55,6 +55,20 @@ def test_few_clear_groups_are_that_many_and_believed(size: list[int]) -> None:
     assert k == len(size) and table["excess"].max() > 0.3
     long = rng.normal(size=(sum(size), 3)) * [5, 1, 1] + 2
     assert choose_stable_k(long, 0)[1]["excess"].max() < 0.3
+
+
+def test_many_groups_are_looked_at_more_closely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Larger numbers are tried twice, and the table has each of them once."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(rng.normal(size=(120, 30)), 20, axis=0)
+    X = groups + 0.9 * rng.normal(size=groups.shape)
+    k, table = choose_stable_k(X, 0)
+    assert abs(np.log2(k / 120)) < 0.5
+    assert table["k"].is_monotonic_increasing and table["k"].is_unique
+    monkeypatch.setattr(stability, "MANY", 1_000)
+    coarse = choose_stable_k(X, 0)[1]
+    small = table["k"] < k // 4
+    assert table[small].equals(coarse[small]) and not table.equals(coarse)
 
 
 def test_the_seed_decides() -> None:

@@ -21,6 +21,9 @@ TEXTS = 5_000  # that are looked at, whatever there are
 TEXTS_A_CLUSTER = 8  # there must be so many for a number of clusters to be tried
 COMPONENTS = 50
 MICRO = 400  # micro clusters
+# From so many clusters on, the larger half of the numbers is tried again with more micro clusters: 400 blur 200 classes.
+# More than one for every three texts find too many.
+MANY, FINE, TEXTS_A_MICRO = 46, 800, 3
 FEW = 8  # clusters, up to which every number of the grid is tried; above, every second, and the others are interpolated
 PARTITIONS, SAMPLES = 4, 8  # of the texts into micro clusters; of each
 NULL_CLOUDS, NULL_SAMPLES = 4, 4  # a single cloud may look stable by chance
@@ -107,11 +110,27 @@ def sample_clusters(
         return 1, _table([], np.empty(0), np.empty(0), np.empty(0)), sample_some(points, 1, seed)
 
     seen = points[rows]
+    k, table, samples = _choose(points, seen, ks, MICRO, random)
+    micro = min(FINE, len(seen) // TEXTS_A_MICRO)
+    if k < MANY or micro <= MICRO:
+        return k, table, samples
+    large = [tried for tried in ks if tried >= k // 2]
+    finer, of_large, fine = _choose(points, seen, large, micro, random)
+    if finer < large[0]:  # looked at more closely, none of them is clear
+        return k, table, samples
+    table = pd.concat([table[table["k"] < large[0]], of_large.iloc[1:]], ignore_index=True)
+    return finer, table, Samples(points, samples.centers | fine.centers, samples.stability | fine.stability)
+
+
+def _choose(
+    points: Array, seen: Array, ks: list[int], micro: int, random: np.random.Generator
+) -> tuple[int, pd.DataFrame, Samples]:
+    """Return the most stable of some numbers of clusters, judged on the seen points and so many micro clusters."""
     starts = int(np.clip(STARTED // len(seen), 1, MOST_STARTS))
-    samples = Samples(points, *_sample(seen, _thinned(ks), PARTITIONS, SAMPLES, starts, random))
+    samples = Samples(points, *_sample(seen, _thinned(ks), PARTITIONS, SAMPLES, starts, random, micro))
     stability = _interpolated(ks, samples.stability)
     near = np.flatnonzero(stability >= NEARLY)
-    surer = _sample(seen, [ks[i] for i in near], 1, SAMPLES, max(starts, EXACT_STARTS), random)[1]
+    surer = _sample(seen, [ks[i] for i in near], 1, SAMPLES, max(starts, EXACT_STARTS), random, micro)[1]
     exact = [i for i in near if surer[ks[i]] >= EXACT]
     stability[exact] = [surer[ks[i]] for i in exact]
     apart = np.full(len(ks), np.nan)
@@ -120,7 +139,7 @@ def sample_clusters(
         clouds = [_gap(draw_cloud(seen, random), ks[i], random) for _ in range(NULL_CLOUDS)]
         apart[i] = _gap(seen, ks[i], random) - max(clouds)
     null = [
-        _interpolated(ks, _sample(draw_cloud(seen, random), _thinned(ks), 1, NULL_SAMPLES, starts, random)[1])
+        _interpolated(ks, _sample(draw_cloud(seen, random), _thinned(ks), 1, NULL_SAMPLES, starts, random, micro)[1])
         for _ in range(NULL_CLOUDS)
     ]
     table = _table(ks, stability, np.mean(null, axis=0), apart)
@@ -136,7 +155,7 @@ def sample_some(points: Array, k: int, seed: int) -> Samples:
     random = np.random.default_rng(seed)
     seen = points[_drawn(len(points), random)]
     ks = sorted({*(tried for tried in GRID[::3] if tried <= len(seen) // TEXTS_A_CLUSTER), min(k, len(seen))})
-    return Samples(points, *_sample(seen, ks, 1, SAMPLES, 1, random))
+    return Samples(points, *_sample(seen, ks, 1, SAMPLES, 1, random, MICRO))
 
 
 def cluster_stability(samples: Samples, labels: Labels, seed: int) -> NDArray[np.float64]:
@@ -229,7 +248,13 @@ def _gap(points: Array, k: int, random: np.random.Generator) -> float:
 
 
 def _sample(
-    points: Array, ks: Sequence[int], partitions: int, samples: int, starts: int, random: np.random.Generator
+    points: Array,
+    ks: Sequence[int],
+    partitions: int,
+    samples: int,
+    starts: int,
+    random: np.random.Generator,
+    n_micro: int,
 ) -> tuple[dict[int, Array], dict[int, float]]:
     """Cluster bootstrap samples of the points' micro clusters.
 
@@ -241,7 +266,7 @@ def _sample(
     centers: dict[int, list[Array]] = {k: [] for k in ks}
     stability: dict[int, list[float]] = {k: [] for k in ks}
     for _ in range(partitions):
-        micro = find_micro_clusters(points, MICRO, random)
+        micro = find_micro_clusters(points, n_micro, random)
         size = np.bincount(micro).astype(np.float64)
         weights = random.poisson(1, size=(samples, len(points))).astype(np.float32)
         drawn = np.stack([unit(sums(points, micro, own)) for own in weights])
