@@ -76,4 +76,4 @@ COMPILE = $(VENV)-lock/bin/uv pip compile --universal --python-version 3.11 --ge
 lock:  ## resolve the dependencies anew into requirements.lock (the platform) and requirements.all.lock (everything)
 	test -x $(VENV)-lock/bin/uv || { $(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/python -m pip install -q uv; }
 	$(COMPILE) --upgrade -o requirements.lock pyproject.toml
-	$(COMPILE) --upgrade --extra dev --extra scale-dev -c requirements.lock -o requirements.all.lock pyproject.toml
+	$(COMPILE) --upgrade --extra dev --extra docs --extra scale-dev -c requirements.lock -o requirements.all.lock pyproject.toml
