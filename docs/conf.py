@@ -37,6 +37,7 @@ myst_heading_anchors = 4
 myst_fence_as_directive = ["mermaid"]
 
 autosummary_generate = True
+autosummary_ignore_module_all = False  # what a module offers is its __all__
 autodoc_typehints = "none"  # the docstrings say them
 numpydoc_class_members_toctree = False
 numpydoc_show_inherited_class_members = False
