@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 INSTALL := deploy/install.py --torch "$(TORCH_ARGS) $(TORCH)"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-scale demo dev test test-all pytest lint check-wheel format lock bench bench-gpu
+.PHONY: help setup setup-scale demo dev test test-all pytest lint docs check-wheel format lock bench bench-gpu
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -57,6 +57,9 @@ lint: $(ALL)  ## ruff (lint and format), mypy, and the layers of the architectur
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(ALL)  ## the documentation as a site, into docs/_build/html; offline, and any warning is an error
+	$(BIN)/python -m sphinx -b html -n -W --keep-going -q docs docs/_build/html
 
 check-wheel: $(READY)  ## build wheel and sdist, and use the wheel in an empty environment
 	$(BIN)/python deploy/check_wheel.py --torch "$(TORCH_ARGS) $(TORCH)"

@@ -10,7 +10,7 @@ import traube  # noqa: E402 (found by the line above)
 
 project = "Traube"
 author = "The Traube authors"
-copyright = author  # noqa: A001 (Sphinx's name)
+copyright = author
 version = release = traube.__version__
 
 extensions = [
@@ -39,8 +39,7 @@ myst_fence_as_directive = ["mermaid"]
 autosummary_generate = True
 autosummary_ignore_module_all = False  # what a module offers is its __all__
 autodoc_typehints = "none"  # the docstrings say them
-numpydoc_class_members_toctree = False
-numpydoc_show_inherited_class_members = False
+numpydoc_show_class_members = False  # the template lists them
 # The page loads this version where there is a network; without one it shows the drawing's source.
 mermaid_version = "11.12.1"
 typer_render_width = 100  # characters
