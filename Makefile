@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 INSTALL := deploy/install.py --torch "$(TORCH_ARGS) $(TORCH)"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-scale demo dev test test-all pytest lint check-wheel format lock bench bench-gpu
+.PHONY: help setup setup-scale demo dev test test-all pytest lint docs check-wheel format lock bench bench-gpu
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -58,6 +58,9 @@ lint: $(ALL)  ## ruff (lint and format), mypy, and the layers of the architectur
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: $(ALL)  ## the documentation as a site, into docs/_build/html; offline, and any warning is an error
+	$(BIN)/python -m sphinx -b html -n -W --keep-going -q docs docs/_build/html
+
 check-wheel: $(READY)  ## build wheel and sdist, and use the wheel in an empty environment
 	$(BIN)/python deploy/check_wheel.py --torch "$(TORCH_ARGS) $(TORCH)"
 
@@ -76,4 +79,4 @@ COMPILE = $(VENV)-lock/bin/uv pip compile --universal --python-version 3.11 --ge
 lock:  ## resolve the dependencies anew into requirements.lock (the platform) and requirements.all.lock (everything)
 	test -x $(VENV)-lock/bin/uv || { $(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/python -m pip install -q uv; }
 	$(COMPILE) --upgrade -o requirements.lock pyproject.toml
-	$(COMPILE) --upgrade --extra dev --extra scale-dev -c requirements.lock -o requirements.all.lock pyproject.toml
+	$(COMPILE) --upgrade --extra dev --extra docs --extra scale-dev -c requirements.lock -o requirements.all.lock pyproject.toml

@@ -51,7 +51,7 @@ if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Clustering",
     "EmbeddingClusterer",

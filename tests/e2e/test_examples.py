@@ -1,4 +1,4 @@
-"""The notebooks of `examples/` run from top to bottom, without a network, and were stored with what they show."""
+"""The notebooks of `docs/tutorials/` run from top to bottom, without a network, and were stored with what they show."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from traube.core import paths
 
 nbformat = pytest.importorskip("nbformat")
-NOTEBOOKS = sorted((paths.PROJECT / "examples").glob("*.ipynb"))
+NOTEBOOKS = sorted((paths.PROJECT / "docs" / "tutorials").glob("*.ipynb"))
 
 
 @pytest.mark.slow
@@ -32,5 +32,5 @@ def test_a_notebook_is_stored_with_what_it_shows_and_says_nothing_of_a_machine(p
 
 
 def test_the_list_of_examples_names_each_notebook() -> None:
-    listed = (paths.PROJECT / "examples" / "README.md").read_text(encoding="utf-8")
+    listed = (paths.PROJECT / "docs" / "tutorials" / "index.md").read_text(encoding="utf-8")
     assert len(NOTEBOOKS) == 5 and all(f"({path.name})" in listed for path in NOTEBOOKS)

@@ -1,4 +1,4 @@
-"""The guides `docs/adding_a_*.md`, followed to the letter in a copy of the project: what they promise is what happens.
+"""The guides `docs/how-to/adding_a_*.md`, followed to the letter in a copy of the project: what they promise is what happens.
 
 Blocks whose first line names a file (`# cards/seasons.yaml`) are written there, `# in FILE` is appended to it, and the
 commands of `console` blocks are run.
@@ -30,7 +30,7 @@ class Copy:
     def follow(self, guide: str) -> str:
         """Do what a guide says; what its commands print."""
         said = ""
-        for language, content in BLOCK.findall((self.folder / "docs" / guide).read_text(encoding="utf-8")):
+        for language, content in BLOCK.findall((self.folder / "docs" / "how-to" / guide).read_text(encoding="utf-8")):
             place = PLACE.match(content)
             if place:
                 self._write(place[2], content[place.end() :], appended=bool(place[1]))

@@ -18,7 +18,7 @@ much it is multiplied, and the variance is never less than what the jackknife fi
 itself. With one split, s^2 / n is replaced by the variance over seeds. What choosing a best
 method adds to the jackknife's variance is added on top.
 
-`benchmarks/verdicts.py` holds the simulation by which this was chosen; `docs/statistics.md` its
+`benchmarks/verdicts.py` holds the simulation by which this was chosen; `docs/explanation/statistics.md` its
 model, limits and results.
 """
 

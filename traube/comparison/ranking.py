@@ -146,7 +146,7 @@ def rank_by_splits(names: list[str], values: NDArray[np.float64], shared: float 
 
     with r the mean share of texts that two splits have in common (for differences with correlation r, E s^2 = sigma^2
     (1 - r)). That is the most that shared texts can do, so such places are wide, and those without it too narrow:
-    docs/statistics.md says why neither is exact. Where the scores of two are the same but for a constant, nothing says
+    docs/explanation/statistics.md says why neither is exact. Where the scores of two are the same but for a constant, nothing says
     how much that varies, and nothing is decided.
 
     Parameters

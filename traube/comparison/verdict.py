@@ -6,7 +6,7 @@ interval hold for the whole family, by Bonferroni's rule for both: with m compar
 
     p = min(1, m p_1),        low, high = difference -/+ t(1 - level / 2m, df) error
 
-so that the interval leaves out 0 exactly where p is below the level. docs/statistics.md lists the
+so that the interval leaves out 0 exactly where p is below the level. docs/explanation/statistics.md lists the
 families.
 """
 

@@ -61,7 +61,7 @@ class EmbeddingClusterer(_Fitted):
         Cluster of each embedding, from 0; -1 is noise.
     n_clusters_ : int
         Number of clusters.
-    stability_ : ndarray of shape (n_clusters_,)
+    stability_ : ndarray of shape (``n_clusters_``,)
         How well each cluster is found again in other samples, from 0 to 1; nan where that was not measured.
     tree_ : DataFrame
         `layer` (0 is the coarsest), `cluster`, `parent`, `size` and `stability`; no rows where the algorithm makes no
@@ -156,7 +156,7 @@ class TextClusterer(_Fitted):
         Cluster of each text, from 0; -1 for noise and blank texts.
     n_clusters_ : int
         Number of clusters.
-    stability_ : ndarray of shape (n_clusters_,)
+    stability_ : ndarray of shape (``n_clusters_``,)
         How well each cluster is found again in other samples, from 0 to 1; nan where that was not measured.
     tree_ : DataFrame
         `layer` (0 is the coarsest), `cluster`, `parent`, `size` and `stability`; no rows where the algorithm makes no

@@ -47,7 +47,7 @@ def _start(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     collect_less()
     # loky ends a worker that has grown by 300 MB since its first job: compiled code and mapped vectors are no leak.
-    # It has no setting for that (3.6, in joblib 1.6), so this is one of the private names in docs/decisions/33.
+    # It has no setting for that (3.6, in joblib 1.6), so this is one of the private names in docs/explanation/decisions/33.
     from joblib.externals.loky import process_executor
 
     process_executor._MAX_MEMORY_LEAK_SIZE = sys.maxsize

@@ -1,0 +1,46 @@
+"""Living examples: the page of a task and the report of a clustering, made by Traube from its own docstrings' task.
+
+They are made once, in a data directory below `_build`, and kept there for later builds.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+TASK = "pydocs_s2s"  # texts of packages that are installed anyway, so that anybody may publish them
+
+
+def _make(app: Any, config: Any) -> None:
+    """Make the pages that are not there."""
+    build = Path(app.srcdir) / "_build"
+    pages, home = build / "living", build / "home"
+    pages.mkdir(parents=True, exist_ok=True)
+    texts = home / "docstrings.csv"
+    environment = {**os.environ, "TRAUBE_HOME": str(home)}
+
+    def traube(*words: str) -> None:
+        command = [sys.executable, "-m", "traube.cli", *words]
+        subprocess.run(  # noqa: S603 (our own arguments)
+            command, env=environment, cwd=Path(app.srcdir).parent, check=True, stdout=subprocess.DEVNULL
+        )
+
+    if not (pages / "explorer.html").exists():
+        traube("run", "-t", TASK, "-m", "minilm", "-m", "tfidf", "--protocol", "mteb-v1")
+        traube("open", TASK, "--print")
+        shutil.copy(home / "report" / f"{TASK}.html", pages / "explorer.html")
+    if not (pages / "map.html").exists():
+        from traube import load_task
+
+        corpus = load_task(TASK).corpus
+        home.mkdir(exist_ok=True)
+        corpus[["text"]].to_csv(texts, index=False)
+        traube("cluster", str(texts), "-o", str(home / "clusters.csv"), "--report", str(pages / "map.html"))
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Make the pages before Sphinx looks for them."""
+    app.connect("config-inited", _make, priority=1)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,83 @@
+"""The documentation as a site: it builds without a warning, every link inside it leads somewhere, and its code runs."""
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from traube.core import paths
+
+DOCS = paths.PROJECT / "docs"
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
+# Python that needs what a test has not: a server, data of the reader's own, a network. The guides that add something are
+# followed in test_guides.py.
+NOT_RUN = {
+    "how-to/champions.md": "a registry with a champion",
+    "reference/python.md": "a table of the reader's own, and a model of the hub",
+}
+
+
+class _Page(HTMLParser):
+    def __init__(self, content: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.ids: set[str] = set()
+        self.feed(content)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        of = dict(attrs)
+        self.ids.add(of.get("id") or "")
+        self.links += [value for key in ("href", "src") if (value := of.get(key))]
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning_and_its_links_lead_somewhere(tmp_path: Path) -> None:
+    pytest.importorskip("sphinx")
+    command = [sys.executable, "-m", "sphinx", "-b", "html", "-n", "-W", "--keep-going", "-q", str(DOCS), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=paths.PROJECT)
+    assert done.returncode == 0, done.stderr
+    living = [tmp_path / "explorer.html", tmp_path / "map.html"]  # made by Traube, and tested elsewhere
+    made = {path for path in tmp_path.rglob("*.html") if "_static" not in path.parts}
+    pages = {path: _Page(path.read_text("utf-8")) for path in made - {*living}}
+    lost = []
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            found = pages.get(target)
+            if not target.exists() or (found and parts.fragment and parts.fragment not in found.ids):
+                lost.append(f"{path.relative_to(tmp_path)}: {link}")
+    assert not lost, "\n".join(lost)
+    assert len(pages) > 80 and all(path.exists() for path in living)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [p for p in sorted(DOCS.rglob("*.md")) if "_build" not in p.parts and BLOCK.search(p.read_text("utf-8"))],
+    ids=lambda path: path.relative_to(DOCS).as_posix(),
+)
+def test_python_of_a_page_runs(path: Path, home: Path) -> None:
+    name = path.relative_to(DOCS).as_posix()
+    if name in NOT_RUN or path.stem.startswith("adding_a_"):
+        pytest.skip(NOT_RUN.get(name, "followed by test_guides.py"))
+    scope: dict[str, object] = {}
+    for code in BLOCK.findall(path.read_text("utf-8")):
+        exec(compile(code, name, "exec"), scope)
+
+
+def test_commands_of_the_pages_exist() -> None:
+    from typer.main import get_command
+
+    from traube.cli.main import app
+
+    known = set(get_command(app).commands)  # type: ignore[attr-defined]
+    for path in [paths.PROJECT / "README.md", *(p for p in DOCS.rglob("*.md") if "_build" not in p.parts)]:
+        for block in re.findall(r"^```console\n(.*?)^```$", path.read_text("utf-8"), re.M | re.S):
+            for command in re.findall(r"^traube ([a-z]+)", block, re.M):
+                assert command in known, f"{path}: traube {command}"
