@@ -25,7 +25,7 @@ from traube.models import FunctionModel, Model, Similarity, to_model
 from traube.models.card import Precision
 from traube.pipeline.executors import make_executor
 from traube.pipeline.workbench import Workbench
-from traube.reports.cluster_report import MapLayer, cluster_report
+from traube.reports.cluster_report import cluster_report
 from traube.tasks.texts import read_embeddings, read_texts
 
 STABLE = "none/stable_kmeans"
@@ -212,14 +212,13 @@ class Clustering:
         TraubeError
             If the model gives distances in place of vectors, or Matplotlib is not installed.
         """
-        from traube.grouping.plot import plot_map
+        from traube.grouping.plot import map_layers, plot_map
 
         if self.vectors is None:
             raise TraubeError("plot: these texts have no vectors to place: they were compared by a similarity")
-        has_vector = self.rows >= 0
-        names = {c: self.name(c) for c in self.sizes()}
-        points = self.vectors[self.rows[has_vector]]
-        return plot_map(points, self.labels[has_vector], names, repr(self), random_state, ax)
+        rows = np.flatnonzero(self.rows >= 0)
+        layers, chosen = map_layers(self, rows)
+        return plot_map(self.vectors[self.rows[rows]], layers[chosen], repr(self), random_state, ax)
 
     @property
     def tree(self) -> pd.DataFrame:
@@ -334,22 +333,12 @@ class Clustering:
         if vectors is None and self.vectors is None:
             raise TraubeError("to_html: these texts have no vectors to place: they were compared by a similarity")
         vectors = self.vectors[self.rows[rows]] if vectors is None and self.vectors is not None else vectors
-        position = {int(row): i for i, row in enumerate(rows)}
-        layers = [
-            MapLayer(
-                layer.labels[rows],
-                {c: ", ".join(words[:3]) for c, words in layer.words.items()}
-                | (self.names if np.array_equal(layer.labels, self.labels) else {}),
-                layer.words,
-                {c: [position[i] for i in positions] for c, positions in layer.typical.items()},
-                layer.stability,
-            )
-            for layer in self.layers or (Layer(self.labels, self.words, self.typical, self.stability),)
-        ]
+        from traube.grouping.plot import map_layers
+
         return cluster_report(
             [texts[i] for i in rows],
             vectors,
-            layers,
+            map_layers(self, rows)[0],
             title=repr(self) if title is None else title,
             notes=notes,
             columns=None if columns is None else columns.iloc[rows],
