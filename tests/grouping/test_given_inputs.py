@@ -18,8 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from traube import Clustering, cluster_texts
 from traube.core import paths
 from traube.core.errors import TraubeError, Unsupported
-from traube.grouping.cluster_texts import Layer, make_tree
-from traube.grouping.plot import map_layers
+from traube.grouping.cluster_texts import Layer, make_tree, map_layers
 from traube.models.transformer import Transformer
 from traube.reports.placing import color_groups, place_texts
 

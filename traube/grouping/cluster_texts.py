@@ -25,7 +25,7 @@ from traube.models import FunctionModel, Model, Similarity, to_model
 from traube.models.card import Precision
 from traube.pipeline.executors import make_executor
 from traube.pipeline.workbench import Workbench
-from traube.reports.cluster_report import cluster_report
+from traube.reports.cluster_report import MapLayer, cluster_report
 from traube.tasks.texts import read_embeddings, read_texts
 
 STABLE = "none/stable_kmeans"
@@ -212,7 +212,7 @@ class Clustering:
         TraubeError
             If the model gives distances in place of vectors, or Matplotlib is not installed.
         """
-        from traube.grouping.plot import map_layers, plot_map
+        from traube.grouping.plot import plot_map
 
         if self.vectors is None:
             raise TraubeError("plot: these texts have no vectors to place: they were compared by a similarity")
@@ -333,8 +333,6 @@ class Clustering:
         if vectors is None and self.vectors is None:
             raise TraubeError("to_html: these texts have no vectors to place: they were compared by a similarity")
         vectors = self.vectors[self.rows[rows]] if vectors is None and self.vectors is not None else vectors
-        from traube.grouping.plot import map_layers
-
         return cluster_report(
             [texts[i] for i in rows],
             vectors,
@@ -593,6 +591,40 @@ def make_tree(layers: Sequence[Layer]) -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=["layer", "cluster", "parent", "size", "stability"])
     whole = {"layer": "int64", "cluster": "int64", "parent": "Int64", "size": "int64", "stability": "float64"}
     return table.astype(whole)
+
+
+def map_layers(clustering: Clustering, rows: NDArray[np.int64]) -> tuple[list[MapLayer], int]:
+    """Return the layers of a map of some texts, from the coarsest on, and the position of the one that was chosen.
+
+    Parameters
+    ----------
+    clustering : Clustering
+        Its layers, or the clusters alone where there are none.
+    rows : ndarray of int
+        Positions of the texts that are on the map.
+
+    Returns
+    -------
+    layers : list of MapLayer
+    chosen : int
+        Which of them holds the clusters themselves.
+    """
+    position = {int(row): i for i, row in enumerate(rows)}
+    is_noise = clustering.labels < 0
+    equal = [bool((is_noise | (one.labels == clustering.labels)).all()) for one in clustering.layers]
+    layers: Sequence[Layer | Clustering] = clustering.layers if any(equal) else [clustering]
+    chosen = equal.index(True) if any(equal) else 0
+    found = [
+        MapLayer(
+            np.where(is_noise, -1, layer.labels)[rows],
+            {c: ", ".join(words[:3]) for c, words in layer.words.items()} | (clustering.names if i == chosen else {}),
+            layer.words,
+            {c: [position[i] for i in positions if i in position] for c, positions in layer.typical.items()},
+            layer.stability,
+        )
+        for i, layer in enumerate(layers)
+    ]
+    return found, chosen
 
 
 @contextmanager

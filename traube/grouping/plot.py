@@ -1,54 +1,15 @@
-"""A map of groups of texts: what its layers are, for every way of drawing it, and a figure."""
+"""A map of groups of texts as a figure."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from traube.components.apply import Matrix
 from traube.core.errors import TraubeError, install_hint
 from traube.reports.cluster_report import MapLayer
 from traube.reports.placing import color_groups, place_texts
 
-if TYPE_CHECKING:
-    from traube.grouping.cluster_texts import Clustering, Layer
-
 NAMED = 20  # clusters that have their name on the map, the largest
-
-
-def map_layers(clustering: "Clustering", rows: NDArray[np.int64]) -> tuple[list[MapLayer], int]:
-    """Return the layers of a map of some texts, from the coarsest on, and the position of the one that was chosen.
-
-    Parameters
-    ----------
-    clustering : Clustering
-        Its layers, or the clusters alone where there are none.
-    rows : ndarray of int
-        Positions of the texts that are on the map.
-
-    Returns
-    -------
-    layers : list of MapLayer
-    chosen : int
-        Which of them holds the clusters themselves.
-    """
-    position = {int(row): i for i, row in enumerate(rows)}
-    is_noise = clustering.labels < 0
-    equal = [bool((is_noise | (one.labels == clustering.labels)).all()) for one in clustering.layers]
-    layers: Sequence[Layer | Clustering] = clustering.layers if any(equal) else [clustering]
-    chosen = equal.index(True) if any(equal) else 0
-    found = [
-        MapLayer(
-            np.where(is_noise, -1, layer.labels)[rows],
-            {c: ", ".join(words[:3]) for c, words in layer.words.items()} | (clustering.names if i == chosen else {}),
-            layer.words,
-            {c: [position[i] for i in positions if i in position] for c, positions in layer.typical.items()},
-            layer.stability,
-        )
-        for i, layer in enumerate(layers)
-    ]
-    return found, chosen
 
 
 def plot_map(vectors: Matrix, layer: MapLayer, title: str, seed: int = 42, ax: Any = None) -> Any:
