@@ -18,8 +18,9 @@ from sklearn.preprocessing import StandardScaler
 from traube import Clustering, cluster_texts
 from traube.core import paths
 from traube.core.errors import TraubeError, Unsupported
-from traube.grouping.cluster_texts import Layer, make_tree
+from traube.grouping.cluster_texts import Layer, make_tree, map_layers
 from traube.models.transformer import Transformer
+from traube.reports.placing import color_groups, place_texts
 
 TEXTS = [f"{topic} {topic} {rest}" for topic in ("bread", "goal", "moon") for rest in ("a b", "b c", "c d", "d e")]
 TOPICS = np.repeat([0, 1, 2], 4)
@@ -166,6 +167,21 @@ def test_a_map_names_each_cluster(groups: Clustering) -> None:
     assert sum(len(points.get_offsets()) for points in axes.collections) == 13  # without the blank text
     beside = pyplot.subplots()[1]
     assert cluster_texts(["bread $ moon", "goal $"], model="bow", n_clusters=2).plot(ax=beside) is beside
+    pyplot.close("all")
+
+
+def test_the_figure_and_the_page_have_the_same_names_colors_and_layer(groups: Clustering) -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    colors = pytest.importorskip("matplotlib.colors")
+    rows = np.flatnonzero(groups.rows >= 0)
+    layers, chosen = map_layers(groups, rows)
+    assert np.array_equal(layers[chosen].labels, groups.labels[rows])
+    axes = groups.plot(random_state=42)
+    drawn = {colors.to_hex(color) for color in axes.collections[0].get_facecolors()}
+    assert groups.vectors is not None
+    assert drawn == set(color_groups(place_texts(groups.vectors[groups.rows[rows]]), layers[chosen].labels).values())
+    page = groups.to_html()
+    assert all(name in page for name in layers[chosen].names.values())
     pyplot.close("all")
 
 

@@ -44,6 +44,13 @@ def test_what_is_left_out_of_a_picture_is_said() -> None:
     assert show_bars(make_board(2).assign(mean=np.nan)) == ""
 
 
+def test_a_chart_of_one_bar_is_left_out_and_a_model_has_one_color_in_all_panels() -> None:
+    board = make_board(2)
+    assert show_bars(board[board["model"] == "a"]) == ""
+    one, other = ([bar.get_facecolor() for bar in axis.patches] for axis in draw_bars(board).axes)
+    assert one == other and len(set(one)) == 2
+
+
 def test_a_map_places_each_text_where_umap_did(tiny_task: Task, tmp_path: Path, executor: Executor) -> None:
     method = parse_method("umap/minibatch_kmeans", {"umap": {"n_epochs": 5, "n_neighbors": 5}})
     evaluate(tiny_task, load_model("bow"), [method, "none/minibatch_kmeans"], folder=tmp_path, executor=executor)

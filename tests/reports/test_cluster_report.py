@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 import re
+from colorsys import rgb_to_hls
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 from traube.core.errors import TraubeError
 from traube.reports.cluster_report import MapLayer, cluster_report
-from traube.reports.placing import place_texts
+from traube.reports.placing import color_groups, place_texts
 
 TEXTS = ["<script>alert(1)</script>", 'a "ship" & <b>crew</b>', "bread and dough", "a loaf"]
 SEA = MapLayer(np.array([0, 0, 1, -1]), {0: "sea", 1: "sea"}, {0: ["ship", "crew"]}, {0: [1]}, {0: 0.5})
@@ -50,6 +51,21 @@ def test_groups_are_listed_with_size_words_typical_texts_and_stability_and_each_
         {"group": 0, "name": "sea", "size": 2, "words": ["ship", "crew"], "typical": [1], "stability": 0.5},
         {"group": 1, "name": "sea (1)", "size": 1, "words": [], "typical": [], "stability": None},
     ]
+
+
+def test_typical_texts_that_read_alike_are_listed_once() -> None:
+    texts = ["A ship", "a  ship", "a crew", "bread"]
+    layer = MapLayer(np.array([0, 0, 0, 1]), {0: "sea", 1: "bread"}, typical={0: [1, 0, 2]})
+    sea, _ = groups_of(cluster_report(texts, np.eye(4, dtype=np.float32), [layer], title="four"))[0]
+    assert sea["typical"] == [1, 2]
+
+
+def test_groups_in_like_directions_have_like_colors_and_a_group_has_one_in_every_layer() -> None:
+    points = np.array([[9, 0], [9, 1], [-9, 0], [-9, -1]], dtype=np.float32)
+    coarse, fine = color_groups(points, np.array([0, 0, 1, 1])), color_groups(points, np.array([0, 1, 2, 3]))
+    hue = {color: rgb_to_hls(*(int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)))[0] for color in fine.values()}
+    assert len(set(fine.values())) == 4 and abs(hue[fine[2]] - hue[fine[3]]) < 0.05
+    assert set(coarse) == {0, 1} and color_groups(points, np.full(4, -1)) == {}
 
 
 def test_every_layer_names_its_groups_on_the_map() -> None:

@@ -14,26 +14,30 @@ from hypothesis import strategies as st
 
 from tests.made import page_data, save_scored, with_replicates
 from traube.comparison.candidates import candidates
-from traube.comparison.jackknife import Sample
+from traube.comparison.jackknife import Sample, intervals
 from traube.comparison.ranking import rank, tied
 from traube.comparison.regressions import CHANGES
-from traube.comparison.standings import standing
+from traube.comparison.standings import Standing, standing
 from traube.core import paths
 from traube.core.errors import TraubeError
 from traube.core.files import write_parquet
+from traube.core.measure import Cost
 from traube.models import load_model
 from traube.pipeline.params import Protocol
 from traube.pipeline.plan import cells
 from traube.pipeline.record import record
 from traube.pipeline.workbench import Workbench
 from traube.reports import best
+from traube.reports.costs import costs
 from traube.reports.explorer import page
 from traube.reports.explorer.board import history, on_front
-from traube.reports.explorer.ranks import diagram, differences, mean_ranks
+from traube.reports.explorer.ranks import differences, rank_diagram
 from traube.reports.explorer.views import NOISE, confusion, thinned
+from traube.reports.figures import color_models
 from traube.reports.pages import make_page
 from traube.reports.rendering import as_json
 from traube.reports.tables import NAME, leaderboard
+from traube.storage.costs import NO_TASK, save_cost
 from traube.tasks.stored import complete_task, save_corpus, save_rows
 from traube.tasks.task import Task
 
@@ -106,12 +110,6 @@ def samples(*scores: tuple[float, ...]) -> list[Sample]:
     return [Sample.of(with_replicates(table), seeded=False) for table in tables]
 
 
-def test_ranks_are_means_over_splits_and_equal_scores_share_one() -> None:
-    names = ["first", "second", "third"]
-    ranks = mean_ranks(names, samples((0.9, 0.8), (0.9, 0.7), (0.1, 0.2)))
-    assert ranks.to_dict() == {"first": 1.25, "second": 1.75, "third": 3.0}
-
-
 @given(
     st.integers(1, 9).flatmap(
         lambda n: st.lists(st.lists(st.booleans(), min_size=n, max_size=n), min_size=n, max_size=n)
@@ -131,18 +129,22 @@ def test_a_bar_is_a_largest_set_of_models_of_which_no_two_differ(rows: list[list
     assert len({frozenset(bar) for bar in bars}) == len(bars)
 
 
-def test_the_diagram_joins_who_cannot_be_told_apart_and_nobody_else() -> None:
-    def drawn(names: list[str], *scores: tuple[float, ...]) -> str:
-        found = samples(*scores)
-        return str(diagram("", rank(names, found), found))
+def standing_on(names: list[str], *scores: tuple[float, ...]) -> Standing:
+    """How models stand by these scores of splits, the best first."""
+    found = samples(*scores)
+    return Standing((), tuple(found), intervals(found), rank(names, found))
 
-    up, down = (0.81, 0.79, 0.80, 0.82), (0.79, 0.81, 0.82, 0.80)
-    tied = drawn(["a", "b"], up, down)
-    apart = drawn(["a", "b"], up, (0.12, 0.08, 0.10, 0.11))
-    assert "#d55e00" in tied and "#d55e00" not in apart
-    assert "<b>" not in drawn(["<b>a", "b"], up, down)
-    assert drawn(["alone"], up) == "None"
-    assert drawn(["a", "b"], up, up[:2]) == "None"  # other splits: ranks over splits do not compare
+
+def test_the_diagram_shows_the_rankings_own_ranks_in_its_order_and_colors() -> None:
+    up, down, low = (0.81, 0.79, 0.80, 0.82), (0.79, 0.81, 0.82, 0.80), (0.12, 0.08, 0.10, 0.11)
+    names = ["b", "<b>a", "c"]
+    found = standing_on(names, up, down, low)
+    drawn = rank_diagram("", found, color_models(names))
+    assert drawn is not None
+    assert [trace["x"] for trace in drawn.traces] == found.ranking.ranks.tolist() == [[1, 2], [1, 2], [3, 3]]
+    assert drawn.layout["yaxis"]["ticktext"] == ["b", "&lt;b&gt;a", "c"]
+    assert [trace["line"]["color"] for trace in drawn.traces] == [color_models(names)[name] for name in names]
+    assert rank_diagram("", standing_on(["alone"], up), {}) is None
 
 
 def test_whatever_a_text_holds_stays_inside_the_pages_data() -> None:
@@ -241,12 +243,13 @@ def test_what_is_as_good_and_cheaper_is_what_traube_best_says(
     seconds = {"bow": 0.1, "tfidf": 1.0, "lsa": 5.0}
     known = pd.DataFrame({"task": "tiny", "protocol": "own", "model": seconds, "method": "none/kmeans"})
     known = known.assign(model=list(seconds), encoding=0.0, clustering=0.0, seconds=list(seconds.values()), memory=0.0)
+    known["earlier"] = False
     for module in (page, best):
         monkeypatch.setattr(module, "costs", lambda *_: known)
     publish(bench)
-    found = page_data(make_page(bench, {"own": OWN}, "tiny", tmp_path).read_text())["bargains"]
+    found = page_data(make_page(bench, {"own": OWN}, "tiny", tmp_path).read_text())["answers"]
     assert [(row["protocol"], row["level"]) for row in found] == [("own", ""), ("own", "coarse"), ("own", "fine")]
-    assert found[0]["text"] == best.best_on(bench.storage, "tiny", "own", OWN).bargain != ""
+    assert found[0]["bargain"] == best.best_on(bench.storage, "tiny", "own", OWN).bargain != ""
 
 
 def test_what_changed_since_the_last_night_is_on_the_tasks_page_and_on_no_others(
@@ -260,3 +263,38 @@ def test_what_changed_since_the_last_night_is_on_the_tasks_page_and_on_no_others
     publish(bench)
     shown = make_page(bench, {"own": OWN}, "tiny", tmp_path).read_text()
     assert "changed; not tested" in shown and "40.00" in shown and "the moon" not in shown
+
+
+def test_banner_tables_ranks_and_pairs_of_a_level_are_those_of_the_leaderboard(
+    bench: Workbench, tmp_path: Path
+) -> None:
+    publish(bench)
+    score(bench, bench.task("tiny"), "lsa", {"early": 0.9, "late": 0.9})  # after the last publication
+    table = leaderboard(bench.storage, protocols={"own": OWN})
+    data = page_data(make_page(bench, {"own": OWN}, "tiny", tmp_path).read_text())
+    for level in ("coarse", "fine"):
+        rows = table[(table["level"] == level) & table["best"]]
+        own = [row for row in data["board"] if row["level"] == level and row["best"]]
+        (answer,) = [one for one in data["answers"] if one["level"] == level]
+        (drawn,) = [one for one in data["diagrams"] if one["level"] == level]
+        assert [row["model"] for row in own] == rows["model"].tolist() == drawn["layout"]["yaxis"]["ticktext"]
+        assert [trace["x"] for trace in drawn["traces"]] == rows[["rank_low", "rank_high"]].to_numpy().tolist()
+        assert (
+            answer["text"].startswith(f"{own[0]['model']} ")
+            and f"V-measure {own[0]['score']:.1f}"[1:] in answer["text"]
+        )
+        p = {pair["b"]: pair["p"] for pair in data["pairs"] if pair["level"] == level and pair["a"] == own[0]["model"]}
+        assert p == pytest.approx(dict(zip(rows["model"][1:], rows["p"][1:], strict=True)), abs=1e-4)
+
+
+def test_texts_that_were_encoded_earlier_cost_what_that_took(bench: Workbench) -> None:
+    cells = bench.storage.read_cells("tiny")
+    known = costs(bench.storage, {"own": OWN}, cells)
+    assert known["seconds"].isna().all() and known["earlier"].all()  # nobody measured it
+    fingerprint = cells.set_index("model")["fingerprint"].loc["bow"].iloc[0]
+    save_cost(bench.storage, NO_TASK, fingerprint, Cost(500, 2.0, 10.0))  # as `traube cluster` does
+    of_bow = costs(bench.storage, {"own": OWN}, cells).set_index("model").loc["bow"]
+    assert (of_bow["encoding"], bool(of_bow["earlier"])) == (4.0, True) and of_bow["seconds"] > 4
+    save_cost(bench.storage, "tiny", fingerprint, Cost(72, 0.36, 10.0))
+    of_bow = costs(bench.storage, {"own": OWN}, cells).set_index("model").loc["bow"]
+    assert (of_bow["encoding"], bool(of_bow["earlier"])) == (5.0, False)

@@ -47,6 +47,6 @@ def test_a_number_that_does_not_exist_is_left_out() -> None:
     rows = pd.DataFrame({"method": ["k", "k", "h"], "model": ["a", "b", "a"], "mean": [0.5, np.nan, 0.25]})
     plot = heatmap("", rows)
     assert plot is not None and plot.traces[0]["z"] == [[50.0], [25.0]]  # b has no score at all
-    assert heatmap("", rows[1:2]) is None
+    assert heatmap("", rows[1:2]) is None and heatmap("", rows[:1]) is None  # one cell compares nothing
     bars = grouped_bars("", pd.DataFrame({"g": ["x"], "b": ["y"], "mean": [1.0], "sem": [np.nan]}), "g", "b", "ARI")
     assert bars.traces[0]["error_y"]["array"] == [0.0]

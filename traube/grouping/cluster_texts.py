@@ -216,10 +216,9 @@ class Clustering:
 
         if self.vectors is None:
             raise TraubeError("plot: these texts have no vectors to place: they were compared by a similarity")
-        has_vector = self.rows >= 0
-        names = {c: self.name(c) for c in self.sizes()}
-        points = self.vectors[self.rows[has_vector]]
-        return plot_map(points, self.labels[has_vector], names, repr(self), random_state, ax)
+        rows = np.flatnonzero(self.rows >= 0)
+        layers, chosen = map_layers(self, rows)
+        return plot_map(self.vectors[self.rows[rows]], layers[chosen], repr(self), random_state, ax)
 
     @property
     def tree(self) -> pd.DataFrame:
@@ -334,22 +333,10 @@ class Clustering:
         if vectors is None and self.vectors is None:
             raise TraubeError("to_html: these texts have no vectors to place: they were compared by a similarity")
         vectors = self.vectors[self.rows[rows]] if vectors is None and self.vectors is not None else vectors
-        position = {int(row): i for i, row in enumerate(rows)}
-        layers = [
-            MapLayer(
-                layer.labels[rows],
-                {c: ", ".join(words[:3]) for c, words in layer.words.items()}
-                | (self.names if np.array_equal(layer.labels, self.labels) else {}),
-                layer.words,
-                {c: [position[i] for i in positions] for c, positions in layer.typical.items()},
-                layer.stability,
-            )
-            for layer in self.layers or (Layer(self.labels, self.words, self.typical, self.stability),)
-        ]
         return cluster_report(
             [texts[i] for i in rows],
             vectors,
-            layers,
+            map_layers(self, rows)[0],
             title=repr(self) if title is None else title,
             notes=notes,
             columns=None if columns is None else columns.iloc[rows],
@@ -604,6 +591,40 @@ def make_tree(layers: Sequence[Layer]) -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=["layer", "cluster", "parent", "size", "stability"])
     whole = {"layer": "int64", "cluster": "int64", "parent": "Int64", "size": "int64", "stability": "float64"}
     return table.astype(whole)
+
+
+def map_layers(clustering: Clustering, rows: NDArray[np.int64]) -> tuple[list[MapLayer], int]:
+    """Return the layers of a map of some texts, from the coarsest on, and the position of the one that was chosen.
+
+    Parameters
+    ----------
+    clustering : Clustering
+        Its layers, or the clusters alone where there are none.
+    rows : ndarray of int
+        Positions of the texts that are on the map.
+
+    Returns
+    -------
+    layers : list of MapLayer
+    chosen : int
+        Which of them holds the clusters themselves.
+    """
+    position = {int(row): i for i, row in enumerate(rows)}
+    is_noise = clustering.labels < 0
+    equal = [bool((is_noise | (one.labels == clustering.labels)).all()) for one in clustering.layers]
+    layers: Sequence[Layer | Clustering] = clustering.layers if any(equal) else [clustering]
+    chosen = equal.index(True) if any(equal) else 0
+    found = [
+        MapLayer(
+            np.where(is_noise, -1, layer.labels)[rows],
+            {c: ", ".join(words[:3]) for c, words in layer.words.items()} | (clustering.names if i == chosen else {}),
+            layer.words,
+            {c: [position[i] for i in positions if i in position] for c, positions in layer.typical.items()},
+            layer.stability,
+        )
+        for i, layer in enumerate(layers)
+    ]
+    return found, chosen
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from traube.models import Model, Vectors, fingerprint_on
 from traube.pipeline.embed import embed, embed_task
 from traube.pipeline.executors import Executor, ProcessExecutor
 from traube.storage import Storage, open_storage
-from traube.storage.costs import save_cost
+from traube.storage.costs import NO_TASK, save_cost
 from traube.tasks.stored import Manifest, get_manifest, not_read, read_task
 from traube.tasks.task import Task, text_id
 
@@ -73,4 +73,5 @@ class Workbench:
     def vectors_of_texts(self, texts: Sequence[str], model: Model, progress: Progress = SILENT) -> Vectors:
         """The vectors [n, d] of any texts, to which a corpus-bound model is fitted. Raises what `encoded` does."""
         corpus_version = digest([text_id(text) for text in texts])
-        return embed(texts, model, self.storage, corpus_version, progress, executor=self.executor)[0]
+        told = partial(save_cost, self.storage, NO_TASK, fingerprint_on(model, corpus_version))
+        return embed(texts, model, self.storage, corpus_version, progress, told, self.executor)[0]

@@ -9,6 +9,7 @@ import pandas as pd
 
 from traube.models.vectors import open_matrix
 from traube.pipeline.cluster import locate_reduction_of
+from traube.reports.figures import COLORS, color_models
 from traube.storage import Storage
 from traube.tasks.stored import read_task
 
@@ -29,7 +30,7 @@ def draw_bars(best: pd.DataFrame) -> Any:
     """
     from matplotlib.figure import Figure
 
-    panels = list(best.groupby(["task", "level"]))
+    panels, colors = list(best.groupby(["task", "level"])), color_models(best["model"])
     heights = [len(rows) for _, rows in panels]
     figure = Figure(figsize=(6, 0.6 * len(panels) + 0.25 * sum(heights)))
     axes = figure.subplots(
@@ -42,7 +43,14 @@ def draw_bars(best: pd.DataFrame) -> Any:
             (mean - 100 * rows["low"]).clip(lower=0).fillna(0),
             (100 * rows["high"] - mean).clip(lower=0).fillna(0),
         ]
-        axis.barh(rows["model"], mean, xerr=beside, color="#4c72b0", ecolor="#555555", capsize=2)
+        axis.barh(
+            rows["model"],
+            mean,
+            xerr=beside,
+            color=[colors[model] for model in rows["model"]],
+            ecolor="#555555",
+            capsize=2,
+        )
         axis.set_title(f"{task}, {level}", fontsize=9, loc="left")
         axis.tick_params(labelsize=8)
     return figure
@@ -112,9 +120,9 @@ def draw_map(storage: Storage, cells: pd.DataFrame) -> Any:
     figure = Figure(figsize=(5, 4), layout="constrained")
     axis = figure.subplots()
     names = split.labels if split.labels is not None else np.full(split.size, "")
-    for name in np.unique(names.astype(str)):
+    for place, name in enumerate(np.unique(names.astype(str))):
         of_class = points[names.astype(str) == name]
-        axis.scatter(of_class[:, 0], of_class[:, 1], s=4, label=name)
+        axis.scatter(of_class[:, 0], of_class[:, 1], s=4, label=name, color=COLORS[place % len(COLORS)])
     if 1 < len(np.unique(names)) <= MOST_PANELS:
         axis.legend(fontsize=7, markerscale=2, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     axis.set_title(f"{task.name}, {split.split} by UMAP: {split.size:,} texts, {split.level}", fontsize=9, loc="left")
@@ -130,8 +138,12 @@ def embed(figure: Any) -> str:
 
 
 def show_bars(best: pd.DataFrame) -> str:
-    """Return `draw_bars` of twelve panels at most as a PNG in Markdown; empty without a score or without Matplotlib."""
+    """Return `draw_bars` of twelve panels at most as a PNG in Markdown; a panel compares two models or more.
+
+    Empty where no panel does, or without Matplotlib.
+    """
     scored = best.dropna(subset="mean")
+    scored = scored[scored.groupby(["task", "level"])["model"].transform("size") > 1]
     panels = scored.groupby(["task", "level"])
     if scored.empty:
         return ""

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from traube.components.apply import Matrix
 from traube.core.errors import TraubeError
-from traube.reports.figures import COLORS
-from traube.reports.placing import place_texts
+from traube.reports.placing import color_groups, place_texts
 from traube.reports.rendering import packed, render
 
 ALONE = "in no group"
@@ -142,18 +141,24 @@ def cluster_report(
         title=title,
         notes=notes,
         data={
-            "layers": [_groups(*pair) for pair in zip(layers, unique, strict=True)],
+            "layers": [_groups(*pair, texts) for pair in zip(layers, unique, strict=True)],
             "columns": [str(name) for name in columns],
             "alone": ALONE,
             "cut": most if any(len(text) > most for text in texts) else None,
         },
     )
+    points = place_texts(vectors, random_state)
     page = _draw(
-        place_texts(vectors, random_state),
+        points,
         [
             np.array([names.get(c, ALONE) for c in layer.labels.tolist()])
             for layer, names in zip(layers, unique, strict=True)
         ],
+        label_color_map={
+            names[group]: color
+            for layer, names in zip(layers, unique, strict=True)
+            for group, color in color_groups(points, layer.labels).items()
+        },
         hover_text=shown,
         extra_point_data=pd.DataFrame(rows),
         title=escape(title),
@@ -173,9 +178,6 @@ def can_draw() -> bool:
 def _draw(points: NDArray[np.float32], names: Sequence[NDArray[np.str_]], **settings: Any) -> str:
     """Return datamapplot's page; `names` are those of each text's group, by layer."""
     named = [layer for layer in names if (layer != ALONE).any()]
-    groups = {str(name) for layer in named for name in layer} - {ALONE}
-    if len(groups) == 1:  # datamapplot's palette is one of directions from the middle
-        settings["label_color_map"] = dict.fromkeys(groups, COLORS[0])
     if not can_draw():
         raise TraubeError(NOT_INSTALLED)
     with _own_files() as folder, warnings.catch_warnings():
@@ -243,7 +245,7 @@ def _unique_names(layer: MapLayer) -> dict[int, str]:
     return found
 
 
-def _groups(layer: MapLayer, names: Mapping[int, str]) -> list[dict[str, Any]]:
+def _groups(layer: MapLayer, names: Mapping[int, str], texts: Sequence[str]) -> list[dict[str, Any]]:
     """Return the groups of a layer as the page reads them, the largest first."""
     sizes = np.bincount(layer.labels[layer.labels >= 0])
     return [
@@ -252,11 +254,17 @@ def _groups(layer: MapLayer, names: Mapping[int, str]) -> list[dict[str, Any]]:
             "name": names[c],
             "size": int(sizes[c]),
             "words": list(layer.words.get(c, [])),
-            "typical": [int(i) for i in layer.typical.get(c, [])],
+            "typical": _distinct(layer.typical.get(c, []), texts),
             "stability": round(layer.stability[c], 2) if c in layer.stability else None,
         }
         for c in sorted(names, key=lambda c: (-sizes[c], c))
     ]
+
+
+def _distinct(positions: Sequence[int], texts: Sequence[str]) -> list[int]:
+    """Leave out the positions of texts that read like one before."""
+    read = {" ".join(texts[i].split()).casefold(): int(i) for i in reversed(positions)}
+    return sorted(read.values(), key=list(positions).index)
 
 
 def _cell(value: Any) -> Any:

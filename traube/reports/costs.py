@@ -8,11 +8,11 @@ import pandas as pd
 from traube.core.measure import Cost
 from traube.pipeline.params import Protocol
 from traube.storage import Storage
-from traube.storage.costs import get_cost
+from traube.storage.costs import read_costs
 from traube.tasks.stored import get_manifest, read_task
 
 NOTHING = Cost(1, np.nan, np.nan)  # is known
-COLUMNS = ("task", "protocol", "model", "method", "encoding", "clustering", "seconds", "memory")
+COLUMNS = ("task", "protocol", "model", "method", "encoding", "clustering", "seconds", "memory", "earlier")
 
 
 def costs(storage: Storage, protocols: Mapping[str, Protocol], cells: pd.DataFrame) -> pd.DataFrame:
@@ -25,7 +25,8 @@ def costs(storage: Storage, protocols: Mapping[str, Protocol], cells: pd.DataFra
     Returns
     -------
     DataFrame with COLUMNS: seconds for 1,000 texts of encoding, of clustering (with its reduction), and of both;
-    `memory`, the most megabytes that either took beyond what was in use before. What was not measured is nan
+    `memory`, the most megabytes that either took beyond what was in use before. `earlier` says that the task's texts were
+    encoded before it was evaluated, so that encoding is what the model's took in another task. What was not measured is nan
     """
     done = cells[cells["status"] == "done"]
     if done.empty:
@@ -40,13 +41,22 @@ def costs(storage: Storage, protocols: Mapping[str, Protocol], cells: pd.DataFra
     done["clustering"] = 1000 * seconds / known["texts"].where(is_measured, [items[key] for key in keys])
     done["own_memory"] = known["memory"].where(is_measured)
     models = done[["task", "fingerprint"]].drop_duplicates()
-    encodings = [get_cost(storage, *key) or NOTHING for key in models.itertuples(index=False)]
+    known_costs = read_costs(storage)
+    models["earlier"] = [key not in known_costs for key in models.itertuples(index=False, name=None)]
+    encodings = [_encoding(known_costs, *key) for key in zip(models["task"], models["fingerprint"], strict=True)]
     models[["encoding", "encoding_memory"]] = [(1000 * c.seconds / c.texts, c.memory) for c in encodings]
     done = done.merge(models, on=["task", "fingerprint"])
     done["memory"] = done[["encoding_memory", "own_memory"]].max(axis=1, skipna=False)
-    table = done.groupby(["task", "protocol", "model", "method"])[["encoding", "clustering", "memory"]].mean()
+    groups = done.groupby(["task", "protocol", "model", "method"])
+    table = groups[["encoding", "clustering", "memory"]].mean().assign(earlier=groups["earlier"].any())
     table["seconds"] = table["encoding"] + table["clustering"]
     return table.reset_index()[list(COLUMNS)]
+
+
+def _encoding(known: Mapping[tuple[str, str], Cost], task: str, fingerprint: str) -> Cost:
+    """What encoding a task's texts took; where others had them encoded, what it took with the most texts."""
+    others = [cost for (_, model), cost in known.items() if model == fingerprint]
+    return known.get((task, fingerprint)) or max(others, key=lambda cost: cost.texts, default=NOTHING)
 
 
 def _clustered(storage: Storage, protocols: Mapping[str, Protocol], task: str, protocol: str) -> float:

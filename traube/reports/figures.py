@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 # Tol's muted scheme; with the marks, 45 groups that color-blind eyes tell apart
 COLORS = ("#332288", "#cc6677", "#117733", "#ddaa33", "#88ccee", "#882255", "#44aa99", "#999933", "#aa4499")
 MARKS = ("circle", "square", "diamond", "cross", "x")  # of those that figures in three dimensions have too
-GREY, ORANGE = "#b0b0b0", "#d55e00"
+INK, GREY, ORANGE = "#1c1c28", "#b0b0b0", "#d55e00"  # a page draws ink light where it is dark
 SHOWN_CHARACTERS, LINE_WIDTH = 300, 60  # of a text, when it is pointed at
 LEGEND = 45  # groups of a legend at most
 HEATMAP_MODELS = 30  # the best; a page has room for no more
@@ -30,6 +30,11 @@ class Plot:
     title: str
     traces: list[Trace]
     layout: dict[str, Any] = field(default_factory=dict)
+
+
+def color_models(names: Iterable[str]) -> dict[str, str]:
+    """Return the color of each model, the same in every chart, map and table of a page: by its place among all names."""
+    return {name: COLORS[place % len(COLORS)] for place, name in enumerate(sorted(set(names)))}
 
 
 def numbers(values: ArrayLike) -> list[float | None]:
@@ -169,7 +174,7 @@ def grouped_bars(title: str, means: pd.DataFrame, group: str, bar: str, label: s
 
 
 def heatmap(title: str, rows: pd.DataFrame) -> Plot | None:
-    """Draw mean scores x100 by method and model, of one task, level and protocol; None without a score.
+    """Draw mean scores x100 by method and model, of one task, level and protocol; None where fewer than two are scored.
 
     Parameters
     ----------
@@ -177,7 +182,7 @@ def heatmap(title: str, rows: pd.DataFrame) -> Plot | None:
         Of the leaderboard, columns method, model and mean.
     """
     grid = rows.pivot_table(index="method", columns="model", values="mean") * 100
-    if grid.empty:
+    if grid.count().sum() < 2:
         return None
     best = grid.max().sort_values(ascending=False).index[:HEATMAP_MODELS]
     grid = grid.loc[grid.max(axis=1).sort_values(ascending=False).index, best]

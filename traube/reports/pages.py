@@ -27,6 +27,7 @@ from traube.reports.tables import (
     NAME,
     REBUILT,
     leaderboard,
+    leaderboard_is_current,
     made_now,
     places,
     shown_interval,
@@ -40,13 +41,16 @@ SERVED = "/traube"  # where `traube dev` serves that folder, beside the Dagster 
 
 
 def make_page(bench: Workbench, protocols: Mapping[str, Protocol], task: str, home: Path) -> Path:
-    """A task's page as of the last publication, made anew where what it shows has changed."""
+    """A task's page, made anew where what it shows has changed."""
     try:
         table = read_parquet(bench.storage.get_table_path(NAME))
     except FileNotFoundError:
         table = pd.DataFrame({"task": []})
     if task not in set(table["task"]):
         raise TraubeError(f"{task}: nothing is scored yet: `traube run -t {task}`")
+    if not leaderboard_is_current(bench.storage):  # the page's verdicts are of what is stored, and so are its tables
+        of_task = leaderboard(bench.storage, protocols=protocols, tasks=[task])
+        table = pd.concat([table[table["task"] != task], of_task], ignore_index=True)
     changes = kept_changes(bench.storage)
     # a hash of what the page is made of
     own = table[table["task"].isin((task, ""))]

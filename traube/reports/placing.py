@@ -1,6 +1,7 @@
-"""Where a map places texts."""
+"""Where a map places texts, and in which colors it draws their groups."""
 
 import warnings
+from colorsys import hls_to_rgb
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from traube.components.apply import Matrix
 FEWEST = 16  # texts that UMAP places; fewer are placed by their two principal components
 FITTED = 20_000  # texts that UMAP places by itself: its time grows faster than their number
 NEIGHBORS = 5
+LIGHTNESS, SATURATION = (0.36, 0.5, 0.62), 0.6  # of colors; groups in like directions differ in lightness
 
 
 def place_texts(vectors: Matrix, random_state: int = 42) -> NDArray[np.float32]:
@@ -43,6 +45,34 @@ def place_texts(vectors: Matrix, random_state: int = 42) -> NDArray[np.float32]:
     if np.ptp(placed, axis=0).max() == 0:  # one text, or equal ones
         placed[:, 0] = np.arange(count)
     return placed
+
+
+def color_groups(points: NDArray[np.float32], labels: NDArray[np.int64]) -> dict[int, str]:
+    """Return the color of each group: its hue is the direction in which it lies from the middle of the map.
+
+    So neighbors, and a group and those that it consists of, are alike.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_texts, 2)
+        Where the texts are placed.
+    labels : ndarray of int of shape (n_texts,)
+        Their groups; -1 is none.
+
+    Returns
+    -------
+    dict of int to str
+        As "#rrggbb".
+    """
+    groups = np.unique(labels[labels >= 0])
+    centers = np.array([np.median(points[labels == group], axis=0) for group in groups]).reshape(-1, 2)
+    x, y = (centers - points.mean(axis=0)).T
+    hues = np.arctan2(y, x) / (2 * np.pi) % 1
+    colors = {}
+    for place, i in enumerate(np.argsort(hues, kind="stable")):
+        shares = hls_to_rgb(hues[i], LIGHTNESS[place % len(LIGHTNESS)], SATURATION)
+        colors[int(groups[i])] = "#" + "".join(f"{round(255 * share):02x}" for share in shares)
+    return colors
 
 
 def _nearest(known: Matrix, new: Matrix) -> NDArray[np.int64]:

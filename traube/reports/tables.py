@@ -279,6 +279,11 @@ def state(storage: Storage) -> str:
     return digest([storage.get_state(), params.stat().st_mtime_ns if params.exists() else 0])
 
 
+def leaderboard_is_current(storage: Storage) -> bool:
+    """Whether the leaderboard was made of what is stored now."""
+    return read_json(storage.get_table_path(MADE_OF)) == made_now(storage, state(storage))
+
+
 def tables_are_current(storage: Storage) -> bool:
     """Whether leaderboard, registry and report were made of what is stored now."""
     made_of, published = read_json(storage.get_table_path(MADE_OF)), read_json(storage.get_table_path(REBUILT))

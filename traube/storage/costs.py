@@ -6,6 +6,7 @@ from traube.core.measure import Cost
 from traube.storage.storage import Storage
 
 COST = "cost"  # kind of document
+NO_TASK = ""  # in place of a task's name: texts that somebody grouped
 
 
 def save_cost(storage: Storage, task: str, fingerprint: str, cost: Cost) -> None:
@@ -18,7 +19,15 @@ def save_cost(storage: Storage, task: str, fingerprint: str, cost: Cost) -> None
 
 def get_cost(storage: Storage, task: str, fingerprint: str) -> Cost | None:
     """Return what it took to encode a task's texts; None where that was not measured."""
-    for row in storage.read_rows("document", kind=COST, key=f"{task}/{fingerprint}"):
-        kept = row["content"]
-        return Cost(kept["texts"], kept["seconds"], math.nan if kept["memory"] is None else kept["memory"])
-    return None
+    return read_costs(storage, key=f"{task}/{fingerprint}").get((task, fingerprint))
+
+
+def read_costs(storage: Storage, **equal: str) -> dict[tuple[str, str], Cost]:
+    """Return what encoding took, by task (empty: texts of no task) and fingerprint of the model."""
+    found = {}
+    for row in storage.read_rows("document", kind=COST, **equal):
+        kept, (task, _, fingerprint) = row["content"], row["key"].rpartition("/")
+        found[task, fingerprint] = Cost(
+            kept["texts"], kept["seconds"], math.nan if kept["memory"] is None else kept["memory"]
+        )
+    return found

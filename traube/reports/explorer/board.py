@@ -23,10 +23,11 @@ def rows(table: pd.DataFrame, costs: pd.DataFrame) -> list[dict[str, Any]]:
     Returns
     -------
     Rows of names and numbers that JSON takes; a number that does not exist is None. `front` says
-    that nothing of the same level and protocol scores higher at no more seconds.
+    that nothing of the same level and protocol scores higher at no more seconds, `earlier` that the texts had been encoded
+    before.
     """
     done = table[table["status"] == "done"].merge(costs, how="left", on=["task", "protocol", "model", "method"])
-    done["front"] = False
+    done["front"], done["earlier"] = False, done["earlier"].eq(True)
     # silhouettes are each of a model's own space, and do not compare
     compared = done[done["metric"] != WITHOUT_LABELS]
     for _, group in compared.groupby(["level", "protocol", "own_choice"]):
@@ -48,6 +49,7 @@ def rows(table: pd.DataFrame, costs: pd.DataFrame) -> list[dict[str, Any]]:
             "clustering": number(row.clustering, 4),
             "seconds": number(row.seconds, 4),
             "memory": number(row.memory, 1),
+            "earlier": bool(row.earlier),
             "best": bool(row.best),
             "front": bool(row.front),
         }

@@ -15,9 +15,9 @@ from traube.pipeline.workbench import Workbench
 from traube.reports.best import best_of
 from traube.reports.costs import costs
 from traube.reports.explorer.board import OWN_CHOICE, history, number, rows
-from traube.reports.explorer.ranks import diagram, differences
+from traube.reports.explorer.ranks import differences, rank_diagram
 from traube.reports.explorer.views import SHOWN, views
-from traube.reports.figures import COLORS, HEATMAP_MODELS, as_data, heatmap
+from traube.reports.figures import COLORS, HEATMAP_MODELS, as_data, color_models, heatmap
 from traube.reports.rendering import render
 from traube.tasks.task import Task
 
@@ -45,12 +45,15 @@ def task_page(
         "colors": COLORS,
         "views": [],
         "pairs": [],
-        "bargains": [],
+        "answers": [],
+        "diagrams": [],
         "history": history(bench.storage, protocols, task),
         "changes": [] if changes is None or changes.empty else _plain(changes[changes["task"] == task]),
     }
 
-    missing, shown, standings, answers = "", "", dict[Key, Standing](), list[tuple[str, str]]()
+    colors = color_models([*(row["model"] for row in data["board"]), *(point["line"] for point in data["history"])])
+    data["models"] = list(colors)
+    missing, shown, standings = "", "", dict[Key, Standing]()
     try:
         stored, chosen = bench.task(task), cells[~cells["own_choice"]]
         options: dict[str, list[Candidate]] = {}  # what is scored by the main metric, the best first, by protocol
@@ -65,29 +68,31 @@ def task_page(
             standings = _standings(bench, protocols, stored, options, chosen)
             known = costs(bench.storage, protocols, chosen)
             bests = {key: best_of(found, stored, known) for key, found in standings.items()}
-            answers = [(name, best.said) for (name, level), best in bests.items() if not level]
-            data["bargains"] = [{"protocol": k[0], "level": k[1], "text": best.bargain} for k, best in bests.items()]
+            data["answers"] = [
+                {"protocol": name, "level": level, "text": found.said, "bargain": found.bargain}
+                for (name, level), found in bests.items()
+            ]
             of_shown = {level: found for (name, level), found in standings.items() if level and name == shown}
             splits = stored.test_splits(protocols[shown].split_set) if shown else ()
             data["pairs"] = differences(of_shown, list(splits), MODELS)
     except TraubeError as error:  # its texts are not here, or damaged
         missing = str(error)
 
-    of_all_levels = [(name, found) for (name, level), found in standings.items() if not level]
-    diagrams = [drawn for name, found in of_all_levels if (drawn := diagram(name, found.ranking, found.samples))]
+    for (name, level), found in standings.items():
+        if level and (drawn := rank_diagram(level, found, colors)):
+            data["diagrams"] += [{"protocol": name, "level": level, **plot} for plot in as_data([drawn])]
     heatmaps = []
     for (level, protocol, own_choice), of in done.groupby(["level", "protocol", "own_choice"]):
         if drawn := heatmap(f"{level}, protocol {protocol}{OWN_CHOICE if own_choice else ''}", of):
             heatmaps.append(drawn)
-    data |= {"diagrams": as_data(diagrams), "heatmaps": as_data(heatmaps)}
+    data["heatmaps"] = as_data(heatmaps)
     return render(
         "explorer.html",
         task=task,
         metric=done["metric"].iloc[0] if len(done) else "",
         made_of=made_of,
         notes=sorted(set(done["note"]) - {""}) if len(done) else [],
-        answers=answers,
-        diagrams=[drawn.title for drawn in diagrams],
+        has_ranks=bool(data["diagrams"]),
         heatmaps=[drawn.title for drawn in heatmaps],
         heatmap_shown=HEATMAP_MODELS,
         protocol=shown,

@@ -1,5 +1,4 @@
-"""The critical-difference diagram (Demšar, 2006): mean ranks of models, and a bar over those that cannot be told apart.
-Our own tests say which: they know of texts that splits share; the usual Nemenyi test takes splits as independent."""
+"""The ranks of models as a figure, and how each pair of them differs: all read from the verdicts of one standing."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -7,70 +6,76 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from traube.comparison.jackknife import Sample
-from traube.comparison.ranking import Ranking, tied
 from traube.comparison.standings import Standing
 from traube.comparison.verdict import Verdict, compare
 from traube.reports.explorer.board import number
-from traube.reports.figures import LETTER, ORANGE, Plot, Trace, numbers
+from traube.reports.figures import GREY, Plot, Trace
 from traube.tasks.task import Split
 
 MOST = 20  # models of a diagram
-ROW, STEP, SCALE = 20, 9, 560  # pixels: of a model and of a bar; and the axis' length
+ROW = 24  # pixels
 
 
-def diagram(title: str, ranking: Ranking, samples: Sequence[Sample]) -> Plot | None:
-    """Draw the diagram; None where models were not scored on the same splits, or one is alone."""
-    names, samples, p = ranking.names[:MOST], samples[:MOST], ranking.p[:MOST, :MOST]
-    if len(samples) < 2 or len({sample.splits for sample in samples}) > 1:
+def rank_diagram(title: str, standing: Standing, colors: Mapping[str, str]) -> Plot | None:
+    """Draw the ranks that each model may have, the leaderboard's, in its order; None where nothing has a rank.
+
+    Parameters
+    ----------
+    title : str
+        The figure's title.
+    standing : Standing
+        How the models stand; the first 20 are drawn.
+    colors : mapping of str to str
+        The color of each model.
+    """
+    ranks = standing.ranking.ranks
+    rows = [i for i in range(min(MOST, len(ranks))) if np.isfinite(ranks[i]).all()]
+    if len(rows) < 2:
         return None
-    ranks = mean_ranks(names, samples)
-    order = np.argsort(ranks, kind="stable")
-    first = np.floor(ranks.min())
-    ends = [first, max(np.ceil(ranks.max()), first + 1)]
-    bars, bottom = _bars(tied(p), ranks.to_numpy())
-    half = (len(names) + 1) // 2
-    traces, labels = list[Trace](), list[dict[str, Any]]()
-    for side, models in ((0, order[:half]), (1, order[half:][::-1])):
-        for row, i in enumerate(models):
-            y = bottom + ROW * row
-            traces.append(_line([ends[side], ranks.iloc[i], ranks.iloc[i]], [y, y, 0], "#1c1c28", 1))
-            label = {"text": f"{escape(names[i])} [{ranks.iloc[i]:.2f}]", "y": y, "xref": "paper", "x": side}
-            labels.append({**label, "xanchor": ("right", "left")[side], "showarrow": False})
-    height, width = bottom + ROW * half, LETTER * (max(map(len, names)) + len(" [1.00] "))
+    names = [standing.ranking.names[i] for i in rows]
+    traces = [
+        _bar(name, row, int(ranks[i, 0]), int(ranks[i, 1]), colors.get(name, GREY))
+        for row, (i, name) in enumerate(zip(rows, names, strict=True))
+    ]
+    last = int(ranks[rows, 1].max())
     layout = {
-        "xaxis": {"side": "top", "range": ends, "dtick": 1, "showgrid": False, "fixedrange": True},
-        "yaxis": {"visible": False, "range": [height, 0], "fixedrange": True, "automargin": False},
-        "annotations": labels,
+        "xaxis": {
+            "side": "top",
+            "range": [0.5, last + 0.5],
+            "dtick": max(1, last // 10),
+            "tick0": 1,
+            "fixedrange": True,
+        },
+        "yaxis": {
+            "range": [len(rows) - 0.5, -0.5],
+            "tickmode": "array",
+            "tickvals": list(range(len(rows))),
+            "ticktext": list(map(escape, names)),
+            "showgrid": False,
+            "fixedrange": True,
+            "ticks": "",
+        },
         "showlegend": False,
-        "margin": {"l": width, "r": width, "t": 30, "b": 5},
-        "width": 2 * width + SCALE,
-        "height": height + 35,
+        "margin": {"l": 10, "r": 10, "t": 30, "b": 5},
+        "height": ROW * len(rows) + 40,
     }
-    return Plot(title, [*traces, *bars], layout)
+    return Plot(title, traces, layout)
 
 
-def _bars(sets: Sequence[Sequence[int]], at: Any) -> tuple[list[Trace], float]:
-    """Bars below the axis, a dot for each of their models; and where the names may begin."""
-    bars, ends = list[Trace](), list[float]()  # of each row of bars
-    for places in sorted(sorted(at[one]) for one in map(list, sets)):
-        row = next((row for row, last in enumerate(ends) if last < places[0]), len(ends))
-        ends[row : row + 1] = [places[-1]]
-        bars.append(_line(places, [STEP * (row + 1)] * len(places), ORANGE, 3, mode="lines+markers"))
-    return bars, STEP * (len(ends) + 1) + 8
-
-
-def _line(x: Sequence[float], y: Sequence[float], color: str, width: int, mode: str = "lines") -> Trace:
-    looks = {"line": {"color": color, "width": width}, "marker": {"color": color, "size": 6}, "hoverinfo": "skip"}
-    return {"type": "scatter", "mode": mode, "x": numbers(x), "y": numbers(y), **looks}
-
-
-def mean_ranks(names: Sequence[str], samples: Sequence[Sample]) -> pd.Series:
-    """Each model's rank, 1 the best, averaged over splits; equal scores share a rank."""
-    scores = pd.DataFrame({name: sample.values[:, 0] for name, sample in zip(names, samples, strict=True)})
-    return scores.rank(axis=1, ascending=False).mean()
+def _bar(name: str, row: int, first: int, last: int, color: str) -> Trace:
+    """Draw a model's ranks: a line from the first to the last, a dot at both."""
+    shown = str(first) if first == last else f"{first} to {last}"
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "x": [first, last],
+        "y": [row, row],
+        "line": {"color": color, "width": 5},
+        "marker": {"color": color, "size": 11},
+        "hovertext": f"{escape(name)}: rank {shown}",
+        "hoverinfo": "text",
+    }
 
 
 def differences(standings: Mapping[str, Standing], splits: Sequence[Split], most: int) -> list[dict[str, Any]]:

@@ -3,15 +3,24 @@
 
 const data = JSON.parse(document.getElementById("data").textContent)
 const NOISE = -1
-const GREY = "#999999"
-const COLOURS = data.colors // with the marks, 45 groups that colour-blind eyes tell apart
+const COLORS = data.colors // with the marks, 45 groups that color-blind eyes tell apart
 const MARKS = ["circle", "square", "triangle-up", "diamond", "triangle-down"]
 const CROSS = "x-thin"
-const ORANGE = "#d55e00" // stands out for colour-blind eyes too
+const ORANGE = toned("#d55e00") // stands out for color-blind eyes too
 const ALL = "all"
 const LISTED = 50 // texts of a list
 // two digits that say something, be it milliseconds or minutes
 const seconds = value => (value === null ? "–" : value.toPrecision(2).replace(/e.*/, "") === String(value) ? String(value) : String(Number(value.toPrecision(2))))
+
+// -- colors and marks, of models and of groups
+
+const placeOf = model => data.models.indexOf(model)
+const colorOf = group => (group === NOISE || group === undefined ? css("quiet") : toned(COLORS[group % COLORS.length]))
+const markOf = group => (group === NOISE || group === undefined ? CROSS : MARKS[Math.floor(group / COLORS.length) % MARKS.length])
+const SHAPES = {
+  circle: "M6 1a5 5 0 1 0 .01 0z", square: "M1 1h10v10h-10z", "triangle-up": "M6 1l5 10h-10z",
+  diamond: "M6 0l5 6-5 6-5-6z", "triangle-down": "M1 1h10l-5 10z",
+}
 
 // -- leaderboard, and score against cost
 
@@ -20,20 +29,18 @@ const board = table(
   "board",
   [
     column("#", row => row.place, first),
-    column("model", row => row.name),
+    { ...column("model", row => row.name), render: (_, type, row) => (type === "display" ? `${mark(placeOf(row.model)).outerHTML} ${escaped(row.name)}` : row.name) },
     column("method", row => row.method),
-    column("level", row => row.level),
-    column("protocol", row => row.protocol),
     numeric("score", "score"),
     column("95 % interval", row => row.interval, row => row.score, "dt-nowrap"),
     numeric("sd", "sd"),
     column("seeds", row => String(row.seeds), row => row.seeds),
-    column("encoding, s", row => seconds(row.encoding), row => row.encoding, "dt-right"),
+    column("encoding, s", row => seconds(row.encoding) + (row.earlier ? " (earlier)" : ""), row => row.encoding, "dt-right"),
     column("clustering, s", row => seconds(row.clustering), row => row.clustering, "dt-right"),
     column("memory, MB", row => shown(row.memory, 0), row => row.memory, "dt-right"),
   ],
   data.board,
-  [[5, "desc"]],
+  [[3, "desc"]],
 )
 const levels = unique(data.board.map(row => row.level))
 const protocols = unique(data.board.map(row => row.protocol))
@@ -52,26 +59,55 @@ function chosenRows() {
 function drawBoard() {
   const every = element("every").checked
   board.clear().rows.add(chosenRows().filter(row => every || row.best)).draw()
+  drawAnswer()
   drawCost()
+  drawRanks()
 }
 
+const ofChosen = (found, level = element("level").value) => found.find(one => one.level === level && one.protocol === element("protocol").value)
+
+// the answer to what the tables show, and the one over all levels
+function drawAnswer() {
+  const [answer, overall] = [ofChosen(data.answers), levels.length > 1 ? ofChosen(data.answers, "") : null]
+  element("answer").hidden = !answer
+  if (answer) element("answer").replaceChildren(made("b", `Level ${answer.level}, protocol ${answer.protocol}. `), answer.text)
+  element("over-levels").textContent = overall ? `Over all ${levels.length} levels, as traube best answers: ${overall.text}` : ""
+}
+
+function drawRanks() {
+  if (!element("ranks")) return
+  const drawn = ofChosen(data.diagrams)
+  const of = `Level ${element("level").value}, protocol ${element("protocol").value}`
+  element("ranks-note").textContent = drawn ? `${of}: the ranks that the data allow each model, in the order of the leaderboard, whose # they are. Models whose ranks overlap are tied.` : `${of}: no model has a rank.`
+  element("ranks-figure").hidden = !drawn
+  if (drawn) drawFigure("ranks-figure", drawn)
+}
+
+// where nothing was measured a point stands at what is known of it, as a ring
 function drawCost() {
-  const rows = chosenRows().filter(row => row.seconds !== null && row.score !== null)
-  const models = unique(data.board.map(row => row.model))
-  const groups = rows.map(row => models.indexOf(row.model))
-  const xs = rows.map(row => Math.max(row.seconds, 1e-4))
+  const rows = chosenRows().filter(row => row.score !== null)
+  const most = Math.max(...rows.map(row => row.seconds ?? 0), 1e-4)
+  const groups = rows.map(row => placeOf(row.model))
+  const xs = rows.map(row => Math.max(row.seconds ?? row.clustering ?? most, 1e-4))
   const ys = rows.map(row => row.score)
   const front = rows.flatMap((row, i) => (row.front ? [i] : [])).sort((i, j) => xs[i] - xs[j])
-  const tips = rows.map((row, i) => tip(`${row.name} with ${row.method}`, `score ${shown(row.score)}`, `${shown(xs[i], 3)} seconds`))
-  element("cost-figure").hidden = !rows.length
-  draw("cost-figure", 380, frame(xs, ys, true), [
-    { mode: "lines", x: front.map(i => xs[i]), y: front.map(i => ys[i]), line: { shape: "hv", color: ORANGE, width: 2 }, hoverinfo: "skip" },
-    points(xs, ys, tips, { size: 10, color: groups.map(colourOf), symbol: groups.map(markOf), opacity: rows.map(row => (row.front ? 1 : 0.35)) }),
-  ], { xaxis: { type: "log", title: "seconds for 1,000 texts, encoding and clustering" }, yaxis: { title: "score x100" } })
-  element("cost-legend").replaceChildren(...legend(models, models.map((model, i) => i)))
-  const [level, protocol] = ["level", "protocol"].map(id => element(id).value)
-  const bargain = data.bargains.find(found => found.level === level && found.protocol === protocol)
-  element("bargain").textContent = rows.length ? bargain?.text ?? "" : "The cost of these was not measured."
+  const cost = (row, x) => (row.seconds !== null ? `${shown(x, 3)} seconds` : row.clustering !== null ? `${shown(x, 3)} seconds of clustering` : "cost not measured")
+  const tips = rows.map((row, i) => tip(`${row.name} with ${row.method}`, `score ${shown(row.score)}`, cost(row, xs[i]), row.earlier ? "encoded earlier" : ""))
+  const isRing = rows.map(row => row.earlier || row.seconds === null)
+  element("cost-figure").hidden = rows.length < 2
+  element("cost-legend").hidden = rows.length < 2
+  if (rows.length > 1) {
+    const colors = groups.map(colorOf)
+    draw("cost-figure", 380, frame(xs, ys, true), [
+      { mode: "lines", x: front.map(i => xs[i]), y: front.map(i => ys[i]), line: { shape: "hv", color: ORANGE, width: 2 }, hoverinfo: "skip" },
+      points(xs, ys, tips, { size: 11, color: colors, symbol: groups.map((group, i) => markOf(group) + (isRing[i] ? "-open" : "")), line: { width: isRing.map(Number).map(ring => 2 * ring), color: colors }, opacity: rows.map(row => (row.front || row.best ? 1 : 0.4)) }),
+    ], { xaxis: { type: "log", title: "seconds for 1,000 texts, encoding and clustering" }, yaxis: { title: "score x100" } })
+    const models = unique(rows.map(row => row.model))
+    element("cost-legend").replaceChildren(...legend(models, models.map(placeOf)))
+  }
+  const words = rows.length === 1 ? tips[0].replace(/<br>/g, ", ").replace(/<[^>]*>/g, "") : ""
+  const isMeasured = rows.some(row => row.seconds !== null)
+  element("bargain").textContent = isMeasured ? ofChosen(data.answers)?.bargain || words : "The cost of these was not measured."
 }
 
 // -- figures
@@ -86,11 +122,18 @@ const plain = text => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(
 const wrapped = text => text.match(new RegExp(`.{1,${WIDTH}}(?:\\s|$)|.{1,${WIDTH}}`, "gsu")) ?? []
 const tip = (head, ...lines) => [...wrapped(head).map(line => `<b>${plain(line)}</b>`), ...lines.flatMap(wrapped).map(plain)].join("<br>")
 
+// plotly's own ticks of a short logarithmic axis are bare digits
+function logTicks([low, high]) {
+  const exponents = Array.from({ length: Math.ceil(high) - Math.floor(low) + 1 }, (_, i) => Math.floor(low) + i)
+  const values = exponents.flatMap(exponent => [1, 2, 5].map(digit => Number(`${digit}e${exponent}`))).filter(value => Math.log10(value) >= low && Math.log10(value) <= high)
+  return values.length > 1 ? { tickmode: "array", tickvals: values, ticktext: values.map(value => value.toLocaleString("en", { maximumSignificantDigits: 3 })) } : {}
+}
+
 const points = (x, y, tips, marker, more = {}) => ({ mode: "markers", x, y, hovertext: tips, hoverinfo: "text", marker: { line: { width: 0 }, ...marker }, ...more })
 
 // draws a figure anew; `range` from `frame`
 function draw(id, height, range, traces, { xaxis = {}, yaxis = {}, ...layout }, buttons = [], config = {}) {
-  const axis = (own, range) => ({ ...AXIS, ...own, range, title: titled(own.title) })
+  const axis = (own, range) => ({ ...AXIS, ...own, ...(own.type === "log" ? logTicks(range) : {}), range, title: titled(own.title) })
   return Plotly.newPlot(id, traces, {
     ...LOOKS, height, xaxis: axis(xaxis, range.x), yaxis: axis(yaxis, range.y),
     showlegend: false, dragmode: element(id).layout?.dragmode ?? "pan", ...layout,
@@ -119,10 +162,10 @@ function limits(values, log, cut) {
 // -- maps
 
 const SIDES = ["left", "right"]
-const NAMED = 20 // groups whose names stand on a map
-const LONGEST = 24 // characters of these
-const colourOf = group => (group === NOISE || group === undefined ? GREY : COLOURS[group % COLOURS.length])
-const markOf = group => (group === NOISE || group === undefined ? CROSS : MARKS[Math.floor(group / COLOURS.length) % MARKS.length])
+const HEIGHT = 440 // pixels
+const NAMED = 60 // groups whose names may stand on a map
+const LINE = 20 // characters of a line of these
+const [LETTER, ROW] = [7, 15] // pixels of these
 const view = () => data.views[Number(element("view").value) || 0]
 const seenBy = id => view()?.models[Number(element(id).value) || 0]
 const className = (on, i) => on.classes[i] ?? ""
@@ -139,7 +182,7 @@ const clusterName = (on, seen, cluster) => {
   return main === undefined ? `cluster ${cluster}` : `cluster ${cluster}, mostly ${on.classes[main]}`
 }
 
-// a group's number among the colours: a cluster takes that of the class it stands for
+// a group's number among the colors: a cluster takes that of the class it stands for
 const shade = (on, seen, cluster) => {
   if (cluster === NOISE) return NOISE
   return seen.match?.[cluster] ?? on.classes.length + Number(cluster)
@@ -151,38 +194,50 @@ function drawMap(side) {
   const on = view()
   const seen = seenBy(`${side}-model`)
   if (!seen) return
-  const by = on.gold.length ? element(`${side}-colour`).value : "found"
+  const by = on.gold.length ? element(`${side}-color`).value : "found"
   const groups = on.texts.map((_, i) => (by === "gold" ? on.gold[i] : shade(on, seen, seen.found[i])))
   const noise = on.texts.map((_, i) => by === "found" && seen.found[i] === NOISE)
   const names = new Map(unique(seen.found).map(cluster => [cluster, clusterName(on, seen, cluster)]))
   const tips = on.texts.map((text, i) => tip([className(on, on.gold[i]), names.get(seen.found[i])].filter(Boolean).join(" · "), text))
   const symbol = groups.map((group, i) => (noise[i] ? CROSS : markOf(group)))
-  const line = { color: GREY, width: symbol.map(name => (name === CROSS ? 1 : 0)) }
-  const marks = points(seen.x, seen.y, tips, { size: 7, color: groups.map(colourOf), symbol, line, opacity: ALPHA }, { unselected: { marker: { opacity: ALPHA } } })
+  const line = { color: css("quiet"), width: symbol.map(name => (name === CROSS ? 1 : 0)) }
+  const marks = points(seen.x, seen.y, tips, { size: 7, color: groups.map(colorOf), symbol, line, opacity: ALPHA }, { unselected: { marker: { opacity: ALPHA } } })
   const range = frame(seen.x, seen.y, false, 0.02)
-  draw(`${side}-map`, 440, range, [marks], {
-    annotations: nameplates(on, seen, by),
+  const map = element(`${side}-map`)
+  draw(map.id, HEIGHT, range, [marks], {
+    annotations: nameplates(map, on, seen, by, range),
     xaxis: { visible: false }, yaxis: { visible: false }, margin: { l: 0, r: 0, t: 30, b: 0 }, hoverdistance: NEAR, clickanywhere: true,
   }, ["select2d", "lasso2d"], { scrollZoom: true })
-  listenTo(element(`${side}-map`))
+  listenTo(map)
+  map.on("plotly_relayout", event => { // there is room for other names
+    const { xaxis, yaxis } = map.layout
+    if (!("annotations" in event)) Plotly.relayout(map, { annotations: nameplates(map, on, seen, by, { x: xaxis.range, y: yaxis.range }) })
+  })
   markSelected(side)
   const clusters = seen.columns ? seen.columns.filter(cluster => cluster !== NOISE).length : null
   const counted = clusters === null ? "" : ` (${clusters} clusters, ${on.classes.length} gold classes)`
   const found = seen.noise ? `, ${seen.noise.toLocaleString("en")} noise` : ""
   const far = range.outside ? `; ${texts(range.outside)} far outside, zoom out to see` : ""
-  element(`${side}-title`).textContent = `${seen.model}: ${by === "gold" ? "gold classes" : `found by ${seen.method}${found}`}${counted}; ${seen.x.length ? `placed by ${seen.how}${far}` : `no map: ${seen.how}`}`
+  element(`${side}-title`).replaceChildren(mark(placeOf(seen.model)), ` ${seen.model}: ${by === "gold" ? "gold classes" : `found by ${seen.method}${found}`}${counted}; ${seen.x.length ? `placed by ${seen.how}${far}` : `no map: ${seen.how}`}`)
 }
 
-// names of the largest groups, at the median of their texts
-function nameplates(on, seen, by) {
+// names of the largest groups, at the median of their texts; of those that would lie on each other the largest
+function nameplates(map, on, seen, by, range) {
   const own = by === "gold" ? on.gold : seen.found
   const nameOf = group => (by === "gold" ? on.classes[group] : on.classes[most(seen, group)] ?? `cluster ${group}`)
   const middle = values => values.sort((a, b) => a - b)[Math.floor(values.length / 2)]
-  const members = unique(own).filter(group => group !== NOISE).map(group => [group, own.flatMap((other, i) => (other === group ? [i] : []))])
-  return members.sort((a, b) => b[1].length - a[1].length).slice(0, NAMED).map(([group, rows]) => ({
-    x: middle(rows.map(i => seen.x[i])), y: middle(rows.map(i => seen.y[i])), showarrow: false,
-    text: `<b>${plain(nameOf(group).slice(0, LONGEST))}</b>`, font: { size: 11 }, bgcolor: "rgba(255, 255, 255, 0.6)",
-  }))
+  const members = new Map()
+  own.forEach((group, i) => group !== NOISE && (members.get(group) ?? members.set(group, []).get(group)).push(i))
+  const pixel = (value, [low, high], size) => (size * (value - low)) / (high - low)
+  const taken = []
+  return [...members].sort((a, b) => b[1].length - a[1].length).slice(0, NAMED).flatMap(([group, rows]) => {
+    const [x, y] = [middle(rows.map(i => seen.x[i])), middle(rows.map(i => seen.y[i]))]
+    const lines = nameOf(group).match(new RegExp(`.{1,${LINE}}(?:\\s|$)|.{1,${LINE}}`, "gsu")) ?? [""]
+    const box = { x: pixel(x, range.x, map.clientWidth), y: pixel(y, range.y, HEIGHT), width: (LETTER * Math.max(...lines.map(line => line.length))) / 2, height: (ROW * lines.length) / 2 }
+    if (taken.some(other => Math.abs(other.x - box.x) < other.width + box.width && Math.abs(other.y - box.y) < other.height + box.height)) return []
+    taken.push(box)
+    return { x, y, showarrow: false, text: `<b>${lines.map(plain).join("<br>")}</b>`, font: { size: 12 }, bgcolor: css("veil") }
+  })
 }
 
 function legend(names, groups) {
@@ -193,11 +248,6 @@ function legend(names, groups) {
   })
 }
 
-const SHAPES = {
-  circle: "M6 1a5 5 0 1 0 .01 0z", square: "M1 1h10v10h-10z", "triangle-up": "M6 1l5 10h-10z",
-  diamond: "M6 0l5 6-5 6-5-6z", "triangle-down": "M1 1h10l-5 10z",
-}
-
 function mark(group) {
   const space = "http://www.w3.org/2000/svg"
   const svg = document.createElementNS(space, "svg")
@@ -206,7 +256,7 @@ function mark(group) {
   svg.setAttribute("width", "12")
   svg.setAttribute("height", "12")
   path.setAttribute("d", SHAPES[markOf(group)])
-  path.setAttribute("fill", colourOf(group))
+  path.setAttribute("fill", colorOf(group))
   svg.append(path)
   return svg
 }
@@ -257,14 +307,19 @@ function listenTo(map) {
 
 function list(id, title, indices) {
   const on = view()
-  const items = indices.slice(0, LISTED).map(i => {
+  const alike = new Set()
+  const distinct = indices.filter(i => {
+    const key = on.texts[i].toLowerCase()
+    return !alike.has(key) && alike.add(key)
+  })
+  const items = distinct.slice(0, LISTED).map(i => {
     const item = made("li")
     const name = className(on, on.gold[i])
     if (name) item.append(made("b", `${name}: `))
     item.append(on.texts[i])
     return item
   })
-  const more = indices.length > LISTED ? [made("p", `and ${indices.length - LISTED} more`, { class: "note" })] : []
+  const more = indices.length > items.length ? [made("p", `and ${indices.length - items.length} more`, { class: "note" })] : []
   const all = made("ul")
   all.append(...items)
   element(id).replaceChildren(...(indices.length || title ? [made("h3", title), all, ...more] : []))
@@ -300,8 +355,8 @@ function drawConfusion() {
   }))
   const head = made("tr")
   head.append(made("th"), ...columns.map(cluster => {
-    const th = made("th")
-    th.append(made("span", clusterName(on, seen, cluster)))
+    const th = made("th", "", { title: clusterName(on, seen, cluster) })
+    th.append(made("span", cluster === NOISE ? "noise" : `${cluster}: ${className(on, most(seen, cluster))}`))
     return th
   }), made("th", "all"))
   const body = counts.map((row, i) => {
@@ -384,13 +439,14 @@ function drawPair() {
   const names = unique(data.pairs.map(found => found.level))
   const splits = rows
     .filter(row => level === ALL || row.level === level)
-    .flatMap(row => row.splits.map(split => ({ ...split, level: row.level, colour: COLOURS[names.indexOf(row.level) % COLOURS.length] })))
+    .flatMap(row => row.splits.map(split => ({ ...split, level: row.level, color: colorOf(names.indexOf(row.level)) })))
     .map(row => ({ ...row, low: row.low ?? row.difference, high: row.high ?? row.difference }))
+  element("splits-figure").hidden = splits.length < 2
   const sign = value => (value > 0 ? "+" : "") + shown(value)
   const tips = splits.map(row => tip(row.split, `A − B ${sign(row.difference)} (${sign(row.low)} to ${sign(row.high)})`, `${row.size} texts, ${row.classes ?? "?"} classes`))
   const range = frame(splits.flatMap(row => [row.size, row.size]), splits.flatMap(row => [Math.min(row.low, 0), Math.max(row.high, 0)]), true)
-  draw("splits-figure", 380, range, [
-    points(splits.map(row => row.size), splits.map(row => row.difference), tips, { size: 9, color: splits.map(row => row.colour) }, {
+  if (splits.length > 1) draw("splits-figure", 380, range, [
+    points(splits.map(row => row.size), splits.map(row => row.difference), tips, { size: 9, color: splits.map(row => row.color) }, {
       error_y: { symmetric: false, array: splits.map(row => row.high - row.difference), arrayminus: splits.map(row => row.difference - row.low), color: "grey", thickness: 1 },
     }),
   ], {
@@ -419,7 +475,7 @@ function drawHistory() {
   const states = rows.map(row => ({
     ...row,
     time: Date.parse(row.created),
-    colour: COLOURS[unique(data.history.map(other => other.line)).indexOf(row.line) % COLOURS.length],
+    color: colorOf(placeOf(row.line)),
     marker: MARKS[unique(data.history.map(other => other.data)).indexOf(row.data) % MARKS.length],
     model: `${row.model}, protocol ${row.protocol}`,
     key: `${row.line}\n${row.protocol}`,
@@ -427,10 +483,11 @@ function drawHistory() {
   const column = (of, key) => of.map(row => row[key])
   const tips = states.map(row => tip(row.model, `score ${shown(row.score)}`, row.method, `weights ${row.weights}`, `data ${row.data}`, `code ${row.code}`))
   const drawn = lines.map(key => states.filter(row => row.key === key)).map(of => ({
-    mode: "lines", x: column(of, "time"), y: column(of, "score"), line: { color: of[0].colour, width: 1.5 }, hoverinfo: "skip",
+    mode: "lines", x: column(of, "time"), y: column(of, "score"), line: { color: of[0].color, width: 1.5 }, hoverinfo: "skip",
   }))
-  draw("history-figure", 360, frame(column(states, "time"), column(states, "score")), [
-    ...drawn, points(column(states, "time"), column(states, "score"), tips, { size: 9, color: column(states, "colour"), symbol: column(states, "marker") }),
+  element("history-figure").hidden = !drawn.some(of => of.x.length > 1)
+  if (!element("history-figure").hidden) draw("history-figure", 360, frame(column(states, "time"), column(states, "score")), [
+    ...drawn, points(column(states, "time"), column(states, "score"), tips, { size: 9, color: column(states, "color"), symbol: column(states, "marker") }),
   ], { xaxis: { type: "date", title: "scored" }, yaxis: { title: "score x100" } })
 }
 
@@ -440,7 +497,7 @@ function listen() {
   for (const id of ["level", "protocol", "model", "every"]) element(id).addEventListener("change", drawBoard)
   element("view").addEventListener("change", chooseView)
   for (const side of SIDES)
-    for (const what of ["model", "colour"]) element(`${side}-${what}`).addEventListener("change", () => drawMap(side))
+    for (const what of ["model", "color"]) element(`${side}-${what}`).addEventListener("change", () => drawMap(side))
   element("confusion-model").addEventListener("change", drawConfusion)
   element("class").addEventListener("change", event => {
     const wanted = event.target.value
@@ -473,7 +530,6 @@ function start() {
   drawPair()
   fill(element("history-model"), [ALL, ...unique(data.history.map(row => row.line)).sort()])
   drawHistory()
-  data.diagrams.forEach((figure, i) => drawFigure(`ranks-${i}`, figure))
   element("heatmaps")?.addEventListener("toggle", () => data.heatmaps.forEach((figure, i) => drawFigure(`heatmap-${i}`, figure)), { once: true }) // what is hidden has no size
   if (data.absent.length) {
     table("absent", [column("model", row => row.model), column("method", row => row.method), column("status", row => row.status), column("reason", row => row.reason)], data.absent, [[2, "asc"]])
@@ -482,7 +538,7 @@ function start() {
   hide("maps", data.views.length || element("maps").querySelector(".missing"))
   hide("confusion-section", data.views.some(on => on.classes.length))
   hide("splits-section", data.pairs.length)
-  element("history-figure").hidden = !data.history.length
+  element("history-drawn").hidden = element("history-figure").hidden // which shows everything now
   document.body.dataset.ready = "yes"
 }
 

@@ -1,6 +1,11 @@
 // Tables that sort and filter, of whatever people wrote: it is put into the page as text (`textContent`,
 // or DataTables' escaping), never as HTML.
 
+const theme = matchMedia("(prefers-color-scheme: dark)")
+const useTheme = () => document.documentElement.classList.toggle("dark", theme.matches) // DataTables' own
+useTheme()
+theme.addEventListener("change", useTheme)
+
 const element = id => document.getElementById(id)
 const unique = values => [...new Set(values)]
 const shown = (value, digits = 2) => (value === null || value === undefined ? "–" : value.toFixed(digits))
@@ -34,6 +39,7 @@ const column = (title, value, order = value, className = "") => ({
 const numeric = (title, key, digits = 2) => column(title, row => shown(row[key], digits), row => row[key], "dt-right")
 
 function table(id, columns, rows, order, paged = true) {
+  const isSmall = !paged || (rows.length > 0 && rows.length <= 10) // one sees all of it
   return new DataTable(`#${id}`, {
     data: rows,
     columns,
@@ -41,7 +47,7 @@ function table(id, columns, rows, order, paged = true) {
     autoWidth: false, // rows come later: it would measure an empty table
     pageLength: 25,
     lengthMenu: [10, 25, 100, { label: "all", value: -1 }],
-    layout: { topStart: null, topEnd: "search", bottomStart: "info", bottomEnd: paged ? ["pageLength", "paging"] : null },
-    paging: paged,
+    layout: isSmall ? { topStart: null, topEnd: null, bottomStart: null, bottomEnd: null } : { topStart: null, topEnd: "search", bottomStart: "info", bottomEnd: ["pageLength", "paging"] },
+    paging: !isSmall,
   })
 }
