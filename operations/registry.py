@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from traube.cli.options import TaskName
 from traube.cli.printing import out
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def registry_of(task: str) -> "RegistryResource":
 
 @app.command()
 def promote(
-    task: Annotated[str, typer.Argument(help="A task.", show_default=False)],
+    task: TaskName,
     version: Annotated[
         str | None, typer.Argument(help="A version of the model traube-TASK. Default: the challenger.")
     ] = None,
@@ -46,7 +47,7 @@ def promote(
 
 
 @app.command()
-def rollback(task: Annotated[str, typer.Argument(help="A task.", show_default=False)]) -> None:
+def rollback(task: TaskName) -> None:
     """Make the previous champion of a task the champion again."""
     from resources.registry import registered_name
 

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from operations.train import on_tasks
+from traube.cli.given import name_given_tasks
 from traube.cli.options import Seeds, Verbose
 from traube.cli.printing import counted, out
 from traube.core import paths
@@ -16,7 +17,16 @@ app = typer.Typer()
 @app.command()
 def sweep(
     name: Annotated[str, typer.Argument(help="A sweep of params.yaml.", show_default=False)],
-    task: Annotated[list[str], typer.Option("--task", "-t", help="A task; repeat for more.", show_default=False)],
+    task: Annotated[
+        list[str],
+        typer.Option(
+            "--task",
+            "-t",
+            callback=name_given_tasks,
+            help="A task, or a file of texts; repeat for more.",
+            show_default=False,
+        ),
+    ],
     model: Annotated[str, typer.Option("--model", "-m", help="The model whose vectors or encoder is used.")],
     seed: Seeds = None,
     verbose: Verbose = False,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from traube.cli.given import name_given_task
 from traube.cli.options import Json, Verbose
 from traube.cli.printing import bars, escape, fail_on, out, print_json, print_table
 from traube.cli.run import fetch
@@ -24,7 +25,9 @@ VALUES = {
 }
 
 TrainerName = Annotated[str, typer.Argument(show_default=False)]
-TaskName = Annotated[str, typer.Argument(help="The task to train on.", show_default=False)]
+TaskName = Annotated[
+    str, typer.Argument(callback=name_given_task, help="The task to train on, or a file of texts.", show_default=False)
+]
 BaseName = Annotated[str, typer.Option("--model", "-m", help="The model to start from.")]
 
 

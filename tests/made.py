@@ -206,3 +206,18 @@ def peer(folder: Path, texts: list[str]) -> np.ndarray:
         return network.encode(texts, batch_size=len(texts))
     finally:
         torch.set_num_threads(threads)
+
+
+THINGS = {
+    "food": ["bread dough loaf", "soup spoon broth", "cheese milk rind"],
+    "sport": ["goal keeper match", "racket net serve", "lane swim stroke"],
+    "space": ["moon orbit crater", "star light giant", "comet tail ice"],
+    "music": ["violin bow string", "drum stick beat", "choir voice hymn"],
+}
+
+
+def make_nested_texts(each: int = 10) -> list[str]:
+    """Four things of three kinds each, some texts of each kind."""
+    random = np.random.default_rng(0)
+    kinds = [(thing, words.split()) for thing, own in THINGS.items() for words in own]
+    return [" ".join([thing, *random.choice(words, 3), f"n{i}"]) for i in range(each) for thing, words in kinds]

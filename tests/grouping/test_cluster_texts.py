@@ -12,8 +12,17 @@ from tests.made import save_similarity
 from traube.components import parse_method
 from traube.core import paths
 from traube.core.errors import TraubeError, Unsupported
+from traube.grouping import terms
 from traube.grouping.cluster_texts import cluster_texts
-from traube.grouping.describe import distances, keywords, mean_distances, typical
+from traube.grouping.describe import (
+    alike_by_distance,
+    alike_by_vectors,
+    distances,
+    keywords,
+    mean_distances,
+    typical,
+)
+from traube.grouping.terms import TermReader
 from traube.models import load_model
 from traube.storage import open_storage
 from traube.tasks.languages import detect_languages
@@ -96,6 +105,19 @@ def test_texts_of_two_languages_have_the_stop_words_of_both() -> None:
     assert detect_languages(["a b", "🙂 🙂"]) == []  # too few letters to tell
 
 
+def test_terms_that_were_read_once_name_other_clusters_of_the_same_texts_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Layers are many clusterings of one list of texts, and reading takes almost all of the time."""
+    reads: list[int] = []
+    read = terms.terms_of
+    monkeypatch.setattr(terms, "terms_of", lambda texts: reads.append(len(texts)) or read(texts))
+    reader, coarse, fine = TermReader(GERMAN), np.array([0, 0, 1, 1]), np.arange(4)
+    assert [keywords(reader, coarse), keywords(reader, fine)] == [keywords(GERMAN, coarse), keywords(GERMAN, fine)]
+    assert reads == [4, 4, 4]  # once by the reader
+    assert keywords(reader, np.array([0, 0, 1, -1])) == keywords(GERMAN, np.array([0, 0, 1, -1]))
+
+
 @pytest.mark.parametrize(
     ("texts", "clusters", "expected"),
     [
@@ -123,7 +145,29 @@ def test_where_pairs_are_compared_distances_are_to_the_others_of_the_cluster() -
 
 def test_typical_texts_are_the_nearest_to_the_mean() -> None:
     clusters, distance = np.array([0, 0, 0, 1, -1]), np.array([0.3, 0.1, 0.2, 0.5, np.nan])
-    assert typical(clusters, distance, count=2) == {0: [1, 2], 1: [3]}
+    unlike = lambda rows: np.eye(len(rows))  # noqa: E731
+    assert typical(clusters, distance, unlike, count=2) == {0: [1, 2], 1: [3]}
+
+
+def test_typical_texts_differ_from_each_other_and_none_stands_for_its_copies() -> None:
+    """Ten texts near the middle say the same; two that are further off say something else."""
+    vectors = np.zeros((12, 3))
+    vectors[:10] = np.array([0.1, 0, 0]) + np.random.default_rng(0).normal(0, 0.001, (10, 3))
+    vectors[10:] = [[0, 0.4, 0], [0, 0, 0.5]]
+    clusters = np.zeros(12, dtype=np.int64)
+    distance = distances(vectors, clusters)
+    (found,) = typical(clusters, distance, alike_by_vectors(vectors, distance)).values()
+    assert found[0] < 10 and found[1:] == [10, 11]
+    same = np.ones((4, 2))  # of texts that are all one, there is one
+    at_the_mean = distances(same, clusters[:4])
+    assert typical(clusters[:4], at_the_mean, alike_by_vectors(same, at_the_mean)) == {0: [0]}
+
+
+def test_where_pairs_are_compared_typical_texts_differ_too() -> None:
+    pairs = np.array([[0, 0.01, 0.5, 0.5], [0.01, 0, 0.5, 0.5], [0.5, 0.5, 0, 0.5], [0.5, 0.5, 0.5, 0]])
+    clusters = np.zeros(4, dtype=np.int64)
+    distance = mean_distances(pairs, clusters)
+    assert typical(clusters, distance, alike_by_distance(pairs, distance)) == {0: [0, 2, 3]}
 
 
 # grouping

@@ -19,6 +19,7 @@ from traube.core.inert import csv_text
 if TYPE_CHECKING:
     from traube.components.apply import Matrix
     from traube.grouping.cluster_texts import Clustering
+    from traube.grouping.edits import GroupEdits
     from traube.tasks.reading import Rows
 
 app = typer.Typer()
@@ -78,6 +79,16 @@ def cluster(
             help="The number of groups. Default: the one that is found again most steadily in samples of the texts. "
             "With -k nothing says how clear the groups are: their score is left out (null in --json).",
         ),
+    ] = None,
+    layer: Annotated[
+        str | None,
+        typer.Option(
+            help="The layer of groups that is taken, in place of -k: coarse, fine, or its number from 0, the coarsest, on."
+        ),
+    ] = None,
+    groups: Annotated[
+        Path | None,
+        typer.Option(help="A groups.yaml: groups that are renamed, merged and split (docs/command_line.md)."),
     ] = None,
     seed: Annotated[
         int | None,
@@ -145,6 +156,7 @@ def cluster(
 
     traube cluster new.csv --champion TASK
     """
+    from traube.grouping.edits import read_edits
     from traube.grouping.naming import named_by
     from traube.grouping.result_table import result_table
     from traube.models.likelihood import CausalModel
@@ -160,11 +172,15 @@ def cluster(
     lacks_map = wants_report and not can_draw()
     if report is not None or (wants_report and not lacks_map):  # a champion's texts are encoded where it is served
         pages[report or beside.with_name(f"{file.name}.clusters.html")] = True
-    check_outputs([target, *pages], [file, like] if like else [file])
+    check_outputs([target, *pages], [path for path in (file, like, groups) if path])
     rows, texts, text_column = _read_texts(file, column)
     # first: a name that is wrong costs no work
     namer = None if name_with is None else CausalModel.load(name_with, local=True)
-    given = {"--model": model, "--method": method, "-k": k, "--seed": seed, "--query": query, "--like": like}
+    given = {"--model": model, "--method": method, "-k": k, "--layer": layer, "--groups": groups}
+    given |= {"--seed": seed, "--query": query, "--like": like}
+    if k is not None and layer is not None:
+        raise TraubeError("-k and --layer both say where to cut: leave one of them out")
+    edits = None if groups is None else read_edits(groups)
     with bars(of=f"encoding and clustering {counted(len(texts), 'text')}") as (progress, _):
         settings = {"model": model or "minilm", "query": query, "precision": precision, "progress": progress}
         if champion is not None:
@@ -175,6 +191,11 @@ def cluster(
             result, by = _by_examples(texts, like, column, group_column, **settings)
         else:
             result, by = _found(texts, method, k=k, seed=42 if seed is None else seed, **settings)
+        if layer is not None:
+            result = result.at_layer(layer)
+        made = result.fingerprint
+        if edits is not None:
+            result = result.edit(edits, 42 if seed is None else seed)
         if noise:
             result = result.without_strays()
         if namer is not None:
@@ -191,13 +212,15 @@ def cluster(
     if as_json:
         print_json(
             _described(texts, result, by)
-            | {"k_given": k, "file": str(target), "pages": [str(page) for page in written[1:]]}
+            | {"clustering": made, "k_given": k, "file": str(target), "pages": [str(page) for page in written[1:]]}
         )
         return
     if champion is None:
         _print_language(texts, model or "minilm", file)
     _print_groups(texts, result, by)
     _print_notes(result, by, k)
+    if champion is None and like is None:
+        _print_layers(result, made, edits)
     moved = [name for name in table if str(name).startswith("traube_") and name not in rows.columns]
     if moved:
         out.print(f"{file.name} has such columns already, so ours are {escape(', '.join(moved))}", highlight=False)
@@ -345,7 +368,7 @@ def _print_groups(texts: list[str], result: "Clustering", by: str) -> None:
     shown.add_column("typical texts", max_width=half, no_wrap=cut, overflow="ellipsis" if cut else "fold")
     for c, size in list(sizes.items())[:LISTED]:
         examples = "\n".join(escape(" ".join(texts[i][:SHOWN].split())) for i in result.typical.get(c, []))
-        steady = [shown_number(result.stability[c], 2)] if rated else []
+        steady = [shown_number(result.stability.get(c), 2)] if rated else []
         words = escape(", ".join(result.words[c]))
         given = f"[bold]{escape(result.names[c])}[/]\n" if result.names.get(c) else ""
         shown.add_row(str(c), str(size), *steady, given + words, examples)
@@ -382,6 +405,23 @@ def _print_notes(result: "Clustering", by: str, k: int | None) -> None:
         of_what = " of the distances with being in different groups" if measure == "correlation" else ""
         fits = ", ".join(f"{k}: {fit:.3f}" for k, fit in result.k_table.itertuples(index=False))
         out.print(f"k was chosen by {measure}{of_what}: {fits}")
+
+
+def _print_layers(result: "Clustering", made: str, edits: "GroupEdits | None") -> None:
+    """Say which layers there are, what a groups.yaml changed, and what one calls the clustering."""
+    if result.layers:
+        numbers = [len(set(layer.labels.tolist()) - {-1}) for layer in result.layers]
+        sizes = ", ".join(f"[bold]{n}[/]" if i == result.level else str(n) for i, n in enumerate(numbers))
+        out.print(
+            f"layers of {sizes} groups: --layer 0 (coarse) to {len(numbers) - 1} (fine) takes another", highlight=False
+        )
+    if edits is not None:
+        name = escape(str(edits.path))
+        out.print(f"{name}: {counted(len(edits.edits), 'edit')} applied to clustering {made}", highlight=False)
+    else:
+        out.print(
+            f"--groups FILE renames, merges and splits them; numbers in it are of clustering {made}", highlight=False
+        )
 
 
 def _told(result: "Clustering") -> str:

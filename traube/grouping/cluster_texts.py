@@ -19,8 +19,20 @@ from traube.components.apply import Labels, Matrix
 from traube.components.stability import EXACT, UNCLEAR
 from traube.core import paths
 from traube.core.errors import TraubeError, Unsupported, first_line
+from traube.core.hashing import digest
 from traube.core.progress import SILENT, Progress
-from traube.grouping.describe import distances, keywords, mean_distances, strays, strays_by_distance, typical
+from traube.grouping.describe import (
+    alike_by_distance,
+    alike_by_vectors,
+    distances,
+    keywords,
+    mean_distances,
+    strays,
+    strays_by_distance,
+    typical,
+)
+from traube.grouping.edits import GroupEdits, apply_edits, nest, read_edits
+from traube.grouping.terms import TermReader
 from traube.models import FunctionModel, Model, Similarity, to_model
 from traube.models.card import Precision
 from traube.pipeline.executors import make_executor
@@ -32,6 +44,7 @@ STABLE = "none/stable_kmeans"
 WEAK, CLEAR = UNCLEAR, 0.25  # scores
 NEARLY = 0.02  # below the best score
 LISTED, CUT = 20, 100  # clusters that a notebook shows, and characters of each typical text
+PATH = " > "  # between the names of a path
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +67,10 @@ class Layer:
     words: dict[int, list[str]] = field(default_factory=dict)
     typical: dict[int, list[int]] = field(default_factory=dict)
     stability: dict[int, float] = field(default_factory=dict)
+
+    def name(self, cluster: int) -> str:
+        """Return the first key words of a cluster; empty for noise."""
+        return ", ".join(self.words.get(cluster, [])[:3])
 
     def of_all(self, first: NDArray[np.int64], which: NDArray[np.int64]) -> "Layer":
         """Return the same of all texts; as in `Clustering`."""
@@ -111,6 +128,10 @@ class Clustering:
     layers : tuple of Layer
         From the coarsest to the finest, `labels` among them; every cluster of a layer lies within one of the layer
         before. Empty where the algorithm makes no tree.
+    level : int
+        Which of the layers has these labels.
+    unmerged : ndarray of shape (n_texts,) or None
+        As `labels`, but before clusters were merged (`edit`); None where nobody did.
     texts : sequence of str
         As they were passed; a missing one is empty.
     vectors : array or csr_matrix of shape (n_distinct_texts, n_dimensions), or None
@@ -131,6 +152,8 @@ class Clustering:
     strays: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
     blank: int = 0
     layers: tuple[Layer, ...] = ()
+    level: int = 0
+    unmerged: NDArray[np.int64] | None = None
     texts: Sequence[str] = ()
     vectors: Matrix | None = None
     rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -160,7 +183,8 @@ class Clustering:
         -------
         DataFrame
             `text`, `cluster` (-1 for noise and blank texts), `name`, `distance` (to the mean of the cluster) and
-            `stability` (of the cluster), and a column `layer_0`, `layer_1`, ... for each layer, from the coarsest on.
+            `stability` (of the cluster); where there are layers, `path`, and a column `layer_0`, `layer_1`, ... for each,
+            from the coarsest on.
         """
         labels = self.labels.tolist()
         columns: dict[str, Any] = {
@@ -170,8 +194,16 @@ class Clustering:
             "distance": self.distances,
             "stability": [self.stability.get(c, np.nan) for c in labels],
         }
-        layers = {f"layer_{i}": layer.labels for i, layer in enumerate(self.layers)}
-        return pd.DataFrame({**columns, **layers}, index=self.index)
+        if self.layers:
+            columns["path"] = self.paths()
+        columns |= {f"layer_{i}": layer.labels for i, layer in enumerate(self.layers)}
+        return pd.DataFrame(columns, index=self.index)
+
+    def paths(self) -> list[str]:
+        """Return the names of the groups that hold each text, from the coarsest layer to its own; empty for noise."""
+        above = [[layer.name(c) for c in layer.labels.tolist()] for layer in self.layers[: self.level]]
+        own = [self.name(c) for c in self.labels.tolist()]
+        return [PATH.join(names) if label >= 0 else "" for *names, label in zip(*above, own, self.labels, strict=True)]
 
     def summary(self) -> pd.DataFrame:
         """Return a row for each cluster, the largest first.
@@ -229,9 +261,137 @@ class Clustering:
         """Return the name that a cluster was given, or its first key words; empty for noise."""
         return self.names.get(cluster) or ", ".join(self.words.get(cluster, [])[:3])
 
+    @property
+    def fingerprint(self) -> str:
+        """What identifies the clustering: another text, or a text in another cluster, gives another one."""
+        # a letter in front, since a groups.yaml holds it, and YAML would take digits alone for a number
+        return f"c{digest([list(self.texts), self.labels.tolist()])[:7]}"
+
+    def at_layer(self, layer: int | str) -> "Clustering":
+        """Return the clusters of another layer.
+
+        Parameters
+        ----------
+        layer : int, "coarse" or "fine"
+            Its number, 0 being the coarsest, or one of the two ends.
+
+        Returns
+        -------
+        Clustering
+            With the labels, key words, typical texts and stability of that layer; the layers stay as they are.
+
+        Raises
+        ------
+        TraubeError
+            If there is no such layer.
+        """
+        level = find_level(self.layers, layer)
+        return (
+            self
+            if level == self.level
+            else self._in_groups_of(self.layers[level], level=level, names={}, unmerged=None)
+        )
+
+    def edit(self, groups: str | Path | GroupEdits, random_state: int = 42) -> "Clustering":
+        """Return the clusters renamed, merged and split as a groups.yaml says.
+
+        Parameters
+        ----------
+        groups : str, Path or GroupEdits
+            The file.
+        random_state : int, default=42
+            Seed of what splits clusters, k-means on smoothed vectors.
+
+        Returns
+        -------
+        Clustering
+            Clusters that nobody changed keep number, words and stability; the other layers nest with what is new.
+
+        Raises
+        ------
+        TraubeError
+            If the file says what it cannot say, was written for another clustering, or a cluster cannot be split.
+        """
+        edits = groups if isinstance(groups, GroupEdits) else read_edits(Path(groups))
+        names = {c: self.name(c) for c in self.sizes()}
+        edited = apply_edits(
+            edits, self.labels, names, self.texts, self.fingerprint, lambda rows, k: self._split(rows, k, random_state)
+        )
+        before = self.layers or (Layer(self.labels, self.words, self.typical, self.stability),)
+        reader = TermReader([self.texts[i] for i in self._distinct()])
+        layers = [
+            self._describe(labels, layer, reader)
+            for labels, layer in zip(
+                nest([layer.labels for layer in before], self.level, edited.labels), before, strict=True
+            )
+        ]
+        kept = {c: name for c, name in self.names.items() if c in edited.labels}
+        return self._in_groups_of(
+            layers[self.level],
+            layers=tuple(layers) if self.layers else (),
+            names=kept | edited.names,
+            unmerged=edited.parts,
+        )
+
+    def _in_groups_of(self, layer: Layer, **changes: Any) -> "Clustering":
+        """Return the same texts in the groups of a layer."""
+        found = replace(
+            self, labels=layer.labels, words=layer.words, typical=layer.typical, stability=layer.stability, **changes
+        )
+        if self.vectors is None:
+            return found
+        labels, is_blank = layer.labels[self._distinct()], self.rows < 0
+        return replace(
+            found,
+            distances=np.where(is_blank, np.nan, distances(self.vectors, labels)[self.rows]),
+            strays=strays(self.vectors, labels)[self.rows] & ~is_blank,
+        )
+
+    def _describe(self, labels: NDArray[np.int64], before: Layer, reader: TermReader) -> Layer:
+        """Return a layer of new labels; clusters that were there before keep what is said of them."""
+        there = np.unique(labels[labels >= 0]).tolist()
+        same = {c for c in there if np.array_equal(labels == c, before.labels == c)}
+        words = {c: before.words.get(c, []) for c in same}
+        nearest = {c: before.typical.get(c, []) for c in same}
+        if len(same) < len(there):
+            first = self._distinct()
+            own = labels[first]
+            words = keywords(reader, own) | words
+            nearest = _positions(self._find_typical(own, first), first) | nearest
+        stability = {c: before.stability[c] for c in same if c in before.stability}
+        return Layer(labels, {c: words[c] for c in there}, {c: nearest[c] for c in there}, stability)
+
+    def _find_typical(self, labels: NDArray[np.int64], first: NDArray[np.int64]) -> dict[int, list[int]]:
+        if self.vectors is None:
+            return typical(labels, self.distances[first], lambda rows: np.eye(len(rows)))
+        distance = distances(self.vectors, labels)
+        return typical(labels, distance, alike_by_vectors(self.vectors, distance))
+
+    def _distinct(self) -> NDArray[np.int64]:
+        """Where each distinct text stands first, in the order of the vectors."""
+        number, first = np.unique(self.rows, return_index=True)
+        return np.asarray(first[number >= 0])
+
+    def _split(self, rows: NDArray[np.int64], n_clusters: int, seed: int) -> NDArray[np.int64]:
+        """Cut the texts of a cluster, whose equal ones stay together, into so many."""
+        if self.vectors is None:
+            raise TraubeError("its texts were compared by a similarity: such groups are merged and renamed, not split")
+        own, which = np.unique(self.rows[rows], return_inverse=True)
+        if len(own) < n_clusters:
+            raise TraubeError(f"it has {_pluralize(len(own), 'distinct text')}: too few for {n_clusters} groups")
+        labels = group_vectors(self.vectors[own], check_algorithm("auto"), n_clusters, seed).labels
+        if len(np.unique(labels)) < n_clusters:
+            raise TraubeError(f"its texts are too alike for {n_clusters} groups")
+        return labels[which]
+
     def sizes(self) -> dict[int, int]:
         """Return how many texts each cluster has, the largest first; noise is none."""
         return dict(Counter(np.sort(self.labels[self.labels >= 0]).tolist()).most_common())
+
+    @property
+    def parts(self) -> NDArray[np.int64]:
+        """The labels before clusters were merged: a new text joins the nearest of these parts, and with it the cluster."""
+        return self.labels if self.unmerged is None else np.where(self.labels < 0, -1, self.unmerged)
 
     @property
     def noise(self) -> int:
@@ -257,8 +417,12 @@ class Clustering:
         """Return the same with texts that fit no cluster as noise. No other text moves."""
         if not len(self.strays):
             return self
-        labels = np.where(self.strays, -1, self.labels)
-        return replace(self, labels=labels, distances=np.where(self.strays, np.nan, self.distances))
+        return replace(
+            self,
+            labels=np.where(self.strays, -1, self.labels),
+            distances=np.where(self.strays, np.nan, self.distances),
+            layers=tuple(replace(layer, labels=np.where(self.strays, -1, layer.labels)) for layer in self.layers),
+        )
 
     def of_all(self, first: NDArray[np.int64], which: NDArray[np.int64]) -> "Clustering":
         """Return the same clusters of all texts, where each distinct text was clustered once, and blank ones were not.
@@ -472,29 +636,32 @@ def _encode_and_group(
         n_clusters, table = components.choose_k_by_distance(clusterer, params, pairs, seed)
     labels = components.cluster_by_distance(clusterer, params, pairs, n_clusters, seed)
     distance = mean_distances(pairs, labels)
-    words, nearest = keywords(texts, labels), typical(labels, distance)
-    return Clustering(labels, distance, words, nearest, table, strays=strays_by_distance(pairs, labels))
+    nearest = typical(labels, distance, alike_by_distance(pairs, distance))
+    odd = strays_by_distance(pairs, labels)
+    return Clustering(labels, distance, keywords(texts, labels), nearest, table, strays=odd)
 
 
 def _group(vectors: Matrix, texts: list[str], algorithm: Any, n_clusters: int | None, seed: int) -> Clustering:
     """Group vectors, and describe the groups by their texts."""
     found = group_vectors(vectors, algorithm, n_clusters, seed, texts)
-    labels, distance = found.labels, distances(vectors, found.labels)
-    layers = tuple(
-        replace(
-            layer, words=keywords(texts, layer.labels), typical=typical(layer.labels, distances(vectors, layer.labels))
-        )
-        for layer in found.layers
-    )
+    reader = TermReader(texts)
+    layers = []
+    for layer in found.layers or (Layer(found.labels, stability=found.stability),):
+        distance = distances(vectors, layer.labels)
+        nearest = typical(layer.labels, distance, alike_by_vectors(vectors, distance))
+        layers.append(replace(layer, words=keywords(reader, layer.labels), typical=nearest))
+    level = next(i for i, layer in enumerate(layers) if np.array_equal(layer.labels, found.labels))
+    own = layers[level]
     return Clustering(
-        labels,
-        distance,
-        keywords(texts, labels),
-        typical(labels, distance),
+        found.labels,
+        distances(vectors, found.labels),
+        own.words,
+        own.typical,
         found.k_table,
         found.stability,
-        strays=strays(vectors, labels),
-        layers=layers,
+        strays=strays(vectors, found.labels),
+        layers=tuple(layers) if found.layers else (),
+        level=level,
         vectors=vectors,
     )
 
@@ -573,6 +740,33 @@ def _fit_predict(estimator: Any, vectors: Matrix, n_clusters: int | None, seed: 
     return numbered
 
 
+def find_level(layers: Sequence[Layer], layer: int | str, n_clusters: int | None = None) -> int:
+    """Return the number of a layer, which may be called "coarse" or "fine"; refuse what is none.
+
+    Raises
+    ------
+    TypeError
+        If it is neither a number nor a name.
+    TraubeError
+        If there is no such layer, or a number of clusters is asked for as well.
+    """
+    if isinstance(layer, bool) or not isinstance(layer, (int, np.integer, str)):
+        raise TypeError(f'layer is of type {type(layer).__name__}: pass a whole number, "coarse" or "fine"')
+    if n_clusters is not None:
+        raise TraubeError("a layer and a number of clusters both say where to cut: leave one of them out")
+    if not layers:
+        raise TraubeError(
+            "there are no layers: none/stable_kmeans makes them where there are enough texts; leave the layer out, or "
+            "choose a number of clusters"
+        )
+    last = len(layers) - 1
+    name = str(layer).strip().casefold()
+    level = {"coarse": 0, "fine": last}.get(name, int(name) if name.isdecimal() else -1)
+    if not 0 <= level <= last:
+        raise TraubeError(f"there is no layer {layer}: choose from 0 (coarse) to {last} (fine)")
+    return level
+
+
 def make_tree(layers: Sequence[Layer]) -> pd.DataFrame:
     """Return the clusters of all layers, from the coarsest layer on.
 
@@ -610,21 +804,18 @@ def map_layers(clustering: Clustering, rows: NDArray[np.int64]) -> tuple[list[Ma
         Which of them holds the clusters themselves.
     """
     position = {int(row): i for i, row in enumerate(rows)}
-    is_noise = clustering.labels < 0
-    equal = [bool((is_noise | (one.labels == clustering.labels)).all()) for one in clustering.layers]
-    layers: Sequence[Layer | Clustering] = clustering.layers if any(equal) else [clustering]
-    chosen = equal.index(True) if any(equal) else 0
+    own = Layer(clustering.labels, clustering.words, clustering.typical, clustering.stability)
     found = [
         MapLayer(
-            np.where(is_noise, -1, layer.labels)[rows],
-            {c: ", ".join(words[:3]) for c, words in layer.words.items()} | (clustering.names if i == chosen else {}),
+            layer.labels[rows],
+            {c: layer.name(c) for c in layer.words} | (clustering.names if i == clustering.level else {}),
             layer.words,
             {c: [position[i] for i in positions if i in position] for c, positions in layer.typical.items()},
             layer.stability,
         )
-        for i, layer in enumerate(layers)
+        for i, layer in enumerate(clustering.layers or (own,))
     ]
-    return found, chosen
+    return found, clustering.level
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """What a cluster is about: its key words, its typical texts, and texts that do not fit it."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,19 +9,22 @@ from scipy import sparse
 
 from traube.components.new_points import Matrix, centres
 from traube.components.spherical import Labels
-from traube.grouping.terms import Terms, terms_of
+from traube.grouping.terms import TermReader, Terms
 from traube.models.vectors import Dense
 
 WIDESPREAD = 0.5  # of its greatest share in a cluster: from there on another cluster has a term as well
-TEXTS, CHARACTERS = 20_000, 10_000  # that are read, of any number of texts and of each
+TEXTS = 20_000  # that are read, of any number
 FEW = 5  # texts of a cluster in which a term of one text counts
 CANDIDATES = 4  # times as many terms as are wanted
 RELEVANCE = 0.7  # against difference, in maximal marginal relevance
-SAME = 0.8  # cosine of spelling from which two terms are forms of one
+SAME = 0.8  # cosine of spelling from which two terms are forms of one, and likeness from which two texts say the same
+NEAREST = 30  # texts of a cluster, of which typical ones are chosen
 TOGETHER = 0.5  # share of a word's texts in which a pair has it, from which the pair stands for it
 
+Alike: TypeAlias = Callable[[NDArray[np.int64]], NDArray[np.float64]]  # (positions [m]) -> likeness [m, m]
 
-def keywords(texts: Sequence[str], clusters: NDArray[np.int64], count: int = 8) -> dict[int, list[str]]:
+
+def keywords(texts: Sequence[str] | TermReader, clusters: Labels, count: int = 8) -> dict[int, list[str]]:
     """The words and pairs of words that set each cluster apart, the most telling first.
 
     A term's weight is c-TF-IDF with damped counts, log2(1 + count in a text), so that one long text names no cluster:
@@ -40,7 +43,7 @@ def keywords(texts: Sequence[str], clusters: NDArray[np.int64], count: int = 8) 
         return {}
     inside = np.flatnonzero(clusters >= 0)
     rows = _read(numbers, sizes)
-    terms = terms_of([texts[i][:CHARACTERS] for i in inside[rows]])
+    terms = (texts if isinstance(texts, TermReader) else TermReader(texts)).read(inside[rows])
     if not len(terms.stems):
         return {int(c): [] for c in ids}
     of = numbers[rows]
@@ -106,13 +109,7 @@ def _different(terms: Terms, having: sparse.csr_matrix, scores: sparse.csr_matri
     stems = [set(terms.stems[i]) for i in best]
     shares_a_word = np.array([[bool(one & other) for other in stems] for one in stems])
     alike = np.maximum(cosine_similarity(triples), shares_a_word)
-    chosen: list[int] = []
-    nearest = np.zeros(len(best))  # to those that are chosen
-    while len(chosen) < count and (nearest < SAME).any():
-        gain = np.where(nearest < SAME, RELEVANCE * relevance - (1 - RELEVANCE) * nearest, -np.inf)
-        chosen.append(int(np.argmax(gain)))
-        nearest = np.maximum(nearest, alike[chosen[-1]])
-    return [str(terms.shown[best[i]]) for i in chosen]
+    return [str(terms.shown[best[i]]) for i in choose_different(relevance, alike, count)]
 
 
 def distances(vectors: Dense | sparse.csr_matrix, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -137,10 +134,68 @@ def mean_distances(pairs: Dense, clusters: NDArray[np.int64]) -> NDArray[np.floa
     return distance
 
 
-def typical(clusters: NDArray[np.int64], distance: NDArray[np.float64], count: int = 3) -> dict[int, list[int]]:
-    """Positions of the texts of each cluster with the smallest distances."""
+def typical(clusters: Labels, distance: NDArray[np.float64], alike: Alike, count: int = 3) -> dict[int, list[int]]:
+    """Positions of texts of each cluster that are near to its middle and differ from each other.
+
+    They are chosen by maximal marginal relevance among the 30 nearest; of texts that say the same, there is one.
+
+    Parameters
+    ----------
+    clusters : int64 [n], -1 for noise
+    distance : float64 [n], to the middle of the text's cluster
+    alike : of some positions of one cluster, how alike their texts are, as of `alike_by_vectors`
+    count : texts of a cluster, at most
+    """
     order = np.argsort(distance, kind="stable")
-    return {int(c): order[clusters[order] == c][:count].tolist() for c in np.unique(clusters[clusters >= 0])}
+    found = {}
+    for c in np.unique(clusters[clusters >= 0]).tolist():
+        members = order[clusters[order] == c]
+        near = members[:NEAREST]
+        span = distance[members[-1]] - distance[members[0]]
+        relevance = 1 - (distance[near] - distance[near[0]]) / (span or 1)
+        found[c] = near[choose_different(relevance, alike(near), count)].tolist()
+    return found
+
+
+def choose_different(relevance: NDArray[np.float64], alike: NDArray[np.float64], count: int) -> list[int]:
+    """Return positions by maximal marginal relevance, the first being the most relevant; none is like another.
+
+    Parameters
+    ----------
+    relevance : [m], from 0 to 1
+    alike : [m, m], to 1
+    """
+    chosen: list[int] = []
+    nearest = np.zeros(len(relevance))  # to those that are chosen
+    while len(chosen) < count and (nearest < SAME).any():
+        gain = np.where(nearest < SAME, RELEVANCE * relevance - (1 - RELEVANCE) * nearest, -np.inf)
+        chosen.append(int(np.argmax(gain)))
+        nearest = np.maximum(nearest, alike[chosen[-1]])
+        nearest[chosen[-1]] = 1
+    return chosen
+
+
+def alike_by_vectors(vectors: Matrix, distance: NDArray[np.float64]) -> Alike:
+    """Return what says how alike texts of a cluster are: 1 for equal vectors, 0 where they are as far apart as unrelated
+    ones at their distances from the mean.
+    """
+
+    def alike(rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        from sklearn.metrics.pairwise import euclidean_distances
+
+        return _nearness(euclidean_distances(vectors[rows].astype(np.float64), squared=True), distance[rows] ** 2, 1)
+
+    return alike
+
+
+def alike_by_distance(pairs: Dense, distance: NDArray[np.float64]) -> Alike:
+    """As `alike_by_vectors`, of the distances of all pairs, and each text's mean distance to its cluster's."""
+    return lambda rows: _nearness(pairs[np.ix_(rows, rows)].astype(np.float64), distance[rows], 0.5)
+
+
+def _nearness(apart: NDArray[np.float64], distance: NDArray[np.float64], unit: float) -> NDArray[np.float64]:
+    expected = unit * (distance[:, None] + distance)
+    return 1 - np.divide(apart, expected, out=(apart > 0).astype(np.float64), where=expected > 0)
 
 
 def strays(

@@ -1,5 +1,7 @@
 """Grouping as scikit-learn estimators: of texts, and of embeddings that somebody has."""
 
+from abc import abstractmethod
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +18,7 @@ from traube.grouping.cluster_texts import (
     check_algorithm,
     cluster_texts,
     encoded,
+    find_level,
     group_vectors,
     make_tree,
     open_cache,
@@ -33,10 +36,30 @@ class _Fitted(ClusterMixin, BaseEstimator):
     stability_: NDArray[np.float64]
     tree_: pd.DataFrame
 
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find groups.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features); or texts
+            Embeddings; for `TextClusterer` texts, as `traube.cluster_texts` takes them.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        Self
+            The fitted clusterer.
+        """
+        return self._group(X)
+
+    @abstractmethod
+    def _group(self, X: Any) -> Self: ...
+
     def _keep(self, labels: NDArray[np.int64], stability: dict[int, float], layers: tuple[Layer, ...]) -> Self:
         self.labels_ = labels
-        self.n_clusters_ = int(labels.max(initial=-1)) + 1
-        self.stability_ = np.array([stability.get(c, np.nan) for c in range(self.n_clusters_)])
+        self.n_clusters_ = len(np.unique(labels[labels >= 0]))
+        self.stability_ = np.array([stability.get(c, np.nan) for c in range(int(labels.max(initial=-1)) + 1)])
         self.tree_ = make_tree(layers)
         return self
 
@@ -54,6 +77,9 @@ class EmbeddingClusterer(_Fitted):
         As in `traube.cluster_texts`.
     random_state : int, RandomState or None, default=42
         Seed of everything random.
+    layer : int, "coarse" or "fine", optional
+        Which of the nested layers is taken, 0 being the coarsest, in place of a number of clusters. By default the one
+        around which they are made.
 
     Attributes
     ----------
@@ -81,32 +107,29 @@ class EmbeddingClusterer(_Fitted):
     True
     """
 
-    def __init__(self, n_clusters: int | None = None, algorithm: Any = "auto", random_state: Any = 42) -> None:
+    def __init__(
+        self,
+        n_clusters: int | None = None,
+        algorithm: Any = "auto",
+        random_state: Any = 42,
+        layer: int | str | None = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.algorithm = algorithm
         self.random_state = random_state
+        self.layer = layer
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Group embeddings.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The embeddings.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        EmbeddingClusterer
-        """
+    def _group(self, X: Any) -> Self:
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float32)
         if self.n_clusters is not None and not 1 <= self.n_clusters <= X.shape[0]:
             raise ValueError(f"n_clusters={self.n_clusters} clusters cannot be made of n_samples={X.shape[0]}")
         found = group_vectors(X, check_algorithm(self.algorithm), self.n_clusters, _seed(self.random_state))
         self.k_table_ = found.k_table
         self._embeddings = X
-        return self._keep(found.labels, found.stability, found.layers)
+        if self.layer is None:
+            return self._keep(found.labels, found.stability, found.layers)
+        chosen = found.layers[find_level(found.layers, self.layer, self.n_clusters)]
+        return self._keep(chosen.labels, chosen.stability, found.layers)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Return the cluster whose mean is nearest to each embedding by the cosine.
@@ -149,6 +172,11 @@ class TextClusterer(_Fitted):
         Seed of everything random.
     precision, cache, text_column
         As in `traube.cluster_texts`.
+    layer : int, "coarse" or "fine", optional
+        Which of the nested layers is taken, 0 being the coarsest, in place of a number of clusters. By default the one
+        around which they are made.
+    groups : str or Path, optional
+        A groups.yaml, which renames, merges and splits clusters (`Clustering.edit`); new texts join what it made.
 
     Attributes
     ----------
@@ -157,7 +185,8 @@ class TextClusterer(_Fitted):
     n_clusters_ : int
         Number of clusters.
     stability_ : ndarray of shape (``n_clusters_``,)
-        How well each cluster is found again in other samples, from 0 to 1; nan where that was not measured.
+        How well each cluster is found again in other samples, from 0 to 1; nan where that was not measured. Where
+        `groups` merges some, their numbers are left out of `labels_`, and nan here.
     tree_ : DataFrame
         `layer` (0 is the coarsest), `cluster`, `parent`, `size` and `stability`; no rows where the algorithm makes no
         tree.
@@ -182,6 +211,8 @@ class TextClusterer(_Fitted):
         precision: Any = "auto",
         cache: Any = True,
         text_column: str | None = None,
+        layer: int | str | None = None,
+        groups: str | Path | None = None,
     ) -> None:
         self.model = model
         self.n_clusters = n_clusters
@@ -190,32 +221,27 @@ class TextClusterer(_Fitted):
         self.precision = precision
         self.cache = cache
         self.text_column = text_column
+        self.layer = layer
+        self.groups = groups
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Group texts.
-
-        Parameters
-        ----------
-        X : sequence of str, ndarray, Series, Arrow column, or DataFrame
-            The texts, as in `traube.cluster_texts`.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        TextClusterer
-        """
-        self.clustering_: Clustering = cluster_texts(
+    def _group(self, X: Any) -> Self:
+        seed = _seed(self.random_state)
+        found = cluster_texts(
             X,
             model=self.model,
             n_clusters=self.n_clusters,
             algorithm=self.algorithm,
-            random_state=_seed(self.random_state),
+            random_state=seed,
             precision=self.precision,
             cache=self.cache,
             text_column=self.text_column,
         )
-        found = self.clustering_
+        if self.layer is not None:
+            find_level(found.layers, self.layer, self.n_clusters)
+            found = found.at_layer(self.layer)
+        if self.groups is not None:
+            found = found.edit(self.groups, seed)
+        self.clustering_: Clustering = found
         return self._keep(found.labels, found.stability, found.layers)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
@@ -254,8 +280,10 @@ class TextClusterer(_Fitted):
                 f"predict: model '{model.name}' gives {vectors.shape[1]} dimensions for these texts, and gave "
                 f"{found.vectors.shape[1]} before: it must encode each text by itself"
             )
-        labels[rows] = find_nearest(found.vectors, found.labels[at], vectors)[0]
-        return labels
+        labels[rows] = find_nearest(found.vectors, found.parts[at], vectors)[0]
+        # a new text joins the nearest of the parts that were merged, and with it what they became
+        group = dict(zip(found.parts.tolist(), found.labels.tolist(), strict=True))
+        return np.array([group.get(part, -1) for part in labels.tolist()], dtype=np.int64)
 
 
 def _seed(random_state: Any) -> int:

@@ -13,7 +13,7 @@ from traube.components.new_points import centres, nearest_on_average
 from traube.core.errors import TraubeError
 from traube.core.progress import SILENT, Progress
 from traube.grouping.cluster_texts import Clustering, check_query, encoded, filled
-from traube.grouping.describe import keywords, strays, strays_by_distance, typical
+from traube.grouping.describe import Alike, alike_by_vectors, keywords, strays, strays_by_distance, typical
 from traube.grouping.served import Served
 from traube.models import load_model
 from traube.models.card import Precision
@@ -68,14 +68,19 @@ def put_like(
         asked = None if query is None else values[-1]
         pairs = loaded.similarity.distances_to(known, new, asked)
         labels, distance = nearest_on_average(pairs, of)
-        strange = strays_by_distance(pairs, labels, of)
+        strange, alike = strays_by_distance(pairs, labels, of), are_equal(texts)
     else:
         labels, distance = find_nearest(known, of, new)
-        strange = strays(new, labels, known, of)
-    words = keywords(examples, of)
+        strange, alike = strays(new, labels, known, of), alike_by_vectors(new, distance)
+    words, nearest = keywords(examples, of), typical(labels, distance, alike)
     called = {c: str(name) for c, name in enumerate(names)}
-    found = Clustering(labels, distance, words, typical(labels, distance), None, names=called, strays=strange)
+    found = Clustering(labels, distance, words, nearest, None, names=called, strays=strange)
     return replace(found.of_all(rows, pd.Index(rows).get_indexer(range(len(given)))), texts=given)
+
+
+def are_equal(texts: Sequence[str]) -> Alike:
+    """Return what says that texts are alike where they are the same: of ones whose distances from each other nobody knows."""
+    return lambda rows: np.array([[float(texts[i] == texts[j]) for j in rows] for i in rows])
 
 
 def labelled(examples: Sequence[str], groups: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -139,5 +144,6 @@ def put_by(served: Served, texts: Sequence[str]) -> Clustering:
     rows = filled(texts)
     found = served.predict([texts[i] for i in rows])
     labels, distance = found["cluster"].to_numpy(np.int64), found["distance"].to_numpy(np.float64)
-    clusters = Clustering(labels, distance, served.words, typical(labels, distance), None)
+    nearest = typical(labels, distance, are_equal([texts[i] for i in rows]))
+    clusters = Clustering(labels, distance, served.words, nearest, None)
     return replace(clusters.of_all(rows, pd.Index(rows).get_indexer(range(len(texts)))), texts=texts)

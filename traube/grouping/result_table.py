@@ -18,7 +18,8 @@ def result_table(rows: Rows, clusters: Clustering) -> pd.DataFrame:
     Returns
     -------
     DataFrame [n]: the file's columns as they are, then group (int64; -1 is none), name, distance and,
-        where it is known, stability. Where the file has such a column, ours is called `traube_` and its name
+        where it is known, stability, and where there are layers, path. Where the file has such a column, ours is called
+        `traube_` and its name
     """
     own = {as_cell(name): [_cell(value) for value in values] for name, values in rows.columns.items()}
     table = pd.DataFrame(own, dtype=object, index=range(len(rows)))
@@ -26,6 +27,8 @@ def result_table(rows: Rows, clusters: Clustering) -> pd.DataFrame:
     found = {"group": labels, "name": [clusters.name(c) for c in labels], "distance": clusters.distances}
     if clusters.stability:
         found["stability"] = [clusters.stability.get(c) for c in labels]
+    if clusters.layers:
+        found["path"] = clusters.paths()
     for name, values in found.items():
         while name in table:
             name = f"traube_{name}"

@@ -15,6 +15,7 @@ from scipy import sparse
 from traube.tasks.languages import detect_languages
 
 SHORTEST = 3  # letters of a word
+CHARACTERS = 10_000  # that are read of a text
 SNOWBALL = {
     "ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "en": "english", "es": "spanish",
     "et": "estonian", "eu": "basque", "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian",
@@ -36,17 +37,31 @@ class Terms:
     shown: NDArray[np.object_]  # each term in its most frequent form
 
 
+class TermReader:
+    """Texts whose terms are read once, however many clusterings of the same ones are described."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = texts
+        self._read: tuple[NDArray[np.int64], Terms] | None = None
+
+    def read(self, rows: NDArray[np.int64]) -> Terms:
+        """Return the terms of some of the texts."""
+        if self._read is None or not np.array_equal(rows, self._read[0]):
+            self._read = rows, terms_of([self._texts[i][:CHARACTERS] for i in rows])
+        return self._read[1]
+
+
 def terms_of(texts: Sequence[str]) -> Terms:
     """The words and pairs of words of some texts, without the stop words of their languages and of
     English, stemmed as the most frequent one of these asks for.
     """
-    import snowballstemmer
     import stopwordsiso
+    from Stemmer import Stemmer
 
     spoken = detect_languages(texts)
     stop = frozenset(word for code in {*spoken, "en"} for word in stopwordsiso.stopwords(code))
     algorithm = SNOWBALL.get(spoken[0]) if spoken else None
-    stem = cache(snowballstemmer.stemmer(algorithm).stemWord) if algorithm else str
+    stem = cache(Stemmer(algorithm).stemWord) if algorithm else str
     forms: dict[Term, Counter[str]] = {}
     numbers: dict[Term, int] = {}
     rows, columns = array("q"), array("q")
