@@ -36,7 +36,7 @@ def init() -> None:
         import dagster as dg
 
         from operations.launch import align, prepare
-        from resources.connection import connect, default_uri
+        from resources.tracking import connect, default_uri
 
         prepare()
         connect(default_uri())
@@ -83,7 +83,7 @@ def _serve(port: int, mlflow_port: int) -> None:
     import dagster as dg
 
     from operations.launch import align
-    from resources.connection import connect, default_uri, get_mlflow_page, get_ui
+    from resources.tracking import connect, default_uri, get_mlflow_page, get_ui
     from sensors.lost_runs import cancel_cut_off_runs, end_unstarted_runs, stop_note_path
 
     _, experiment = connect(default_uri())

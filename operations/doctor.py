@@ -244,8 +244,7 @@ def _databases() -> Iterator[Finding]:
 
 
 def _mlflow() -> Iterator[Finding]:
-    from resources.connection import default_uri
-    from resources.tracking import TrackingResource
+    from resources.tracking import TrackingResource, default_uri
     from resources.unlogged import add_debt
     from traube.core.files import read_parquet
     from traube.reports.tables import NAME, tables_are_current

@@ -81,7 +81,7 @@ def mlflow(port: int) -> None:
     """The MLflow UI of this home."""
     from mlflow.server import constants
 
-    from resources.connection import artifacts, default_uri
+    from resources.tracking import artifacts, default_uri
 
     os.environ |= {  # which its app reads when it is imported
         constants.BACKEND_STORE_URI_ENV_VAR: default_uri(),

@@ -20,8 +20,7 @@ from packaging.version import Version
 from pydantic import Field
 
 import traube
-from resources.connection import connect, default_uri
-from resources.tracking import name_logged_model
+from resources.tracking import connect, default_uri, name_logged_model
 from traube.core import paths
 from traube.core.errors import TraubeError, Unknown, unknown
 from traube.core.hashing import digest

@@ -9,7 +9,7 @@ from tempfile import mkdtemp
 
 import dagster as dg
 
-from resources.connection import connect, default_uri
+from resources.tracking import connect, default_uri
 from sensors import Jobs
 from traube.core import paths
 from traube.pipeline.params import load_params

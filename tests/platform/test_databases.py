@@ -14,8 +14,8 @@ import dagster as dg
 import pytest
 from typer.testing import CliRunner
 
-from resources.connection import connect
 from resources.databases import dagster_databases, make_dagster, make_mlflow, mlflow_database
+from resources.tracking import connect
 from tests.made import kill_while_writing
 from traube.cli.main import app
 from traube.core.errors import TraubeError

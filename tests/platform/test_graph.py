@@ -205,7 +205,7 @@ def test_checks_of_embeddings_are_recorded_by_model(launcher: Launcher, request_
 def test_scores_are_tracked_once_however_often_they_are_logged(launcher: Launcher, request_for: Asked) -> None:
     from mlflow import MlflowClient
 
-    from resources.connection import default_uri
+    from resources.tracking import default_uri
 
     asked = request_for(["words"], ["bow"])
     for _ in range(2):
@@ -235,7 +235,7 @@ def test_a_seed_of_ones_own_leaves_the_protocols_numbers_alone(launcher: Launche
     """`traube run --method M --seed 5` once replaced MLflow's and Dagster's best score of the model."""
     from mlflow import MlflowClient
 
-    from resources.connection import default_uri
+    from resources.tracking import default_uri
 
     asked = request_for(["words"], ["bow"])
     client = MlflowClient(default_uri())
@@ -275,7 +275,7 @@ def test_what_a_tracking_server_missed_is_told_by_the_next_run(
 ) -> None:
     from mlflow import MlflowClient
 
-    from resources.connection import default_uri
+    from resources.tracking import default_uri
 
     (tmp_path / "file").touch()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/file/mlflow.db")
@@ -541,7 +541,7 @@ def test_one_model_that_cannot_be_used_does_not_stop_the_others(
 def test_a_label_columns_name_need_not_suit_mlflow(launcher: Launcher, cards: Path, request_for: Asked) -> None:
     import mlflow
 
-    from resources.connection import default_uri
+    from resources.tracking import default_uri
 
     with (cards / "odd.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("text", 'team [red] "x"'), *word_rows()])

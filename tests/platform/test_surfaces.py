@@ -14,8 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from operations.launch import Launcher
-from resources.connection import connect, default_uri
 from resources.registry import RegistryResource
+from resources.tracking import connect, default_uri
 from traube.cli.main import app
 from traube.comparison.candidates import candidates, main_metric
 from traube.comparison.standings import compare_candidates

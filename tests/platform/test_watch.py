@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from definitions import build_defs
-from resources.connection import connect, default_uri
+from resources.tracking import connect, default_uri
 from tests.platform.conftest import PARAMS, sensor_of
 from traube.core import paths
 from traube.models import checkpoints, load_model
