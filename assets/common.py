@@ -1,6 +1,6 @@
 """What assets share: keys, partitions, policies, and how errors are told."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -42,9 +42,9 @@ FILL = (
 REBUILD = dg.AutomationCondition.eager().without(~dg.AutomationCondition.any_deps_missing())
 
 
-def describe_table(frame: "pd.DataFrame") -> dict[str, Any]:
-    """Return the rows and columns of a table, as Dagster shows them."""
-    columns = [dg.TableColumn(str(name), str(dtype)) for name, dtype in frame.dtypes.items()]
+def describe_table(frame: "pd.DataFrame", meanings: Mapping[str, str]) -> dict[str, Any]:
+    """Return the rows and columns of a table, and what columns mean, as Dagster shows them."""
+    columns = [dg.TableColumn(str(name), str(dtype), meanings.get(str(name))) for name, dtype in frame.dtypes.items()]
     return {"dagster/row_count": len(frame), "dagster/column_schema": dg.TableSchema(columns)}
 
 

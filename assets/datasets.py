@@ -18,7 +18,9 @@ from traube.pipeline.validation import Table
 from traube.reports.markdown import markdown
 from traube.storage import Storage
 from traube.tasks import CLUSTERING, Source
+from traube.tasks.scored_pairs import PAIR_COLUMNS
 from traube.tasks.stored import complete_task, get_manifest, not_read, read_ingested, read_task
+from traube.tasks.task import CORPUS_COLUMNS, SPLIT_COLUMNS
 
 
 def dvc_hashes(source: Source) -> dict[str, str]:
@@ -71,7 +73,7 @@ def corpus_asset(source: Source) -> dg.AssetsDefinition:
         yield dg.MaterializeResult(
             data_version=dg.DataVersion(read.version),
             metadata={
-                **describe_table(texts),
+                **describe_table(texts, CORPUS_COLUMNS),
                 "records": len(read.records),
                 "mean_characters": float(lengths.mean()) if len(texts) else 0.0,
                 "raw_version": read.raw_version,
@@ -90,6 +92,7 @@ def rows_asset(source: Source) -> dg.AssetsDefinition:
     table = source.card.type.table
     is_clustering = source.card.type is CLUSTERING
     what = "to be grouped, and their gold labels" if is_clustering else "compared, and their gold scores"
+    columns = SPLIT_COLUMNS if is_clustering else PAIR_COLUMNS
 
     @_table_asset(source, table, f"which texts are {what}", deps=[asset_key(source.name, "corpus")])
     def drawn(
@@ -109,7 +112,7 @@ def rows_asset(source: Source) -> dg.AssetsDefinition:
         corpus = read_ingested(opened, source.name, "corpus")
         checked = quality.check(source.card, table, rows, corpus, workers, opened, manifest.data_version)
         complete_task(opened, source.card)  # only now: a task whose checks were cut short is read again
-        metadata: dict[str, Any] = {**describe_table(rows), "task_data_version": manifest.data_version}
+        metadata: dict[str, Any] = {**describe_table(rows, columns), "task_data_version": manifest.data_version}
         if is_clustering:
             groups = rows.groupby(["split", "level", "part"], sort=False, as_index=False)
             sizes = groups.agg(rows=("item", "size"), texts=("text_id", "nunique"), classes=("label", "nunique"))

@@ -5,12 +5,12 @@ from typing import Any
 
 import dagster as dg
 
-from assets.common import CHECKPOINTS, NIGHTLY, OF_TASKS, trainer_key
+from assets.common import CHECKPOINTS, NIGHTLY, OF_TASKS, describe_table, trainer_key
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from traube.core.hashing import frame_digest
 from traube.core.progress import Progress
 from traube.papers import Context, Figure, Table, papers
-from traube.papers.spec import write_figure, write_table
+from traube.papers.spec import NUMBERS, OTHERS, write_figure, write_table
 from traube.pipeline.executors import Executor
 from traube.reports.markdown import markdown
 
@@ -66,7 +66,8 @@ def _asset(
             return dg.MaterializeResult(metadata=metadata)
 
         rows, path = write_table(storage.root, paper, spec, measured_from)
-        metadata = {"table": dg.MetadataValue.md(markdown(spec.shown(rows)))}
+        table = dg.MetadataValue.md(markdown(spec.shown(rows)))
+        metadata = {**describe_table(rows, NUMBERS | OTHERS), "table": table}
         if spec.published:
             wrong = rows.loc[rows["note"].str.contains("printed wrong"), "note"].drop_duplicates()
             metadata |= {

@@ -10,6 +10,7 @@ from resources.alerts import SILENT, send
 from resources.artifacts import log_artifacts
 from resources.benchmark import BenchmarkResource, StorageResource
 from resources.tracking import TrackingResource
+from traube.comparison.regressions import COLUMNS as CHANGED
 from traube.core.errors import reason
 from traube.core.files import read_parquet
 from traube.core.hashing import digest, frame_digest
@@ -17,7 +18,7 @@ from traube.pipeline.params import load_params
 from traube.reports.charts import show_bars
 from traube.reports.markdown import markdown
 from traube.reports.pages import SERVED, make_page, publish_index, publish_leaderboard, publish_regressions
-from traube.reports.tables import CSV, NAME
+from traube.reports.tables import COLUMNS, CSV, NAME
 from traube.tasks import Source, sources
 
 NONE_WORSE = "none_worse"  # the check of `regressions`
@@ -49,7 +50,7 @@ def leaderboard_asset(tasks: Iterable[Source]) -> dg.AssetsDefinition:
         return dg.MaterializeResult(
             data_version=dg.DataVersion(frame_digest(table.drop(columns="created"))),
             metadata={
-                **describe_table(table),
+                **describe_table(table, COLUMNS),
                 "best": dg.MetadataValue.md(best.round(4).to_markdown(index=False)),
                 **({"chart": dg.MetadataValue.md(chart)} if (chart := show_bars(official)) else {}),
                 "path": dg.MetadataValue.path(opened.get_table_path(CSV)),
@@ -89,7 +90,7 @@ def regressions(
         data_version=dg.DataVersion(version),
         metadata={
             "since": since or "no earlier night",
-            **describe_table(changes),
+            **describe_table(changes, CHANGED),
             "significantly_worse": len(worse),
             "table": table,
         },

@@ -95,6 +95,7 @@ def _serve(port: int, mlflow_port: int) -> None:
         "MLFLOW_DISABLE_TELEMETRY": "true",
         # queues of its own, which poll without end and serve nothing here
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_ENABLE_AI_GATEWAY": "false",  # to language models, which nothing here asks
         "DAGSTER_DISABLE_TELEMETRY": "true",
         "DAGSTER_IS_DEV_CLI": "1",  # as `dagster dev` sets it: errors of definitions are shown without Dagster's own lines
         "PYTHONWARNINGS": "ignore",

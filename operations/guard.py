@@ -8,10 +8,12 @@ from operations.dev import HOST
 
 
 class Guard:
-    """An ASGI app that passes on to `app` at `port` what comes from pages of this address, or from no page at all."""
+    """An ASGI app that passes on to `app` at `port` what comes from pages of this address, or from no page at all, but for
+    paths with a part that is `closed`.
+    """
 
-    def __init__(self, app: ASGIApp, port: int) -> None:
-        self.app = app
+    def __init__(self, app: ASGIApp, port: int, closed: str | None = None) -> None:
+        self.app, self.closed = app, closed
         self.hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
         self.origins = {f"http://{host}" for host in self.hosts}
 
@@ -46,6 +48,8 @@ class Guard:
             return ""
         if scope["method"] == "POST" and headers.get("content-type", "").split(";")[0].strip() != "application/json":
             return "a POST must bring JSON, which no page can send to another address unasked"
+        if self.closed and self.closed in scope["path"]:
+            return f"{self.closed} is switched off here"
         if scope["path"] == "/graphql" and scope["method"] == "GET" and scope["query_string"]:
             return "GraphQL is asked by POST; a link changes nothing"
         return ""

@@ -22,6 +22,9 @@ from traube.reports.pages import FOLDER, SERVED
 
 POLL_MILLISECONDS = 2000  # how often the Dagster UI asks for news, as under `dagster dev`
 SECONDS_TO_FINISH = 3  # that requests under way have when the server is told to stop
+ASSISTANT = (
+    "/mlflow/assistant"  # MLflow's interface to an agent that runs commands: no setting of its own switches it off
+)
 
 
 def dagster(port: int, workspace: str) -> None:
@@ -89,12 +92,12 @@ def mlflow(port: int) -> None:
     }
     from mlflow.server.fastapi_app import app
 
-    _serve(app, port)
+    _serve(app, port, closed=ASSISTANT)
 
 
-def _serve(app: ASGIApp, port: int) -> None:
+def _serve(app: ASGIApp, port: int, closed: str | None = None) -> None:
     uvicorn.run(
-        Guard(app, port),
+        Guard(app, port, closed),
         host=HOST,
         port=port,
         log_level="warning",

@@ -124,11 +124,24 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A real browser."""
+    driver = start_browser(tmp_path_factory.mktemp("profile"))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def fresh_browser(tmp_path: Path) -> Iterator[Any]:
+    """A real browser that has been nowhere yet."""
+    driver = start_browser(tmp_path)
+    yield driver
+    driver.quit()
+
+
+def start_browser(profile: Path) -> Any:
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
     options.binary_location = str(CHROMIUM)
-    profile = tmp_path_factory.mktemp("profile")
     for argument in (
         "--headless=new",
         "--no-sandbox",
@@ -138,9 +151,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         f"--user-data-dir={profile}",
     ):
         options.add_argument(argument)
-    driver = webdriver.Chrome(options, webdriver.ChromeService(executable_path=str(DRIVER)))
-    yield driver
-    driver.quit()
+    return webdriver.Chrome(options, webdriver.ChromeService(executable_path=str(DRIVER)))
 
 
 def belongs(process: psutil.Process, folder: Path) -> bool:

@@ -6,6 +6,7 @@ With TRAUBE_SCREENSHOTS=<folder> the pages of the UIs are kept as pictures.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
@@ -163,6 +165,22 @@ def test_mlflow_shows_the_champion_and_compares_runs(running: Running, see: Call
     ids = ",".join(f'"{run}"' for run in parents)
     address = f'{running.mlflow}/#/compare-runs?runs=[{ids}]&experiments=["{experiment.experiment_id}"]'
     see(address, "best/topic", "tfidf", picture="compare")
+
+
+def test_the_printed_link_shows_runs_and_the_registry_to_a_fresh_browser(running: Running, fresh_browser: Any) -> None:
+    (link,) = re.findall(r"MLflow: (\S+)", (running.home.parent / "dev.log").read_text())
+    fresh_browser.get(link)
+
+    def shown() -> bool:
+        text = str(fresh_browser.execute_script("return document.body.innerText"))
+        return all(words in text for words in ("words x bow", "words x tfidf", "Model registry"))
+
+    wait_for(shown, "runs, and the registry in the sidebar")
+
+
+def test_the_assistant_of_mlflow_is_switched_off(running: Running) -> None:
+    with pytest.raises(HTTPError, match="403"):
+        urlopen(f"{running.mlflow}/ajax-api/3.0/mlflow/assistant/config")
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from operations.launch import Launcher, WithoutUnwritten, align
 from sensors.lost_runs import PID, STARTED, cancel_cut_off_runs, end_lost_runs, own_process, stop_note_path
 from tests.made import damage_blob
 from tests.platform.conftest import word_rows, write_task
+from traube.comparison.regressions import COLUMNS as REGRESSIONS_COLUMNS
 from traube.components import parse_method
 from traube.core import paths
 from traube.core.progress import SILENT
@@ -29,8 +30,10 @@ from traube.pipeline.params import load_params
 from traube.pipeline.plan import Plan, Request
 from traube.pipeline.validation import CHECKS
 from traube.reports.pages import SERVED
+from traube.reports.tables import COLUMNS as LEADERBOARD_COLUMNS
 from traube.storage import Storage
 from traube.tasks.stored import get_manifest
+from traube.tasks.task import CORPUS_COLUMNS, SPLIT_COLUMNS
 
 Planned = Callable[..., Plan]
 Asked = Callable[..., Request]
@@ -74,6 +77,22 @@ def test_the_page_of_a_task_is_made_when_it_is_asked_for(launcher: Launcher, hom
     assert "pca/hdbscan" in page.read_text()
     (materialized,) = made.asset_materializations_for_node("task_reports")
     assert str(materialized.metadata["pages"].value).startswith(f"- [words]({SERVED}/words.html)")
+
+
+@pytest.mark.begin_with("published")
+def test_every_column_of_a_table_says_what_it_means(launcher: Launcher) -> None:
+    meanings = {
+        ("words", "corpus"): CORPUS_COLUMNS,
+        ("words", "splits"): SPLIT_COLUMNS,
+        ("leaderboard",): LEADERBOARD_COLUMNS,
+        ("regressions",): REGRESSIONS_COLUMNS,
+    }
+    for key, columns in meanings.items():
+        event = launcher.instance.get_latest_materialization_event(dg.AssetKey(key))
+        assert event is not None and event.asset_materialization is not None
+        schema = event.asset_materialization.metadata["dagster/column_schema"].value
+        assert isinstance(schema, dg.TableSchema)
+        assert {column.name: column.description for column in schema.columns} == columns
 
 
 def test_what_stops_nothing_is_noted(launcher: Launcher, cards: Path) -> None:

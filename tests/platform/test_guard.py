@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from operations.guard import Guard
-from operations.servers import with_pages
+from operations.servers import ASSISTANT, with_pages
 
 PORT = 3000
 OURS = f"http://127.0.0.1:{PORT}"
@@ -82,6 +82,16 @@ def test_a_program_without_any_page_is_served() -> None:
 
 def test_a_link_in_another_page_opens_the_ui() -> None:
     assert client().get("/runs/1", headers=of_site("cross-site", "navigate", "document")).status_code == 200
+
+
+def test_what_is_switched_off_answers_nobody() -> None:
+    """MLflow's assistant runs commands for whoever is on this machine."""
+    closed = TestClient(Guard(Starlette(routes=ROUTES), PORT, closed=ASSISTANT), base_url=OURS)
+    for method in METHODS:
+        answer = closed.request(method, "/ajax-api/3.0/mlflow/assistant/message", headers=JSON)
+        assert answer.status_code == 403
+    assert reached == []
+    assert closed.get("/ajax-api/3.0/mlflow/server-info").status_code == 200
 
 
 # what other pages do

@@ -31,7 +31,20 @@ CAUSES = {
     "library_versions": Kind.LIBRARY,
     "numerics": Kind.NUMERICS,
 }
-COLUMNS = (*KEYS, "metric", "before", "after", "difference", "p", "comparisons", "verdict", "cause")
+COLUMNS = {  # and what each means
+    "task": "Task that the score is of.",
+    "protocol": "Protocol of the benchmark: its methods and seeds.",
+    "model": "Model whose vectors are clustered.",
+    "method": "Reducer and clusterer.",
+    "metric": "Metric of the score.",
+    "before": "Score of the night before, at most 1.",
+    "after": "Score now, at most 1.",
+    "difference": "Score now less that of the night before.",
+    "p": "p-value of the paired test, corrected for all comparisons.",
+    "comparisons": "Number of comparisons that p is corrected for.",
+    "verdict": "better, worse or no significant change; new, gone, or changed without a test.",
+    "cause": "Likely cause: data, model, parameters, code or libraries.",
+}
 NIGHT = "night"  # kind of the document of a snapshot
 CHANGES = "regressions.parquet"  # what the last publication found
 

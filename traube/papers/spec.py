@@ -12,8 +12,15 @@ from traube.core.inert import csv_text
 from traube.papers.context import Context
 from traube.reports.rendering import figures_page
 
-NUMBERS = ("published", "measured", "note")
-OTHERS = ("authors", "mteb")  # who else published the same numbers: the authors in their files, MTEB in its results
+NUMBERS = {  # columns of numbers, and what each means
+    "published": "Number that the paper prints.",
+    "measured": "Number that was measured here; missing where there is none.",
+    "note": "What to bear in mind of both.",
+}
+OTHERS = {  # who else published the same numbers
+    "authors": "Number in the authors' files.",
+    "mteb": "Number in MTEB's results.",
+}
 
 
 def for_people(table: pd.DataFrame) -> pd.DataFrame:
@@ -22,7 +29,7 @@ def for_people(table: pd.DataFrame) -> pd.DataFrame:
     What others published follows, each with its name: `11.27 | – (authors 11.27)`.
     """
     others = [column for column in OTHERS if column in table]
-    if tuple(c for c in table.columns[2:] if c not in others) != NUMBERS:
+    if [c for c in table.columns[2:] if c not in others] != list(NUMBERS):
         return table.round(4)
     row, column = table.columns[:2]
     shown = []

@@ -7,7 +7,11 @@ from traube.components import get_clusterer
 from traube.storage import Storage
 from traube.tasks.stored import get_manifest, read_task
 
-COLUMNS = ("found_k", "true_k", "k_error")
+COLUMNS = {
+    "found_k": "Number of clusters found, mean over splits.",
+    "true_k": "Number of classes, mean over splits.",
+    "k_error": "Mean over splits of |log2 (clusters / classes)|: 1 is twice or half as many.",
+}
 
 
 def found_k(storage: Storage, cells: pd.DataFrame, split_sets: dict[str, str] | None = None) -> pd.DataFrame:
@@ -20,8 +24,7 @@ def found_k(storage: Storage, cells: pd.DataFrame, split_sets: dict[str, str] | 
 
     Returns
     -------
-    DataFrame cell_id, level, found_k and true_k (clusters and classes, means over the splits) and
-    k_error (the mean of |log2 (clusters / classes)|: 1 is twice or half as many)
+    DataFrame cell_id, level and COLUMNS
     """
     is_auto = []
     for cell in cells[["status", "clusterer", "params"]].itertuples(index=False):

@@ -30,12 +30,38 @@ from traube.tasks.scored_pairs import ALL
 from traube.tasks.stored import get_card
 from traube.tasks.task import TaskCard
 
-COLUMNS = (
-    *("task", "family", "level", "protocol", "own_choice", "model", "method", "metric", "mean", "sd", "low", "high"),
-    *("splits", "seeds", "best", "rank_low", "rank_high", "p", "comparisons", "verdict", "seen", "missing", "note"),
-    *("status", "reason", "fingerprint", "precision", "data_version", "created"),
-    *FOUND,
-)
+COLUMNS = {  # and what each means
+    "task": "Task that the score is of.",
+    "family": "Family of tasks that the task is part of.",
+    "level": "Column of labels that clusters are compared with.",
+    "protocol": "Protocol of the benchmark: its methods and seeds.",
+    "own_choice": "Whether somebody chose methods or seeds beside the protocol's.",
+    "model": "Model whose vectors are clustered.",
+    "method": "Reducer and clusterer.",
+    "metric": "Metric of the score.",
+    "mean": "Score, at most 1: unweighted mean over splits of the mean over seeds.",
+    "sd": "Population standard deviation over splits, or over seeds where there is one split.",
+    "low": "Lower end of the 95 % interval of the mean.",
+    "high": "Upper end of the 95 % interval of the mean.",
+    "splits": "Number of splits.",
+    "seeds": "Number of seeds.",
+    "best": "Whether this is the model's best method on the task at this level.",
+    "rank_low": "Best rank that the data allow.",
+    "rank_high": "Worst rank that the data allow; models whose ranks overlap are tied.",
+    "p": "p-value of the first model against this one, corrected for all comparisons.",
+    "comparisons": "Number of comparisons that p is corrected for.",
+    "verdict": "Id of the verdict on the first model against this one, which all surfaces quote.",
+    "seen": "Whether the model was trained on the task's texts.",
+    "missing": "Number of the protocol's cells that are not computed for the model.",
+    "note": "What to bear in mind of interval and ranks.",
+    "status": "done, or why there is no score: failed, unsupported or unavailable.",
+    "reason": "Reason of a status other than done.",
+    "fingerprint": "Hash of the model's weights and settings.",
+    "precision": "Precision of the model's vectors, such as fp32.",
+    "data_version": "Hash of the task's data.",
+    "created": "Time of the last result.",
+    **FOUND,
+}
 KEYS = ["task", "family", "protocol", "own_choice", "model", "method", "fingerprint", "data_version"]
 OF_PAIRS: Kind = "spearman"  # the metric of pair tasks
 MAY_BE_NEGATIVE = ("ami", "ari", WITHOUT_LABELS, OF_PAIRS)

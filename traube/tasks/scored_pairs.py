@@ -15,11 +15,19 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from traube.core.errors import TraubeError
 from traube.tasks.source import Source
-from traube.tasks.task import PARTS, Stage, Task, TaskCard, TaskType, text_id
+from traube.tasks.task import PARTS, SPLIT_COLUMNS, Stage, Task, TaskCard, TaskType, text_id
 
-# int, str, str, float and str; pairs of the same dialogue belong together, a history holds a turn a line. The card's
-# groups (str), such as domain, are columns besides.
-PAIR_COLUMNS = ("pair", "text_id_a", "text_id_b", "score", "part", "dialogue", "history")
+# The columns, and what each means: int, str, str, float, str, str and str. The card's groups (str), such as domain, are
+# columns besides.
+PAIR_COLUMNS = {
+    "pair": "Number of the pair.",
+    "text_id_a": "Id of the first text, from its hash.",
+    "text_id_b": "Id of the second text, from its hash.",
+    "score": "Gold score of the pair's similarity.",
+    "part": SPLIT_COLUMNS["part"],
+    "dialogue": "Dialogue of the pair; pairs of one belong together.",
+    "history": "Turns before the pair, one a line.",
+}
 ALL = "all"  # the group of all pairs
 BETWEEN_TURNS = " "  # where a history is joined to a text
 

@@ -18,9 +18,18 @@ from traube.core.hashing import digest, frame_digest
 from traube.metrics import GROUPS, full_name
 from traube.tasks.texts import read_labels, read_texts
 
-CORPUS_COLUMNS = ("text_id", "text")  # str both; the id is from the text's hash
-# all str but `item`, the row's number inside its split
-SPLIT_COLUMNS = ("split_set", "split", "level", "item", "text_id", "label", "query_id", "part")
+# The columns of a table, and what each means. All are str but `item`.
+CORPUS_COLUMNS = {"text_id": "Id of the text, from its hash.", "text": "The text."}
+SPLIT_COLUMNS = {
+    "split_set": "Splits that are evaluated together; protocols choose one.",
+    "split": "Clustering problem that the text is part of.",
+    "level": "Column of labels that the text is grouped by.",
+    "item": "Number of the row inside its split.",
+    "text_id": CORPUS_COLUMNS["text_id"],
+    "label": "Gold label; missing where the text has none.",
+    "query_id": "Id of the text that is the split's query, if it has one.",
+    "part": "Train, validation or test.",
+}
 PARTS = ("train", "validation", "test")
 NULLABLE = ("label", "query_id")
 

@@ -5,7 +5,7 @@ memory: best in a process of its own (`in_own_process`). Where it is not install
 import html
 import json
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ from traube.tasks.task import CORPUS_COLUMNS, SPLIT_COLUMNS, TaskCard
 
 P = ParamSpec("P")
 T = TypeVar("T")
-COLUMNS: dict[Table, tuple[str, ...]] = {"corpus": CORPUS_COLUMNS, "splits": SPLIT_COLUMNS}  # that are judged
+COLUMNS: dict[Table, Collection[str]] = {"corpus": CORPUS_COLUMNS, "splits": SPLIT_COLUMNS}  # that are judged
 QUALITY = "quality"  # folder below a home
 
 
