@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn.cluster import KMeans
+from sklearn.cluster import Birch, KMeans
 
 from traube import Evaluation, compare, evaluate, leaderboard, make_task
 from traube.comparison.candidates import candidates
@@ -137,6 +137,15 @@ def test_texts_models_and_embeddings_are_passed_as_they_are(minilm: Transformer,
         assert evaluate(TEXTS, one, labels=LABELS, executor=executor).means().shape == (1, 3)
 
 
+def test_an_estimator_clusters_as_it_is(executor: Executor) -> None:
+    """Its number of clusters stays, unlike that of a method that is told the number of classes."""
+    given = [Birch(n_clusters=2, threshold=0.1), KMeans(5), "none/kmeans"]
+    embeddings = np.random.default_rng(0).normal(size=(len(TEXTS), 3))
+    result = evaluate(TEXTS, embeddings, given, labels=LABELS, executor=executor)
+    clusters = result.assignments[["method", "cluster"]].drop_duplicates()["method"].value_counts()
+    assert clusters.to_dict() == {"none/own.kmeans": 5, "none/kmeans": 3, "none/own.birch": 2}
+
+
 def test_nothing_is_written_unless_a_folder_is_named(minilm: Transformer, executor: Executor, home: Path) -> None:
     before = set(home.iterdir())
     evaluate(TEXTS, "minilm", labels=LABELS, executor=executor)
@@ -153,7 +162,8 @@ def test_nothing_is_written_unless_a_folder_is_named(minilm: Transformer, execut
         ({"models": np.ones((3, 2))}, TraubeError, "evaluate: there are 12 texts and 3 embeddings"),
         ({"models": {"My model": "bow"}}, TraubeError, "'My model' is no name for a model: use lower-case letters"),
         ({"models": ["bow", "bow"]}, TraubeError, "two models are called 'bow': pass a dict that names them"),
-        ({"algorithms": KMeans(3)}, TypeError, "evaluate: algorithm is of type KMeans: pass .*register_clusterer"),
+        ({"algorithms": 3}, TypeError, "evaluate: algorithm is of type int: pass .* or an estimator of scikit-learn"),
+        ({"algorithms": KMeans}, TypeError, "evaluate: algorithm is of type ABCMeta: pass .*Birch"),
         ({"labels": LABELS[1:]}, TraubeError, "texts: there are 12 texts and 11 labels"),
         ({"labels": "area"}, TypeError, "evaluate: labels is of type str: pass a list with a label for each text"),
         ({"task": make_task(TEXTS, LABELS)}, TypeError, "evaluate: a task has its labels and texts"),

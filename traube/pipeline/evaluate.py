@@ -4,15 +4,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any
 
 import pandas as pd
 
-from traube.components import Method, parse_method
+from traube.components import Method, parse_method, register_clusterer
 from traube.core import paths
 from traube.core.errors import TraubeError
 from traube.core.progress import SILENT, Progress
@@ -104,7 +104,7 @@ class Evaluation:
 def evaluate(
     task: Any,
     models: Any,
-    algorithms: Sequence[str | Method] | str | Method = ("none/minibatch_kmeans",),
+    algorithms: Any = ("none/minibatch_kmeans",),
     *,
     labels: Any = None,
     seeds: Sequence[int] = (42,),
@@ -124,10 +124,11 @@ def evaluate(
         Face id or a folder; a network in memory; a function that takes a list of texts and returns an array; or
         embeddings of shape (n_texts, n_dimensions), of a task's `texts` in their order. Weights that are not on this
         machine are downloaded.
-    algorithms : str, Method, or a sequence of these, default="none/minibatch_kmeans"
-        A reducer and a clusterer, like "umap/hdbscan"; see `traube.components.REDUCERS` and `CLUSTERERS`. For
-        parameters of your own, `traube.components.parse_method`; for a clusterer of your own,
-        `traube.components.register_clusterer`.
+    algorithms : str, Method, estimator, or a sequence of these, default="none/minibatch_kmeans"
+        A reducer and a clusterer, like "umap/hdbscan"; see `traube.components.REDUCERS` and `CLUSTERERS`. An estimator of
+        scikit-learn, like `Birch(n_clusters=10)`, keeps its parameters but for `random_state`, and is called
+        "none/own.birch". For parameters of your own, `traube.components.parse_method`; for a clusterer that is to make
+        as many clusters as there are classes, `traube.components.register_clusterer`.
     labels : sequence or str, optional
         Of texts: the gold label of each, or the name of the table's column.
     seeds : sequence of int, default=(42,)
@@ -192,20 +193,41 @@ def evaluate(
     return Evaluation(task.card, task.data_version, tuple(computed), *together)
 
 
-def _parse_methods(algorithms: Sequence[str | Method] | str | Method) -> list[Method]:
-    alone = isinstance(algorithms, str | Method) or hasattr(algorithms, "fit_predict")
-    methods = list[Method]()
-    for algorithm in cast("Iterable[Any]", [algorithms] if alone else algorithms):
-        if not isinstance(algorithm, str | Method):
-            raise TypeError(
-                f'evaluate: algorithm is of type {type(algorithm).__name__}: pass a name, like "umap/hdbscan"; '
-                "traube.components.register_clusterer gives a clusterer of your own a name"
-            )
-        methods.append(parse_method(algorithm) if isinstance(algorithm, str) else algorithm)
+def _parse_methods(algorithms: Any) -> list[Method]:
+    alone = isinstance(algorithms, str | Method) or not isinstance(algorithms, Iterable)
+    methods = [_to_method(algorithm) for algorithm in ([algorithms] if alone else algorithms)]
     twice = [name for name, count in Counter(method.name for method in dict.fromkeys(methods)).items() if count > 1]
     if twice:
         raise TraubeError(f"two methods are called '{twice[0]}': evaluate them one after the other")
     return methods
+
+
+def _to_method(algorithm: Any) -> Method:
+    """Return a method as such, by its name, or of an estimator, which is registered under its class's name."""
+    if isinstance(algorithm, Method):
+        return algorithm
+    if isinstance(algorithm, str):
+        return parse_method(algorithm)
+    kind: Any = type(algorithm)
+    if isinstance(algorithm, type) or not hasattr(algorithm, "fit_predict") or not hasattr(algorithm, "get_params"):
+        raise TypeError(
+            f'evaluate: algorithm is of type {kind.__name__}: pass a name, like "umap/hdbscan", or an estimator of '
+            "scikit-learn with fit_predict, like Birch(n_clusters=10)"
+        )
+    params = algorithm.get_params(deep=False)
+    params.pop("random_state", None)
+    # the number of clusters is no parameter of a component: it is the one that this one is built with
+    number = {"n_clusters": params.pop("n_clusters")} if "n_clusters" in params else {}
+    component = register_clusterer(
+        f"own.{kind.__name__.lower()}",
+        partial(kind, **number),
+        params,
+        takes_k=False,
+        finds_k=not number,
+        version=str(number.get("n_clusters", 1)),
+        replace=True,
+    )
+    return parse_method(f"none/{component.name}")
 
 
 def _to_models(given: Any, texts: Sequence[str]) -> list[Model]:
