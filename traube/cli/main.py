@@ -18,8 +18,29 @@ from traube.core.errors import TraubeError
 from traube.core.system_errors import explain_system_error, in_words, refuse_little_memory
 
 
+PANELS = {
+    "Your texts": ("cluster", "run", "best", "leaderboard", "compare", "open"),
+    "Data and models": ("tasks", "models", "methods", "export", "import"),
+    "Training": ("train", "tune", "sweep", "trainers"),
+    "Provenance": ("explain", "reproduce", "papers", "clean", "copy", "backup", "restore", "rebuild"),
+    "Pairs and annotation": ("pairs", "choose", "annotate"),
+    "Platform": ("init", "dev", "doctor", "promote", "rollback", "retry", "release"),
+}
+
+
 class _Group(TyperGroup):
-    """Shows an error that the user can mend as one line, with exit code 1; Ctrl-C ends with 130."""
+    """Lists commands by panel, and shows an error that the user can mend as one line; Ctrl-C ends with 130."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for panel, names in PANELS.items():
+            for name in self.commands.keys() & names:
+                self.commands[name].rich_help_panel = panel  # type: ignore[attr-defined]
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands, panel by panel."""
+        order = [name for names in PANELS.values() for name in names]
+        return sorted(self.commands, key=lambda name: order.index(name) if name in order else len(order))
 
     def invoke(self, ctx: Any) -> Any:
         collect_less()
@@ -57,8 +78,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_show_locals=False,
     rich_markup_mode="rich",
-    help="Find out which text embedding groups your texts best.\n\nStart with [bold]traube run[/], then "
-    "[bold]traube leaderboard[/]. Traube writes below TRAUBE_HOME (default .traube/) and reads raw data from TRAUBE_RAW "
+    help="Find out which text embedding clusters your texts best.\n\n[bold]traube cluster notes.txt[/] groups texts; "
+    "[bold]traube run tickets.csv[/] says which model groups your labeled texts best. Traube writes below TRAUBE_HOME (default .traube/) and reads raw data from TRAUBE_RAW "
     "(default data/raw/).",
 )
 
@@ -77,7 +98,6 @@ def _options(
 ) -> None: ...
 
 
-# as `--help` lists them
 for _family in (run, show, best, cluster, annotate, pairs, data):
     app.add_typer(_family.app)
 for _app in platform.commands():
