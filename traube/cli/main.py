@@ -17,7 +17,6 @@ from traube.core.disk import make_private
 from traube.core.errors import TraubeError
 from traube.core.system_errors import explain_system_error, in_words, refuse_little_memory
 
-
 PANELS = {
     "Your texts": ("cluster", "run", "best", "leaderboard", "compare", "open"),
     "Data and models": ("tasks", "models", "methods", "export", "import"),
@@ -78,9 +77,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_show_locals=False,
     rich_markup_mode="rich",
-    help="Find out which text embedding clusters your texts best.\n\n[bold]traube cluster notes.txt[/] groups texts; "
-    "[bold]traube run tickets.csv[/] says which model groups your labeled texts best. Traube writes below TRAUBE_HOME (default .traube/) and reads raw data from TRAUBE_RAW "
-    "(default data/raw/).",
+    help="Find out which text embedding clusters your texts best.\n\n"
+    "[bold]traube cluster notes.txt[/] groups texts; [bold]traube run tickets.csv[/] says which model groups your labeled "
+    "texts best. Traube writes below TRAUBE_HOME (default .traube/) and reads raw data from TRAUBE_RAW (default data/raw/).",
 )
 
 
