@@ -1,4 +1,4 @@
-"""What is scored of a task, and can be compared and served: a model with a method."""
+"""Candidates: a model with a method that is scored on a task, and can be compared and served."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Candidate:
 
     @property
     def corpus_bound(self) -> bool:
-        """Whether the fingerprint also hashes the task's corpus."""
+        """True if the fingerprint also hashes the task's corpus."""
         card = model_cards().get(self.model)
         return card is not None and card.kind in CORPUS_BOUND
 
@@ -50,12 +50,12 @@ class Candidate:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What it is, on whichever task."""
+        """Model, fingerprint and method, which identify the candidate on any task."""
         return self.model, self.fingerprint, self.method
 
     @property
     def about(self) -> str:
-        """What a comparison of candidates of the task is about."""
+        """Description of what a comparison of candidates of the task covers."""
         return about(self.task, self.level, self.metric, self.protocol)
 
 
@@ -99,13 +99,14 @@ def candidates(
 
 
 def candidates_of(cells: pd.DataFrame, scores: pd.DataFrame, data_version: str, level: str = "") -> list[Candidate]:
-    """Return what cells of one task and protocol are of, the best first.
+    """Return the candidates that cells of one task and protocol belong to, the best first.
 
     Parameters
     ----------
     cells, scores : DataFrame
         As the storage gives them; the scores are of one metric.
     data_version : str
+        Content hash of the task's texts and labels.
     level : str, optional
         Score them at this level of the labels only.
     """
@@ -132,7 +133,7 @@ def _at(scores: pd.DataFrame, level: str) -> pd.DataFrame:
 
 
 def _means(scores: pd.DataFrame) -> dict[str, float]:
-    """The mean over splits and levels of each cell; nan where one of them has no score."""
+    """Return the mean over splits and levels of each cell; nan if one of them has no score."""
     rows = zip(scores["cell_id"], scores["value"], strict=True)
     return {cell: float(np.mean([value for _, value in group])) for cell, group in groupby(rows, key=itemgetter(0))}
 

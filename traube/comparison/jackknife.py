@@ -1,4 +1,4 @@
-"""How much a score, or the difference of two, would vary with other texts and other runs.
+"""Estimate how much a score, or the difference of two, would vary with other texts and other runs.
 
 A score has two kinds of luck in it: which texts there are, and what a clusterer makes of them.
 Splits that are drawn from one corpus share texts, so the first kind is shared between splits; the
@@ -48,14 +48,16 @@ class Sample:
 
     Attributes
     ----------
-    splits : the name of each row's split; levels of one split are averaged, since they share
-        their texts and more
-    values : float64 [n, 1 + GROUPS], the score, then the score without each group of texts
-    noise : variance of the mean over seeds, where there is one row; 0 if nothing is random, nan
-        if there is one seed
-    noise_df : its degrees of freedom
-    means : float64 [GROUPS], replicates of the mean over splits, where they are not those of
-        the values: see `best`
+    splits : tuple of str
+        Name of each row's split. Levels of one split are averaged, since they share their texts and more.
+    values : ndarray of shape (n, 1 + GROUPS), float64
+        The score, then the score without each group of texts.
+    noise : float
+        Variance of the mean over seeds, if there is one row; 0 if nothing is random, nan if there is one seed.
+    noise_df : float
+        Degrees of freedom of `noise`.
+    means : ndarray of shape (GROUPS,), float64, or None
+        Replicates of the mean over splits, if they are not those of the values: see `best`.
     """
 
     splits: tuple[str, ...]
@@ -66,10 +68,16 @@ class Sample:
 
     @classmethod
     def of(cls, scores: pd.DataFrame, seeded: bool) -> "Sample":
-        """From scores of one metric: cell_id, split, level, value, replicates (float [GROUPS], or
-        None where there are none).
+        """Make a sample from scores of one metric.
 
         A split without a score in some seed or level has none in the sample. Cells are seeds.
+
+        Parameters
+        ----------
+        scores : DataFrame
+            cell_id, split, level, value, replicates (float [GROUPS], or None where there are none).
+        seeded : bool
+            Whether the method draws random numbers.
         """
         (cells, ids), (keys, problems) = (
             pd.factorize(key) for key in (scores["cell_id"], pd.MultiIndex.from_frame(scores[["split", "level"]]))
@@ -88,7 +96,7 @@ class Sample:
 
     @property
     def complete(self) -> bool:
-        """Whether what the clusterer's luck does is known."""
+        """True if the variance that the clusterer's randomness causes is known."""
         return len(self.values) > 1 or bool(np.isfinite(self.noise))
 
     @property
@@ -97,7 +105,7 @@ class Sample:
         return frozenset(name for name, row in zip(self.splits, self.values, strict=True) if np.isfinite(row).all())
 
     def on(self, splits: Iterable[str]) -> "Sample":
-        """The same on some of its splits."""
+        """Return the sample restricted to some of its splits."""
         row = {key: i for i, key in enumerate(self.splits)}
         kept = tuple(splits)
         means = self.means if set(kept) == set(self.splits) else None
@@ -110,7 +118,7 @@ class Sample:
 
 
 def values_of(scores: pd.DataFrame) -> Array:
-    """Values with their replicates, float64 [rows, 1 + GROUPS], nan where there are none."""
+    """Return values with their replicates, float64 [rows, 1 + GROUPS], nan where there are none."""
     none = np.full(GROUPS, np.nan)
     values = np.empty((len(scores), 1 + GROUPS))
     values[:, 0] = scores["value"]
@@ -119,8 +127,9 @@ def values_of(scores: pd.DataFrame) -> Array:
 
 
 def best(samples: Sequence[Sample]) -> Sample:
-    """The best of several samples on the same splits, chosen anew in each replicate of the mean:
-    what the choice adds to its variance is part of the interval.
+    """Return the best of several samples on the same splits, chosen anew in each replicate of the mean.
+
+    The variance that the choice adds is thus part of the interval.
     """
     means = np.stack([sample.values for sample in samples]).mean(axis=1)
     means = np.where(np.isnan(means), -np.inf, means)
@@ -141,10 +150,10 @@ class Difference:
 
 
 def intervals(samples: Sequence[Sample]) -> Array:
-    """95 % confidence interval of each sample's mean, float64 [m, 2].
+    """Return the 95 % confidence interval of each sample's mean, float64 [m, 2].
 
-    It is nan where a score or a replicate does not exist, or nothing varies: of a handful of texts,
-    say, that score 1 whichever are left out.
+    The interval is nan where a score or a replicate does not exist, or nothing varies: for example where a handful of
+    texts score 1 whichever are left out.
     """
     bounds = np.full((len(samples), 2), np.nan)
     sizes = np.array([len(sample.values) for sample in samples])
@@ -191,7 +200,7 @@ def _deviation(spread: "_Spread", error: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Spread:
-    """How much differences vary, of each sample or of every pair."""
+    """Variation of the differences, of each sample or of every pair."""
 
     mean: Any  # over splits
     between: Any  # sample variance of the splits; 0 where there is one
@@ -202,7 +211,9 @@ class _Spread:
 
     @classmethod
     def of(cls, values: Array, replicates: Array) -> "_Spread":
-        """Of each sample, from its values, [m, n, 1 + GROUPS], and replicates of their mean, [m, GROUPS]."""
+        """Compute the spread of each sample, from its values, [m, n, 1 + GROUPS], and replicates of their mean, [m,
+        GROUPS].
+        """
         m, n, _ = values.shape
         scores, left_out = np.ascontiguousarray(values[:, :, 0]), values[:, :, 1:]
         between = scores.var(axis=1, ddof=1) if n > 1 else np.zeros(m)
@@ -212,7 +223,10 @@ class _Spread:
 
     @classmethod
     def of_pairs(cls, values: Array, replicates: Array) -> "_Spread":
-        """Of every pair's difference, from [m, n, 1 + GROUPS] and [m, GROUPS]: variances of differences, from covariances."""
+        """Compute the spread of every pair's difference, from [m, n, 1 + GROUPS] and [m, GROUPS].
+
+        Variances of differences are computed from covariances.
+        """
         m, n, _ = values.shape
         scores, left_out = values[:, :, 0], values[:, :, 1:]
         means = scores.mean(axis=1)
@@ -231,14 +245,14 @@ def _of_differences(covariance: Array) -> Array:
 
 
 def _jackknife(left_out: Array) -> Any:
-    """Delete-a-group jackknife variance of [..., GROUPS]; nan where nothing is left without a group."""
+    """Return the delete-a-group jackknife variance of [..., GROUPS]; nan where nothing is left without a group."""
     with np.errstate(invalid="ignore"):
         centred = left_out - left_out.mean(axis=-1, keepdims=True)
     return (GROUPS - 1) / GROUPS * (centred**2).sum(axis=-1)
 
 
 def _error(spread: _Spread, noise: Any, noise_df: Any) -> tuple[Any, Any]:
-    """Standard error and degrees of freedom (Satterthwaite) of the mean."""
+    """Return the standard error and the degrees of freedom (Satterthwaite) of the mean."""
     if spread.n > 1:
         own, own_df = spread.between / spread.n, spread.n - 1.0
         # the mean over pairs of splits of the covariance that the replicates show
@@ -259,5 +273,8 @@ def _error(spread: _Spread, noise: Any, noise_df: Any) -> tuple[Any, Any]:
 
 
 def _squared(x: Any) -> Any:
-    """x ** 2 of one sample or many: NumPy's power of an array can differ from its product in the last digit."""
+    """Return x ** 2 of one sample or many.
+
+    NumPy's power of an array can differ from its product in the last digit.
+    """
     return np.array([v**2 for v in x.tolist()]) if np.ndim(x) == 1 else x**2

@@ -1,4 +1,4 @@
-"""Whether a challenger becomes the champion of its task, and why."""
+"""Decide whether a challenger becomes the champion of its task, and say why."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Outcome = Literal["first", "promote", "keep", "hold"]
 
 
 class Why(Enum):
-    """Why a challenger is promoted or not."""
+    """Reason for which a challenger is promoted or not."""
 
     NO_CHAMPION = auto()
     BETTER = auto()
@@ -30,7 +30,7 @@ class Why(Enum):
 
 @dataclass(frozen=True)
 class Decision:
-    """What becomes of a task's challenger, and why."""
+    """Outcome for a task's challenger, and the reason."""
 
     task: str
     why: Why
@@ -52,7 +52,7 @@ class Decision:
 
     @property
     def reason(self) -> str:
-        """Why, in a sentence."""
+        """The reason, in a sentence."""
         if self.why is Why.NO_CHAMPION:
             return "there was no champion"
         if self.why is Why.CHAMPION_UNSCORED or self.verdict is None:
@@ -84,7 +84,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Contest:
-    """Who is compared for a task."""
+    """The two sides that are compared for a task."""
 
     challenger: Candidate | None  # the best newcomer that can be served
     champion: Candidate | Literal["unscored"] | None  # "unscored" on the present data; None if there is none
@@ -128,7 +128,7 @@ def choose_sides(
 
 
 def more_seeds(protocol: str) -> str:
-    """Say what decides where one seed does not."""
+    """Return the advice to run more seeds, where one seed does not decide."""
     return f"give protocol '{protocol}' more seeds in params.yaml, such as [42, 1, 2], and run again"
 
 
@@ -218,6 +218,8 @@ def _objections(
 
 
 def _same(a: Candidate, b: Candidate) -> bool:
-    """Whether two candidates of two tasks are the same model and method, whatever a corpus-bound fingerprint says."""
+    """Return whether two candidates of two tasks are the same model and method, whatever a corpus-bound fingerprint
+    says.
+    """
     same = a.fingerprint == b.fingerprint or (a.corpus_bound and b.corpus_bound)
     return same and (a.model, a.method) == (b.model, b.method)

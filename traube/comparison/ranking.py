@@ -83,7 +83,7 @@ def rank(names: Sequence[str], samples: Sequence[Sample], about: str = "") -> Ra
         The models, the best first.
     samples : sequence of Sample
         The scores of each.
-    about
+    about : str, optional
         As in `Ranking`.
     """
     n = len(names)
@@ -139,18 +139,21 @@ def tied(p: Array) -> list[list[int]]:
 def rank_by_splits(names: list[str], values: NDArray[np.float64], shared: float = 0.0) -> Ranking:
     """Rank models by paired t-tests over splits, for want of replicates; all pairs are the family of comparisons.
 
-    The tests take splits as independent. Where these share texts, the variance is widened as if all that splits differ
+    The tests take splits as independent. Where these share texts, the variance is widened as if all that splits
+    differ
     by came from their texts:
 
         Var(mean d) = s^2 / n * (1 + (n - 1) r) / (1 - r)
 
     with r the mean share of texts that two splits have in common (for differences with correlation r, E s^2 = sigma^2
-    (1 - r)). That is the most that shared texts can do, so such places are wide, and those without it too narrow:
-    docs/explanation/statistics.md says why neither is exact. Where the scores of two are the same but for a constant, nothing says
-    how much that varies, and nothing is decided.
+    (1 - r)). That is the most that shared texts can do, so such ranks are wide, and those without it too narrow:
+    docs/explanation/statistics.md says why neither is exact. Where the scores of two models are the same but for a
+    constant, their variation is unknown, and nothing is decided.
 
     Parameters
     ----------
+    names : list of str
+        The models.
     values : ndarray of shape (n_models, n_splits)
         Scores.
     shared : float, default=0.0

@@ -1,4 +1,4 @@
-"""What changed since the previous night, whether it is significant, and the likely cause."""
+"""Changes since the previous nightly run, their significance, and the likely cause."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -50,7 +50,7 @@ CHANGES = "regressions.parquet"  # what the last publication found
 
 
 def present(storage: Storage, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
-    """The cells that count now, and what may explain a change of their scores."""
+    """Return the cells that count now, with the columns that may explain a change of their scores."""
     cells = without_sweeps(current_cells(storage, protocols), protocols)
     cells = cells[cells["status"] == "done"]
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
@@ -69,14 +69,29 @@ def snapshot(storage: Storage, counting: pd.DataFrame, night: str) -> None:
 def regressions(
     storage: Storage, protocols: Mapping[str, Protocol], counting: pd.DataFrame, today: str
 ) -> tuple[str, pd.DataFrame]:
-    """Compare what counts now, from `present`, with the last snapshot before today's.
+    """Compare the cells that count now, from `present`, with the last snapshot before today's.
+
+    Parameters
+    ----------
+    storage : Storage
+        The storage that keeps the snapshots and scores.
+    protocols : mapping of str to Protocol
+        The protocols, by name.
+    counting : DataFrame
+        The cells that count now, from `present`.
+    today : str
+        Date before which the last snapshot is taken.
 
     Returns
     -------
-    since : the date compared with; empty if there is none
-    changes : DataFrame with COLUMNS, one row for each task, protocol, model and method
-        that is new, gone or made of other cells. Those that can be tested are the family of
-        comparisons, whose size stands beside p; both are nan for the others
+    since : str
+        The date compared with; empty if there is none.
+    changes : DataFrame
+        The columns are COLUMNS, with one row for each task, protocol, model and method that is new, gone or made of
+        other
+        cells. Those that can be tested are the family of comparisons, whose size stands beside p; both are nan for
+        the
+        others.
     """
     since, earlier = _read_night_before(storage, today)
     if earlier is None:
@@ -106,7 +121,7 @@ def regressions(
 
 
 def kept_changes(storage: Storage) -> pd.DataFrame:
-    """What the last publication found changed, with a column `since`; empty if there is none."""
+    """Return the changes that the last publication found, with a column `since`; empty if there are none."""
     path = storage.get_table_path(CHANGES)
     return read_parquet(path) if path.exists() else pd.DataFrame()
 
@@ -125,7 +140,7 @@ def _groups(cells: pd.DataFrame) -> dict[Key, pd.DataFrame]:
 
 
 def _with_scores(storage: Storage, cells: pd.DataFrame) -> pd.DataFrame:
-    """Those whose scores were not removed since."""
+    """Return the cells whose scores have not been removed since."""
     stored = storage.read_cells(ids=cells["cell_id"].tolist())
     return cells[cells["cell_id"].isin(stored.loc[stored["status"] == "done", "cell_id"])]
 
@@ -137,7 +152,7 @@ def _ids(cells: pd.DataFrame | None) -> set[str]:
 def _scored(
     storage: Storage, protocols: Mapping[str, Protocol], groups: Mapping[Key, pd.DataFrame]
 ) -> dict[Key, tuple[str, Sample]]:
-    """The main metric of each group of cells, and their scores by it: read and put together all at once."""
+    """Return the main metric of each group of cells, and their scores by it, all read and assembled at once."""
     if not groups:
         return {}
     cells = pd.concat([rows.assign(group=i) for i, rows in enumerate(groups.values())], ignore_index=True)
@@ -156,14 +171,14 @@ def _scored(
 
 
 def _scores_of(was: tuple[str, Sample] | None, now: tuple[str, Sample] | None) -> dict[str, Any]:
-    """A group's metric, and its mean before and now."""
+    """Return a group's metric, and its mean before and now."""
     row: dict[str, Any] = {"metric": (now or was or ("", None))[0]}
     row |= {name: side[1].mean for name, side in (("before", was), ("after", now)) if side}
     return {**row, "difference": row["after"] - row["before"]} if was and now else row
 
 
 def _judged(causes: Sequence[Change] | None, verdict: Verdict | None, tested: int, is_new: bool) -> dict[str, Any]:
-    """What a row says of a change, one of so many that are tested; without causes there is nothing to compare."""
+    """Return what a row says of a change, out of `tested` changes; without causes there is nothing to compare."""
     if causes is None:
         return {"verdict": "new" if is_new else "gone", "cause": ""}
     cause = {"cause": in_words(causes) or Kind.SEEDS.value}
@@ -177,7 +192,7 @@ def _judged(causes: Sequence[Change] | None, verdict: Verdict | None, tested: in
 
 
 def _causes(old: pd.DataFrame, new: pd.DataFrame) -> list[Change]:
-    """The likely causes of a change of scores; of libraries, which."""
+    """Return the likely causes of a change of scores; for libraries, which ones."""
     causes: list[Change] = []
     for column, kind in CAUSES.items():
         before, after = ({None if pd.isna(v) else v for v in side[column]} for side in (old, new))

@@ -16,7 +16,7 @@ Shape = tuple[int, int]  # cells, splits
 
 @dataclass(frozen=True)
 class Row:
-    """A group's sample, and what a table says of it."""
+    """A group's sample, with the values that a table shows of it."""
 
     sample: Sample
     mean: float  # over splits
@@ -25,13 +25,16 @@ class Row:
 
 
 def samples_of(scores: pd.DataFrame, groups: Codes, seeded: Sequence[bool]) -> list[Row]:
-    """The samples of many groups of scores, each as `Sample.of` makes it.
+    """Return the samples of many groups of scores, each as `Sample.of` makes it.
 
     Parameters
     ----------
-    scores : cell_id, split, level, value, replicates of one metric a group
-    groups : int64 [rows], the group of each row: 0, 1, 2, ..., each at least once
-    seeded : by group, whether its method draws random numbers
+    scores : DataFrame
+        cell_id, split, level, value, replicates, of one metric in each group.
+    groups : ndarray of shape (rows,), int64
+        The group of each row: 0, 1, 2, ..., each at least once.
+    seeded : sequence of bool
+        By group, whether its method draws random numbers.
     """
     order = np.argsort(groups, kind="stable")
     starts = np.searchsorted(groups[order], np.arange(len(seeded) + 1))
@@ -55,7 +58,7 @@ def samples_of(scores: pd.DataFrame, groups: Codes, seeded: Sequence[bool]) -> l
 
 
 def _row(scores: pd.DataFrame, seeded: bool) -> Row:
-    """Of a group whose scores are no grid, or of several levels."""
+    """Make the row of a group whose scores are no grid, or of several levels."""
     sample = Sample.of(scores, seeded)
     by_cell = scores.groupby("cell_id")["value"].agg(lambda v: v.mean(skipna=False)).to_numpy()
     spread = by_cell if len(sample.values) == 1 else sample.values[:, 0]
@@ -63,7 +66,7 @@ def _row(scores: pd.DataFrame, seeded: bool) -> Row:
 
 
 def _rows(block: Array, splits: Sequence[tuple[str, ...]], cells: Codes, seeded: NDArray[np.bool_]) -> Iterator[Row]:
-    """Of groups that are grids of one shape, from [groups, seeds, splits, 1 + GROUPS].
+    """Yield the rows of groups that are grids of one shape, from [groups, seeds, splits, 1 + GROUPS].
 
     Each reduction runs along the axis, and in the order, in which `_row` runs it: results are
     equal to the last digit.
@@ -80,7 +83,9 @@ def _rows(block: Array, splits: Sequence[tuple[str, ...]], cells: Codes, seeded:
 
 
 def _shapes(starts: Codes, cells: Codes, splits: Codes) -> list[Shape | None]:
-    """(cells, splits) of each group whose rows are a grid: cell after cell, each with the same splits in order."""
+    """Return (cells, splits) of each group whose rows are a grid: cell after cell, each with the same splits in
+    order.
+    """
     shapes: list[Shape | None] = []
     for first, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         own, of_split = cells[first:end], splits[first:end]

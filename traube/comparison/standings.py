@@ -1,4 +1,4 @@
-"""How models stand on a task: the best method of each, with intervals, ranks and verdicts.
+"""Standings of models on a task: the best method of each, with intervals, ranks and verdicts.
 
 One object for the leaderboard of a single task, `traube best`, `traube compare` and a task's report.
 """
@@ -32,7 +32,7 @@ class Unlabelled(TraubeError):
 
 @dataclass(frozen=True)
 class Standing:
-    """How models stand on a task, over its splits and levels."""
+    """Standing of the models on a task, over its splits and levels."""
 
     models: tuple[Candidate, ...]  # the best method of each model, the best model first
     samples: tuple[Sample, ...]  # the scores of each model, its method being chosen anew in each replicate
@@ -68,8 +68,24 @@ def options_on(
     metric: str | None = None,
     own_choice: bool = False,
 ) -> tuple[Task, list[Candidate]]:
-    """Return a stored task and what is scored of its present data under a protocol, by its main metric or another, the
-    best first; with `own_choice` methods and seeds count too that were asked for beside the protocol's own.
+    """Return a stored task and its scored candidates under a protocol, the best first.
+
+    The candidates are those of the task's present data, scored by its main metric or another.
+
+    Parameters
+    ----------
+    storage : Storage
+        The storage that holds the task.
+    task_name : str
+        Name of the task.
+    name : str
+        Name of the protocol.
+    protocol : Protocol
+        The protocol.
+    metric : str, optional
+        By default the task's main metric.
+    own_choice : bool, default=False
+        Also count methods and seeds that were asked for beside the protocol's own.
 
     Raises
     ------
@@ -129,12 +145,15 @@ def compare_on(
         `model`, its best method on each task: then the verdict is that of the task's table, whose
         pairs of models are the family. Or `model:reducer/clusterer`: then what is compared was
         chosen beforehand, and the tasks are the family.
-    metric, own_choice
+    metric : str, optional
+        As in `options_on`.
+    own_choice : bool, default=False
         As in `options_on`.
 
     Returns
     -------
     comparisons : list of Comparison
+        One for each task that can be compared on.
     left_out : dict of str to str
         Why tasks cannot be compared on. If none can, that is raised.
     """

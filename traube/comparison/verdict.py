@@ -1,4 +1,4 @@
-"""The verdict on two sides: is one better than the other, by how much, and how sure is that?
+"""The verdict on two sides: which one is better, by how much, and with which certainty.
 
 Every surface quotes this object. A verdict belongs to a family of comparisons that are read
 together: the pairs of models of a table, say, or the newcomers that challenge champions. Level and
@@ -26,7 +26,7 @@ LEVEL = 0.05
 
 
 class Undecided(Enum):
-    """Why nothing is decided between two sides."""
+    """Reason for which nothing is decided between two sides."""
 
     SAME = "they are the same"
     NO_COMMON_SPLIT = "they have no split in common whose scores are defined, whichever texts are left out"
@@ -96,7 +96,7 @@ class Verdict:
 
     @property
     def answer(self) -> str:
-        """Who is better, if anybody, in a few words."""
+        """The better side, if there is one, in a few words."""
         if self.undecided:
             return f"undecided: {self.undecided.value}"
         return f"{getattr(self, self.better)} is better" if self.better else "not significantly different"
@@ -116,15 +116,17 @@ class Verdict:
 
     @property
     def times_to_decide(self) -> float:
-        """By how many times more texts a difference of this size is significant in four of five families like this one."""
+        """Factor by which more texts make a difference of this size significant in four of five families like this
+        one.
+        """
         return float((ndtri(1 - self.level / (2 * self.comparisons)) + ndtri(0.8)) * self.error / self.difference) ** 2
 
     def at_least(self, level: float) -> float:
-        """Return the bound that the true difference is above, but for a chance of `level`."""
+        """Return the lower bound that the true difference exceeds, except with a chance of `level`."""
         return self.difference - float(stdtrit(self.df, 1 - level)) * self.error
 
     def record(self) -> dict[str, Any]:
-        """Return all of it as JSON takes it: None for a number that does not exist."""
+        """Return the verdict as a JSON-compatible dict: None for a number that does not exist."""
         names = (
             *("id", "a", "b", "about", "answer", "better", "difference", "low", "high", "p", "comparisons", "level"),
             *("effect", "splits", "error", "df", "test"),
