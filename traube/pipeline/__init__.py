@@ -1,3 +1,3 @@
-"""From what is asked for to scores: params.yaml, what is at hand, the plan of missing cells, the driver that does what
-a plan says, which stored cells are current, their records.
+"""From a request to scores: params.yaml, the models and data at hand, the plan of missing cells, the driver that carries
+out a plan, the stored cells that are current, and their records.
 """

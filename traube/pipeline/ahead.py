@@ -1,4 +1,4 @@
-"""Encoding ahead: while a model is clustered, one process with less weight encodes the texts of those to come."""
+"""Encoding ahead: while one model is clustered, one low-priority process encodes the texts of the models to come."""
 
 import logging
 import os
@@ -34,10 +34,11 @@ NICENESS = 5  # a third of the others' weight; more would leave it nothing besid
 
 @contextmanager
 def encode_ahead(storage: Storage, requests: Iterable[Request]) -> Iterator[Callable[[int, Progress], None]]:
-    """Have the texts of several requests of one model each encoded, in their order, until the block ends.
+    """Encode the texts of several requests of one model each, in their order, until the block ends.
 
-    Yields what waits for the encoding of the request at a position; whoever evaluates it calls that first. What could
-    not be encoded, that run meets again, and says why.
+    Yields a function that waits for the encoding of the request at a position; call that function before evaluating
+    the
+    request. A text that could not be encoded is met again by that run, which reports the error.
     """
     needed = {}
     for i, request in enumerate(requests):
@@ -77,7 +78,10 @@ def _wait(encodings: Mapping[int, Future[None]], told: IO[str], position: int, p
 
 
 def _encode(folder: Path, request: Request, told: str) -> None:
-    """Encode what a request needs, in a process of its own; say in a file how many texts are encoded, and of how many."""
+    """Encode what a request needs, in a process of its own.
+
+    The file `told` says how many texts are encoded, and of how many.
+    """
     os.nice(max(0, NICENESS - os.nice(0)))
     import torch
     from tqdm import tqdm  # type: ignore[import-untyped]

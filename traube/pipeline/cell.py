@@ -34,7 +34,7 @@ class Cell:
 
     @property
     def stage(self) -> Stage:
-        """Where in the graph it is computed."""
+        """Stage of the graph at which the cell is computed."""
         return Stage.DEEP_CLUSTERINGS if self.method.trains else Stage.CLUSTERINGS
 
     @property
@@ -44,7 +44,7 @@ class Cell:
 
     @property
     def numerics(self) -> dict[str, dict[str, str]]:
-        """What computes the cell, by stage: its own code and the libraries, with versions."""
+        """Code and libraries, with versions, that compute the cell, by stage."""
         return {"model": dict(self.model_numerics), **self.method.numerics}
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What is not as it was when a cell was computed."""
+"""Changes since a cell was computed."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Kind(Enum):
-    """What can change, as people call it."""
+    """Kind of change, as people call it."""
 
     DATA = "data"
     MODEL = "model weights or settings"

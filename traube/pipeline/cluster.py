@@ -1,4 +1,4 @@
-"""Vectors to clusters: what each cell's method makes of each split. A reduction is computed once for all clusterers."""
+"""Vectors to clusters, by each cell's method on each split. A reduction is computed once for all clusterers."""
 
 import math
 import shutil
@@ -39,7 +39,7 @@ REDUCTION, REPRESENTATIONS = "reduction", "representations"  # kinds of artifact
 
 @dataclass
 class CellResult:
-    """What became of a cell."""
+    """Outcome of a cell."""
 
     cell: Cell
     status: str  # done, failed, unsupported or unavailable (does not fit the memory)
@@ -68,8 +68,22 @@ def cluster(
 
     Parameters
     ----------
-    similarity : what compares the texts of a split, for a model that has one of its own
-    model : that of the vectors, for clusterers that train it further
+    task : Task
+        The task.
+    vectors : Vectors
+        Vectors of its texts.
+    cells : sequence of Cell
+        The cells to cluster.
+    storage : Storage
+        Where reductions are kept.
+    executor : Executor
+        Does the work.
+    progress : Progress, optional
+        Is told of work as it is done.
+    similarity : Similarity, optional
+        Compares the texts of a split, for a model that has a similarity of its own.
+    model : Model, optional
+        The model of the vectors, for clusterers that train it further.
     """
     possible = []
     for cell in cells:
@@ -95,7 +109,7 @@ def cluster(
 
 
 def _unsupported(cell: Cell, task: Task, similarity: Similarity | None, model: Model | None) -> str | None:
-    """Why a cell makes no sense, in one line; None if it does."""
+    """Return in one line why a cell makes no sense; None if it does make sense."""
     if cell.method.trains:
         return cell.method.unsupported() or deep.unsupported(cell, model)
     if components.get_clusterer(cell.method.clusterer).input_kind == "texts" and cell.model != WORDS:
@@ -134,7 +148,10 @@ def _clustered(work: "_Work", cells: Sequence[Cell], executor: Executor, progres
 def _trained(
     work: "_Work", cells: Sequence[Cell], model: Model, executor: Executor, progress: Progress
 ) -> Iterator[CellResult]:
-    """Cells whose clusterers train. What trainings go on from is removed once whoever asked has taken the cell."""
+    """Yield the results of cells whose clusterers train.
+
+    The files from which trainings go on are removed once the caller has taken the cell.
+    """
     asked = [
         deep.Asked(cell, i, work.splits[i], partial(work.texts, i), work.views[i], folder / str(i))
         for cell in cells
@@ -188,7 +205,7 @@ class _Unfinished:
         self.memory = max(outcome.memory, self.memory)  # nan stays: it is the first argument
 
     def result(self) -> CellResult:
-        """What became of the cell: the first failure, or the clusters of all splits."""
+        """Return the outcome of the cell: the first failure, or the clusters of all splits."""
         for position, failure in self.failures.items():
             split = self.splits[position]
             return CellResult(self.cell, failure.status, f"{split.split} ({split.level}): {failure.reason}")
@@ -220,7 +237,7 @@ class _Unfinished:
 
 
 class _Work:
-    """The jobs that cells of one task and model are made of."""
+    """The jobs that the cells of one task and model consist of."""
 
     def __init__(
         self, task: Task, vectors: Vectors, splits: list[Split], storage: Storage, similarity: Similarity | None
@@ -234,7 +251,9 @@ class _Work:
         self.order = sorted(range(len(splits)), key=lambda i: -splits[i].size)
 
     def jobs(self, cells: Sequence[Cell], scratch: Path) -> tuple[dict[Job, Path], dict[Job, tuple[_Unfinished, int]]]:
-        """Reductions that are not stored, once each, with where they are to be; a clustering for each cell and split."""
+        """Make the jobs: reductions that are not stored, once each, with the paths they go to; a clustering for each
+        cell and split.
+        """
         reductions: dict[str, tuple[Vectors, Job | None]] = {}
         clusterings = {}
         for cell in cells:
@@ -271,7 +290,7 @@ class _Work:
         return Job(units.cluster, (points, *how), _needs(clusterer, params, points), after=reduction)
 
     def texts(self, i: int) -> list[str]:
-        """The texts of split i; the same list for all cells, so that a cluster is sent it once."""
+        """Return the texts of split i: the same list for all cells, so that a cluster is sent it once."""
         if i not in self._lists:
             self._lists[i] = self.task.texts_at(self.splits[i].rows)
         return self._lists[i]

@@ -1,4 +1,4 @@
-"""Which of the stored cells count today: all that was ever computed is kept, but tables show what is asked for now."""
+"""The stored cells that count today: all that was ever computed is kept, but tables show what is asked for now."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
@@ -29,21 +29,32 @@ def current_cells(
     lookup: Lookup | None = None,
     stored: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """The cells that count today: of each task's present data, each model's present weights and
-    settings, and each protocol's present parameters, computed by today's code and libraries.
+    """Return the cells that count today.
+
+    They belong to each task's present data, each model's present weights and settings, and each protocol's present
+    parameters, and were computed by today's code and libraries.
 
     Parameters
     ----------
-    protocols : by name; cells of other protocols count whatever their parameters
-    tasks : by default all
-    own_choice : also give the cells of a method or seed that somebody asked for beside the
-        protocol's own. A protocol's numbers are the same for everybody without them
-    lookup : of the models as they are now, where it has been asked before
-    stored : the cells of these tasks, where they have been read before
+    storage : Storage
+        The storage that holds the cells.
+    protocols : mapping of str to Protocol
+        Protocols by name; cells of other protocols count whatever their parameters.
+    tasks : iterable of str, optional
+        By default all.
+    own_choice : bool, default=False
+        Also give the cells of a method or seed that somebody asked for beside the protocol's own. A protocol's
+        numbers
+        are the same for everybody without them.
+    lookup : Lookup, optional
+        The models as they are now, if they have been looked up before.
+    stored : DataFrame, optional
+        The cells of these tasks, if they have been read before.
 
     Returns
     -------
-    DataFrame with CELL_COLUMNS and `own_choice` (bool), by time of creation
+    DataFrame
+        The columns are CELL_COLUMNS and `own_choice` (bool); the rows are sorted by time of creation.
     """
     cells = cells_of_any_weights(storage, protocols, tasks, stored)
     cells = of_present_models(cells, storage, protocols, lookup or Lookup())
@@ -51,7 +62,7 @@ def current_cells(
 
 
 def without_sweeps(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
-    """The cells that are no points of a sweep, which compares a method with itself."""
+    """Return the cells that are not points of a sweep, which compares a method with itself."""
     points = [name for name, protocol in protocols.items() if isinstance(protocol, Point)]
     return cells[~cells["protocol"].isin(points)]
 
@@ -62,7 +73,7 @@ def cells_of_any_weights(
     tasks: Iterable[str] = (),
     stored: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """As `current_cells` with own choices, but of any fingerprint: the registry knows former ones."""
+    """Return what `current_cells` returns with own choices, but of any fingerprint: the registry knows former ones."""
     cells = of_present_data(of_protocols(storage.read_cells(*tasks) if stored is None else stored), storage)
     columns = ["task", "protocol", "reducer", "clusterer", "params", "seed", "code_version", "numerics"]
     special = {(name, task) for name, protocol in protocols.items() for task in protocol.parameters_of}
@@ -73,12 +84,12 @@ def cells_of_any_weights(
 
 
 def of_protocols(cells: pd.DataFrame) -> pd.DataFrame:
-    """The cells of tasks of clustering: those of pair tasks are of no protocol."""
+    """Return the cells of clustering tasks: those of pair tasks belong to no protocol."""
     return cells[cells["protocol"] != ""]
 
 
 def of_present_data(cells: pd.DataFrame, storage: Storage) -> pd.DataFrame:
-    """The cells of each task's data as it is stored now; of a task whose reading failed, of the data before."""
+    """Return the cells of each task's data as it is stored now; of a task whose reading failed, of the data before."""
     if cells.empty:
         return cells
     manifests = {task: get_manifest(storage, task) for task in cells["task"].unique()}
@@ -91,7 +102,7 @@ def of_present_data(cells: pd.DataFrame, storage: Storage) -> pd.DataFrame:
 
 
 def _for_each(cells: pd.DataFrame, columns: list[str], answer: Callable[[Mapping[str, Any]], Answer]) -> list[Answer]:
-    """The answer for each cell, found once for cells that are alike in the columns."""
+    """Return the answer for each cell, found once for cells that are alike in the columns."""
     own = cells[columns]
     shared = {name: own[name].map(id) for name in ("params", "numerics") if name in own}  # cells share dictionaries
     numbers = own.assign(**shared).groupby(columns, sort=False, dropna=False).ngroup().to_numpy()
@@ -101,7 +112,7 @@ def _for_each(cells: pd.DataFrame, columns: list[str], answer: Callable[[Mapping
 
 
 def _is_own_choice(cell: Mapping[str, Any], protocol: Protocol | None) -> bool | None:
-    """Whether a cell's method or seed is another than its protocol's; None for a cell that does not count."""
+    """Return whether a cell's method or seed is another than its protocol's; None for a cell that does not count."""
     if not is_current(cell):
         return None
     if protocol is None:
@@ -118,12 +129,15 @@ def _is_own_choice(cell: Mapping[str, Any], protocol: Protocol | None) -> bool |
 
 
 def is_current(cell: Mapping[str, Any]) -> bool:
-    """Whether a cell was computed by the code and libraries that are installed now: others are never mixed with it."""
+    """Return whether a cell was computed by the code and libraries that are installed now.
+
+    Cells computed by others are never mixed with it.
+    """
     return cell["code_version"] == CLUSTERING_VERSION and not version_changes(cell)
 
 
 def version_changes(cell: Mapping[str, Any]) -> list[Change]:
-    """Return the parts and libraries that computed a cell and are others now."""
+    """Return the components and libraries that computed a cell and have changed since."""
     if not cell["numerics"]:
         return [Change(Kind.NUMERICS, "a version of Traube that did not note which libraries did the numbers")]
     try:
@@ -146,7 +160,7 @@ def version_changes(cell: Mapping[str, Any]) -> list[Change]:
 
 
 def outdated(cells: pd.DataFrame) -> int:
-    """How many cells of clusterings were computed by earlier code or libraries, and not again since."""
+    """Return how many clustering cells were computed by earlier code or libraries, and not again since."""
     cells = of_protocols(cells)
     today = _for_each(cells, ["reducer", "clusterer", "code_version", "numerics"], is_current)
     same = ["task", "model", "reducer", "clusterer", "seed", "protocol"]
@@ -157,7 +171,9 @@ def outdated(cells: pd.DataFrame) -> int:
 def of_present_models(
     cells: pd.DataFrame, storage: Storage, protocols: Mapping[str, Protocol], lookup: Lookup
 ) -> pd.DataFrame:
-    """The cells of each model as it is now; of a model that is gone, of the fingerprint that was evaluated last."""
+    """Return the cells of each model as it is now; of a model that is gone, of the fingerprint that was evaluated
+    last.
+    """
     if cells.empty:
         return cells
     cells = cells.sort_values("created", kind="stable")

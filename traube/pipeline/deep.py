@@ -25,7 +25,7 @@ from traube.tasks.task import Split
 
 
 def augmentation(clusterer: DeepClusterer[Any], task: str, texts: Sequence[str], model: Model) -> Augment:
-    """What makes a clusterer's other texts, as its recipe says."""
+    """Return the function that makes a clusterer's other texts, as its recipe says."""
     kind, _, folder = clusterer.recipe.augmentation.partition(":")
     if kind == "contextual":
         return Contextual(named(paths.checkpoints(), folder), clusterer.substituted)
@@ -35,7 +35,7 @@ def augmentation(clusterer: DeepClusterer[Any], task: str, texts: Sequence[str],
 
 
 def unsupported(cell: Cell, model: Model | None) -> str | None:
-    """Why a model is nothing that a deep clusterer can train, in one line; None if it is."""
+    """Return in one line why a deep clusterer cannot train a model; None if it can."""
     if model is not None and model.trainable:
         return None
     return f"{cell.method.clusterer} trains an encoder, and {cell.model} is none: use a sentence-transformers model"
@@ -43,7 +43,7 @@ def unsupported(cell: Cell, model: Model | None) -> str | None:
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """A training on a split that is asked for."""
+    """A requested training on a split."""
 
     cell: Cell
     position: int  # of the split in the task
@@ -53,7 +53,10 @@ class Asked:
     work: Path  # folder of what it goes on from if it is stopped
 
     def training(self, model: Model) -> Training:
-        """What is to be done. The vectors say k where neither split nor card does, or where `k: auto` is asked for."""
+        """Return the training to be done.
+
+        The vectors determine k if neither split nor card does, or if `k: auto` is asked for.
+        """
         texts, labels, seed = self.texts(), self.split.labels, self.cell.seed or 0
         params, component = self.cell.method.clusterer_params, components.get_clusterer(self.cell.method.clusterer)
         # `k: auto` is none of the recipe's values
@@ -70,7 +73,10 @@ class Asked:
 def run(
     asked: Sequence[Asked], model: Model, executor: Executor, progress: Progress
 ) -> Generator[tuple[Asked, Trained | Failure], None, None]:
-    """Train, here one after the other, or on a cluster at once as many as it has GPUs; each with what became of it."""
+    """Train, and yield each training with its outcome.
+
+    Here one trains after the other; on a cluster, as many at once as it has GPUs.
+    """
     if not executor.trains(model, len(asked)):
         yield from ((one, _trained(one, model, progress)) for one in asked)
         return

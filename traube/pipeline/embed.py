@@ -1,4 +1,6 @@
-"""Texts to vectors. A text is encoded once, whoever asks; a model that is fitted on the corpus keeps one matrix of it."""
+"""Texts to vectors. A text is encoded once for all callers; a model that is fitted on the corpus keeps one matrix of
+it.
+"""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -37,12 +39,15 @@ def open_cache(storage: Storage, model: Model) -> EmbeddingCache:
 
 
 def matrix_key(model: Model, corpus_version: str) -> str:
-    """Return what the vectors of a corpus-bound model are stored under; other versions of libraries have other keys."""
+    """Return the key under which the vectors of a corpus-bound model are stored.
+
+    Other versions of libraries have other keys.
+    """
     return name_vectors(fingerprint_on(model.encoder, corpus_version), model.encoder.numerics)
 
 
 def list_owners(storage: Storage, precisions: Iterable[Precision | None]) -> set[str]:
-    """Return how the names of the vectors begin that stored cells, or models as they are now, use."""
+    """Return the prefixes of the names of the vectors that stored cells, or models as they are now, use."""
     rows = storage.read_rows("cell")
     owners = {name_vectors(row["fingerprint"], row["numerics"]["model"]) for row in rows}
     corpora = {manifest.corpus_version for task in storage.list_tasks() if (manifest := get_manifest(storage, task))}
@@ -63,18 +68,31 @@ def embed(
     told: Told | None = None,
     executor: Executor | None = None,
 ) -> tuple[Vectors, int]:
-    """Vectors of a corpus, computing only those that are not stored.
+    """Return the vectors of a corpus, computing only those that are not stored.
 
     Parameters
     ----------
-    corpus_version : a hash of the texts, under which the vectors of a corpus-bound model are stored
-    told : of what the encoding took, if anything was encoded
-    executor : encodes, if the model is not bound to the corpus; by default this process does
+    texts : sequence of str
+        The texts of the corpus.
+    model : Model
+        Encodes them.
+    storage : Storage
+        Where vectors are kept.
+    corpus_version : str
+        Hash of the texts, under which the vectors of a corpus-bound model are stored.
+    progress : Progress, optional
+        Is told of work as it is done.
+    told : Told, optional
+        Is told of the cost of the encoding, if anything was encoded.
+    executor : Executor, optional
+        Encodes, if the model is not bound to the corpus; by default this process does.
 
     Returns
     -------
     vectors : Vectors [n, d]
-    encoded : number of texts that had to be encoded
+        A row for each text.
+    encoded : int
+        Number of texts that had to be encoded.
     """
     if model.corpus_bound:
         return _embed_corpus(texts, model.encoder, storage, matrix_key(model, corpus_version), progress, told)
@@ -98,15 +116,18 @@ def embed_task(
     told: Told | None = None,
     executor: Executor | None = None,
 ) -> tuple[Vectors, int]:
-    """Vectors of a task's scored texts, computing only those that are not stored.
+    """Return the vectors of a task's scored texts, computing only those that are not stored.
 
-    A corpus-bound model is fitted on the whole corpus. Any other encodes `task.scored` alone: what only a trainer sees
+    A corpus-bound model is fitted on the whole corpus. Any other encodes `task.scored` alone: what only a trainer
+    sees
     (most of 20 Newsgroups) is not encoded here, and loading such a row is an error. `executor` as in `embed`.
 
     Returns
     -------
-    vectors : Vectors [n, d], a row for each text of the corpus
-    encoded : number of texts that had to be encoded
+    vectors : Vectors [n, d]
+        A row for each text of the corpus.
+    encoded : int
+        Number of texts that had to be encoded.
     """
     scored = task.scored
     if not len(scored):

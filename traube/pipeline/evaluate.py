@@ -1,4 +1,6 @@
-"""Texts to scores in one call: `evaluate` and `evaluate_pairs` for people, the others for code with planned cells."""
+"""Texts to scores in one call: `evaluate` and `evaluate_pairs` for users, the other functions for code with planned
+cells.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,16 +46,16 @@ _OWN = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",))
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """What `evaluate` finds: how well each algorithm groups a task's texts by each model.
+    """Result of `evaluate`: how well each algorithm groups a task's texts by each model.
 
     Attributes
     ----------
     task : TaskCard
-        What is known of the task; `task.main_metric` names the metric to look at first.
+        The task's card; `task.main_metric` names the metric to look at first.
     data_version : str
         Content hash of the task's texts and labels.
     cells : tuple of Cell
-        What was computed, in the order of the models, algorithms and seeds that were given.
+        The computed cells, in the order of the models, algorithms and seeds that were given.
     samples : DataFrame
         `cell_id`, `split`, `level`, `metric`, `value` and `replicates`, by which results are compared.
     clusters : DataFrame
@@ -251,7 +253,7 @@ def _to_models(given: Any, texts: Sequence[str]) -> list[Model]:
 
 
 def _named(table: pd.DataFrame, cells: Sequence[Cell]) -> pd.DataFrame:
-    """A table with model, method and seed in place of the cell's id, in the order of the cells."""
+    """Return a table with model, method and seed in place of the cell's id, in the order of the cells."""
     about = pd.DataFrame(
         {
             "cell_id": [cell.cell_id for cell in cells],
@@ -277,8 +279,10 @@ def evaluate_cells(
 
     Returns
     -------
-    scores : DataFrame cell_id, split, level, metric, value, replicates (see `traube.pipeline.score`)
-    assignments : DataFrame cell_id, split, level, item, cluster
+    scores : DataFrame
+        cell_id, split, level, metric, value, replicates (see `traube.pipeline.score`).
+    assignments : DataFrame
+        cell_id, split, level, item, cluster.
 
     Raises
     ------
@@ -320,15 +324,28 @@ def evaluate_pairs(
 
     Parameters
     ----------
-    part : str, the pairs that are compared
-    comparison : str, by default the model's own, or the cosine
-    history : bool, whether the turns before are joined to both texts
-    folder, executor, progress : as of `evaluate`
+    task : Task
+        A pair task.
+    model : Model
+        Compares the texts.
+    part : str, default="test"
+        The pairs that are compared.
+    comparison : str, optional
+        By default the model's own, or the cosine.
+    history : bool, default=False
+        Whether the turns before are joined to both texts.
+    folder : Path, optional
+        As of `evaluate`.
+    executor : Executor, optional
+        As of `evaluate`.
+    progress : Progress, optional
+        As of `evaluate`.
 
     Returns
     -------
-    DataFrame group, value, pairs, dialogues, pearson, pearson_low, pearson_high, spearman,
-    spearman_low, spearman_high; the first row is of all pairs, then each value of the card's groups
+    DataFrame
+        group, value, pairs, dialogues, pearson, pearson_low, pearson_high, spearman, spearman_low, spearman_high; the
+        first row is of all pairs, then each value of the card's groups.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What missing cells will cost, said before they are computed: how long they take, and where k-means will be slow."""
+"""Expected cost of missing cells, reported before they are computed: their time, and the tasks where k-means is slow."""
 
 import timeit
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ AROUND = 2.5  # seconds, of one core alone, that each task and model takes besid
 
 
 def expected_seconds(storage: Storage, missing: Mapping[str, Mapping[str, Sequence[Cell]]], cores: int) -> float:
-    """About how long missing cells take here, right within a factor of two or so. Trainings are not counted."""
+    """Return about how long missing cells take here, right within a factor of two or so. Trainings are not counted."""
     seconds, pairs = 0.0, 0
     splits: dict[str, list[Split]] = {}
     for model, by_task in missing.items():
@@ -40,7 +40,7 @@ def expected_seconds(storage: Storage, missing: Mapping[str, Mapping[str, Sequen
 
 
 def _encoding_seconds(storage: Storage, name: str, cell: Cell) -> float:
-    """Seconds of a core for the texts of a cell's task, if they are not encoded yet."""
+    """Return the seconds of a core for the texts of a cell's task, if they are not encoded yet."""
     model = load_model(name)
     if not model.encoder.weight_bytes or get_cost(storage, cell.task, cell.fingerprint):
         return 0.0
@@ -50,7 +50,7 @@ def _encoding_seconds(storage: Storage, name: str, cell: Cell) -> float:
 
 
 def _clustering_seconds(splits: Sequence[Split], cells: Iterable[Cell]) -> float:
-    """Seconds of a core for all splits; cells share reductions."""
+    """Return the seconds of a core for all splits; cells share reductions."""
     texts = sum(split.size for split in splits)
     plain = [cell for cell in cells if not cell.method.trains]
     reductions = {(cell.method.reducer, str(cell.method.reducer_params), cell.seed) for cell in plain}
@@ -63,7 +63,7 @@ def _clustering_seconds(splits: Sequence[Split], cells: Iterable[Cell]) -> float
 
 
 def slow_cells(storage: Storage, cells: Iterable[Cell]) -> list[str]:
-    """A line for each task whose missing cells take more than a minute because of its many classes."""
+    """Return a line for each task whose missing cells take more than a minute because of its many classes."""
     kinds = {name: card.kind for name, card in model_cards().items()}
     sizes: dict[str, list[tuple[int, int]]] = {}  # texts and classes of each split and level that is scored
     seconds: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""Models of one question, each looked up once: walking a folder takes a millisecond, and a leaderboard has hundreds."""
+"""Models looked up once for each question: walking a folder takes a millisecond, and a leaderboard has hundreds."""
 
 from traube.core.errors import TraubeError
 from traube.models import Model, Precision, load_model
@@ -11,7 +11,7 @@ class Lookup:
         self._known: dict[tuple[str, Precision | None], Model | TraubeError] = {}
 
     def usable(self, name: str, precision: Precision | None = None) -> Model:
-        """The model of that name, whose weights are here and sound; a TraubeError says why it cannot be had."""
+        """Return the model of that name, whose weights are here and valid; a TraubeError says why it cannot be had."""
         key = name, precision
         if key not in self._known:
             try:

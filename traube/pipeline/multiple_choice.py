@@ -1,4 +1,4 @@
-"""Multiple choice by likelihood: which candidate a causal language model finds likeliest (GiCCS, section 5.1.2)."""
+"""Multiple choice by likelihood: the candidate that a causal language model finds likeliest (GiCCS, section 5.1.2)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Question:
 
 
 def questions(task: Task) -> list[Question]:
-    """The dialogues of a pair task, in its order."""
+    """Return the dialogues of a pair task, in its order."""
     texts = task.corpus.set_index("text_id")["text"]
     found = []
     for dialogue, pairs in task.rows.groupby("dialogue", sort=False):
@@ -50,7 +50,7 @@ def questions(task: Task) -> list[Question]:
 
 
 def prompt(question: Question, context: bool = True) -> str:
-    """The prompt of the paper's figure 2, with the whole dialogue (`context`) or its last turn alone."""
+    """Return the prompt of the paper's figure 2, with the whole dialogue (`context`) or its last turn alone."""
     turns = question.turns if context else question.turns[-1:]
     lines = [
         "Dialog:",
@@ -66,7 +66,9 @@ def prompt(question: Question, context: bool = True) -> str:
 def option_scores(
     model: CausalModel, question: Question, context: bool = True, alone: Sequence[Likelihood] | None = None
 ) -> dict[str, list[float]]:
-    """The score of each option under each way of scoring; larger is better. `alone` is of options without dialogue."""
+    """Return the score of each option under each way of scoring; larger is better. `alone` is of options without
+    dialogue.
+    """
     asked = model.likelihoods(prompt(question, context), question.options)
     alone = alone or model.likelihoods(ANSWER, question.options)
     return {
@@ -78,12 +80,13 @@ def option_scores(
 
 
 def choose(task: Task, model: CausalModel, progress: Progress = SILENT) -> pd.DataFrame:
-    """The accuracy of a model on the dialogues of a pair task, by number of turns, with and without context.
+    """Return the accuracy of a model on the dialogues of a pair task, by number of turns, with and without context.
 
     Returns
     -------
-    DataFrame n_turns, context, score, accuracy, error, chance, questions. The dialogues whose gold
-    scores tie for the best count as right for any of them
+    DataFrame
+        n_turns, context, score, accuracy, error, chance, questions. The dialogues whose gold scores tie for the best
+        count as right for any of them.
     """
     asked = sorted(questions(task), key=lambda question: len(question.turns))
     progress.total("questions", 2 * len(asked))
@@ -117,7 +120,7 @@ def save_choices(storage: Storage, task: Task, model: str, fingerprint: str, acc
 
 
 def read_choices(storage: Storage, task: Task) -> pd.DataFrame:
-    """Return how often language models chose right on a task's present data: model, then what `choose` gives."""
+    """Return how often language models chose right on a task's present data: model, then the columns of `choose`."""
     records = [row["content"] for row in storage.read_rows("document", kind=CHOICES)]
     current = [r for r in records if r["task"] == task.name and r["data_version"] == task.data_version]
     return pd.DataFrame([{"model": record["model"], **row} for record in current for row in record["rows"]])

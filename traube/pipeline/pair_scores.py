@@ -1,4 +1,4 @@
-"""How well a model's similarities of texts follow the gold scores of pairs."""
+"""Agreement of a model's similarities of texts with the gold scores of pairs."""
 
 from typing import Any, TypeAlias, get_args
 
@@ -23,7 +23,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 def compare_pairs(
     task: Task, model: Model, workbench: Workbench, comparison: str, progress: Progress = SILENT
 ) -> Array:
-    """How alike a model finds the texts of each pair, float64 [p]; larger is more alike.
+    """Return how alike a model finds the texts of each pair, float64 [p]; larger is more alike.
 
     Raises
     ------
@@ -58,12 +58,14 @@ def compare_pairs(
 def embed_pairs(
     task: Task, model: Model, workbench: Workbench, progress: Progress = SILENT
 ) -> tuple[Vectors, NDArray[np.int64]]:
-    """The vectors of the texts of a task's pairs; of a corpus-bound model, those of its whole corpus.
+    """Return the vectors of the texts of a task's pairs; of a corpus-bound model, those of its whole corpus.
 
     Returns
     -------
     vectors : Vectors [n, d]
-    place : int64 [texts of the corpus], the row of each in the vectors; -1 where it has none
+        Vectors of the texts.
+    place : ndarray of shape (texts of the corpus,), int64
+        The row of each text in the vectors; -1 where it has none.
     """
     needed = np.arange(len(task.corpus)) if model.corpus_bound else np.unique(np.concatenate(locate_texts(task)))
     texts = task.texts
@@ -74,8 +76,11 @@ def embed_pairs(
 
 
 def score_pairs(task: Task, alike: Array) -> pd.DataFrame:
-    """Correlations of similarities [p], one for each of the task's pairs, with its gold scores: the columns that
-    `evaluate_pairs` returns. Intervals are made by drawing dialogues; of pairs that are of no dialogue, pairs.
+    """Correlate similarities [p], one for each of the task's pairs, with its gold scores.
+
+    Returns the columns that `evaluate_pairs` returns. Intervals are made by drawing dialogues; of pairs that are of
+    no
+    dialogue, pairs.
     """
     gold, dialogues = task.rows["score"].to_numpy(), task.rows["dialogue"].to_numpy()
     rows = []
@@ -90,14 +95,14 @@ def score_pairs(task: Task, alike: Array) -> pd.DataFrame:
 
 
 def _dot(one: Any, other: Any) -> Array:
-    """Row by row, float64 [p]."""
+    """Return the row-by-row dot product, float64 [p]."""
     if sparse.issparse(one):
         return np.asarray(one.astype(np.float64).multiply(other).sum(axis=1), dtype=np.float64).ravel()
     return np.einsum("ij,ij->i", one.astype(np.float64), other.astype(np.float64))
 
 
 def _compare(comparison: str, one: Any, other: Any) -> Array:
-    """Row by row, float64 [p]; larger is more alike."""
+    """Return the row-by-row comparison, float64 [p]; larger is more alike."""
     if comparison == "dot":
         return _dot(one, other)
     if comparison == "euclidean":

@@ -31,26 +31,26 @@ SCORES = tuple(f"{kind}{end}" for kind in KINDS for end in ("", "_low", "_high")
 
 
 class Compared(Method):
-    """How vectors are compared, in place of a reducer and a clusterer: nothing is random, and nothing trains."""
+    """Comparison of vectors, in place of a reducer and a clusterer: nothing is random, and nothing trains."""
 
     reduces = reducer_seeded = seeded = trains = False
 
     def __post_init__(self) -> None:
-        """Resolve nothing: a comparison has no parts."""
+        """Resolve nothing: a comparison has no components."""
 
     @property
     def history(self) -> bool:
-        """Whether the history is joined to both texts."""
+        """True if the history is joined to both texts."""
         return bool(self.clusterer_params["history"])
 
     @property
     def name(self) -> str:
-        """Such as "cosine" and "cosine/history"."""
+        """Name, such as "cosine" and "cosine/history"."""
         return f"{self.clusterer}/history" if self.history else self.clusterer
 
     @property
     def numerics(self) -> dict[str, dict[str, str]]:
-        """What computes the similarities, with versions."""
+        """Code and libraries that compute the similarities, with versions."""
         return {"comparison": versions(LIBRARIES)}
 
 
@@ -88,7 +88,7 @@ def asks_for_query(model: Model) -> bool:
 
 
 def usual_comparison(model: Model) -> Comparison:
-    """Return what a model's vectors are compared by where nothing else is requested."""
+    """Return the comparison of a model's vectors where nothing else is requested."""
     return "cosine" if model.similarity is None else "own"
 
 

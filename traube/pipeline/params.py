@@ -38,7 +38,7 @@ class Protocol(Strict):
     main_metric: MetricName | None = Field(None, description="overrides the tasks' cards")
 
     def for_task(self, task: str) -> "Protocol":
-        """The protocol with the parameters that it has for a task."""
+        """Return the protocol with the parameters that it has for a task."""
         if task not in self.parameters_of:
             return self
         own = self.parameters_of[task]
@@ -46,11 +46,11 @@ class Protocol(Strict):
         return self.model_copy(update={"parameters": merged, "parameters_of": {}})
 
     def methods(self) -> list[Method]:
-        """Every reducer with every clusterer; those that make no sense are `unsupported`."""
+        """Return every reducer with every clusterer; those that make no sense are `unsupported`."""
         return grid(self.reducers, self.clusterers, self.parameters)
 
     def method(self, name: str) -> Method:
-        """The method of that name, with this protocol's parameters."""
+        """Return the method of that name, with this protocol's parameters."""
         return parse_method(name, self.parameters)
 
 
@@ -63,7 +63,7 @@ class Point(Protocol):
 
 
 class Sweep(Strict):
-    """How one clusterer depends on its parameters: each value in turn, the others as they are."""
+    """A sweep of one clusterer's parameters: each value in turn, the others as they are."""
 
     description: str = ""
     protocol: str = Field(description="says all but the value that is changed")
@@ -72,7 +72,7 @@ class Sweep(Strict):
     values: dict[str, Annotated[tuple[Value, ...], Field(min_length=1)]] = Field(min_length=1)
 
     def points(self, name: str, protocol: Protocol) -> dict[str, Point]:
-        """The points by name. What changes nothing is one point, named like the sweep."""
+        """Return the points by name. Values that change nothing are one point, named like the sweep."""
         component, unchanged = CLUSTERERS[self.clusterer], protocol.parameters.get(self.clusterer, {})
         own = {"clusterers": (self.clusterer,), "seeds": self.seeds or protocol.seeds, "sweep": name}
         start = {**protocol.model_dump(), **own, "description": self.description}
@@ -91,7 +91,7 @@ class Sweep(Strict):
 
 
 class Nightly(Strict):
-    """When the whole benchmark runs by itself."""
+    """Time at which the whole benchmark runs by itself."""
 
     enabled: bool = True
     cron: str = "0 2 * * *"
@@ -124,7 +124,7 @@ class Nightly(Strict):
 
 
 class Promotion(Strict):
-    """When a challenger becomes champion."""
+    """Conditions under which a challenger becomes champion."""
 
     level: float = Field(0.05, gt=0, lt=1, description="of the two-sided test, for all newcomers together")
     minimum_effect: float = Field(0.005, ge=0, le=1, description="smallest gain in the task's main metric")
@@ -132,7 +132,7 @@ class Promotion(Strict):
 
 
 class Watch(Strict):
-    """What else is looked at for new models; nothing by default, and nothing when offline."""
+    """Further sources that are watched for new models; none by default, and none when offline."""
 
     hub: tuple[str, ...] = Field((), description="Hugging Face ids whose new revisions become checkpoints")
     mlflow: tuple[str, ...] = Field((), description="registered models whose new versions become checkpoints")
@@ -158,12 +158,14 @@ class Params(Strict):
     sweeps: dict[str, Sweep] = Field(default_factory=dict)
 
     def protocol_for(self, tasks: Collection[str] | None) -> str:
-        """Name of the protocol of tasks where none is named: `own`, if there is one, for tasks that cards add."""
+        """Return the name of the protocol of tasks where none is named: `own`, if there is one, for tasks that cards
+        add.
+        """
         is_own = bool(tasks) and OWN in self.protocols and set(tasks or ()) <= own_tasks() - set(self.tasks)
         return OWN if is_own else self.protocol
 
     def chosen(self, protocol: str | None = None) -> Protocol:
-        """The protocol of that name, or the default one."""
+        """Return the protocol of that name, or the default one."""
         name = protocol or self.protocol
         if name not in self.protocols:
             raise unknown("protocol", name, self.protocols)

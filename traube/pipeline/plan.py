@@ -1,5 +1,6 @@
-"""What is missing: nothing else is ever computed. A cell's id hashes everything its number depends on, so that a change
-adds exactly its own cells. `traube.pipeline.survey` finds out what there is on this machine.
+"""The missing cells: nothing else is ever computed. A cell's id hashes everything its number depends on, so that a
+change
+adds exactly its own cells. `traube.pipeline.survey` finds out which data and weights there are on this machine.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -26,7 +27,9 @@ def cells(
     methods: Sequence[Method] | None = None,
     seeds: Sequence[int] | None = None,
 ) -> list[Cell]:
-    """All cells of a task and a model under a protocol, or under other methods and seeds, whether stored or not."""
+    """Return all cells of a task and a model under a protocol, or under other methods and seeds, whether stored or
+    not.
+    """
     return cells_of(Manifest.of(task), model, Request([], [], protocol_name, protocol, methods, seeds))
 
 
@@ -62,13 +65,13 @@ def cells_of(manifest: Manifest, model: Model, request: "Request") -> list[Cell]
 
 
 def wanted_models(params: Params) -> tuple[str, ...]:
-    """The models of the benchmark: those of params.yaml, then the checkpoints."""
+    """Return the models of the benchmark: those of params.yaml, then the checkpoints."""
     return tuple(dict.fromkeys([*params.models, *checkpoints.cards()]))
 
 
 @dataclass(frozen=True)
 class Request:
-    """What somebody wants to know: which tasks and models, under which protocol."""
+    """A request: which tasks and models, under which protocol."""
 
     tasks: Sequence[str]
     models: Sequence[str]
@@ -94,7 +97,7 @@ def request_of(params: Params, protocol: str = "", methods: Sequence[str] = (), 
 
 @dataclass(frozen=True)
 class AtHand:
-    """What there is to compute from, and what is computed."""
+    """The data and weights to compute from, and the cells that are computed."""
 
     tasks: Mapping[str, Manifest] = field(default_factory=dict)  # those that are stored as they are to be used
     models: Mapping[str, Model] = field(default_factory=dict)  # those whose weights are here
@@ -110,7 +113,7 @@ Cells = dict[str, dict[str, list[Cell]]]  # by model and task
 
 @dataclass(frozen=True)
 class Plan:
-    """Which cells are missing of those that are requested, and from which stage on."""
+    """The missing ones of the requested cells, and from which stage on."""
 
     requested: Cells = field(default_factory=dict)  # all cells of what is available, stored or not
     at_hand: AtHand = field(default_factory=AtHand)

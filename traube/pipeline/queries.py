@@ -22,8 +22,11 @@ def query_first(
     *,
     separator: str = SEPARATOR,
 ) -> list[Vectors]:
-    """The vectors of each split's texts with its query in front, and a separator between them: for each split Vectors
-    [n, d], a row an item of the split. What the model has encoded before is not encoded again.
+    """Return the vectors of each split's texts with its query in front, and a separator between them.
+
+    For each split they are Vectors [n, d], a row for each item of the split. Texts that the model has encoded before
+    are
+    not encoded again.
     """
     texts, together = task.texts, []
     for split in splits:

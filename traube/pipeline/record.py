@@ -1,4 +1,4 @@
-"""What every cell remembers besides its id. `Recorder` is the only writer of cells."""
+"""The record that every cell keeps besides its id. `Recorder` is the only writer of cells."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,16 +55,20 @@ def record(
 
     Parameters
     ----------
+    cell : Cell
+        The cell.
     status : {"clustered", "done", "failed", "unsupported", "unavailable"}
-        What became of it.
-    reason : str
+        Its outcome.
+    reason : str, default=""
         Why there are no scores.
-    seconds : float
+    seconds : float, default=0.0
         The clusterings' time, without the reductions that cells share.
     cost : Cost, optional
-        With them, where it was measured.
-    device, run_id : str
-        Where the model's vectors were computed, and in which run.
+        The cost with the reductions, where it was measured.
+    device : str, default="cpu"
+        Where the model's vectors were computed.
+    run_id : str, default=""
+        The run that asked for the cell.
     """
     return {
         **{name: getattr(cell, name) for name in CELL_COLUMNS if hasattr(cell, name)},
@@ -104,7 +108,7 @@ def make_scores(table: pd.DataFrame, splits: pd.DataFrame) -> list[Score]:
 
 @dataclass(frozen=True)
 class Recorder:
-    """Writes down what became of cells."""
+    """Writes the records and results of cells."""
 
     storage: Storage
     device: str = "cpu"  # where the model's vectors were computed
@@ -118,8 +122,11 @@ class Recorder:
         cost: Cost | None = None,
         histories: Mapping[str, Any] | None = None,
     ) -> None:
-        """Keep a cell's clusters (split, level, item, cluster), with time and cost as `record` has them; it counts once it
-        is scored. How the clusterer was trained are its histories: by split and level, an entry for each epoch.
+        """Keep a cell's clusters (split, level, item, cluster), with time and cost as `record` has them.
+
+        The cell counts once it is scored. The histories say how the clusterer was trained: by split and level, an
+        entry for
+        each epoch.
         """
         entry = self._record(cell, "clustered", seconds=seconds, cost=cost)
         tables = {"assignments": assignments[["split", "level", "item", "cluster"]]}
@@ -141,7 +148,7 @@ class Recorder:
         self._update(cell, status, reason)
 
     def _update(self, cell: Cell, status: str, reason: str = "", scores: Sequence[Score] = ()) -> None:
-        """Store what became of a clustered cell, with its clusters and what they took."""
+        """Store the outcome of a clustered cell, with its clusters and their cost."""
         storage, entry = self.storage, self._record(cell, status, reason=reason)
         assignments, clustered = storage.read_cell_table(cell.cell_id), storage.get_cell(cell.cell_id) or {}
         entry |= {name: clustered[name] for name in ("seconds", "texts", "total_seconds", "memory")}

@@ -1,4 +1,4 @@
-"""The driver: embed, cluster or compare, and score what a plan says is missing. All cells come from `run`."""
+"""The driver: embed, cluster or compare, and score the cells that a plan says are missing. All cells come from `run`."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ Event = Encoded | Clustered | Scored | Failed
 
 
 def run(plan: Plan, workbench: Workbench, progress: Progress = SILENT, run_id: str = "") -> Iterator[Event]:
-    """Do what a plan says is missing. Whatever an event tells of is stored before it is yielded.
+    """Compute the cells that a plan says are missing. The results that an event reports are stored before it is yielded.
 
     A model whose vectors fail a blocking check is not clustered on the task. Records name the run that asks by its
     `run_id`, which is empty where nobody keeps runs.

@@ -28,17 +28,29 @@ def score(
     split_set: str = "default",
     progress: Progress = SILENT,
 ) -> pd.DataFrame:
-    """Metrics of every split and level of the given cells.
+    """Compute the metrics of every split and level of the given cells.
 
     Parameters
     ----------
-    assignments : DataFrame cell_id, split, level, item, cluster
-    vectors : of the corpus; needed where the task has no labels
+    task : Task
+        The task.
+    assignments : DataFrame
+        cell_id, split, level, item, cluster.
+    executor : Executor
+        Does the work.
+    vectors : Vectors, optional
+        Vectors of the corpus; needed where the task has no labels.
+    split_set : str, default="default"
+        The split set of the cells.
+    progress : Progress, optional
+        Is told of work as it is done.
 
     Returns
     -------
-    DataFrame cell_id, split, level, metric, value, replicates (float64 [GROUPS], the value without
-    each group of texts; None of numbers that are no metric)
+    DataFrame
+        cell_id, split, level, metric, value, replicates (float64 [GROUPS], the value without each group of texts;
+        None
+        of numbers that are no metric).
     """
     splits = {(s.split, s.level): s for s in task.test_splits(split_set)}
     group_of_text = groups_of(task.corpus["text_id"])
@@ -74,12 +86,17 @@ def score_cells(
     vectors: Vectors | None = None,
     progress: Progress = SILENT,
 ) -> Iterator[tuple[Cell, pd.DataFrame | Failure]]:
-    """Score cells whose assignments are stored, a few at a time. One that cannot be scored stops no other;
-    assignments that cannot be read do, and workers that are not to be had.
+    """Score cells whose assignments are stored, a few at a time.
+
+    A cell that cannot be scored stops no other; assignments that cannot be read do, and workers that are not to be
+    had.
 
     Yields
     ------
-    cell, scores (or why there are none)
+    cell : Cell
+        The cell.
+    scores : DataFrame or Failure
+        Its scores, or why there are none.
     """
     for start in range(0, len(cells), CELLS_AT_ONCE):
         group = cells[start : start + CELLS_AT_ONCE]

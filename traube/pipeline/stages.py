@@ -1,4 +1,4 @@
-"""Raw data to a corpus and its splits, and what is checked of vectors."""
+"""Raw data to a corpus and its splits, and the checks of vectors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ WARNING_CHECKS = ("not_collapsed",)  # such vectors can be clustered, if badly; 
 
 @dataclass(frozen=True)
 class Corpus:
-    """What `Source.ingest` gives of a task, with the content hash of the texts and the version of the raw data."""
+    """A task's corpus from `Source.ingest`, with the content hash of the texts and the version of the raw data."""
 
     texts: pd.DataFrame
     records: pd.DataFrame
@@ -53,7 +53,7 @@ def draw(source: Source, storage: Storage) -> tuple[pd.DataFrame, Manifest]:
 
 @dataclass(frozen=True)
 class VectorCheck:
-    """What a check of vectors found."""
+    """Result of a check of vectors."""
 
     name: str  # one of `VECTOR_CHECKS`
     passed: bool
@@ -61,7 +61,7 @@ class VectorCheck:
 
     @property
     def blocking(self) -> bool:
-        """Whether a failure stops the task."""
+        """True if a failure stops the task."""
         return self.name not in WARNING_CHECKS
 
 
@@ -100,7 +100,7 @@ def _mean_cosine(vectors: Vectors) -> float:
 
 
 def failed_cells(storage: Storage, cell_ids: Sequence[str]) -> str:
-    """Say how many of some stored cells failed, and why the first did; empty if none failed."""
+    """Return how many of some stored cells failed, and why the first did; empty if none failed."""
     cells = storage.read_cells(ids=cell_ids)
     failed = cells[cells["status"] == "failed"]
     if failed.empty:

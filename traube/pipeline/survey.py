@@ -1,4 +1,4 @@
-"""What is at hand: raw data, weights, and what the storage has of both. `traube.pipeline.plan` compares it."""
+"""Survey of what is at hand: raw data, weights, and what the storage has of both. `traube.pipeline.plan` compares it."""
 
 from collections.abc import Iterable, Mapping
 
@@ -19,7 +19,7 @@ def plan(request: Request, storage: Storage) -> Plan:
 
 
 def survey(request: Request, storage: Storage) -> AtHand:
-    """Find out what there is of a request's tasks and models: those as their raw data is now."""
+    """Find out which of a request's tasks and models there are: those tasks that are stored as their raw data is now."""
     new, unavailable = unread(request.tasks, storage)
     models = usable_models(request, unavailable)
     known = (name for name in dict.fromkeys(request.tasks) if name not in new and name not in unavailable)
@@ -38,7 +38,7 @@ def survey_stored(tasks: Iterable[str], model: Model, storage: Storage) -> AtHan
 
 
 def _stored_cells(tasks: Mapping[str, Manifest], storage: Storage) -> tuple[set[str], set[str]]:
-    """The ids of the cells that need no work, and of those that are clustered and not scored."""
+    """Return the ids of the cells that need no work, and of those that are clustered and not scored."""
     finished, clustered = set[str](), set[str]()
     for task, manifest in tasks.items():
         done = storage.find_finished(task, PAIRS_VERSION if manifest.card.type is PAIRS else SCORING_VERSION)
@@ -48,7 +48,9 @@ def _stored_cells(tasks: Mapping[str, Manifest], storage: Storage) -> tuple[set[
 
 
 def unread(tasks: Iterable[str], storage: Storage) -> tuple[list[str], dict[str, str]]:
-    """Return the tasks whose stored tables are absent, damaged or older than the raw data; and why others are unavailable."""
+    """Return the tasks whose stored tables are absent, corrupt or older than the raw data; and why others are
+    unavailable.
+    """
     new, unavailable = [], {}
     for name in dict.fromkeys(tasks):
         source = get_source(name, None)
@@ -60,26 +62,29 @@ def unread(tasks: Iterable[str], storage: Storage) -> tuple[list[str], dict[str,
 
 
 def stored_raw_version(task: str, storage: Storage) -> str | None:
-    """Return the version of the raw data that a task's stored tables were read from; None if they are absent or damaged."""
+    """Return the version of the raw data that a task's stored tables were read from; None if they are absent or
+    corrupt.
+    """
     manifest = get_manifest(storage, task)
     return manifest.raw_version if manifest is not None and is_valid(storage, task) else None
 
 
 def unavailable(request: Request, storage: Storage, lookup: Lookup | None = None) -> dict[str, str]:
-    """Return the reason by name of a task of clustering or a model that is requested and cannot be had here."""
+    """Return the reason by name of a clustering task or a model that is requested and cannot be had here."""
     reasons = unread((task for task in request.tasks if task not in sources(PAIRS)), storage)[1]
     usable_models(request, reasons, lookup)
     return reasons
 
 
 def usable_models(request: Request, unavailable: dict[str, str], lookup: Lookup | None = None) -> dict[str, Model]:
-    """Return the models whose weights are here and sound. Why others are not is noted in `unavailable`, by name: one
-    bad model does not stop the others.
+    """Return the models whose weights are here and valid.
+
+    The reasons why others are not are noted in `unavailable`, by name: one bad model does not stop the others.
 
     Raises
     ------
     Unknown
-        If there is no model of a name: a misspelt one is no bad one.
+        If there is no model of a name: a misspelled one is no bad one.
     """
     models, lookup = {}, lookup or Lookup()
     for name in dict.fromkeys(request.models):

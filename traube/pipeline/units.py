@@ -1,4 +1,4 @@
-"""The units of work: what is done of a split, by whatever process does it (`traube.pipeline.executors`). They are given
+"""The units of work: the work on one split, by whatever process does it (`traube.pipeline.executors`). They are given
 the components themselves: a worker does not know what was registered in the parent.
 """
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def sent_whole(function: Callable[P, T]) -> Callable[P, T]:
-    """Let only errors out that can be sent to the parent: another would break the pool."""
+    """Turn every error into one that can be sent to the parent: another would break the pool."""
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -45,7 +45,7 @@ def sent_whole(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def warm_up(reducers: Sequence[Component], memory: int) -> None:
-    """Import and compile what reducers need."""
+    """Import and compile the libraries that reducers need."""
     points = np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)
     for reducer in reducers:
         with suppress(Exception):  # whatever is wrong with it is said when it is used
@@ -53,7 +53,7 @@ def warm_up(reducers: Sequence[Component], memory: int) -> None:
 
 
 class Clustered(NamedTuple):
-    """What became of a split."""
+    """Outcome of clustering a split."""
 
     labels: Labels  # [n]
     seconds: float
@@ -61,7 +61,7 @@ class Clustered(NamedTuple):
 
 
 class Reduced(NamedTuple):
-    """What became of a split's vectors."""
+    """Outcome of reducing a split's vectors."""
 
     points: Dense | sparse.csr_matrix  # float32 [n, m]
     cost: Cost
@@ -127,7 +127,9 @@ def score(
     vectors: Vectors | None,
     memory: int,
 ) -> Scores:
-    """Every metric of a split, against its labels or, without any, of its vectors; and without each group of texts."""
+    """Compute every metric of a split, against its labels or, without any, of its vectors; and without each group of
+    texts.
+    """
     from traube.metrics import clustering  # brings scikit-learn, which only workers need
 
     if labels is not None:
@@ -138,7 +140,7 @@ def score(
 
 @dataclass(frozen=True)
 class Trained:
-    """What came of a training on a split."""
+    """Outcome of a training on a split."""
 
     labels: Labels  # [n]
     seconds: float
@@ -147,13 +149,13 @@ class Trained:
 
 
 def pictured(n: int) -> NDArray[np.int64]:
-    """The texts, of n, whose representations are kept: the same for every cell, int64 [m], ascending."""
+    """Return the texts, of n, whose representations are kept: the same for every cell, int64 [m], ascending."""
     return np.sort(np.random.default_rng(0).permutation(n)[:1_000])
 
 
 @dataclass(frozen=True)
 class Training:
-    """All that a training on a split needs but its encoder; it can be sent."""
+    """Everything that a training on a split needs but its encoder; it can be sent."""
 
     clusterer: DeepClusterer[Any]
     texts: Sequence[str]
@@ -162,7 +164,7 @@ class Training:
     labels: Sequence[str] | None
 
     def run(self, base: Base, work: Path, progress: Progress) -> Trained:
-        """Train, or go on from what a stopped training has left in the folder `work`."""
+        """Train, or go on from the state that a stopped training has left in the folder `work`."""
         began = time.perf_counter()
         labels = self.clusterer.fit_predict(self.texts, self.k, base, self.seed, work, progress, self.labels)
         became = self.clusterer.representations()

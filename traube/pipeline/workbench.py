@@ -1,4 +1,4 @@
-"""The one place that answers: this task's vectors under this model. Those that are absent are made."""
+"""The one place that answers for a task's vectors under a model. Those that are absent are made."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Workbench:
-    """The tasks of a storage, vectors of texts, and who does the work."""
+    """The tasks of a storage, vectors of texts, and the executor that does the work."""
 
     storage: Storage  # tasks and results
     # encodes, reduces, clusters and scores; whoever has it do more than encode ends it
@@ -37,23 +37,24 @@ class Workbench:
 
     @classmethod
     def at(cls, home: Path, executor: Executor | None = None) -> Self:
-        """The workbench whose store lies in a folder, as it does in TRAUBE_HOME."""
+        """Return the workbench whose store lies in a folder, as it does in TRAUBE_HOME."""
         make_private(home)
         return cls(open_storage(home), executor or ProcessExecutor())
 
     def task(self, name: str) -> Task:
-        """A stored task, with the card that it was read with."""
+        """Return a stored task, with the card that it was read with."""
         return self.given[name].task if name in self.given else read_task(self.storage, name)
 
     def manifest(self, name: str) -> Manifest:
-        """The versions of a stored task."""
+        """Return the versions of a stored task."""
         manifest = get_manifest(self.storage, name)
         if manifest is None:
             raise not_read(name)
         return manifest
 
     def encoded(self, task: Task, model: Model, progress: Progress = SILENT) -> tuple[Vectors, int]:
-        """A task's vectors under a model, and how many texts had to be encoded for them. What that took is kept.
+        """Return a task's vectors under a model, and the number of texts that had to be encoded. The cost of encoding
+        is kept.
 
         Raises
         ------
@@ -67,11 +68,13 @@ class Workbench:
         return embed_task(task, model, self.storage, progress, told, self.executor)
 
     def vectors(self, task: Task, model: Model, progress: Progress = SILENT) -> Vectors:
-        """A task's vectors under a model; Vectors [n, d], a row for each text. Raises what `encoded` does."""
+        """Return a task's vectors under a model; Vectors [n, d], a row for each text. Raises what `encoded` does."""
         return self.encoded(task, model, progress)[0]
 
     def vectors_of_texts(self, texts: Sequence[str], model: Model, progress: Progress = SILENT) -> Vectors:
-        """The vectors [n, d] of any texts, to which a corpus-bound model is fitted. Raises what `encoded` does."""
+        """Return the vectors [n, d] of any texts, to which a corpus-bound model is fitted. Raises what `encoded`
+        does.
+        """
         corpus_version = digest([text_id(text) for text in texts])
         told = partial(save_cost, self.storage, NO_TASK, fingerprint_on(model, corpus_version))
         return embed(texts, model, self.storage, corpus_version, progress, told, self.executor)[0]

@@ -1,4 +1,4 @@
-"""Who does the work of a run: processes of this machine, or a Ray cluster, which end with whoever makes an executor."""
+"""Executors of a run: processes of this machine, or a Ray cluster, which end with the code that makes an executor."""
 
 import os
 from contextlib import AbstractContextManager, nullcontext
@@ -25,7 +25,7 @@ ENGINES = ("local", "ray")
 
 
 def engine() -> str:
-    """Return what does the work, `local` processes or a `ray` cluster: `TRAUBE_ENGINE`, or what params.yaml says."""
+    """Return the name of the engine, `local` processes or a `ray` cluster: `TRAUBE_ENGINE`, or what params.yaml says."""
     from traube.pipeline.params import load_params  # only here: workers need none
 
     path = paths.params()

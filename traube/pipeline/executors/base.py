@@ -1,4 +1,4 @@
-"""What an executor is: jobs with memory needs and dependencies, run side by side; of cells or splits it knows nothing."""
+"""The executor: jobs with memory needs and dependencies, run side by side, of whatever content."""
 
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
@@ -42,7 +42,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a job has no result."""
+    """Reason for which a job has no result."""
 
     status: str  # failed, unsupported or unavailable (does not fit the memory)
     reason: str  # in one line
@@ -53,7 +53,7 @@ class Failure:
 
 
 class Executor(ABC):
-    """Does the work of a run, and ends with it: use it in a `with` statement. Nothing is started before it is needed."""
+    """Runs the jobs of a run, and ends with it: use it in a `with` statement. Nothing is started before it is needed."""
 
     yields = False  # whether others go first, so that the clock does not say what its work takes
 
@@ -76,15 +76,17 @@ class Executor(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Start the workers, unless they are there; a TraubeError says why they cannot be had."""
+        """Start the workers, unless they are running; a TraubeError says why they cannot be had."""
 
     @abstractmethod
     def submit(self, function: Callable[..., Any], *args: Any, memory: int) -> Future[Any]:
-        """Send a call to the workers, who were started; `memory` is an argument of it too."""
+        """Send a call to the workers, which must have been started; `memory` is passed to the call as an argument
+        too.
+        """
 
     @abstractmethod
     def memory(self, needs: int = 0) -> int:
-        """Return the bytes that a job may take, of which it is known to need some."""
+        """Return the bytes that a job may take, given the bytes that it is known to need."""
 
     def close(self) -> None:
         """Have all processes end as soon as they are idle, and return at once; what is asked for next starts others."""
@@ -144,7 +146,7 @@ class Executor(ABC):
             raise
 
     def explain(self, error: BaseException) -> BaseException:
-        """Return the error that a job raised, of one of the executor's own."""
+        """Return the error that a job raised, given one of the executor's own errors."""
         return error
 
     def call_apart(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -181,13 +183,15 @@ class Executor(ABC):
         return model.device
 
     def trains(self, model: Model, n_trainings: int) -> bool:
-        """Return whether `train` does so many trainings of a model; if not, this process has to."""
+        """Return whether `train` does so many trainings of a model; if not, this process has to do them."""
         return False
 
     def train(
         self, trainings: Iterator[tuple[Any, Training, Path]], model: Model, progress: Progress
     ) -> Generator[tuple[Any, Trained | BaseException], None, None]:
-        """Yield what becomes of each training under its name; each is given with the folder of what it goes on from."""
+        """Yield the outcome of each training under its name; each is given with the folder of the state to go on
+        from.
+        """
         raise NotImplementedError
 
 
@@ -199,13 +203,13 @@ def _with_all_after(job: Job, waiting: dict[Job, list[Job]]) -> Iterator[Job]:
 
 
 def failure(error: BaseException) -> Failure:
-    """What an error makes of whatever raised it."""
+    """Return the Failure that an error makes of the job that raised it."""
     status = next((status for status, kind in ERRORS.items() if type(error) is kind), "failed")
     return Failure(status, reason(error))
 
 
 def broken(error: BrokenProcessPool) -> TraubeError:
-    """The error for processes that broke: mostly, one took too much memory and was killed."""
+    """Return the error for processes that broke: mostly, one took too much memory and was killed."""
     if type(error).__name__ == "TerminatedWorkerError":
         return TraubeError(
             "a worker process was killed, most likely for lack of memory; what is finished is kept, run again"

@@ -20,8 +20,10 @@ IDLE_SECONDS = 600  # a training in this process may go on for hours, in which n
 
 
 def start_processes(n: int) -> "ProcessPoolExecutor":
-    """Start processes, with Ctrl-C blocked, which reaches the whole process group: each would show a traceback while it
-    imports, before `_start`. The thread that starts others when these end has it blocked too.
+    """Start processes, with Ctrl-C blocked.
+
+    Ctrl-C reaches the whole process group: each process would show a traceback while it imports, before `_start`. The
+    thread that starts others when these end has it blocked too.
     """
     from joblib.externals.loky import ProcessPoolExecutor
 

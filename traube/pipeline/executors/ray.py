@@ -137,7 +137,9 @@ class RayExecutor(Executor):
         return self._asked(TRAINING * model.load(), max(1, min(torch.get_num_threads(), int(most))))
 
     def _asked(self, needs: int, n_cores: int = 1) -> dict[str, float]:
-        """What is set aside for a process with a model: a core and a GPU, or where the cluster has none, cores."""
+        """Return the resources set aside for a process with a model: a core and a GPU, or where the cluster has none,
+        cores.
+        """
         has_gpu = self._kind() == "GPU"
         return {"num_cpus": 1 if has_gpu else n_cores, "num_gpus": int(has_gpu), "memory": self._at_most(needs)}
 
@@ -145,11 +147,11 @@ class RayExecutor(Executor):
         return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
 
     def _at_most(self, needs: int) -> int:
-        """What is needed, but no more than any node has: nobody would ever be given that."""
+        """Return the needed memory, but no more than any node has: nobody would ever be given that."""
         return int(min(needs, max((node.get("memory", 0) for node in self._nodes()), default=needs)))
 
     def _room(self, asked: Mapping[str, float]) -> int:
-        """How many processes the cluster has room for that ask for so much, as it is now; at least 1."""
+        """Return how many processes with such requests the cluster has room for, as it is now; at least 1."""
         names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
         nodes, amounts = self._nodes(), {names[name]: amount for name, amount in asked.items() if amount}
         return max(1, int(sum(min(node.get(name, 0) // amount for name, amount in amounts.items()) for node in nodes)))
@@ -158,7 +160,7 @@ class RayExecutor(Executor):
         return "GPU" if self._ray.cluster_resources().get("GPU") else "CPU"
 
     def _is_sent(self, encoder: Model) -> TypeGuard[Transformer]:
-        """Whether an encoder may compute on the cluster: not on its CPUs where there is a GPU here."""
+        """Return whether an encoder may compute on the cluster: not on its CPUs where there is a GPU here."""
         return isinstance(encoder, Transformer) and (self._kind() == "GPU" or encoder.device == "cpu")
 
     def _is_spread(self, encoder: Model, n_texts: int) -> TypeGuard[Transformer]:
@@ -205,14 +207,14 @@ def _encode_shares(ray: Any, holders: Sequence[Any], shares: Sequence[Sequence[s
 
 
 class SentOnce:
-    """What jobs are given for their arguments: what is large is put into the cluster's memory once, by `put`."""
+    """Replacements for the arguments of jobs: what is large is put into the cluster's memory once, by `put`."""
 
     def __init__(self, put: Callable[[Any], Any]) -> None:
         self._put, self._bytes = put, 0
         self._kept: OrderedDict[int, tuple[Any, Any, int]] = OrderedDict()  # with the value: no other has its id then
 
     def __call__(self, value: Any) -> Any:
-        """Return what a job is given for an argument. Vectors hold what they view: no other machine needs their file."""
+        """Return the replacement for an argument. Vectors hold what they view: no other machine needs their file."""
         if id(value) in self._kept:
             self._kept.move_to_end(id(value))
             return self._kept[id(value)][1]
@@ -236,7 +238,7 @@ def _call(versions: dict[str, str], function: Callable[..., Any], memory: int, *
 
 
 def _connected() -> Any:
-    """Ray, connected to the cluster that RAY_ADDRESS names, or to one that is started here."""
+    """Return Ray, connected to the cluster that RAY_ADDRESS names, or to one that is started here."""
     address = os.environ.get("RAY_ADDRESS") or "local"  # Ray's word for one that is started here
     is_here = address == "local"
     # Ray reads these when it is imported

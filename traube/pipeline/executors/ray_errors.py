@@ -1,4 +1,4 @@
-"""What goes wrong on a Ray cluster, in words; and what is refused there."""
+"""Errors of a Ray cluster, in words, and the checks that refuse a node."""
 
 from traube.core.errors import DoesNotFit, TraubeError
 from traube.pipeline.record import library_versions
@@ -17,7 +17,7 @@ def check(versions: dict[str, str]) -> None:
 
 
 def in_words(error: BaseException) -> BaseException:
-    """What a unit raised; of what became of it on the cluster, an error in a line."""
+    """Return the error that a unit raised; for an error of the cluster itself, an error in one line."""
     from ray import exceptions
 
     if isinstance(error, exceptions.RayTaskError):
@@ -31,6 +31,6 @@ def in_words(error: BaseException) -> BaseException:
 
 
 def in_a_line(error: BaseException) -> str:
-    """What an error says; of one that quotes a traceback, its last line."""
+    """Return the message of an error; of one that quotes a traceback, its last line."""
     lines = [line for line in map(str.strip, str(error).splitlines()) if line] or [type(error).__name__]
     return " ".join(lines[-1:] if any("Traceback (most" in line for line in lines) else lines)[:300]

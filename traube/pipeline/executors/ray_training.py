@@ -28,7 +28,7 @@ State = NDArray[np.uint8]  # the file that a training goes on from
 
 
 class News(NamedTuple):
-    """What a process that trains tells of it."""
+    """Progress that a training process reports."""
 
     steps: int
     done: int
@@ -38,7 +38,7 @@ class News(NamedTuple):
 
 
 class ToTrain(NamedTuple):
-    """What a process needs of the model that it trains."""
+    """The parts of a model that a training process needs."""
 
     versions: dict[str, str]  # of the libraries
     encoder: Transformer
@@ -47,7 +47,7 @@ class ToTrain(NamedTuple):
 
 
 class _Work:
-    """A training at work, in a thread, and what is to be told of it."""
+    """A training at work, in a thread, and the news of it that are still to be reported."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.stopped = folder, Event()
@@ -75,7 +75,7 @@ class _Work:
             raise TraubeError("stopped")
 
     def news(self, with_state: bool, trained: Trained | None = None) -> News:
-        """Tell what is new; with the file of the training, if it is another than the one that was told last."""
+        """Return what is new; with the file of the training, if it is another than the one that was reported last."""
         said, self._said[:] = list(self._said), []
         state: State | None = None
         with suppress(FileNotFoundError):  # not written yet, or removed in the end
@@ -87,7 +87,7 @@ class _Work:
 def train(
     model: ToTrain, network: Any, training: Training, state: State | None, between_states: float
 ) -> Iterator[News]:
-    """Train, or go on from a state, and tell how it goes; in the end, what came of it."""
+    """Train, or go on from a state, and yield news of the training; in the end, its result."""
     with TemporaryDirectory(prefix="traube-") as folder, ThreadPoolExecutor(1) as thread:
         work, brought = _Work(Path(folder)), time.monotonic()
         if state is not None:
@@ -116,7 +116,7 @@ class _Begun:
 
 
 class Trainings:
-    """Trainings that processes do: each calls `task`, which is `train` with what it is to be given of the cluster."""
+    """Trainings that processes do: each calls `task`, which is `train` with the resources it is given of the cluster."""
 
     def __init__(self, ray: Any, task: Any, model: ToTrain, network: Any, progress: Progress) -> None:
         self._ray, self._task, self._model, self._network = ray, task, model, network
@@ -128,7 +128,9 @@ class Trainings:
     def outcomes(
         self, asked: Iterator[tuple[Any, Training, Path]], at_once: Callable[[], int]
     ) -> Iterator[tuple[Any, Trained | BaseException]]:
-        """Yield what became of each training, under its name, as they end; at once as many as the cluster can do now."""
+        """Yield the outcome of each training, under its name, as it ends; at once as many train as the cluster can do
+        now.
+        """
         try:
             while True:
                 while len(self._begun) < max(1, at_once()) and (one := next(asked, None)):
@@ -159,7 +161,7 @@ class Trainings:
         begun.stream = self._task.remote(self._model, self._network, begun.training, state, BROUGHT)
 
     def _hear(self, begun: _Begun) -> Trained | BaseException | None:
-        """Keep what is new, and tell it; return what became of a training that has ended."""
+        """Keep what is new, and report it; return the outcome of a training that has ended."""
         from ray.exceptions import LocalRayletDiedError, NodeDiedError, WorkerCrashedError
 
         try:

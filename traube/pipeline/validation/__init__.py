@@ -1,4 +1,4 @@
-"""Data quality: what is checked of a task's tables. Making data right is not done here: a failed check only says so."""
+"""Data quality: the checks of a task's tables. Making data right is not done here: a failed check only says so."""
 
 from traube.pipeline.validation.findings import Finding, keep_findings, refuse_stored
 from traube.pipeline.validation.rules import CHECKS, Check, Rule, Table, blocks

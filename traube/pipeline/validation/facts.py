@@ -12,13 +12,15 @@ from traube.tasks.task import NULLABLE, SPLIT_COLUMNS, TaskCard
 
 
 def corpus_facts(card: TaskCard, rows: pd.DataFrame, corpus: pd.DataFrame) -> pd.DataFrame:
-    """What the rules of a corpus (text_id, text) speak of: DataFrame characters, mojibake; a row a text."""
+    """Return the facts that the rules of a corpus (text_id, text) speak of: DataFrame characters, mojibake; a row a
+    text.
+    """
     text = rows["text"].astype("string[pyarrow]")
     return pd.DataFrame({"characters": text.str.strip().str.len(), "mojibake": mojibake(text)})
 
 
 def mojibake(texts: pd.Series) -> pd.Series:
-    """Whether a text looks like UTF-8 that was read as something else; null where there is no text."""
+    """Return whether each text looks like UTF-8 that was read as something else; null where there is no text."""
     from ftfy.badness import is_bad
 
     suspected = texts.str.contains(_ftfy_pattern())
@@ -37,7 +39,10 @@ def _ftfy_pattern() -> str:
 
 
 def split_facts(card: TaskCard, splits: pd.DataFrame, corpus: pd.DataFrame) -> pd.DataFrame:
-    """What the rules of a splits table (`SPLIT_COLUMNS`) speak of, a row an item; null where a fact does not apply."""
+    """Return the facts that the rules of a splits table (`SPLIT_COLUMNS`) speak of, a row for each item.
+
+    A value is null where a fact does not apply.
+    """
     split = list(SPLIT)
     label = splits["label"].astype("string")
     rows = splits.assign(label=label.mask(label.str.strip() == ""))
@@ -63,8 +68,9 @@ def split_facts(card: TaskCard, splits: pd.DataFrame, corpus: pd.DataFrame) -> p
 
 
 def pair_facts(card: PairCard, pairs: pd.DataFrame, corpus: pd.DataFrame) -> pd.DataFrame:
-    """What the rules of a pairs table (`PAIR_COLUMNS`) speak of, a row a pair; null where a fact does not apply.
-    `text` holds both texts, for people.
+    """Return the facts that the rules of a pairs table (`PAIR_COLUMNS`) speak of, a row for each pair.
+
+    A value is null where a fact does not apply. `text` holds both texts, for people.
     """
     texts = corpus.drop_duplicates("text_id").set_index("text_id")["text"]
     first, second = (pairs[name].map(texts) for name in ("text_id_a", "text_id_b"))

@@ -1,4 +1,4 @@
-"""What a check found, for people; and kept beside a task's tables, for later runs: a failed blocking one stops them."""
+"""Findings of checks, for people; and kept beside a task's tables, for later runs: a failed blocking one stops them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _HOLDS = "holds"
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found."""
+    """Finding of a check."""
 
     check: Check
     blocking: bool  # whether a failure stops the task
@@ -34,7 +34,7 @@ class Finding:
 
     @property
     def percent(self) -> float:
-        """Of the rows, those that offend."""
+        """Percentage of the rows that offend."""
         return round(100 * self.offending / max(self.total, 1), 3)
 
     @property
@@ -46,7 +46,10 @@ class Finding:
 def finding_of(
     check: Check, card: TaskCard, verdicts: Sequence[Verdict], judged: pd.DataFrame, corpus: pd.DataFrame
 ) -> Finding:
-    """What a check found in a table that is judged with its facts, by the verdicts on its rules and those of others."""
+    """Return the finding of a check in a table that is judged with its facts.
+
+    It is made from the verdicts on the check's rules and those of others.
+    """
     own = {verdict.says: verdict for verdict in verdicts if verdict.check == check.name}
     positions = sorted({position for verdict in own.values() for position in verdict.rows})
     header, shown = _examples(check, judged.iloc[positions], judged, corpus)
@@ -72,7 +75,7 @@ def _fared(verdict: Verdict) -> str:
 def _examples(
     check: Check, offending: pd.DataFrame, judged: pd.DataFrame, corpus: pd.DataFrame
 ) -> tuple[list[str], list[list[str]]]:
-    """Show the first offending rows: where they are, the facts that the check's rules speak of, label and text."""
+    """Return the first offending rows: where they are, the facts that the check's rules speak of, label and text."""
     if check.one_row_per:
         offending = offending.drop_duplicates(list(check.one_row_per))
     rows = offending.head(SHOWN_ROWS)
@@ -91,7 +94,7 @@ def _examples(
 
 
 def _cell(value: Any) -> str:
-    """Write a value as one short line of printable characters."""
+    """Return a value as one short line of printable characters."""
     if pd.isna(value):
         return "(null)"
     if isinstance(value, float) and value.is_integer():
@@ -102,14 +105,14 @@ def _cell(value: Any) -> str:
 
 
 def keep_findings(storage: Storage, task: str, table: Table, version: str, findings: Iterable[Finding]) -> None:
-    """Keep which checks of a version of a table passed."""
+    """Store which checks of a version of a table passed."""
     for finding in findings:
         row = {"task": task, "data_version": version, "name": f"{table}/{finding.check.name}"}
         storage.save("check", {**row, "passed": finding.passed})
 
 
 def refuse_stored(storage: Storage, task: str) -> None:
-    """Stop where a check failed of a task's stored data that its card, as it is now, says stops the task."""
+    """Raise an error if a check failed that, according to the task's card as it is now, stops the task."""
     manifest, source = get_manifest(storage, task), sources(None).get(task)
     if manifest is None:
         return

@@ -1,4 +1,4 @@
-"""What is checked of a task's tables, as data: `checks.yaml`, which says how checks are written."""
+"""The checks of a task's tables, as data: `checks.yaml`, which says how checks are written."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,5 +43,5 @@ CHECKS = TypeAdapter(dict[Table, tuple[Check, ...]]).validate_python(
 
 
 def blocks(check: Check, card: TaskCard) -> bool:
-    """Whether a failure of the check stops the task; a task's card can raise a warning to that."""
+    """Return whether a failure of the check stops the task; a task's card can raise a warning to that."""
     return check.blocking or check.name in card.blocking

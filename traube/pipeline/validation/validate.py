@@ -1,5 +1,7 @@
-"""Checks the tables of a task by Great Expectations, with a page of Data Docs. It takes two seconds to import, and much
-memory: best in a process of its own (`in_own_process`). Where it is not installed, `verdicts` judges the same rules.
+"""Checks of the tables of a task by Great Expectations, with a page of Data Docs.
+
+It takes two seconds to import, and much memory: best in a process of its own (`in_own_process`). Where it is not
+installed, `verdicts` judges the same rules.
 """
 
 import html
@@ -35,14 +37,14 @@ QUALITY = "quality"  # folder below a home
 
 @dataclass(frozen=True)
 class Validation:
-    """What all checks of a table found."""
+    """Findings of all checks of a table."""
 
     findings: list[Finding]  # one for each check of the table, in the order of `CHECKS`
     page: Path | None  # of Data Docs, that shows them; None where Great Expectations is not installed
 
 
 def data_docs() -> Path:
-    """Where Data Docs are kept: `quality` in TRAUBE_HOME."""
+    """Return the folder of the Data Docs: `quality` in TRAUBE_HOME."""
     return paths.home() / QUALITY
 
 
@@ -78,8 +80,11 @@ def validate_table(card: TaskCard, table: Table, rows: pd.DataFrame, corpus: pd.
 
 
 def validate_tasks(storage: Storage, tasks: Iterable[str], folder: Path) -> dict[str, dict[str, Any]]:
-    """Check stored tasks, with Data Docs in a folder: by `task/table/check` whether it blocks, whether it passed, and how
-    many rows offend. Tasks that are not stored are passed over.
+    """Check stored tasks, with Data Docs in a folder.
+
+    Returns by `task/table/check` whether it blocks, whether it passed, and how many rows offend. Tasks that are not
+    stored
+    are passed over.
     """
     verdicts = {}
     for name in tasks:
@@ -142,8 +147,11 @@ def _run_suite(card: TaskCard, table: Table, judged: pd.DataFrame, folder: Path)
 
 
 def _write_page(folder: Path, task: str, table: Table, validation: Any, findings: Sequence[Finding]) -> Path:
-    """Write the validation's page of Data Docs and the index of all pages. Their own site builder would take every
-    offending row through JSON, keep every page for ever, and show values, which it does not escape, but not their rows.
+    """Write the validation's page of Data Docs and the index of all pages.
+
+    Great Expectations' own site builder would take every offending row through JSON, keep every page forever, and
+    show
+    values, which it does not escape, but not their rows.
     """
     from great_expectations.render import RenderedHeaderContent, RenderedSectionContent, RenderedTableContent
     from great_expectations.render.renderer import ValidationResultsPageRenderer
@@ -179,8 +187,10 @@ def warm_up(executor: Executor) -> None:
 
 
 def in_own_process(executor: Executor, check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What a check returns; it is computed in the executor's process for this, or here, where Great Expectations is not
-    installed. If the process is killed, that is a TraubeError, and the next call starts another.
+    """Return what a check returns, computed in the executor's process for this.
+
+    Where Great Expectations is not installed, the check is computed here. If the process is killed, a TraubeError is
+    raised, and the next call starts another.
     """
     if not find_spec("great_expectations"):
         return check(*args, **kwargs)

@@ -13,7 +13,7 @@ from traube.tasks.task import Declared
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a rule."""
+    """Outcome of a rule."""
 
     check: str  # its name
     says: str  # the rule in words
