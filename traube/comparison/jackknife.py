@@ -139,8 +139,9 @@ def best(samples: Sequence[Sample]) -> Sample:
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference of two samples on the same splits, or of every pair of several: then each field is an array of
-    shape (n_samples, n_samples).
+    """The difference of two samples on the same splits, or of every pair of several.
+
+    For every pair, each field is an array of shape (n_samples, n_samples).
     """
 
     mean: Any  # over the splits, in the metric's unit
@@ -211,9 +212,7 @@ class _Spread:
 
     @classmethod
     def of(cls, values: Array, replicates: Array) -> "_Spread":
-        """Compute the spread of each sample, from its values, [m, n, 1 + GROUPS], and replicates of their mean, [m,
-        GROUPS].
-        """
+        """Compute the spread of each sample, from its values, [m, n, 1 + GROUPS], and replicates of their mean, [m, GROUPS]."""
         m, n, _ = values.shape
         scores, left_out = np.ascontiguousarray(values[:, :, 0]), values[:, :, 1:]
         between = scores.var(axis=1, ddof=1) if n > 1 else np.zeros(m)

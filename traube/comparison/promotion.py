@@ -218,8 +218,6 @@ def _objections(
 
 
 def _same(a: Candidate, b: Candidate) -> bool:
-    """Return whether two candidates of two tasks are the same model and method, whatever a corpus-bound fingerprint
-    says.
-    """
+    """Return whether two candidates of two tasks are the same model and method, whatever a corpus-bound fingerprint says."""
     same = a.fingerprint == b.fingerprint or (a.corpus_bound and b.corpus_bound)
     return same and (a.model, a.method) == (b.model, b.method)

@@ -55,9 +55,10 @@ class Ranking:
 
     @property
     def ranks(self) -> Array:
-        """First and last rank that each model may have, [n_models, 2]: one for each that is
-        significantly better or worse. Models whose ranks overlap are tied. nan for a model that has
-        nothing in common with any other.
+        """First and last rank that each model may have, [n_models, 2].
+
+        There is one rank for each model that is significantly better or worse. Models whose ranks overlap are tied.
+        nan for a model that has nothing in common with any other.
         """
         n = len(self.names)
         significant, higher = self.p < LEVEL, self.found.mean > 0
@@ -140,8 +141,7 @@ def rank_by_splits(names: list[str], values: NDArray[np.float64], shared: float 
     """Rank models by paired t-tests over splits, for want of replicates; all pairs are the family of comparisons.
 
     The tests take splits as independent. Where these share texts, the variance is widened as if all that splits
-    differ
-    by came from their texts:
+    differ by came from their texts:
 
         Var(mean d) = s^2 / n * (1 + (n - 1) r) / (1 - r)
 

@@ -88,10 +88,8 @@ def regressions(
         The date compared with; empty if there is none.
     changes : DataFrame
         The columns are COLUMNS, with one row for each task, protocol, model and method that is new, gone or made of
-        other
-        cells. Those that can be tested are the family of comparisons, whose size stands beside p; both are nan for
-        the
-        others.
+        other cells. Those that can be tested are the family of comparisons, whose size stands beside p; both are nan
+        for the others.
     """
     since, earlier = _read_night_before(storage, today)
     if earlier is None:

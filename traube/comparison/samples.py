@@ -83,9 +83,7 @@ def _rows(block: Array, splits: Sequence[tuple[str, ...]], cells: Codes, seeded:
 
 
 def _shapes(starts: Codes, cells: Codes, splits: Codes) -> list[Shape | None]:
-    """Return (cells, splits) of each group whose rows are a grid: cell after cell, each with the same splits in
-    order.
-    """
+    """Return (cells, splits) of each group whose rows are a grid: cell after cell, each with the same splits in order."""
     shapes: list[Shape | None] = []
     for first, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         own, of_split = cells[first:end], splits[first:end]

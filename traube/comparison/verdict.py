@@ -116,9 +116,7 @@ class Verdict:
 
     @property
     def times_to_decide(self) -> float:
-        """Factor by which more texts make a difference of this size significant in four of five families like this
-        one.
-        """
+        """Factor by which more texts make a difference of this size significant in four of five families like this one."""
         return float((ndtri(1 - self.level / (2 * self.comparisons)) + ndtri(0.8)) * self.error / self.difference) ** 2
 
     def at_least(self, level: float) -> float:

@@ -1,6 +1,7 @@
-"""Papers: what they printed, beside what is measured here. One folder a paper, found by itself.
+"""Papers: the numbers they printed, beside those measured here. One folder for each paper, discovered automatically.
 
-It offers `PAPER`, specs of its tables and figures, measured from a `Context`; `published/` holds what is printed."""
+It offers `PAPER`, specs of its tables and figures, measured from a `Context`; `published/` holds what is printed.
+"""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What a paper's tables and figures are measured from: everything stored, trained and asked for, in one object."""
+"""The context from which a paper's tables and figures are measured: everything stored, trained and asked for, in one object."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from traube.tasks.task import Task
 
 @dataclass(frozen=True)
 class Context:
-    """What a paper's tables and figures are measured from."""
+    """The data from which a paper's tables and figures are measured."""
 
     workbench: Workbench  # what was evaluated, and the vectors of it
     protocols: Mapping[str, Protocol]  # of params.yaml, by name
@@ -36,35 +36,38 @@ class Context:
 
     @property
     def storage(self) -> Storage:
-        """What was evaluated."""
+        """Storage of the evaluations."""
         return self.workbench.storage
 
     def task(self, name: str) -> Task | None:
-        """A task as it is stored; None where it has not been read."""
+        """Return a task as it is stored; None where it has not been read."""
         return None if get_manifest(self.storage, name) is None else read_task(self.storage, name)
 
     def tasks(self, names: Iterable[str]) -> Iterator[Task]:
-        """Those of some tasks that have been read."""
+        """Yield those of some tasks that have been read."""
         return (task for name in names if (task := self.task(name)) is not None)
 
     def cells(self, tasks: Collection[str], *names: str) -> pd.DataFrame:
-        """The finished cells of some tasks under some protocols' own methods and seeds; with a column `method`."""
+        """Return the finished cells of some tasks under some protocols' own methods and seeds; with a column `method`."""
         cells = current_cells(self.storage, self.protocols, tasks)
         cells = cells[cells["protocol"].isin(names) & (cells["status"] == "done")]
         return cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
 
     def vectors(self, task: Task, model: Model) -> Vectors:
-        """A stored task's vectors under a model, from the cache if they are in it; TraubeError if it cannot encode the texts."""
+        """Return a stored task's vectors under a model, from the cache if they are in it.
+
+        A TraubeError is raised if the model cannot encode the texts.
+        """
         return self.workbench.vectors(task, model, self.progress)
 
     def trainings(self, *trainers: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The finished trainings by some trainers: name of the last step's checkpoint, and its record."""
+        """Yield the finished trainings by some trainers: name of the last step's checkpoint, and its record."""
         for path in sorted(self.checkpoints.glob("*-last/checkpoint.json")):
             record = read_json(path)
             if record.get("trainer") in trainers and "curve" in record:
                 yield path.parent.name, record
 
     def unavailable(self, tasks: Sequence[str], models: Sequence[str]) -> dict[str, str]:
-        """Why a task or a model cannot be had here, by name."""
+        """Return why a task or a model cannot be had here, by name."""
         request = Request(tasks, models, self.protocol, self.protocols[self.protocol])
         return unavailable(request, self.storage)

@@ -1,4 +1,4 @@
-"""What papers printed, from the csv files of their folders; what is printed wrong stays; a note says what is right."""
+"""Numbers that papers printed, from the csv files of their folders. Misprints stay; a note says what is right."""
 
 from dataclasses import dataclass
 from importlib.resources import files
@@ -36,7 +36,8 @@ class Published:
 
 
 def one_a_row(grid: pd.DataFrame, rows: str | list[str], column: str, value: str = "published") -> pd.DataFrame:
-    """A grid of numbers, its index naming the rows, as a table with a number a row, in the order in which one reads;
+    """Convert a grid of numbers, its index naming the rows, to a table with a number a row, in reading order.
+
     `rows`, `column` and `value` name the columns that are made.
     """
     named = grid.rename_axis(index=rows, columns=column)

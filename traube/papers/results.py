@@ -1,4 +1,4 @@
-"""One page of all papers' tables, as they were last written: what is printed beside what was measured here."""
+"""One page of all papers' tables, as they were last written: printed numbers beside those measured here."""
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date
@@ -66,12 +66,12 @@ def results_page(storage: Storage) -> str:
 
 
 def _tables() -> Iterator[tuple[str, Table]]:
-    """The papers' own tables, each with its paper's name."""
+    """Yield the papers' own tables, each with its paper's name."""
     return ((name, table) for name, paper in papers().items() for table in paper.tables if table.published is not None)
 
 
 def _read_here(storage: Storage) -> Callable[[Path], pd.DataFrame]:
-    """A reader of this data directory's tables, which dates what is measured."""
+    """Return a reader of this data directory's tables, which dates what is measured."""
     devices = sorted({device for device in storage.read_cells()["device"] if device})
     when = ", ".join([str(date.today()), *devices])
 
@@ -116,7 +116,7 @@ def _merge_kept(here: pd.DataFrame, kept: pd.DataFrame | None = None) -> pd.Data
 
 
 def _keys(rows: pd.DataFrame, columns: list[str]) -> pd.Index:
-    """Return what tells rows apart, as texts: a whole number is the same one where gaps made it a fraction."""
+    """Return the values that tell rows apart, as texts: a whole number is the same one where gaps made it a fraction."""
     values = rows[columns].astype(object).itertuples(index=False)
     return pd.Index(
         ["\n".join("" if pd.isna(v) else str(v).removesuffix(".0") for v in row) for row in values], dtype=str
@@ -124,7 +124,7 @@ def _keys(rows: pd.DataFrame, columns: list[str]) -> pd.Index:
 
 
 def _page(tables: Mapping[tuple[str, str], pd.DataFrame]) -> str:
-    """The page of tables as they were written, by paper and name."""
+    """Return the page of tables as they were written, by paper and name."""
     days = sorted({str(day) for rows in tables.values() for day in rows.loc[rows["measured"].notna(), WHEN].dropna()})
     parts = [INTRODUCTION, f"Measured on: {'; '.join(days) or 'nothing yet'}."]
     for name, paper in papers().items():

@@ -1,4 +1,4 @@
-"""What a paper is made of: specs of how a table is measured, beside its printed numbers, and a figure drawn."""
+"""The parts of a paper: specs of how a table is measured, beside its printed numbers, and a figure drawn."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ OTHERS = {  # who else published the same numbers
 
 
 def for_people(table: pd.DataFrame) -> pd.DataFrame:
-    """A table as people are shown it: with a row and a column for each number, as a grid of `published | measured`.
+    """Return a table as people are shown it: a row and a column for each number, as a grid of `published | measured`.
 
     What others published follows, each with its name: `11.27 | – (authors 11.27)`.
     """
@@ -58,7 +58,7 @@ class Table:
     shown: Callable[[pd.DataFrame], pd.DataFrame] = for_people  # what people are shown of the table
 
     def make(self, context: Context) -> pd.DataFrame:
-        """The table: measured beside published, if there is something published."""
+        """Return the table: measured beside published, if there is something published."""
         measured = self.measure(context)
         return measured if self.published is None else beside(self.published(), measured, self.absent)
 
@@ -124,28 +124,33 @@ def write_figure(home: Path, paper: str, figure: Figure, context: Context) -> tu
 
 
 def deviation(by_seed: pd.Series) -> float:
-    """The population standard deviation over seeds; nan for one seed, which has none."""
+    """Return the population standard deviation over seeds; nan for one seed, which has none."""
     return float(by_seed.std(ddof=0)) if len(by_seed) > 1 else float("nan")
 
 
 def split_sizes(splits: pd.DataFrame) -> pd.DataFrame:
-    """The size of each split in some of a task's rows: split_set, part, split, level, rows, classes; a row a split."""
+    """Return the size of each split in some of a task's rows: split_set, part, split, level, rows, classes; a row a split."""
     groups = splits.groupby(["split_set", "part", "split", "level"], sort=False)
     return groups.agg(rows=("item", "size"), classes=("label", "nunique")).reset_index()
 
 
 def beside(published: pd.DataFrame, measured: pd.DataFrame, absent: str) -> pd.DataFrame:
-    """What is measured beside what is printed; one of them is empty where there is no such number.
+    """Join measured to printed numbers; either is empty where there is no such number.
 
     Parameters
     ----------
-    published, measured : as in `Table`
-    absent : the note beside a number that is not measured, where there is no other
+    published : DataFrame
+        As in `Table`.
+    measured : DataFrame
+        As in `Table`.
+    absent : str
+        The note beside a number that is not measured, where there is no other.
 
     Returns
     -------
-    DataFrame with published's columns that say which number it is, published, what others
-    published, what else measured has, note; the rows of what is printed come first, as printed
+    DataFrame
+        Published's columns that say which number it is, published, what others published, what else measured has,
+        note; the rows of what is printed come first, as printed.
     """
     keys = [column for column in published.columns if column not in (*NUMBERS, *OTHERS)]
     others = [column for column in OTHERS if column in published]

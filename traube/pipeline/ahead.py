@@ -37,8 +37,7 @@ def encode_ahead(storage: Storage, requests: Iterable[Request]) -> Iterator[Call
     """Encode the texts of several requests of one model each, in their order, until the block ends.
 
     Yields a function that waits for the encoding of the request at a position; call that function before evaluating
-    the
-    request. A text that could not be encoded is met again by that run, which reports the error.
+    the request. A text that could not be encoded is met again by that run, which reports the error.
     """
     needed = {}
     for i, request in enumerate(requests):

@@ -251,9 +251,7 @@ class _Work:
         self.order = sorted(range(len(splits)), key=lambda i: -splits[i].size)
 
     def jobs(self, cells: Sequence[Cell], scratch: Path) -> tuple[dict[Job, Path], dict[Job, tuple[_Unfinished, int]]]:
-        """Make the jobs: reductions that are not stored, once each, with the paths they go to; a clustering for each
-        cell and split.
-        """
+        """Make the jobs: each reduction that is not stored once, with its path; a clustering for each cell and split."""
         reductions: dict[str, tuple[Vectors, Job | None]] = {}
         clusterings = {}
         for cell in cells:

@@ -44,8 +44,7 @@ def current_cells(
         By default all.
     own_choice : bool, default=False
         Also give the cells of a method or seed that somebody asked for beside the protocol's own. A protocol's
-        numbers
-        are the same for everybody without them.
+        numbers are the same for everybody without them.
     lookup : Lookup, optional
         The models as they are now, if they have been looked up before.
     stored : DataFrame, optional
@@ -171,9 +170,7 @@ def outdated(cells: pd.DataFrame) -> int:
 def of_present_models(
     cells: pd.DataFrame, storage: Storage, protocols: Mapping[str, Protocol], lookup: Lookup
 ) -> pd.DataFrame:
-    """Return the cells of each model as it is now; of a model that is gone, of the fingerprint that was evaluated
-    last.
-    """
+    """Return the cells of each model as it is now; of a model that is gone, of the fingerprint that was evaluated last."""
     if cells.empty:
         return cells
     cells = cells.sort_values("created", kind="stable")

@@ -1,6 +1,4 @@
-"""Texts to scores in one call: `evaluate` and `evaluate_pairs` for users, the other functions for code with planned
-cells.
-"""
+"""Texts to scores in one call: `evaluate` and `evaluate_pairs` for users, the other functions for code with planned cells."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -66,9 +66,7 @@ def prompt(question: Question, context: bool = True) -> str:
 def option_scores(
     model: CausalModel, question: Question, context: bool = True, alone: Sequence[Likelihood] | None = None
 ) -> dict[str, list[float]]:
-    """Return the score of each option under each way of scoring; larger is better. `alone` is of options without
-    dialogue.
-    """
+    """Return the score of each option under each way of scoring; larger is better. `alone` is of options without dialogue."""
     asked = model.likelihoods(prompt(question, context), question.options)
     alone = alone or model.likelihoods(ANSWER, question.options)
     return {

@@ -79,8 +79,7 @@ def score_pairs(task: Task, alike: Array) -> pd.DataFrame:
     """Correlate similarities [p], one for each of the task's pairs, with its gold scores.
 
     Returns the columns that `evaluate_pairs` returns. Intervals are made by drawing dialogues; of pairs that are of
-    no
-    dialogue, pairs.
+    no dialogue, pairs.
     """
     gold, dialogues = task.rows["score"].to_numpy(), task.rows["dialogue"].to_numpy()
     rows = []

@@ -158,9 +158,7 @@ class Params(Strict):
     sweeps: dict[str, Sweep] = Field(default_factory=dict)
 
     def protocol_for(self, tasks: Collection[str] | None) -> str:
-        """Return the name of the protocol of tasks where none is named: `own`, if there is one, for tasks that cards
-        add.
-        """
+        """Return the name of the protocol of tasks where none is named: `own`, if there is one, for tasks that cards add."""
         is_own = bool(tasks) and OWN in self.protocols and set(tasks or ()) <= own_tasks() - set(self.tasks)
         return OWN if is_own else self.protocol
 

@@ -1,6 +1,7 @@
-"""The missing cells: nothing else is ever computed. A cell's id hashes everything its number depends on, so that a
-change
-adds exactly its own cells. `traube.pipeline.survey` finds out which data and weights there are on this machine.
+"""The missing cells: nothing else is ever computed.
+
+A cell's id hashes everything its number depends on, so that a change adds exactly its own cells.
+`traube.pipeline.survey` finds out which data and weights there are on this machine.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -27,9 +28,7 @@ def cells(
     methods: Sequence[Method] | None = None,
     seeds: Sequence[int] | None = None,
 ) -> list[Cell]:
-    """Return all cells of a task and a model under a protocol, or under other methods and seeds, whether stored or
-    not.
-    """
+    """Return all cells of a task and a model under a protocol, or under other methods and seeds, whether stored or not."""
     return cells_of(Manifest.of(task), model, Request([], [], protocol_name, protocol, methods, seeds))
 
 

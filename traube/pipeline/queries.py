@@ -25,8 +25,7 @@ def query_first(
     """Return the vectors of each split's texts with its query in front, and a separator between them.
 
     For each split they are Vectors [n, d], a row for each item of the split. Texts that the model has encoded before
-    are
-    not encoded again.
+    are not encoded again.
     """
     texts, together = task.texts, []
     for split in splits:

@@ -125,8 +125,7 @@ class Recorder:
         """Keep a cell's clusters (split, level, item, cluster), with time and cost as `record` has them.
 
         The cell counts once it is scored. The histories say how the clusterer was trained: by split and level, an
-        entry for
-        each epoch.
+        entry for each epoch.
         """
         entry = self._record(cell, "clustered", seconds=seconds, cost=cost)
         tables = {"assignments": assignments[["split", "level", "item", "cluster"]]}

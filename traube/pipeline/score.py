@@ -49,8 +49,7 @@ def score(
     -------
     DataFrame
         cell_id, split, level, metric, value, replicates (float64 [GROUPS], the value without each group of texts;
-        None
-        of numbers that are no metric).
+        None of numbers that are no metric).
     """
     splits = {(s.split, s.level): s for s in task.test_splits(split_set)}
     group_of_text = groups_of(task.corpus["text_id"])

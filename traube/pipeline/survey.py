@@ -48,9 +48,7 @@ def _stored_cells(tasks: Mapping[str, Manifest], storage: Storage) -> tuple[set[
 
 
 def unread(tasks: Iterable[str], storage: Storage) -> tuple[list[str], dict[str, str]]:
-    """Return the tasks whose stored tables are absent, corrupt or older than the raw data; and why others are
-    unavailable.
-    """
+    """Return the tasks whose stored tables are absent, corrupt or older than the raw data; and why others are unavailable."""
     new, unavailable = [], {}
     for name in dict.fromkeys(tasks):
         source = get_source(name, None)
@@ -62,9 +60,7 @@ def unread(tasks: Iterable[str], storage: Storage) -> tuple[list[str], dict[str,
 
 
 def stored_raw_version(task: str, storage: Storage) -> str | None:
-    """Return the version of the raw data that a task's stored tables were read from; None if they are absent or
-    corrupt.
-    """
+    """Return the version of the raw data that a task's stored tables were read from; None if they are absent or corrupt."""
     manifest = get_manifest(storage, task)
     return manifest.raw_version if manifest is not None and is_valid(storage, task) else None
 

@@ -1,5 +1,6 @@
-"""The units of work: the work on one split, by whatever process does it (`traube.pipeline.executors`). They are given
-the components themselves: a worker does not know what was registered in the parent.
+"""The units of work: the work on one split, by whatever process does it (`traube.pipeline.executors`).
+
+They are given the components themselves: a worker does not know what was registered in the parent.
 """
 
 import time
@@ -127,9 +128,7 @@ def score(
     vectors: Vectors | None,
     memory: int,
 ) -> Scores:
-    """Compute every metric of a split, against its labels or, without any, of its vectors; and without each group of
-    texts.
-    """
+    """Compute every metric of a split, against its labels or, without any, of its vectors; and without each group of texts."""
     from traube.metrics import clustering  # brings scikit-learn, which only workers need
 
     if labels is not None:

@@ -53,8 +53,9 @@ class Workbench:
         return manifest
 
     def encoded(self, task: Task, model: Model, progress: Progress = SILENT) -> tuple[Vectors, int]:
-        """Return a task's vectors under a model, and the number of texts that had to be encoded. The cost of encoding
-        is kept.
+        """Return a task's vectors under a model, and the number of texts that had to be encoded.
+
+        The cost of encoding is kept.
 
         Raises
         ------
@@ -72,9 +73,7 @@ class Workbench:
         return self.encoded(task, model, progress)[0]
 
     def vectors_of_texts(self, texts: Sequence[str], model: Model, progress: Progress = SILENT) -> Vectors:
-        """Return the vectors [n, d] of any texts, to which a corpus-bound model is fitted. Raises what `encoded`
-        does.
-        """
+        """Return the vectors [n, d] of any texts, to which a corpus-bound model is fitted. Raises what `encoded` does."""
         corpus_version = digest([text_id(text) for text in texts])
         told = partial(save_cost, self.storage, NO_TASK, fingerprint_on(model, corpus_version))
         return embed(texts, model, self.storage, corpus_version, progress, told, self.executor)[0]

@@ -1,4 +1,4 @@
-"""AECL's figures: what texts became in its trainings, how these went, and how clusters depend on parameters."""
+"""AECL's figures: representations of texts in its trainings, the course of these, and the effect of parameters on clusters."""
 
 import numpy as np
 import pandas as pd
@@ -45,8 +45,10 @@ CURVES = {"same_class_similarity": "cosine between texts of one class", "ns": "s
 
 
 def histories(context: Context) -> pd.DataFrame:
-    """The trainings that are kept, epoch by epoch: method, task, base, seed, epoch, and what was recorded
-    (same_class_similarity, ns, ps, clusters, acc, nmi, losses by name).
+    """Return the trainings that are kept, epoch by epoch.
+
+    The columns are method, task, base, seed, epoch, and the recorded values (same_class_similarity, ns, ps, clusters,
+    acc, nmi, losses by name).
     """
     rows = []
     for name, protocol in TRAININGS.items():
@@ -62,8 +64,10 @@ def histories(context: Context) -> pd.DataFrame:
 
 
 def curves(column: str, context: Context) -> Drawing | None:
-    """Figures 5 and 6: how alike texts of one class become over the training (`same_class_similarity`), or how much of a
-    text's similarity goes to texts of other classes (`ns`, equation 18). None without a training.
+    """Draw figures 5 and 6, a column of the histories over the training; None without a training.
+
+    The column is how alike texts of one class become (`same_class_similarity`), or how much of a text's similarity
+    goes to texts of other classes (`ns`, equation 18).
     """
     table = histories(context)
     if column not in table or table[column].isna().all():
@@ -78,8 +82,10 @@ def curves(column: str, context: Context) -> Drawing | None:
 
 
 def sensitivity(name: str, context: Context) -> Drawing | None:
-    """Figure 7: accuracy by the weights of the losses, and by what else the sweep changes in numbers but the stages; and
-    figures 8 and 9: accuracy and NMI by how many epochs a stage has. A panel a parameter; None without a point.
+    """Draw figures 7 to 9, a panel for each parameter; None without a point.
+
+    Figure 7 is accuracy by the weights of the losses, and by the other numeric parameters of the sweep except the
+    stages; figures 8 and 9 are accuracy and NMI by the number of epochs of a stage.
     """
     table, label = _swept(context), "x100"
     if name == "figure_7":
@@ -96,8 +102,10 @@ def sensitivity(name: str, context: Context) -> Drawing | None:
 
 
 def _swept(context: Context) -> pd.DataFrame:
-    """What the points of the sweep came to: parameter, value, curve (task and encoder), metric, mean,
-    std, size; what changes nothing is a point of each parameter.
+    """Return the results of the points of the sweep.
+
+    The columns are parameter, value, curve (task and encoder), metric, mean, std, size; a point that changes nothing
+    is a point of each parameter.
     """
     points = {name: p for name, p in context.protocols.items() if isinstance(p, Point) and p.sweep == SWEEP}
     table = measured(context, TASKS, *points).rename(columns={"measured": "mean", "sd": "std", "seeds": "size"})
@@ -119,7 +127,7 @@ def _swept(context: Context) -> pd.DataFrame:
 
 
 def beside_each_other(context: Context) -> Drawing | None:
-    """Figure 4 of the first set on which an AECL was trained that has kept what texts became; None without one."""
+    """Draw figure 4 of the first set on which an AECL was trained that has kept its representations; None without one."""
     for name in PREFERRED:
         for protocol in (PROTOCOL, FROZEN):
             task, cells = context.task(name), context.cells([name], protocol)
@@ -138,7 +146,7 @@ def beside_each_other(context: Context) -> Drawing | None:
 
 
 def _drawing(context: Context, task: Task, cells: pd.DataFrame, frozen: bool) -> Drawing:
-    """A map of each method's cell; the method is the index of `cells`."""
+    """Draw a map of each method's cell; the method is the index of `cells`."""
     split = max(task.test_splits(), key=lambda split: split.size)
     rows = pictured(split.size)
     labels = [""] * len(rows) if split.labels is None else [str(label) for label in np.asarray(split.labels)[rows]]
@@ -158,7 +166,7 @@ def _drawing(context: Context, task: Task, cells: pd.DataFrame, frozen: bool) ->
 
 
 def _places(context: Context, task: Task, rows: NDArray[np.int64], cell: pd.Series) -> NDArray[np.float32] | None:
-    """Where t-SNE puts what the texts have become, computed once for a cell; None where that is not kept."""
+    """Return the t-SNE positions of a cell's representations, computed once for a cell; None where these are not kept."""
     storage, key = context.storage, cell["cell_id"]
     if kept := locate_matrix(storage, PLACES, key):
         return np.asarray(open_matrix(kept))
@@ -180,7 +188,7 @@ def _places(context: Context, task: Task, rows: NDArray[np.int64], cell: pd.Seri
 
 
 def placed(points: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Points, [n, d], in the plane by t-SNE on cosine distances, float32 [n, 2] within 0 and 1."""
+    """Project points, [n, d], into the plane by t-SNE on cosine distances, float32 [n, 2] within 0 and 1."""
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits
 

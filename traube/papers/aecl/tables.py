@@ -1,4 +1,4 @@
-"""AECL's tables: what is printed, and the same numbers measured here, x100 where they are scores."""
+"""AECL's tables: the printed numbers, and the same numbers measured here, x100 where they are scores."""
 
 from collections.abc import Sequence
 
@@ -56,14 +56,14 @@ published = Published(__package__)
 
 
 def published_results(name: str = "table_2") -> pd.DataFrame:
-    """Tables 2 to 5 as they are printed: method, task, metric, published."""
+    """Return tables 2 to 5 as they are printed: method, task, metric, published."""
     table = published("main") if name == "table_2" else published("ablations").query("table == @name")
     keys = ["method", "task"]
     return one_a_row(table.set_index(keys)[PRINTED], keys, "metric")
 
 
 def sizes(context: Context) -> pd.DataFrame:
-    """Table 1, texts, classes, mean words of a text, largest over smallest class: task, column, measured."""
+    """Measure table 1, texts, classes, mean words of a text, largest over smallest class: task, column, measured."""
     rows: list[tuple[str, str, float]] = []
     for task in context.tasks(TASKS):
         tested = task.splits[task.splits["part"] == "test"]
@@ -80,13 +80,15 @@ def sizes(context: Context) -> pd.DataFrame:
 
 
 def results(context: Context) -> pd.DataFrame:
-    """Table 2: accuracy and NMI of each method, means over seeds. Methods that take the encoder as it
-    is are the same under both protocols of the field, and stand there once.
+    """Measure table 2: accuracy and NMI of each method, means over seeds.
+
+    Methods that take the encoder as it is are the same under both protocols of the field, and stand there once.
 
     Returns
     -------
-    DataFrame method, task, metric, base (the encoder), measured, sd (over seeds), seeds; of a method
-    that was measured on some set, rows for all of them: `measured` is nan where it was not
+    DataFrame
+        method, task, metric, base (the encoder), measured, sd (over seeds), seeds; of a method that was measured on
+        some set, rows for all of them: `measured` is nan where it was not.
     """
     longer, frozen = measured(context, TASKS, LONGER), measured(context, TASKS, FROZEN)
     found = [
@@ -102,7 +104,10 @@ def results(context: Context) -> pd.DataFrame:
 
 
 def ablation(name: str, context: Context) -> pd.DataFrame:
-    """Tables 3 to 5: AECL whole and without a part, which `method` names; the encoder trained, or frozen. As `results`."""
+    """Measure tables 3 to 5: AECL whole and without a part, which `method` names; the encoder trained, or frozen.
+
+    Returns the columns of `results`.
+    """
     tables = []
     for protocols, encoder in ((WITHOUT, ""), (WITHOUT_FROZEN, ", frozen encoder")):
         for variant in published("ablations").query("table == @name")["method"].unique():
@@ -112,7 +117,7 @@ def ablation(name: str, context: Context) -> pd.DataFrame:
 
 
 def measured(context: Context, tasks: Sequence[str], *protocols: str) -> pd.DataFrame:
-    """Accuracy and NMI (of either mean) x100 under some protocols, means over seeds: as `results`, and protocol."""
+    """Measure accuracy and NMI (of either mean) x100 under some protocols, means over seeds: as `results`, and protocol."""
     cells = context.cells(tasks, *protocols)
     if cells.empty:
         # with types, so that joined to others it changes none of theirs
@@ -133,8 +138,10 @@ def measured(context: Context, tasks: Sequence[str], *protocols: str) -> pd.Data
 
 
 def for_people(table: pd.DataFrame) -> pd.DataFrame:
-    """A row a method and encoder: `published | measured ± deviation over seeds` of each task and
-    metric, and of how many of the tasks it was measured.
+    """Return a row for each method and encoder, as people are shown it.
+
+    A row has `published | measured ± deviation over seeds` of each task and metric, and the number of tasks on which
+    it was measured.
     """
     shown = []
     for row in table.itertuples():

@@ -1,4 +1,4 @@
-"""COB's figures: time to convergence, and what training does to the space."""
+"""COB's figures: time to convergence, and the effect of training on the space."""
 
 import numpy as np
 import pandas as pd
@@ -17,8 +17,10 @@ SHOWN_TASKS = ("trec_car_coarse", "car_test200_coarse", "newsgroups")  # the fir
 
 
 def trainings(context: Context) -> pd.DataFrame:
-    """The learning curves of COB and Triplet: task, base, method, n, recipe, seed, step, epoch, seconds (of training,
-    without evaluations), validation_ari.
+    """Return the learning curves of COB and Triplet.
+
+    The columns are task, base, method, n, recipe, seed, step, epoch, seconds (of training, without evaluations),
+    validation_ari.
     """
     rows = []
     for checkpoint, record in context.trainings("cob", REFERENCE):
@@ -32,15 +34,16 @@ def trainings(context: Context) -> pd.DataFrame:
 
 
 def convergence(curves: pd.DataFrame) -> pd.DataFrame:
-    """Time to convergence and of an epoch, and COB's beside Triplet's.
+    """Compute the time to convergence and of an epoch, and COB's beside Triplet's.
 
     A training has converged at the first evaluation at which the mean validation ARI has come 95 %
     of its way from start to best; one that never rose above its start, never.
 
     Returns
     -------
-    DataFrame task, base, n, seed, method, recipe, seconds_to_converge, seconds_an_epoch, best_ari,
-    times_slower (than COB with the same seed, the better one where there are several recipes)
+    DataFrame
+        task, base, n, seed, method, recipe, seconds_to_converge, seconds_an_epoch, best_ari, times_slower (than COB
+        with the same seed, the better one where there are several recipes).
     """
     same = ["task", "base", "n", "seed"]
     keys = [*same, "method", "recipe"]
@@ -59,7 +62,7 @@ def convergence(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def times_to_convergence(context: Context) -> Drawing | None:
-    """Figures 3 and 5: learning curves against seconds, and the time to convergence; None without a training."""
+    """Draw figures 3 and 5: learning curves against seconds, and the time to convergence; None without a training."""
     curves = trainings(context)
     if curves.empty:
         return None
@@ -83,10 +86,10 @@ def learning_curves(curves: pd.DataFrame) -> list[Plot]:
 
 
 def trained_spaces(context: Context) -> Drawing | None:
-    """Figure 4: COB beside Triplet on the first task that has trained models; None without one.
+    """Draw figure 4: COB beside Triplet on the first task that has trained models; None without one.
 
-    The largest test splits in three principal components, as the models of the lowest seed place them: a panel for each
-    split and model, colored by label; pointing at a text shows it.
+    The largest test splits in three principal components, as the models of the lowest seed place them: a panel for
+    each split and model, colored by label; pointing at a text shows it.
     """
     for name in SHOWN_TASKS:
         try:

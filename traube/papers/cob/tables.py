@@ -1,6 +1,7 @@
-"""COB's tables: what is printed, and the same measured here (average linkage, the true number of clusters).
+"""COB's tables: the printed numbers, and the same measured here (average linkage, the true number of clusters).
 
-Measured are checkpoints of `traube train cob`, `triplet` and `untrained` (seeds are one row), and other models."""
+Measured are checkpoints of `traube train cob`, `triplet` and `untrained` (seeds are one row), and other models.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -43,9 +44,10 @@ published = Published(__package__)
 
 
 def sizes(context: Context) -> pd.DataFrame:
-    """Table 2, documents, instances, and documents and clusters of an instance: data, column, measured, note.
+    """Measure table 2, documents, instances, and documents and clusters of an instance: data, column, measured, note.
 
-    The statistics of CAR's test articles need no texts: where the task is not read, they are those of the published qrels.
+    The statistics of CAR's test articles need no texts: where the task is not read, they are those of the published
+    qrels.
     """
     articles = "articles of train.v2.0 of all sizes are not read; see table 5"
     measured: dict[str, tuple[dict[str, float], str]] = {
@@ -70,7 +72,7 @@ def _of_newsgroups(context: Context, parts: list[str]) -> tuple[dict[str, float]
 
 
 def _means(splits: pd.DataFrame, classes: str) -> dict[str, float]:
-    """Items N, splits C, mean items of a split n and, under the name given, mean classes of a split."""
+    """Return items N, splits C, mean items of a split n and, under the name given, mean classes of a split."""
     by_split = split_sizes(splits)
     rows, mean_classes = by_split["rows"], float(by_split["classes"].mean())
     return {"N": float(rows.sum()), "C": float(len(rows)), "n": float(rows.mean()), classes: mean_classes}
@@ -95,7 +97,7 @@ def _of_car_test(context: Context) -> tuple[dict[str, float], str]:
 
 
 def searched(context: Context) -> pd.DataFrame:
-    """Table 3, lambda and r, the best of each task's study that is kept: task, column, measured."""
+    """Return table 3, lambda and r, the best of each task's study that is kept: task, column, measured."""
     from traube.training.study import best_by_task
 
     studies = best_by_task(context.studies, "cob")
@@ -104,7 +106,7 @@ def searched(context: Context) -> pd.DataFrame:
 
 
 def car_articles(context: Context) -> pd.DataFrame:
-    """Table 5, CAR's training articles by their number of passages: n, column, measured."""
+    """Measure table 5, CAR's training articles by their number of passages: n, column, measured."""
     rows: dict[tuple[int, str], float] = {}
     for level in ("coarse", "fine"):
         task = context.task(f"trec_car_{level}")
@@ -126,7 +128,7 @@ def car_articles(context: Context) -> pd.DataFrame:
 
 
 def published_results(table: str) -> pd.DataFrame:
-    """Tables 4, 6 and 7 as they are printed: task, method, n, metric, published."""
+    """Return tables 4, 6 and 7 as they are printed: task, method, n, metric, published."""
     rows = published("results")
     keys = ["task", "method", "n"]
     grid = rows[rows["table"] == table].set_index(keys)[["ri", "ari", "nmi"]]
@@ -134,16 +136,17 @@ def published_results(table: str) -> pd.DataFrame:
 
 
 def results(table: str, context: Context) -> pd.DataFrame:
-    """Tables 4, 6 and 7: RI, ARI, NMI and AMI, means over test splits, and standard deviations over seeds.
+    """Measure tables 4, 6 and 7: RI, ARI, NMI and AMI, means over test splits, and standard deviations over seeds.
 
     The paper's encoder is another than any here: its rows stand beside each base model that was trained.
 
     Returns
     -------
-    DataFrame task, method, n, base, recipe (digest of one that is not the paper's; a row each),
-    metric, measured, sd (over seeds, population), seeds, difference, p (of the mean over seeds
-    against Triplet of the same base, in a family of all rows of the task by the metric; it is about
-    these checkpoints: what other trainings would give is not in it), comparisons (the family's size), verdict
+    DataFrame
+        task, method, n, base, recipe (digest of one that is not the paper's; a row each), metric, measured, sd (over
+        seeds, population), seeds, difference, p (of the mean over seeds against Triplet of the same base, in a family
+        of all rows of the task by the metric; it is about these checkpoints: what other trainings would give is not
+        in it), comparisons (the family's size), verdict.
     """
     rows: list[tuple[Any, ...]] = []
     for task in context.tasks(TASKS[table]):
@@ -178,7 +181,7 @@ def _measured(context: Context, task: Task) -> Iterator[tuple[Any, ...]]:
 def _against_triplet(
     samples: Mapping[tuple[Any, ...], Sample], key: tuple[Any, ...]
 ) -> tuple[float, float, float, str]:
-    """Difference, p, size of the family and verdict of a row against the triplet model that it stands beside, which is `*` itself."""
+    """Return difference, p, size of the family and verdict of a row against its triplet model, which is `*` itself."""
     base, metric = key[2], key[4]
     # the paper's reference is the triplet model of the smallest n; its own recipe comes before others
     same = [k for k in samples if k[4] == metric]
@@ -195,7 +198,10 @@ def _against_triplet(
 
 
 def trained_cells(context: Context, name: str) -> pd.DataFrame:
-    """A task's cells of this paper's method, and what models' names say: method, n, base, recipe, training_seed."""
+    """Return a task's cells of this paper's method, with the columns that are read from models' names.
+
+    These are method, n, base, recipe, training_seed.
+    """
     cells = context.cells([name], PROTOCOL)
     cells = cells[cells["method"] == METHOD]
     about = [_parsed(model, name) for model in cells["model"]]
@@ -205,7 +211,7 @@ def trained_cells(context: Context, name: str) -> pd.DataFrame:
 
 
 def _parsed(model: str, task: str) -> dict[str, Any] | None:
-    """What the name of a checkpoint of this paper and task, or of a model of the benchmark, says; else None."""
+    """Parse the name of a checkpoint of this paper and task, or of a model of the benchmark; return None for any other."""
     match = CHECKPOINT.fullmatch(model)
     if match is None:
         as_it_is = dict.fromkeys((*_WHICH, "training_seed")) | {"method": "as it is", "base": model}
@@ -218,10 +224,11 @@ def _parsed(model: str, task: str) -> dict[str, Any] | None:
 
 
 def tfidf(task: Task) -> pd.DataFrame:
-    """TF-IDF fitted on each split by itself, in the reference code's distance (Euclidean) and the paper's (cosine).
+    """Measure TF-IDF fitted on each split by itself.
 
-    In the reference code no post is dropped from its block for this row: empty ones are at the origin. So the
-    printed row is that of whole blocks, and beside it stands that of the posts that the other rows are of.
+    It is measured in the reference code's distance (Euclidean) and the paper's (cosine). In the reference code no
+    post is dropped from its block for this row: empty ones are at the origin. So the printed row is that of whole
+    blocks, and beside it stands that of the posts that the other rows are of.
     """
     texts, whole = task.texts, _whole_blocks(task)
     splits = [
@@ -239,7 +246,7 @@ _Labeled = tuple[str, str, list[str], NDArray[Any]]  # split, level, texts, labe
 
 
 def _whole_blocks(task: Task) -> list[_Labeled] | None:
-    """The test blocks of 20 Newsgroups with their empty posts; [] where the archive is not here, None of another task."""
+    """Return the test blocks of 20 Newsgroups with their empty posts; [] if the archive is not here, None for another task."""
     source = get_source(task.name, None)
     if not isinstance(source, Newsgroups):
         return None

@@ -11,7 +11,7 @@ from traube.papers.spec import Figure, Paper, Table
 
 
 def _of_kmeans(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of k-means: those of all methods are too many to show."""
+    """Return the rows of k-means: those of all methods are too many to show."""
     return table[table["method"] == tables.KMEANS].round(3)
 
 

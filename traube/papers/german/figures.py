@@ -16,7 +16,7 @@ OTHERS = "others"
 
 
 def maps(context: Context) -> Drawing | None:
-    """Figure 1: a task's largest split as UMAP placed it in its evaluation, a panel a model; None without a map.
+    """Draw figure 1: a task's largest split as UMAP placed it in its evaluation, a panel a model; None without a map.
 
     One category is highlighted; pointing at a text shows it.
     """
@@ -44,7 +44,7 @@ def maps(context: Context) -> Drawing | None:
 
 
 def learning_curves(context: Context) -> Drawing | None:
-    """Figures 2 and 4: V-measure against epochs of adaptive pre-training; None without a training."""
+    """Draw figures 2 and 4: V-measure against epochs of adaptive pre-training; None without a training."""
     trainings = adapted(context)
     if trainings.empty:
         return None
@@ -53,8 +53,10 @@ def learning_curves(context: Context) -> Drawing | None:
 
 
 def curves(trainings: pd.DataFrame) -> list[Plot]:
-    """Draw V-measure against epochs, from `adapted`: a figure for each task and base model, a line for each method and
-    recipe, the band from the lowest seed to the highest, and the model as it was (epoch 0).
+    """Draw V-measure against epochs, from `adapted`: a figure for each task and base model.
+
+    There is a line for each method and recipe, the band from the lowest seed to the highest, and the model as it was
+    (epoch 0).
     """
     plots = []
     for (task, model), rows in trainings.groupby(["task", "model"]):

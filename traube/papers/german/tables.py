@@ -1,4 +1,4 @@
-"""The German benchmark's tables: what is printed, and the same numbers measured here, x100 where they are scores."""
+"""The German benchmark's tables: the printed numbers, and the same numbers measured here, x100 where they are scores."""
 
 from collections.abc import Mapping, Sequence
 
@@ -33,7 +33,10 @@ published = Published(__package__)
 
 
 def sizes(context: Context) -> pd.DataFrame:
-    """Table 1, unique texts, splits, rows and classes of a split, characters of a text: task, column, measured, note."""
+    """Measure table 1, unique texts, splits, rows and classes of a split, characters of a text.
+
+    The columns are task, column, measured, note.
+    """
     grid = pd.DataFrame({task: _sizes(context, task) for task in TASKS}, index=list(SIZES)).T
     table = one_a_row(grid, "task", "column", "measured")
     unread = table["measured"].isna()
@@ -62,7 +65,7 @@ def _sizes(context: Context, name: str) -> pd.Series:
 
 
 def scores(context: Context) -> pd.DataFrame:
-    """The unweighted mean over splits of the mean over seeds, x100 (A.3), by `paper`: task, model, method, measured."""
+    """Return the unweighted mean over splits of the mean over seeds, x100 (A.3), by `paper`: task, model, method, measured."""
     cells = context.cells(TASKS, PROTOCOL)
     values = context.storage.read_scores(cells, [METRIC]).merge(cells[["cell_id", "task", "model", "method"]])
     keys = ["task", "model", "method"]
@@ -71,8 +74,9 @@ def scores(context: Context) -> pd.DataFrame:
 
 
 def published_kmeans() -> pd.DataFrame:
-    """Table 2 as it is printed, and what the authors' files and MTEB's stored results have for the same cells: model,
-    task, published, authors, mteb, note (MTEB's version).
+    """Return table 2 as it is printed, with the same cells in the authors' files and in MTEB's stored results.
+
+    The columns are model, task, published, authors, mteb, note (MTEB's version).
     """
     results = published("authors").query("method == @KMEANS").set_index("model")
     stored = published("mteb").rename(columns={"v_measure": "mteb"})[["model", "task", "mteb", "mteb_version"]]
@@ -83,31 +87,34 @@ def published_kmeans() -> pd.DataFrame:
 
 
 def published_methods() -> pd.DataFrame:
-    """Table 3 as printed, and the mean of twelve models in the authors' files: method, task, published, authors, note."""
+    """Return table 3 as printed, with the mean of twelve models in the authors' files.
+
+    The columns are method, task, published, authors, note.
+    """
     means = published("authors").groupby("method")[list(TASKS)].mean()
     return _beside_authors(published.grid("table3", "method", "task"), means, "method")
 
 
 def _beside_authors(printed: pd.DataFrame, results: pd.DataFrame, row: str) -> pd.DataFrame:
-    """A printed table with the column `authors`: their results, row by task, and the average of a row."""
+    """Return a printed table with the column `authors`: their results, row by task, and the average of a row."""
     results = results.assign(**{AVERAGE: results.mean(axis=1)})
     return printed.merge(one_a_row(results, row, "task", "authors"), how="left", on=[row, "task"])
 
 
 def kmeans(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFrame:
-    """Table 2, mini-batch k-means on the vectors as they are: model (the paper's and others), task, measured, note.
+    """Return table 2, mini-batch k-means on the vectors as they are.
 
-    An average stands only where all six tasks have a number. `measured` is from `scores`; `unavailable` says by model or
-    task why it cannot be had here.
+    The columns are model (the paper's and others), task, measured, note. An average stands only where all six tasks
+    have a number. `measured` is from `scores`; `unavailable` says by model or task why it cannot be had here.
     """
     grid = measured[measured["method"] == KMEANS].pivot_table(index="model", columns="task", values="measured")
     return _with_reasons(grid, list(published("table2")["model"]), "model", unavailable)
 
 
 def methods(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFrame:
-    """Table 3, means of the models that have every method on a task, which the note names: method, task, measured, note.
+    """Return table 3, means of the models that have every method on a task: method, task, measured, note.
 
-    Parameters are those of `kmeans`.
+    The note names these models. Parameters are those of `kmeans`.
     """
     grid = pd.DataFrame(index=sorted(measured["method"].unique()), columns=list(TASKS), dtype=float)
     models: dict[str, str] = {}
@@ -124,7 +131,7 @@ def methods(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFr
 
 
 def _with_reasons(grid: pd.DataFrame, first: Sequence[str], row: str, unavailable: Mapping[str, str]) -> pd.DataFrame:
-    """A grid of the six tasks and their average, one number a row, with a note where a number is not there."""
+    """Return a grid of the six tasks and their average, one number a row, with a note where a number is not there."""
     grid = grid.reindex(index=[*first, *sorted(set(grid.index) - set(first))], columns=list(TASKS))
     grid[AVERAGE] = grid.mean(axis=1, skipna=False)
     table = one_a_row(grid, row, "task", "measured")
@@ -139,7 +146,7 @@ def _with_reasons(grid: pd.DataFrame, first: Sequence[str], row: str, unavailabl
 
 
 def p2p_against_s2s(measured: pd.DataFrame) -> pd.DataFrame:
-    """What whole texts give over titles where `scores` has both: texts, model, method, s2s, p2p, difference."""
+    """Return the gain of whole texts over titles where `scores` has both: texts, model, method, s2s, p2p, difference."""
     split = measured["task"].str.rsplit("_", n=1, expand=True)
     table = measured.assign(texts=split[0], kind=split[1]) if len(measured) else measured.assign(texts="", kind="")
     grid = table.pivot_table(index=["texts", "model", "method"], columns="kind", values="measured")
@@ -148,8 +155,9 @@ def p2p_against_s2s(measured: pd.DataFrame) -> pd.DataFrame:
 
 
 def split_scores(context: Context) -> pd.DataFrame:
-    """The main metric of every split, with what the split is like: task, protocol, method, model, split, level, value
-    (mean over seeds), size, classes.
+    """Return the main metric of every split, with the properties of the split.
+
+    The columns are task, protocol, method, model, split, level, value (mean over seeds), size, classes.
     """
     storage, protocols = context.storage, context.protocols
     cells = current_cells(storage, protocols, TASKS)
@@ -171,11 +179,11 @@ def split_scores(context: Context) -> pd.DataFrame:
 
 
 def wins(scores: pd.DataFrame) -> pd.DataFrame:
-    """Each pair of models by task, method and level, from `split_scores`: how many splits each wins, and how large these
-    are (WINS; sizes and numbers of classes are medians, empty where a model wins no split).
+    """Compare each pair of models by task, method and level, from `split_scores`.
 
-    A split that both score alike counts for neither. Of more than MOST_MODELS models, the best on average are compared:
-    pairs grow with the square.
+    The columns are WINS: how many splits each wins, and how large these are; sizes and numbers of classes are
+    medians, empty where a model wins no split. A split that both score alike counts for neither. Of more than
+    MOST_MODELS models, the best on average are compared: pairs grow with the square.
     """
     keys = ["task", "protocol", "method", "level"]
     tables = [_pairs(rows).assign(**dict(zip(keys, key, strict=True))) for key, rows in scores.groupby(keys)]
@@ -183,7 +191,7 @@ def wins(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def _pairs(scores: pd.DataFrame) -> pd.DataFrame:
-    """The pairs of models on the splits of one task, method and level."""
+    """Return the pairs of models on the splits of one task, method and level."""
     best = scores.groupby("model")["value"].mean().nlargest(MOST_MODELS).index
     grid = scores[scores["model"].isin(best)].pivot_table(index="split", columns="model", values="value")
     shape = scores.drop_duplicates("split").set_index("split").loc[grid.index]
@@ -209,8 +217,10 @@ def _pairs(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def spreads(context: Context) -> pd.DataFrame:
-    """How evenly each encoder's vectors are spread on the tasks that it was evaluated on, from vectors that are kept:
-    model, task, v_measure (of k-means, x100), and the measures of `traube.metrics.spread`.
+    """Measure how evenly each encoder's vectors are spread on the tasks that it was evaluated on.
+
+    The vectors are those that are kept. The columns are model, task, v_measure (of k-means, x100), and the measures
+    of `traube.metrics.spread`.
     """
     measured = scores(context)
     rows = []
@@ -229,9 +239,10 @@ def spreads(context: Context) -> pd.DataFrame:
 
 
 def adapted(context: Context) -> pd.DataFrame:
-    """What adaptive pre-training left, a row for each evaluation on the way: model (the base), method, task, recipe
-    (digest of what else it was trained by and on), seed, epochs (of the whole training), epoch, v_measure (x100),
-    checkpoint (of the last step).
+    """Return the evaluations of adaptive pre-training, a row for each evaluation on the way.
+
+    The columns are model (the base), method, task, recipe (digest of what else it was trained by and on), seed,
+    epochs (of the whole training), epoch, v_measure (x100), checkpoint (of the last step).
     """
     rows = []
     for checkpoint, record in context.trainings(*METHODS):
@@ -246,7 +257,7 @@ def adapted(context: Context) -> pd.DataFrame:
 
 
 def published_adaptation() -> pd.DataFrame:
-    """Table 5 as it is printed: model, method, epochs, task, published, note."""
+    """Return table 5 as it is printed: model, method, epochs, task, published, note."""
     table = published("table5").rename(columns={"mean": "published"}).astype({"epochs": float})
     table = table[["model", "method", "epochs", "task", "published"]]
     average = table["task"] == AVERAGE
@@ -260,8 +271,10 @@ def published_adaptation() -> pd.DataFrame:
 
 
 def adaptation(context: Context) -> pd.DataFrame:
-    """Table 5, V-measure x100 of mini-batch k-means after the last step, mean of seeds: model, method, epochs, task,
-    recipe, measured, sd (population, over seeds), seeds, difference (to the model as it was).
+    """Return table 5, V-measure x100 of mini-batch k-means after the last step, mean of seeds.
+
+    The columns are model, method, epochs, task, recipe, measured, sd (population, over seeds), seeds, difference (to
+    the model as it was).
     """
     keys = ["model", "method", "epochs", "task", "recipe"]
     rows = []

@@ -13,7 +13,7 @@ from traube.reports.rendering import figures_page
 
 
 def scores(context: Context) -> Drawing | None:
-    """Figure 1: how many pairs have a score in each tenth of [0, 1]; None where GiCCS is not here."""
+    """Draw figure 1: how many pairs have a score in each tenth of [0, 1]; None where GiCCS is not here."""
     task = stored("giccs")
     if task is None:
         return None

@@ -1,6 +1,8 @@
-"""GiCCS' tables, printed and measured; and whether models that tell well how alike texts are also group texts well.
+"""GiCCS' tables, printed and measured; and the relation of telling well how alike texts are to grouping texts well.
 
-Agreement: TRAUBE_RAW/giccs/judgements.csv (annotator, item_1 to item_3, best, worst), items.csv (item, source, turns)."""
+Agreement: TRAUBE_RAW/giccs/judgements.csv (annotator, item_1 to item_3, best, worst), items.csv (item, source,
+turns).
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -38,13 +40,16 @@ published = Published(__package__)
 
 
 def stored(name: str) -> Task | None:
-    """A pair task; None where its raw data is not here."""
+    """Return a pair task; None where its raw data is not here."""
     source = get_source(name, PAIR_TYPE)
     return None if source.missing() else source.load()
 
 
 def agreement(context: Context) -> pd.DataFrame:
-    """Table 1, alpha of slots (see `traube.metrics.agreement.alpha`), % of strong agreement: source, measure, measured."""
+    """Measure table 1, alpha of slots (see `traube.metrics.agreement.alpha`), % of strong agreement.
+
+    The columns are source, measure, measured.
+    """
     rows = []
     for source, judged in _judgements():
         found = reliability(judged)
@@ -57,13 +62,13 @@ def agreement(context: Context) -> pd.DataFrame:
 
 
 def halves(context: Context) -> pd.DataFrame:
-    """Table 3, as the paper computes it, three repetitions and no correction: source, measure, measured, sd."""
+    """Measure table 3, as the paper computes it, three repetitions and no correction: source, measure, measured, sd."""
     rows = [(s, "split_half", (f := reliability(judged)).split_half, f.split_half_sd) for s, judged in _judgements()]
     return pd.DataFrame(rows, columns=["source", "measure", "measured", "sd"])
 
 
 def _judgements() -> Iterator[tuple[str, Judgements]]:
-    """The judgements of each source and number of turns, in the order of the items' table."""
+    """Yield the judgements of each source and number of turns, in the order of the items' table."""
     answers, items = (raw() / "giccs" / name for name in ("judgements.csv", "items.csv"))
     if not (answers.is_file() and items.is_file()):
         return
@@ -76,7 +81,7 @@ def _judgements() -> Iterator[tuple[str, Judgements]]:
 
 
 def published_words() -> pd.DataFrame:
-    """Table 2 as it is printed: dialogues, measure, published, note. A note shows what cannot be right."""
+    """Return table 2 as it is printed: dialogues, measure, published, note. A note shows what cannot be right."""
     table = published("table2")
     grid = table.set_index(_dialogues(table["domain"], table["turns"]).rename("dialogues"))
     rows = one_a_row(grid[["rttr", "mtld", "tokens", "lemmas", "turn_length"]], "dialogues", "measure")
@@ -90,7 +95,7 @@ def _dialogues(domain: pd.Series, turns: pd.Series) -> pd.Series:
 
 
 def _arithmetic(rttr: float, tokens: int, lemmas: int) -> str:
-    """Why RTTR, tokens and lemmas cannot all be of one text; empty where they can."""
+    """Return why RTTR, tokens and lemmas cannot all be of one text; empty where they can."""
     # RTTR is types over the root of tokens, so that it tells the types; each lemma has one type or more. Its tokens are
     # those of LexicalRichness, about as many as are printed: the row nearest to possible would need 44 % more
     types = rttr * np.sqrt(tokens)
@@ -103,9 +108,10 @@ def _arithmetic(rttr: float, tokens: int, lemmas: int) -> str:
 
 
 def words(context: Context) -> pd.DataFrame:
-    """Table 2, of each domain's dialogues as one text: dialogues, measure, measured, note. RTTR and MTLD are of the tokens
-    of LexicalRichness, tokens and turn length of those between white space. Without spaCy's German model, types stand for
-    lemmas.
+    """Measure table 2, of each domain's dialogues as one text: dialogues, measure, measured, note.
+
+    RTTR and MTLD are of the tokens of LexicalRichness, tokens and turn length of those between white space. Without
+    spaCy's German model, types stand for lemmas.
     """
     task = stored("giccs")
     if task is None:
@@ -134,13 +140,13 @@ def words(context: Context) -> pd.DataFrame:
 
 
 def published_contradictions() -> pd.DataFrame:
-    """Table 4 as it is printed: last_turn, utterance, published, note."""
+    """Return table 4 as it is printed: last_turn, utterance, published, note."""
     table = published("table4").rename(columns={"score": "published"})
     return table.assign(note="the expert says " + table["expert"]).drop(columns="expert")
 
 
 def contradictions(context: Context) -> pd.DataFrame:
-    """Table 4: what the data says of these pairs: last_turn, utterance, measured."""
+    """Return table 4, with what the data says of these pairs: last_turn, utterance, measured."""
     task = stored("giccs")
     if task is None:
         return pd.DataFrame(columns=["last_turn", "utterance", "measured"])
@@ -151,13 +157,13 @@ def contradictions(context: Context) -> pd.DataFrame:
 
 
 def published_correlations() -> pd.DataFrame:
-    """Table 5 as it is printed: model, metric, published, note."""
+    """Return table 5 as it is printed: model, metric, published, note."""
     note = "the text calls Spearman's r and Pearson's rho; the table's head is right"
     return published.grid("table5", "model", "metric").assign(note=note)
 
 
 def correlations(name: str, metrics: Sequence[str], context: Context) -> pd.DataFrame:
-    """Table 5 and the German STS benchmark: model (as papers call it), metric, measured, low, high."""
+    """Return table 5 and the German STS benchmark: model (as papers call it), metric, measured, low, high."""
     known = {*published("table5")["model"], *published("stsb_de")["model"]}
     rows = []
     for row in pair_scores(context, name).to_dict("records"):
@@ -169,8 +175,9 @@ def correlations(name: str, metrics: Sequence[str], context: Context) -> pd.Data
 
 
 def pair_scores(context: Context, name: str) -> pd.DataFrame:
-    """The stored scores of a pair task's test pairs, without history, by each model's usual comparison: a row a model,
-    from `read_pair_scores`. Empty where nothing is stored.
+    """Return the stored scores of a pair task's test pairs, without history, by each model's usual comparison.
+
+    There is a row for each model, from `read_pair_scores`. Empty where nothing is stored.
     """
     models = sorted(context.storage.read_cells(name)["model"].unique())
     if not models or (task := stored(name)) is None:
@@ -189,7 +196,7 @@ def pair_scores(context: Context, name: str) -> pd.DataFrame:
 
 
 def published_choices() -> pd.DataFrame:
-    """Table 6 as it is printed: model, column, published, note."""
+    """Return table 6 as it is printed: model, column, published, note."""
     table = published("table6")
     notes = [
         f"± {row.error:g}, the standard error sqrt(p (1 - p) / (n - 1)) of n = 30; below the {CHANCE:g} that guessing gives"
@@ -199,7 +206,7 @@ def published_choices() -> pd.DataFrame:
 
 
 def choices(context: Context) -> pd.DataFrame:
-    """Table 6, by the sum of log probabilities as in the paper: model, column, measured, error, chance."""
+    """Return table 6, by the sum of log probabilities as in the paper: model, column, measured, error, chance."""
     task = stored("giccs")
     columns = ["model", "column", "measured", "error", "chance"]
     found = pd.DataFrame() if task is None else read_choices(context.storage, task)
@@ -213,12 +220,15 @@ def choices(context: Context) -> pd.DataFrame:
 
 
 def similarity_and_clustering(context: Context) -> pd.DataFrame:
-    """Spearman's rho over models between Spearman's rho on a pair task and the mean score of the best method on a
+    """Correlate over models how well they compare pairs and how well they cluster.
+
+    It is Spearman's rho over models between Spearman's rho on a pair task and the mean score of the best method on a
     clustering task, by the protocol that is asked for. Tasks that fewer than three models share are left out.
 
     Returns
     -------
-    DataFrame pair_task, task, metric, models, rho, low, high, which, note
+    DataFrame
+        pair_task, task, metric, models, rho, low, high, which, note.
     """
     protocol = context.protocols[context.protocol]
     tables = []

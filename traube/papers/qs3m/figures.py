@@ -1,4 +1,4 @@
-"""QS3M's figures: which queries it helps and hurts, arXiv by subject, and the pairs that it judges otherwise."""
+"""QS3M's figures: the queries it helps and hurts, arXiv by subject, and the pairs that it judges otherwise."""
 
 from collections.abc import Iterator
 from html import escape
@@ -20,8 +20,9 @@ TIED = 1e-9
 
 
 def helps_and_hurts(context: Context) -> Drawing | None:
-    """Figure 3: for each query, how much better its passages are grouped than by Euclidean distances
-    of the same encoder. Interactive: a bar says which query it is. None without a trained similarity.
+    """Draw figure 3: for each query, how much better its passages are grouped than by the encoder's Euclidean distances.
+
+    Interactive: a bar says which query it is. None without a trained similarity.
     """
     tables = []
     for task in context.tasks(WIKIPEDIA):
@@ -65,7 +66,7 @@ def _counts(rows: pd.DataFrame) -> str:
 
 
 def by_subject(context: Context) -> Drawing | None:
-    """Figure 4: ARI of each of arXiv's subjects, means and errors over folds; None without a trained similarity."""
+    """Draw figure 4: ARI of each of arXiv's subjects, means and errors over folds; None without a trained similarity."""
     scores = subject_scores(context)
     if scores.empty:
         return None
@@ -76,8 +77,9 @@ def by_subject(context: Context) -> Drawing | None:
 
 
 def changed_pairs(context: Context) -> Drawing | None:
-    """The pairs of each query whose place among all pairs of the page changes most against Euclidean
-    distances, towards the truth and away from it, with their texts; None without a trained similarity.
+    """Draw the pairs of each query whose rank among all pairs of the page changes most against Euclidean distances.
+
+    They change towards the truth and away from it, and are shown with their texts; None without a trained similarity.
     """
     rows: list[tuple[object, ...]] = []
     for task in context.tasks(WIKIPEDIA):
@@ -93,7 +95,7 @@ def changed_pairs(context: Context) -> Drawing | None:
 
 
 def _of_task(context: Context, task: Task) -> Iterator[tuple[object, ...]]:
-    """Rows of the first recipe that was trained on a task."""
+    """Yield rows of the first recipe that was trained on a task."""
     from scipy.stats import rankdata
     from sklearn.metrics import pairwise_distances
 

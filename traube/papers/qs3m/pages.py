@@ -1,6 +1,7 @@
-"""QS3M's measurements: how well each way of comparing passages tells and groups a page's subtopics (AUC and ARI).
+"""QS3M's measurements of each way of comparing passages: how well it tells and groups a page's subtopics (AUC and ARI).
 
-A page is a test split of a task with queries; ARI is of average linkage with the true number of clusters."""
+A page is a test split of a task with queries; ARI is of average linkage with the true number of clusters.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -102,15 +103,16 @@ def _has_seen(source: Task, task: Task, split_set: str) -> bool:
 
 
 def _has_raw_encoder(checkpoint: Path) -> bool:
-    """Return whether a checkpoint's encoder is a language model that was trained no further, the paper's raw BERT:
-    what is trained for sentences has sentence-transformers' modules.
+    """Return whether a checkpoint's encoder is a language model that was trained no further, the paper's raw BERT.
+
+    An encoder that was trained for sentences has sentence-transformers' modules.
     """
     networks = str(read_json(checkpoint / "config.json").get("architectures"))
     return not (checkpoint / "modules.json").exists() and any(name in networks for name in PRE_TRAINED)
 
 
 def split_sets(task: Task) -> list[str]:
-    """The split sets whose test pages make up a task's pages: its folds, or the usual one."""
+    """Return the split sets whose test pages make up a task's pages: its folds, or the usual one."""
     names = sorted(task.splits["split_set"].unique())
     folds = [name for name in names if name.startswith(FOLD)]
     is_whole = "fold_1" in folds  # where the first fold is the usual split set, it has no other name
@@ -118,7 +120,7 @@ def split_sets(task: Task) -> list[str]:
 
 
 def page_scores(context: Context, task: Task) -> pd.DataFrame:
-    """What each way makes of each test page of a task: `KEYS`, fold, page, `METRICS`; of several seeds, the means."""
+    """Score each way on each test page of a task: `KEYS`, fold, page, `METRICS`; of several seeds, the means."""
     every = trained(context, task)
     tables = []
     for fold in split_sets(task):
@@ -135,7 +137,7 @@ def page_scores(context: Context, task: Task) -> pd.DataFrame:
 def _ways(
     context: Context, task: Task, fold: str, splits: Sequence[Split], every: Mapping[Key, list[tuple[str, str]]]
 ) -> Iterator[Way]:
-    """The ways of comparing that there are: baselines are measured where something is trained."""
+    """Yield the ways of comparing that there are: baselines are measured where something is trained."""
     for base in dict.fromkeys(base for _, base, *_ in every):
         try:
             model = context.model(base, None)
@@ -158,7 +160,7 @@ def _ways(
 def _of_encoder(
     context: Context, task: Task, fold: str, splits: Sequence[Split], base: str, model: Model
 ) -> Iterator[Way]:
-    """An encoder's own distances, and the rivals that need no training."""
+    """Yield an encoder's own distances, and the rivals that need no training."""
     yield _by_metric(context, task, REFERENCE, base, model, "euclidean")
     yield _by_metric(context, task, "SBERT cosine", base, model, "cosine")
     for method, share in SPACES.items():
@@ -173,7 +175,7 @@ def _of_encoder(
 
 
 def _own(context: Context, task: Task, split_set: str, model: Model, key: Key) -> Way:
-    """A model that has a similarity of its own."""
+    """Return the way of a model that has a similarity of its own."""
     made_of = [_identity(model), *([split_set] if split_set == DESCRIPTION else [])]
     return Way(key, made_of, lambda: by_model(context, task, model, split_set))
 
@@ -183,7 +185,7 @@ def _identity(model: Model) -> list[Any]:
 
 
 def by_model(context: Context, task: Task, model: Model, split_set: str) -> Distances:
-    """The distances of a model that has a similarity of its own, for a split set's queries."""
+    """Return the distances of a model that has a similarity of its own, for a split set's queries."""
     similarity = model.similarity
     assert similarity is not None
     vectors = context.vectors(task, model)
@@ -214,7 +216,7 @@ def _pairwise(vectors: Any, metric: str) -> np.ndarray:
 
 
 def _kept(context: Context, task: Task, fold: str, way: Way, splits: Sequence[Split]) -> pd.DataFrame:
-    """What a way makes of some pages; measured once for all tables, figures and publications."""
+    """Return the scores of a way on some pages; measured once for all tables, figures and publications."""
     made_of = [VERSION, task.data_version, fold, way.made_of, versions(("scikit-learn", "scipy"))]
     storage, key = context.storage, digest(made_of)
     for row in storage.read_rows("artifact", kind=PAGES, key=key):
@@ -230,8 +232,9 @@ def _kept(context: Context, task: Task, fold: str, way: Way, splits: Sequence[Sp
 
 
 def scores_of(distances: np.ndarray, split: Split) -> tuple[float, float, float]:
-    """AUC of balanced and of all pairs, and ARI of average linkage with the true number of clusters, by distances between
-    the items of the split, [n, n].
+    """Return AUC of balanced and of all pairs, and ARI of average linkage with the true number of clusters.
+
+    They are computed from the distances between the items of the split, [n, n].
     """
     from sklearn.metrics import adjusted_rand_score
 

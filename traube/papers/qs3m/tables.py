@@ -1,4 +1,4 @@
-"""QS3M's tables: what is printed, and the same numbers measured here."""
+"""QS3M's tables: the printed numbers, and the same numbers measured here."""
 
 import numpy as np
 import pandas as pd
@@ -20,12 +20,15 @@ published = Published(__package__)
 
 
 def published_results() -> pd.DataFrame:
-    """Table 2 as it is printed: method, task, metric, published."""
+    """Return table 2 as it is printed: method, task, metric, published."""
     return published("table2").drop(columns="published_test")
 
 
 def sizes(context: Context) -> pd.DataFrame:
-    """Table 1, pairs of passages, queries, mean and deviation of their clusters and passages: data, column, measured."""
+    """Measure table 1, pairs of passages, queries, mean and deviation of their clusters and passages.
+
+    The columns are data, column, measured.
+    """
     rows = []
     for data, name in CAR.items():
         for level in LEVELS:
@@ -55,13 +58,15 @@ def _pages(task: Task) -> pd.DataFrame:
 
 
 def results(context: Context) -> pd.DataFrame:
-    """Table 2: AUC of balanced and of all pairs, and ARI, means over pages, each way of comparing
-    tested against Euclidean distances of the same encoder.
+    """Measure table 2: AUC of balanced and of all pairs, and ARI, means over pages.
+
+    Each way of comparing is tested against Euclidean distances of the same encoder.
 
     Returns
     -------
-    DataFrame with `KEYS`, task, metric, measured, difference, p (paired t-test over pages; the ways that are
-    tested are the family), comparisons (its size), verdict, pages
+    DataFrame
+        `KEYS`, task, metric, measured, difference, p (paired t-test over pages; the ways that are tested are the
+        family), comparisons (its size), verdict, pages.
     """
     rows = []
     for task in context.tasks(WIKIPEDIA):
@@ -76,7 +81,10 @@ def results(context: Context) -> pd.DataFrame:
 
 
 def for_people(table: pd.DataFrame) -> pd.DataFrame:
-    """Table 2 as people are shown it: a row a way, `published | measured` for each metric, and how the test ended."""
+    """Return table 2 as people are shown it.
+
+    There is a row for each way, with `published | measured` for each metric, and the result of the test.
+    """
     marks = {"higher": "▲", "lower": "▼", "*": "*"}
     shown = []
     for row in table.itertuples():
@@ -89,13 +97,16 @@ def for_people(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def subject_scores(context: Context) -> pd.DataFrame:
-    """`page_scores` of arXiv's subjects; empty where they have not been read."""
+    """Return `page_scores` of arXiv's subjects; empty where they have not been read."""
     task = context.task(ARXIV)
     return page_scores(context, task) if task is not None else pd.DataFrame()
 
 
 def _against_reference(grid: pd.DataFrame, way: Key) -> tuple[float, float, float, str, int]:
-    """Difference, p, size of the family, verdict and pages of a way against Euclidean distances of its encoder, or of the first one."""
+    """Return difference, p, size of the family, verdict and pages of a way against its reference.
+
+    The reference is Euclidean distances of its encoder, or of the first one.
+    """
     references = [other for other in grid if other[0] == REFERENCE]
     reference = next((other for other in references if other[1] == way[1] or not way[1]), None)
     if reference is None:  # the encoder is gone
@@ -110,7 +121,7 @@ def _against_reference(grid: pd.DataFrame, way: Key) -> tuple[float, float, floa
 
 
 def subjects(context: Context) -> pd.DataFrame:
-    """Table 3, arXiv's subtopics of a subject and abstracts of a subtopic: subject, column, measured."""
+    """Measure table 3, arXiv's subtopics of a subject and abstracts of a subtopic: subject, column, measured."""
     task = context.task(ARXIV)
     rows: list[tuple[str, str, float]] = []
     for subject, tested in () if task is None else _pages(task).groupby("split", sort=False):
@@ -121,8 +132,9 @@ def subjects(context: Context) -> pd.DataFrame:
 
 
 def arxiv(context: Context) -> pd.DataFrame:
-    """Table 4, AUC over all pairs on arXiv's two folds and ARI, means over subjects: method, fold, base, recipe, measured,
-    ari.
+    """Measure table 4, AUC over all pairs on arXiv's two folds and ARI, means over subjects.
+
+    The columns are method, fold, base, recipe, measured, ari.
     """
     scores = subject_scores(context)
     if scores.empty:

@@ -80,9 +80,7 @@ class Executor(ABC):
 
     @abstractmethod
     def submit(self, function: Callable[..., Any], *args: Any, memory: int) -> Future[Any]:
-        """Send a call to the workers, which must have been started; `memory` is passed to the call as an argument
-        too.
-        """
+        """Send a call to the workers, which must have been started; `memory` is passed to the call as an argument too."""
 
     @abstractmethod
     def memory(self, needs: int = 0) -> int:
@@ -189,9 +187,7 @@ class Executor(ABC):
     def train(
         self, trainings: Iterator[tuple[Any, Training, Path]], model: Model, progress: Progress
     ) -> Generator[tuple[Any, Trained | BaseException], None, None]:
-        """Yield the outcome of each training under its name; each is given with the folder of the state to go on
-        from.
-        """
+        """Yield the outcome of each training under its name; each is given with the folder of the state to go on from."""
         raise NotImplementedError
 
 

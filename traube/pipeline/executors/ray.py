@@ -137,9 +137,7 @@ class RayExecutor(Executor):
         return self._asked(TRAINING * model.load(), max(1, min(torch.get_num_threads(), int(most))))
 
     def _asked(self, needs: int, n_cores: int = 1) -> dict[str, float]:
-        """Return the resources set aside for a process with a model: a core and a GPU, or where the cluster has none,
-        cores.
-        """
+        """Return the resources set aside for a process with a model: a core and a GPU, or where the cluster has none, cores."""
         has_gpu = self._kind() == "GPU"
         return {"num_cpus": 1 if has_gpu else n_cores, "num_gpus": int(has_gpu), "memory": self._at_most(needs)}
 

@@ -128,9 +128,7 @@ class Trainings:
     def outcomes(
         self, asked: Iterator[tuple[Any, Training, Path]], at_once: Callable[[], int]
     ) -> Iterator[tuple[Any, Trained | BaseException]]:
-        """Yield the outcome of each training, under its name, as it ends; at once as many train as the cluster can do
-        now.
-        """
+        """Yield the outcome of each training, under its name, as it ends; at once as many train as the cluster can do now."""
         try:
             while True:
                 while len(self._begun) < max(1, at_once()) and (one := next(asked, None)):

@@ -12,9 +12,7 @@ from traube.tasks.task import NULLABLE, SPLIT_COLUMNS, TaskCard
 
 
 def corpus_facts(card: TaskCard, rows: pd.DataFrame, corpus: pd.DataFrame) -> pd.DataFrame:
-    """Return the facts that the rules of a corpus (text_id, text) speak of: DataFrame characters, mojibake; a row a
-    text.
-    """
+    """Return the facts that the rules of a corpus (text_id, text) speak of: DataFrame characters, mojibake; a row a text."""
     text = rows["text"].astype("string[pyarrow]")
     return pd.DataFrame({"characters": text.str.strip().str.len(), "mojibake": mojibake(text)})
 

@@ -83,8 +83,7 @@ def validate_tasks(storage: Storage, tasks: Iterable[str], folder: Path) -> dict
     """Check stored tasks, with Data Docs in a folder.
 
     Returns by `task/table/check` whether it blocks, whether it passed, and how many rows offend. Tasks that are not
-    stored
-    are passed over.
+    stored are passed over.
     """
     verdicts = {}
     for name in tasks:
@@ -150,8 +149,7 @@ def _write_page(folder: Path, task: str, table: Table, validation: Any, findings
     """Write the validation's page of Data Docs and the index of all pages.
 
     Great Expectations' own site builder would take every offending row through JSON, keep every page forever, and
-    show
-    values, which it does not escape, but not their rows.
+    show values, which it does not escape, but not their rows.
     """
     from great_expectations.render import RenderedHeaderContent, RenderedSectionContent, RenderedTableContent
     from great_expectations.render.renderer import ValidationResultsPageRenderer
