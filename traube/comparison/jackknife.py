@@ -35,10 +35,10 @@ from traube.metrics.names import GROUPS
 
 Array: TypeAlias = NDArray[np.float64]
 CONFIDENCE = 0.95
-# The covariance that shared texts cause, over what the jackknife sees of it while
+# Ratio of the covariance that shared texts cause to the part that the jackknife sees while
 # clusters stay as they are.
 RESPONSE = 2.0
-# Replicates are kept in single precision: a standard error below this is none.
+# Replicates are kept in single precision: a standard error below this counts as 0.
 NOTHING = 1e-7
 
 
@@ -256,7 +256,7 @@ def _error(spread: _Spread, noise: Any, noise_df: Any) -> tuple[Any, Any]:
         own, own_df = spread.between / spread.n, spread.n - 1.0
         # the mean over pairs of splits of the covariance that the replicates show
         covariance = (spread.n * spread.texts - spread.own) / (spread.n - 1)
-        # below 0 it is chance, and there is nothing to respond to
+        # a negative covariance is due to chance: there is nothing to correct
         texts = np.where(covariance > 0, RESPONSE, 1.0) * covariance
         variance = np.maximum(own + texts, spread.texts)
     else:

@@ -88,7 +88,7 @@ class Contest:
 
     challenger: Candidate | None  # the best newcomer that can be served
     champion: Candidate | Literal["unscored"] | None  # "unscored" on the present data; None if there is none
-    newcomers: int = 1  # among how many the challenger is the best
+    newcomers: int = 1  # number of newcomers, of which the challenger is the best
 
 
 def choose_sides(
@@ -206,7 +206,7 @@ def _objections(
     for task, options in elsewhere.items():
         new, old = (next((c for c in options if _same(c, side)), None) for side in (challenger, champion))
         if old is None:
-            continue  # where the champion has no score, there is none to lose
+            continue  # the champion has no score there that could be lost
         if new is None:
             yield Why.UNSCORED_ELSEWHERE, (task, None)
             continue

@@ -57,8 +57,9 @@ class Ranking:
     def ranks(self) -> Array:
         """First and last rank that each model may have, [n_models, 2].
 
-        There is one rank for each model that is significantly better or worse. Models whose ranks overlap are tied.
-        nan for a model that has nothing in common with any other.
+        The first is 1 plus the number of models that are significantly better, the last is n_models minus the number
+        that are significantly worse. Models whose ranks overlap are tied. nan for a model that has nothing in common
+        with any other.
         """
         n = len(self.names)
         significant, higher = self.p < LEVEL, self.found.mean > 0

@@ -31,7 +31,7 @@ CAUSES = {
     "library_versions": Kind.LIBRARY,
     "numerics": Kind.NUMERICS,
 }
-COLUMNS = {  # and what each means
+COLUMNS = {  # meaning of each column
     "task": "Task that the score is of.",
     "protocol": "Protocol of the benchmark: its methods and seeds.",
     "model": "Model whose vectors are clustered.",
@@ -104,7 +104,7 @@ def regressions(
     verdicts = {
         key: compare("today", new[key][1], since, old[key][1])
         for key, found in causes.items()
-        if all(cause.kind is not Kind.DATA for cause in found)  # of other texts there is nothing to pair
+        if all(cause.kind is not Kind.DATA for cause in found)  # scores on other texts cannot be paired
     }
     tested = sum(not verdict.undecided for verdict in verdicts.values())
     rows = [
@@ -128,7 +128,7 @@ def _read_night_before(storage: Storage, day: str) -> tuple[str, pd.DataFrame | 
     """Return the last snapshot before a day that is not corrupt, and its date."""
     for row in reversed(storage.read_rows("document", kind=NIGHT)):
         if row["key"] < day:
-            with suppress(Corrupt):  # it cannot be made again: the one before it is taken
+            with suppress(Corrupt):  # a corrupt snapshot cannot be recomputed: take the one before it
                 return row["key"], storage.read_table(row["files"]["cells"])
     return "", None
 

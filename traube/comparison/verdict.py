@@ -58,7 +58,7 @@ class Verdict:
         """Two-sided p-value, times the number of comparisons; nan if nothing can be tested."""
         if math.isnan(self.error):
             return math.nan
-        if self.error == 0:  # nothing varies: equal, or too little to say
+        if self.error == 0:  # nothing varies: the sides are equal, or the data say too little
             return 1.0
         return min(1.0, self.comparisons * 2 * float(stdtr(self.df, -abs(self.difference) / self.error)))
 
@@ -179,6 +179,6 @@ def compare_paired(a: str, one: ArrayLike, b: str, other: ArrayLike, *, comparis
 def verdict_of(a: str, b: str, found: Difference, splits: int, undecided: Undecided | None, **family: Any) -> Verdict:
     """Return the verdict that a difference of two samples makes."""
     given: dict[str, Any] = {"difference": float(found.mean), "splits": splits, "undecided": undecided, **family}
-    if undecided is Undecided.TOO_FEW_TEXTS:  # an error of 0 is none
+    if undecided is Undecided.TOO_FEW_TEXTS:  # an error of 0 is no standard error
         return Verdict(a, b, **given)
     return Verdict(a, b, **given, error=float(found.error), df=float(found.df), deviation=float(found.deviation))

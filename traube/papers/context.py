@@ -25,9 +25,9 @@ from traube.tasks.task import Task
 class Context:
     """The data from which a paper's tables and figures are measured."""
 
-    workbench: Workbench  # what was evaluated, and the vectors of it
+    workbench: Workbench  # the evaluations, and their vectors
     protocols: Mapping[str, Protocol]  # of params.yaml, by name
-    protocol: str  # name of the one that is asked for
+    protocol: str  # name of the requested protocol
     model: Callable[[str, Precision | None], Model]  # raises TraubeError where there is none of this name
     checkpoints: Path = field(default_factory=paths.checkpoints)
     studies: Path = field(default_factory=lambda: paths.home() / "studies")

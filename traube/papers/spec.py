@@ -48,7 +48,7 @@ class Table:
     """A table of a paper."""
 
     name: str  # of its asset and file
-    description: str  # what its numbers are, in a sentence
+    description: str  # meaning of its numbers, in a sentence
     # gives what is printed, a number a row: columns that say which number it is, `published`, and perhaps columns of
     # OTHERS and `note`; None for a table that the paper does not have
     published: Callable[[], pd.DataFrame] | None

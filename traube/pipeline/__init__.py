@@ -1,5 +1,5 @@
 """From a request to scores.
 
-It holds params.yaml, the models and data at hand, the plan of missing cells, the driver that carries out a plan, the
-stored cells that are current, and their records.
+The modules hold params.yaml, the survey of what is at hand, the plan of missing cells, the driver that carries out a
+plan, the selection of the stored cells that are current, and their records.
 """

@@ -28,7 +28,7 @@ from traube.storage.costs import get_cost
 from traube.tasks.task import Stage
 
 logger = logging.getLogger(__name__)
-SECONDS = 0.5  # between two looks at how far it is
+SECONDS = 0.5  # between two checks of the progress
 NICENESS = 5  # a third of the others' weight; more would leave it nothing beside other people's processes
 
 
@@ -86,7 +86,7 @@ def _encode(folder: Path, request: Request, told: str) -> None:
     from tqdm import tqdm  # type: ignore[import-untyped]
 
     torch.set_num_threads(cores())
-    tqdm.set_lock(RLock())  # its own is shared by processes, and left behind by one that is killed
+    tqdm.set_lock(RLock())  # tqdm's own lock is shared by processes, and a killed process leaves it locked
     encoded = total = 0
 
     def say(stage: str, amount: int) -> None:

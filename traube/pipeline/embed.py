@@ -50,7 +50,7 @@ def list_owners(storage: Storage, precisions: Iterable[Precision | None]) -> set
     owners = {name_vectors(row["fingerprint"], row["numerics"]["model"]) for row in rows}
     corpora = {manifest.corpus_version for task in storage.list_tasks() if (manifest := get_manifest(storage, task))}
     for name, precision in product(model_cards(), {None, *precisions}):
-        with suppress(TraubeError):  # its weights are not here: what its cells used stays
+        with suppress(TraubeError):  # if its weights are not here, the vectors that its cells used stay
             model = load_model(name, precision=precision)
             on_corpus = {matrix_key(model, version) for version in corpora} if model.corpus_bound else set()
             owners |= on_corpus or {name_vectors(model.encoder.fingerprint, model.encoder.numerics)}
@@ -154,7 +154,7 @@ def _encode(
             unwritten.clear()
 
     progress.total("texts", len(texts))
-    weights = encoder.load() / 2**20  # once, however many texts there are: no part of their time
+    weights = encoder.load() / 2**20  # once, however many texts there are: not part of the encoding time
     with measured() as taken:
         batches = encoder.encode_batches(texts) if executor is None else executor.encode_batches(encoder, texts)
         written, size, threads = time.monotonic(), 0, 0

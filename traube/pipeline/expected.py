@@ -17,7 +17,7 @@ SPARSE = ("bow", "tfidf", "tokens")
 # Measured for 20 cells of two tasks and four models on two cores (Xeon at 2.8 GHz), where SUM took SUM_SECONDS.
 SUM, SUM_SECONDS = "sum(range(100_000))", 0.0024
 ENCODING = 2.8e-12  # seconds of a core for each token and byte of weights
-ON_GPU = 0.01  # of that
+ON_GPU = 0.01  # ratio of the time on a GPU to that
 TOKENS, CHARACTERS = 256, 4  # tokens of a text that a model reads, at most; characters of a token
 SCORING = 0.02  # seconds of a core for each split and cell
 AROUND = 2.5  # seconds, of one core alone, that each task and model takes besides

@@ -135,7 +135,7 @@ def current_pair_cells(
         manifest = get_manifest(storage, task)
         try:
             models = [lookup.usable(model, precision) for precision in precisions]
-        except TraubeError:  # the weights are not here to tell
+        except TraubeError:  # the weights are not here, so the fingerprint is unknown
             models = []
         fingerprints = {fingerprint_on(each, manifest.corpus_version) for each in models} if manifest else set()
         for cell in of_model.to_dict("records"):

@@ -177,7 +177,7 @@ class Plan:
 
     def work(self) -> Iterator[tuple[str, str]]:
         """Yield each model and task that there is work for."""
-        # whether vectors are missing is seen by who encodes: a plan of embeddings alone has them all
+        # missing vectors are found during encoding: a plan of embeddings alone includes all
         cells = self.requested if set(self.stages) == {Stage.EMBEDDINGS} else self.missing
         yield from ((model, task) for model, by_task in cells.items() for task in by_task)
 

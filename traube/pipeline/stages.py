@@ -15,7 +15,7 @@ from traube.tasks.source import Source
 from traube.tasks.stored import Manifest, read_ingested, save_corpus, save_rows
 
 ROWS_LOOKED_AT = 4096
-COLLAPSED = 0.9999  # mean cosine between texts at which vectors say nothing any more
+COLLAPSED = 0.9999  # mean cosine between texts from which vectors carry no information
 VECTOR_CHECKS = {
     "shape": "One vector per scored text.",
     "finite": "No NaN and no infinity.",

@@ -49,7 +49,7 @@ def warm_up(reducers: Sequence[Component], memory: int) -> None:
     """Import and compile the libraries that reducers need."""
     points = np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)
     for reducer in reducers:
-        with suppress(Exception):  # whatever is wrong with it is said when it is used
+        with suppress(Exception):  # an error is reported when the reducer is used
             reducer.build(**reducer.params, **({"random_state": 0} if reducer.seeded else {})).fit_transform(points)
 
 

@@ -31,7 +31,7 @@ class Workbench:
     """The tasks of a storage, vectors of texts, and the executor that does the work."""
 
     storage: Storage  # tasks and results
-    # encodes, reduces, clusters and scores; whoever has it do more than encode ends it
+    # encodes, reduces, clusters and scores; a caller that uses it for more than encoding closes it
     executor: Executor = field(default_factory=ProcessExecutor)
     given: Mapping[str, Given] = field(default_factory=dict)  # tasks in place of the storage's, by name
 

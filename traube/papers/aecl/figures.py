@@ -27,11 +27,11 @@ from traube.reports.rendering import figures_page
 from traube.tasks.task import Task
 
 PLACES = "places"  # kind of the artifact: where texts are in a figure
-SHOWN = ("none/kmeans", "none/sccl", "none/rstc", "none/aecl")  # as the paper has them
+SHOWN = ("none/kmeans", "none/sccl", "none/rstc", "none/aecl")  # as in the paper
 PREFERRED = ("stackoverflow", *TASKS)  # the paper shows the first
 SWEEP = "aecl_sensitivity"
 CONFIDENT = "AECL, confidence filter (CCSSL)"
-# AECL's trainings by how they are called, and the protocol under which they stand
+# names of AECL's trainings, with the protocol that holds each
 TRAININGS = {
     **WITHOUT,
     CONFIDENT: "aecl_confident",

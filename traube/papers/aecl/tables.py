@@ -15,8 +15,8 @@ ABLATED = ("searchsnippets", "stackoverflow", "tweet")  # the paper has the firs
 PROTOCOL = "aecl"
 LONGER = "aecl_longer"  # our schedule
 FROZEN = "aecl_frozen"  # the encoder stays as it is
-ON_ENCODER = ("AECL", "SCCL", "RSTC")  # what freezing it makes another method of
-WITHOUT = {  # by the protocol that leaves it out
+ON_ENCODER = ("AECL", "SCCL", "RSTC")  # methods that differ if the encoder is frozen
+WITHOUT = {  # components, by the protocol that leaves them out
     "AECL": PROTOCOL,
     "No IC": "aecl_no_ic",
     "No Stage 1": "aecl_no_stage_1",
@@ -120,7 +120,7 @@ def measured(context: Context, tasks: Sequence[str], *protocols: str) -> pd.Data
     """Measure accuracy and NMI (of either mean) x100 under some protocols, means over seeds: as `results`, and protocol."""
     cells = context.cells(tasks, *protocols)
     if cells.empty:
-        # with types, so that joined to others it changes none of theirs
+        # typed, so that joining it to others does not change their types
         return pd.DataFrame(columns=["protocol", *NUMBERS]).astype({"measured": float, "sd": float, "seeds": float})
     told = cells[["cell_id", "protocol", "task", "model", "method", "seed"]]
     values = context.storage.read_scores(cells, METRICS.values()).merge(told)
@@ -130,7 +130,7 @@ def measured(context: Context, tasks: Sequence[str], *protocols: str) -> pd.Data
     short = {name: metric for metric, name in METRICS.items()}
     names, encoders = [], []
     for model, method in zip(table["model"], table["method"], strict=True):
-        of_words = OF_WORDS.get((model, method))  # what counts words has no encoder
+        of_words = OF_WORDS.get((model, method))  # word-count models have no encoder
         names.append(of_words or NAMES.get(method, method.removeprefix("none/")))
         encoders.append("" if of_words else model)
     table = table.assign(method=names, base=encoders, metric=table["metric"].map(short))

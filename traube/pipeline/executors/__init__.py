@@ -26,7 +26,7 @@ ENGINES = ("local", "ray")
 
 def engine() -> str:
     """Return the name of the engine, `local` processes or a `ray` cluster: `TRAUBE_ENGINE`, or what params.yaml says."""
-    from traube.pipeline.params import load_params  # only here: workers need none
+    from traube.pipeline.params import load_params  # imported here only: workers do not need it
 
     path = paths.params()
     named = os.environ.get("TRAUBE_ENGINE") or (load_params(path).engine if path.is_file() else "local")

@@ -55,7 +55,7 @@ class Failure:
 class Executor(ABC):
     """Runs the jobs of a run, and ends with it: use it in a `with` statement. Nothing is started before it is needed."""
 
-    yields = False  # whether others go first, so that the clock does not say what its work takes
+    yields = False  # whether other processes go first, so that elapsed time overstates the cost of its work
 
     def __init__(self) -> None:
         self._apart: ProcessPoolExecutor | None = None
@@ -129,7 +129,8 @@ class Executor(ABC):
                     job = running.pop(future)
                     error = future.exception()
                     if error is None:
-                        yield job, future.result()  # first: what waits for it may need what is made of it
+                        # before its dependents start: they may need what the caller makes of it
+                        yield job, future.result()
                         ready.extendleft(reversed(waiting.pop(job, [])))
                     elif isinstance(error, BrokenProcessPool):
                         raise error
@@ -166,7 +167,7 @@ class Executor(ABC):
         def follow(first: Future[None]) -> None:
             if first.cancelled() or first.exception():  # the workers were stopped meanwhile
                 return
-            with suppress(RuntimeError):  # or are now
+            with suppress(RuntimeError):  # or they are stopped just now
                 for _ in range(others):
                     self.submit(units.warm_up, components, memory=0)
 

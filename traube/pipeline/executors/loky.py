@@ -28,7 +28,7 @@ def start_processes(n: int) -> "ProcessPoolExecutor":
     from joblib.externals.loky import ProcessPoolExecutor
 
     executor = ProcessPoolExecutor(n, timeout=IDLE_SECONDS, env=ONE_THREAD, initializer=_start, initargs=(os.getpid(),))
-    resource_tracker.ensure_running()  # its own start would unblock it
+    resource_tracker.ensure_running()  # starting it later would unblock Ctrl-C
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         executor.submit(int)
@@ -39,13 +39,13 @@ def start_processes(n: int) -> "ProcessPoolExecutor":
 
 def _start(parent: int) -> None:
     def end_with_parent() -> None:
-        # one that is killed tells nobody, and work would go on for nobody
+        # a parent that is killed sends no notice, and its workers would go on
         while os.getppid() == parent:
             time.sleep(1)
         os._exit(1)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
-    # Ctrl-C reaches the whole process group; the parent decides what becomes of the workers
+    # Ctrl-C reaches the whole process group; the parent decides when the workers end
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     collect_less()
     # loky ends a worker that has grown by 300 MB since its first job: compiled code and mapped vectors are no leak.

@@ -34,7 +34,7 @@ class ProcessExecutor(Executor):
     def __init__(self) -> None:
         super().__init__()
         self._pool: ProcessPoolExecutor | None = None
-        self._lock = Lock()  # a warm-up asks from a thread of its own
+        self._lock = Lock()  # a warm-up starts processes from a thread of its own
 
     @cached_property
     def n_workers(self) -> int:

@@ -29,13 +29,13 @@ from traube.pipeline.units import Trained, Training
 
 PACKAGE = Path(__file__).parents[2]  # traube
 LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0: a Ray that is started here listens to 127.0.0.1 alone
-SECONDS = 5  # that a cluster may take to answer
-USUAL = 2**30  # bytes that a job may take of a node that is not there yet
+SECONDS = 5  # time within which a cluster must answer
+USUAL = 2**30  # bytes that a job may take on a node that has not started yet
 INLINE = 100_000  # bytes; what is larger is put into the cluster's memory once, for all jobs
-KEPT = 2**30  # bytes that are there at once, besides what jobs under way still use
+KEPT = 2**30  # bytes kept in the cluster's memory at once, besides what running jobs still use
 FEW = {"GPU": 500, "CPU": 20_000}  # texts that are encoded here: processes elsewhere take seconds to begin
-TRAINING = 6  # times the weights: their gradients, Adam's two means, what they begin as
-SHARES = 8  # of the texts, for each process that encodes them: none waits long for the last
+TRAINING = 6  # memory of a training over that of the weights: gradients, Adam's two moments, initial weights
+SHARES = 8  # shares of the texts per encoding process, so that none waits long for the last
 Batches = list[tuple[NDArray[np.int64], Dense]]
 
 
@@ -78,7 +78,7 @@ class RayExecutor(Executor):
     def memory(self, needs: int = 0) -> int:
         """Return half a core's share of the node that has least, or what is needed, if any node has that much."""
         nodes = [node for node in self._nodes() if node.get("CPU")]
-        if not nodes:  # one is started for whoever asks
+        if not nodes:  # a node is started on request
             return max(needs, USUAL)
         share = min(node.get("memory", 0) / (2 * node["CPU"]) for node in nodes)
         return self._at_most(max(int(share), needs))
@@ -99,7 +99,7 @@ class RayExecutor(Executor):
         if not self._is_spread(encoder, len(texts)):
             yield from encoder.encode_batches(texts)
             return
-        asked = self._asked(2 * encoder.load())  # as the weights come, and as they are used
+        asked = self._asked(2 * encoder.load())  # the weights are held twice: as they are sent, and as they are used
         number = self._room(asked)
         shares = encoder.shares(texts, SHARES * number, "cuda" if asked["num_gpus"] else "cpu")
         holder = self._ray.remote(max_restarts=RETRIES, max_task_retries=RETRIES, **asked)(Holder)
@@ -123,7 +123,7 @@ class RayExecutor(Executor):
         """Yield what becomes of each training: each has a GPU, or without one, as many cores as torch has here."""
         import torch
 
-        assert isinstance(model, Transformer)  # or `trains` has said no
+        assert isinstance(model, Transformer)  # `trains` has returned False for any other
         asked = self._asked_to_train(model)
         task = self._ray.remote(num_returns="streaming", max_retries=0, **asked)(train)
         sent = ToTrain(self._versions, model, model.fingerprint, torch.get_num_threads())
@@ -195,7 +195,7 @@ def _encode_shares(ray: Any, holders: Sequence[Any], shares: Sequence[Sequence[s
                 following = waiting.popleft()
                 running[holder.encode.remote(shares[following])] = holder, following
             else:
-                ray.kill(holder)  # others may need its room
+                ray.kill(holder)  # other processes may need its resources
             if share is not None:
                 unfinished -= 1
                 yield share, batches
@@ -209,7 +209,8 @@ class SentOnce:
 
     def __init__(self, put: Callable[[Any], Any]) -> None:
         self._put, self._bytes = put, 0
-        self._kept: OrderedDict[int, tuple[Any, Any, int]] = OrderedDict()  # with the value: no other has its id then
+        # holds the value: no other object gets its id
+        self._kept: OrderedDict[int, tuple[Any, Any, int]] = OrderedDict()
 
     def __call__(self, value: Any) -> Any:
         """Return the replacement for an argument. Vectors hold what they view: no other machine needs their file."""
@@ -237,14 +238,14 @@ def _call(versions: dict[str, str], function: Callable[..., Any], memory: int, *
 
 def _connected() -> Any:
     """Return Ray, connected to the cluster that RAY_ADDRESS names, or to one that is started here."""
-    address = os.environ.get("RAY_ADDRESS") or "local"  # Ray's word for one that is started here
+    address = os.environ.get("RAY_ADDRESS") or "local"  # Ray's name for a cluster that is started here
     is_here = address == "local"
     # Ray reads these when it is imported
-    os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))  # by itself it would try for ever
+    os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))  # by default Ray retries forever
     if is_here:
         os.environ[LOOPBACK] = "0"  # it would listen on all addresses
     else:
-        os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")  # for eight minutes
+        os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")  # by default Ray retries for eight minutes
     try:
         import ray
     except ImportError:
@@ -255,7 +256,7 @@ def _connected() -> Any:
             f"before: set {LOOPBACK}=0 first"
         )
     logging.getLogger("ray").setLevel(logging.ERROR)
-    own_handler = signal.getsignal(signal.SIGTERM)  # Ray puts another in its place
+    own_handler = signal.getsignal(signal.SIGTERM)  # Ray replaces the handler
     here = {"num_cpus": cores(), "include_dashboard": False} if is_here else {}
     try:
         host, _, port = address.rpartition("://")[2].rpartition(":")
@@ -269,8 +270,8 @@ def _connected() -> Any:
             runtime_env={"env_vars": ONE_THREAD, "py_modules": [str(PACKAGE)]},
             **here,
         )
-    except Exception as error:  # of many kinds, by what is wrong with it
-        ray.shutdown()  # of what has begun
+    except Exception as error:  # the type depends on the fault
+        ray.shutdown()  # close what has been started
         where = "a Ray on this machine" if is_here else f"the cluster at {address} (RAY_ADDRESS)"
         raise TraubeError(
             f"the engine is ray, and {where} cannot be used: {in_a_line(error.__cause__ or error)}"

@@ -23,7 +23,7 @@ from traube.pipeline.executors.ray_errors import RETRIES, check, in_words
 from traube.pipeline.units import Trained, Training, sent_whole
 
 LISTENS = 1.0  # seconds from news to news
-BROUGHT = 60.0  # seconds between two states of a training that are brought to who asked for it
+BROUGHT = 60.0  # seconds between two states of a training that are sent to the driver
 State = NDArray[np.uint8]  # the file that a training goes on from
 
 
@@ -33,7 +33,7 @@ class News(NamedTuple):
     steps: int
     done: int
     said: Sequence[str]  # since the last time
-    state: State | None  # None where it is as it was
+    state: State | None  # None if it has not changed
     trained: Trained | None
 
 
@@ -43,7 +43,7 @@ class ToTrain(NamedTuple):
     versions: dict[str, str]  # of the libraries
     encoder: Transformer
     fingerprint: str
-    threads: int  # that a CPU computes with: sums depend on them in their last digits
+    threads: int  # number of CPU threads: sums depend on it in their last digits
 
 
 class _Work:
@@ -53,7 +53,7 @@ class _Work:
         self.folder, self.stopped = folder, Event()
         self._steps = self._done = 0
         self._said: list[str] = []  # since the last time
-        self._seen = 0  # when the state was written that was told last
+        self._seen = 0  # modification time of the state that was reported last
 
     @sent_whole
     def fit(self, model: ToTrain, network: Any, training: Training) -> Trained:
@@ -108,9 +108,9 @@ def train(
 class _Begun:
     """A training that a process does."""
 
-    name: Any  # by which whoever asked knows it
+    name: Any  # the caller's name for the training
     training: Training
-    work: Path  # folder of what it goes on from
+    work: Path  # folder of the state that it goes on from
     stream: Any = None  # of news
     lost: int = 0  # times that a process died of it
 
@@ -122,8 +122,8 @@ class Trainings:
         self._ray, self._task, self._model, self._network = ray, task, model, network
         self._progress = progress
         self._begun: list[_Begun] = []
-        self._steps: dict[Any, tuple[int, int]] = {}  # of each, ended or not, and how many are done
-        self._told = (0, 0)  # the sums of these
+        self._steps: dict[Any, tuple[int, int]] = {}  # total and completed steps of each training, ended or not
+        self._told = (0, 0)  # sums of these that were reported last
 
     def outcomes(
         self, asked: Iterator[tuple[Any, Training, Path]], at_once: Callable[[], int]

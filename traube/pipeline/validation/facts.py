@@ -31,7 +31,8 @@ def _ftfy_pattern() -> str:
     """Write ftfy's pattern for Arrow's regular expressions, which search fifty times as fast as Python's."""
     from ftfy.badness import BADNESS_RE
 
-    # Arrow's know neither white space and comments in a pattern nor, behind \w and \s, characters outside ASCII
+    # Arrow's regular expressions know neither white space and comments in a pattern nor, behind \w and \s, characters
+    # outside ASCII
     compact = re.sub(r"(\[[^\]]*\])|#[^\n]*|\s", lambda match: match[1] or "", BADNESS_RE.pattern)
     return compact.replace(r"\w", r"[\w\pL\pN]").replace(r"\s", r"[\s\v\x1c-\x1f\pZ]")
 

@@ -26,7 +26,7 @@ class Finding:
     check: Check
     blocking: bool  # whether a failure stops the task
     passed: bool
-    rules: dict[str, str]  # each rule in words, and how it fared
+    rules: dict[str, str]  # each rule in words, with its result
     offending: int  # number of rows
     total: int
     header: list[str]

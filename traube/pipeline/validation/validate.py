@@ -32,7 +32,7 @@ from traube.tasks.task import CORPUS_COLUMNS, SPLIT_COLUMNS, TaskCard
 P = ParamSpec("P")
 T = TypeVar("T")
 COLUMNS: dict[Table, Collection[str]] = {"corpus": CORPUS_COLUMNS, "splits": SPLIT_COLUMNS}  # that are judged
-QUALITY = "quality"  # folder below a home
+QUALITY = "quality"  # folder in the data directory
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def validate_table(card: TaskCard, table: Table, rows: pd.DataFrame, corpus: pd.
         verdicts = judge(table, card.declared, judged)
         return Validation([finding_of(check, card, verdicts, judged, corpus) for check in CHECKS[table]], None)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what Great Expectations imports
+        warnings.simplefilter("ignore")  # from the imports of Great Expectations
         result = _run_suite(card, table, judged, folder)
         verdicts = [
             Verdict(
@@ -130,7 +130,7 @@ def _run_suite(card: TaskCard, table: Table, judged: pd.DataFrame, folder: Path)
         for name, rule, arguments in applied_rules(table, card.declared)
     ]
     suite = gx.ExpectationSuite(name=f"{card.name}/{table}", expectations=expectations)
-    stored = folder / "expectations" / card.name / f"{table}.json"  # for whoever opens it in Great Expectations
+    stored = folder / "expectations" / card.name / f"{table}.json"  # the suite, to be opened in Great Expectations
     write_text(stored, json.dumps(suite.to_json_dict(), indent=1) + "\n")
     # no values: user data is not escaped in Data Docs; no query: it lists every offending row once more
     wanted = {"result_format": "COMPLETE", "exclude_unexpected_values": True, "return_unexpected_index_query": False}

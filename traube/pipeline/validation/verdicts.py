@@ -19,7 +19,7 @@ class Verdict:
     says: str  # the rule in words
     success: bool
     rows: list[int]  # positions of the rows that break the rule; empty for a rule on the whole table
-    count: int | None = None  # how many they are; None for a rule on the whole table
+    count: int | None = None  # number of these rows; None for a rule on the whole table
     observed: Any = None  # what was seen, of a rule on the whole table
 
 
