@@ -1,4 +1,4 @@
-"""GiCCS' tables, printed and measured; and the relation of telling well how alike texts are to grouping texts well.
+"""GiCCS' tables, printed and measured; and the correlation of a model's quality on similarity with that on clustering.
 
 Agreement: TRAUBE_RAW/giccs/judgements.csv (annotator, item_1 to item_3, best, worst), items.csv (item, source,
 turns).
