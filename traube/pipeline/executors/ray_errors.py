@@ -3,7 +3,7 @@
 from traube.core.errors import DoesNotFit, TraubeError
 from traube.pipeline.record import library_versions
 
-RETRIES = 3  # of jobs that are lost because a node or a process died
+RETRIES = 3  # of work that is lost because a node or a process died
 
 
 def check(versions: dict[str, str]) -> None:
