@@ -43,7 +43,7 @@ def numbers(values: ArrayLike) -> list[float | None]:
 
 
 def tip(label: str, text: str) -> str:
-    """Return what pointing at a text shows: its label, and its beginning in short lines, escaped."""
+    """Return the tooltip of a text: its label, and its beginning in short lines, escaped."""
     short = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]} ..."
     head = [f"<b>{escape(label)}</b>"] if label else []
     return "<br>".join([*head, *map(escape, wrap(short, LINE_WIDTH))])
