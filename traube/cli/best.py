@@ -226,7 +226,7 @@ def _print_fit(line: str, fit: "LanguageFit", task: str) -> None:
 
 
 def with_column(command: str, task: str) -> str:
-    """A command that groups texts, for tables like the task's: it names the column that the task's card names."""
+    """Return a command that clusters tables like the task's, with the column that the task's card names."""
     from traube.tasks import sources
     from traube.tasks.readers.table import Table
 

@@ -354,7 +354,7 @@ def _described(texts: list[str], result: "Clustering", by: str) -> dict[str, Any
 
 
 def _print_groups(texts: list[str], result: "Clustering", by: str) -> None:
-    """The largest groups; a typical text is a line."""
+    """Print the largest groups, with a line for each typical text."""
     from rich.table import Table
 
     sizes = result.sizes()
@@ -379,7 +379,7 @@ def _print_groups(texts: list[str], result: "Clustering", by: str) -> None:
 
 
 def _print_notes(result: "Clustering", by: str, k: int | None) -> None:
-    """What there is to know of the groups; `k` is None where their number was found."""
+    """Print the notes on the groups; `k` is None if their number was found."""
     apart, blank, strays = result.noise, result.blank, result.unsettled
     if blank:
         texts = counted(len(result.labels), "text")
@@ -425,7 +425,7 @@ def _print_layers(result: "Clustering", made: str, edits: "GroupEdits | None") -
 
 
 def _told(result: "Clustering") -> str:
-    """How clear the groups are, and which other numbers of them are about as good."""
+    """Describe how clear the groups are, and which other numbers of groups are about as good."""
     from traube.grouping.cluster_texts import CLEAR
 
     assert result.k_table is not None

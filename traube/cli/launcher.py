@@ -68,7 +68,7 @@ class Launcher(AbstractContextManager["Launcher"]):
         self._open.__exit__(*raised)
 
     def datasets(self, tasks: Sequence[str]) -> list[str]:
-        """Read tasks and check their tables. Returns the errors, one line each."""
+        """Read tasks, check their tables, and return the errors, one line each."""
         errors: list[str] = []
         for task in tasks:
             stopping.check()
@@ -87,7 +87,7 @@ class Launcher(AbstractContextManager["Launcher"]):
         return errors
 
     def evaluate(self, model: str, tasks: Sequence[str], request: Request) -> list[str]:
-        """Evaluate one model on tasks. Returns the errors, one line each."""
+        """Evaluate one model on tasks, and return the errors, one line each."""
         errors: list[str] = []
         with self._step(model, errors):
             loaded = load_model(model, precision=request.protocol.precision)

@@ -45,7 +45,7 @@ GAP = 2  # between columns
 
 
 def counted(number: int, thing: str, things: str = "") -> str:
-    """A number of things in words: 1 cell, 2 cells."""
+    """Return a number of things in words: 1 cell, 2 cells."""
     return f"{number} {thing}" if number == 1 else f"{number} {things or thing + 's'}"
 
 
@@ -68,7 +68,7 @@ def failed_check(
 
 
 def print_unavailable(reasons: Mapping[str, str], title: str = "unavailable") -> None:
-    """What cannot be had here, and why."""
+    """Print what is unavailable here, and why."""
     print_notes((f"{name}: {reason}" for name, reason in reasons.items()), title)
 
 
@@ -124,7 +124,7 @@ def bars(hidden: bool = False, of: str = "cells") -> Iterator[tuple[Any, Any]]:
 
 
 def print_json(value: Any) -> None:
-    """A value for programs, on standard output. What is no number is null: JSON knows no NaN."""
+    """Print a value as JSON on standard output; nan becomes null, which JSON knows."""
     print(json.dumps(_with_null(value), indent=1, default=str))  # noqa: T201
 
 
@@ -137,7 +137,7 @@ def _with_null(value: Any) -> Any:
 
 
 def shown_number(value: float | None, digits: int = 3) -> str:
-    """A number in a table; a dash where there is none."""
+    """Return a number for a table; a dash if there is none."""
     return "-" if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
@@ -147,13 +147,18 @@ def print_table(
     optional: Sequence[str] = (),
     title: str = "",
 ) -> None:
-    """A table that fits the terminal: names are never cut.
+    """Print a table that fits the terminal: names are never cut.
 
     Parameters
     ----------
-    rows : cells by column; all rows have the same columns
-    fold : columns that may take several lines, and the width that each needs at least
-    optional : columns that are left out where there is no room, the least needed first; a line says so
+    rows : sequence of mappings of str to str
+        Cells by column; all rows have the same columns.
+    fold : mapping of str to int, optional
+        Columns that may take several lines, and the width that each needs at least.
+    optional : sequence of str, optional
+        Columns that are left out if the terminal is too narrow, the least needed first; a line says so.
+    title : str, optional
+        The table's title.
     """
     if title:
         out.print(f"[italic]{escape(title)}[/]")
@@ -179,7 +184,7 @@ def print_table(
 
 
 def print_notes(notes: Iterable[str], title: str = "note", style: str = "yellow") -> None:
-    """What is amiss, a line each behind its title; by default what stops nothing."""
+    """Print a line for each note, behind a title; by default, notes are warnings that stop nothing."""
     for note in notes:
         err.print(f"[{style}]{title}:[/] {escape(note)}")
 

@@ -216,7 +216,10 @@ def _evaluate(
 
 
 def _requests_ahead(todo: "Plan", request: "Request", turns: list[tuple[str, dict[str, int]]]) -> list["Request"]:
-    """Return what each turn encodes: none, where one turn is all, or trainings need the processor, or a cluster works."""
+    """Return the encoding requests of each turn.
+
+    There are none if there is one turn only, trainings need the processor, or a cluster does the work.
+    """
     from traube.pipeline.executors import engine
 
     if len(turns) < 2 or engine() != "local" or any(cell.method.trains for cell in _missing(todo)):

@@ -226,7 +226,10 @@ def print_leaderboard(
 
 
 def _format_row(row: Any, method: str, with_k: bool) -> dict[str, str]:
-    """A row of the leaderboard by column; `method` is the title of that column, `with_k` whether there are found k."""
+    """Return a row of the leaderboard by column.
+
+    `method` is the title of that column, `with_k` says whether there are found k.
+    """
     import pandas as pd
 
     from traube.reports.tables import places, shown_interval, shown_name
@@ -249,7 +252,10 @@ def _format_row(row: Any, method: str, with_k: bool) -> dict[str, str]:
 
 
 def _print_absent(rows: Any, every: bool) -> None:
-    """What has no score and why: unsupported pairs in one line, or a line each if `every` row is shown."""
+    """Print what has no score, and why.
+
+    Unsupported pairs take one line, or a line each if `every` row is shown.
+    """
     unsupported = rows["status"] == "unsupported"
     pairs = sorted(set(rows.loc[unsupported, "method"]))
     if pairs and not every:
@@ -263,7 +269,7 @@ def _print_absent(rows: Any, every: bool) -> None:
 
 
 def _print_imported(storage: "Storage", tasks: list[str] | None) -> None:
-    """Imported results, of the tasks asked for by our name or MTEB's."""
+    """Print the imported results of tasks requested by Traube's name or MTEB's."""
     from traube.reports.exchange import imported_results
     from traube.reports.imported import rankings
     from traube.reports.tables import places
@@ -494,7 +500,7 @@ def explain(
 
 
 def _in_words(value: Any) -> str:
-    """A value of a cell's record, as a person reads it."""
+    """Return a value of a cell's record in words."""
     if not isinstance(value, dict):
         return "-" if value in (None, "") else str(value)
     if any(isinstance(part, dict) for part in value.values()):

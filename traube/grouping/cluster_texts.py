@@ -80,15 +80,18 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
-    """What a clusterer finds in vectors: the labels, and what it knows of them besides.
+    """Labels of a clusterer on vectors, with the table of k, the stabilities and the layers that were found.
 
     Attributes
     ----------
     labels : ndarray of shape (n_vectors,)
+        As in `Clustering`.
     k_table : DataFrame or None
+        As in `Clustering`.
     stability : dict of int to float
+        As in `Clustering`.
     layers : tuple of Layer
-        As in `Clustering`; layers without words and typical texts, which are found where there are texts.
+        As in `Clustering`, but without words and typical texts, which are found where there are texts.
     """
 
     labels: Labels
@@ -263,7 +266,7 @@ class Clustering:
 
     @property
     def fingerprint(self) -> str:
-        """What identifies the clustering: another text, or a text in another cluster, gives another one."""
+        """A hash of the clustering: another text, or a text in another cluster, gives another hash."""
         # a letter in front, since a groups.yaml holds it, and YAML would take digits alone for a number
         return f"c{digest([list(self.texts), self.labels.tolist()])[:7]}"
 
@@ -368,12 +371,12 @@ class Clustering:
         return typical(labels, distance, alike_by_vectors(self.vectors, distance))
 
     def _distinct(self) -> NDArray[np.int64]:
-        """Where each distinct text stands first, in the order of the vectors."""
+        """Return the first position of each distinct text, in the order of the vectors."""
         number, first = np.unique(self.rows, return_index=True)
         return np.asarray(first[number >= 0])
 
     def _split(self, rows: NDArray[np.int64], n_clusters: int, seed: int) -> NDArray[np.int64]:
-        """Cut the texts of a cluster, whose equal ones stay together, into so many."""
+        """Cut the texts of a cluster into `n_clusters`; equal texts stay together."""
         if self.vectors is None:
             raise TraubeError("its texts were compared by a similarity: such groups are merged and renamed, not split")
         own, which = np.unique(self.rows[rows], return_inverse=True)
@@ -395,12 +398,12 @@ class Clustering:
 
     @property
     def noise(self) -> int:
-        """How many texts with words are in no cluster."""
+        """The number of texts with words that are in no cluster."""
         return int((self.labels < 0).sum()) - self.blank
 
     @property
     def unsettled(self) -> int:
-        """How many texts are in a cluster that they do not fit."""
+        """The number of texts that are in a cluster that they do not fit."""
         return int((self.strays & (self.labels >= 0)).sum()) if len(self.strays) else 0
 
     @property
@@ -448,7 +451,7 @@ class Clustering:
 
     @property
     def score(self) -> float:
-        """How far to believe the number of clusters, where stability chose it; else nan."""
+        """The stability of the number of clusters, if stability chose that number; else nan."""
         if self.k_table is None or "excess" not in self.k_table:
             return float("nan")
         return float(self.k_table["excess"].max())
@@ -720,7 +723,7 @@ def group_vectors(
 
 
 def _fit_predict(estimator: Any, vectors: Matrix, n_clusters: int | None, seed: int) -> Labels:
-    """Labels by a scikit-learn clusterer, numbered from 0; -1 is noise."""
+    """Return labels by a scikit-learn clusterer, numbered from 0; -1 is noise."""
     from sklearn.base import clone
 
     name, params = type(estimator).__name__, estimator.get_params(deep=False)
@@ -842,7 +845,7 @@ def _pluralize(count: int, what: str) -> str:
 
 
 def filled(texts: Sequence[str]) -> NDArray[np.int64]:
-    """Positions of the texts that are not blank, int64 [m]; an error where there are none."""
+    """Return positions of the texts that are not blank, int64 [m]; raise an error if all are blank."""
     rows = np.array([i for i, text in enumerate(texts) if text.strip()], dtype=np.int64)
     if not len(rows):
         raise TraubeError("all texts are empty: there is nothing to group" if texts else "there are no texts to group")
@@ -850,7 +853,10 @@ def filled(texts: Sequence[str]) -> NDArray[np.int64]:
 
 
 def distinct(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where each distinct text stands first, int64 [m], and which of these each text is, int64 [n]; -1 for a blank one."""
+    """Return the first position of each distinct text, int64 [m], and the index of each text's, int64 [n].
+
+    The index is -1 for a blank text.
+    """
     rows, number = filled(texts), dict[str, int]()
     which = np.full(len(texts), -1, dtype=np.int64)
     which[rows] = [number.setdefault(texts[i], len(number)) for i in rows]
@@ -858,7 +864,10 @@ def distinct(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 
 def usual_method(model: Model) -> str:
-    """The method if nobody names one: k-means with a steady number of clusters; by a similarity, average linkage."""
+    """Return the default method: k-means with the most stable number of clusters.
+
+    For a similarity, the default is average linkage.
+    """
     return "none/agglomerative_average" if model.similarity else STABLE
 
 
@@ -882,7 +891,7 @@ def check_query(model: str, similarity: Similarity | None, query: str | None) ->
 
 
 def encoded(model: Model, texts: list[str], progress: Progress = SILENT) -> Matrix:
-    """The vectors of texts, [n, d], kept in the data directory; the model is downloaded if it is not here."""
+    """Return the vectors of texts, [n, d], kept in the data directory; download the model if need be."""
     model.fetch()
     if isinstance(model, FunctionModel):  # nothing says whether a function has changed
         return model.encode(texts)

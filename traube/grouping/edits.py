@@ -58,18 +58,18 @@ class _File(Strict):
 
 @dataclass(frozen=True)
 class GroupEdits:
-    """What a groups.yaml says.
+    """The edits of a groups.yaml.
 
     Attributes
     ----------
     path : Path
         The file.
     clustering : str or None
-        The clustering whose groups it calls by number (`Clustering.fingerprint`).
+        The clustering whose groups the file calls by number (`Clustering.fingerprint`).
     edits : tuple of Edit
-        In their order.
+        The edits, in the file's order.
     lines : tuple of int
-        Where each stands.
+        The line of each edit.
     """
 
     path: Path
