@@ -63,18 +63,18 @@ def tag_family(source: Source) -> dict[str, str]:
 
 
 def data_keys(tasks: Iterable[str]) -> list[dg.AssetKey]:
-    """What a `datasets` run of some tasks makes."""
+    """Return the keys of the assets that a `datasets` run of tasks makes."""
     return [asset_key(task, stage) for task in tasks for stage in ("corpus", get_source(task, None).card.type.table)]
 
 
 def model_keys(tasks: Iterable[str], methods: Iterable[Method]) -> list[dg.AssetKey]:
-    """What an `evaluate` run of some tasks makes, those of clustering by some methods."""
+    """Return the keys of the assets that an `evaluate` run of tasks makes, clustering by some methods only."""
     trains = any(method.trains for method in methods)
     return [key for key in all_model_keys(tasks) if trains or key.path[-1] != Stage.DEEP_CLUSTERINGS]
 
 
 def all_model_keys(tasks: Iterable[str]) -> list[dg.AssetKey]:
-    """What an `evaluate` run of some tasks can make."""
+    """Return the keys of the assets that an `evaluate` run of tasks can make."""
     return [asset_key(task, stage) for task in tasks for stage in get_source(task, None).card.type.stages]
 
 
@@ -90,7 +90,10 @@ def final_failures() -> Iterator[None]:
 def told(
     context: dg.AssetExecutionContext, tell: Callable[[], dict[str, dg.MetadataValue]], kept: str = "scores are stored"
 ) -> dict[str, dg.MetadataValue]:
-    """What telling MLflow gives, or why it could not be told: no result is lost because the tracking server is."""
+    """Return the metadata that reporting to MLflow gives, or the reason why reporting failed.
+
+    No result is lost because the tracking server is down.
+    """
     try:
         return tell()
     except Exception as error:

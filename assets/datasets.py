@@ -24,7 +24,10 @@ from traube.tasks.task import CORPUS_COLUMNS, SPLIT_COLUMNS
 
 
 def dvc_hashes(source: Source) -> dict[str, str]:
-    """The DVC hash of each raw file that DVC tracks: `<file>.dvc` lies beside it, or beside a folder that holds it."""
+    """Return the DVC hash of each raw file that DVC tracks.
+
+    `<file>.dvc` lies beside the file, or beside a folder that holds the file.
+    """
     hashes = {}
     for file in source.files():
         for path in (place for place in (file, *file.parents[:3]) if place.name):  # the root has no name
@@ -37,7 +40,7 @@ def dvc_hashes(source: Source) -> dict[str, str]:
 
 
 def _table_asset(source: Source, table: Table, what: str, **about: Any) -> Callable[..., dg.AssetsDefinition]:
-    """Decorate what makes a table of a task and checks it."""
+    """Decorate a function that makes a table of a task and checks the table."""
     spec = dg.AssetSpec(
         asset_key(source.name, table),
         group_name=source.name,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Training(dg.Config):
-    """What to train, and how; what is left out is as in the paper."""
+    """The configuration of a training; what is left out is as in the paper."""
 
     model: str = Field("minilm", description="the model to start from")
     recipe: dict[str, str] = Field(default_factory=dict, description='like {epochs: "3", learning_rate: "3e-5"}')
@@ -96,7 +96,7 @@ def _checkpoints_asset(
 
 
 class Search(dg.Config):
-    """What to search, and how long."""
+    """The configuration of a search for a recipe."""
 
     model: str = Field("minilm", description="the model to start from")
     trials: int = Field(

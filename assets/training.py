@@ -13,8 +13,9 @@ SHORT_TEXTS = "shorttext"  # the family whose protocols train
 
 
 def list_without_training(sources: Iterable[Source]) -> list[str]:
-    """Return the tasks that are no short texts, that the benchmark trains no method on, and of which no trained method has
-    a result.
+    """Return the tasks without a stage for methods that train.
+
+    They are not short texts, the benchmark trains no method on them, and no trained method has a result on them.
     """
     if settings.database():  # which may be away, and pages do not wait for it: they show every stage
         return []
