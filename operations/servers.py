@@ -28,7 +28,7 @@ ASSISTANT = (
 
 
 def dagster(port: int, workspace: str) -> None:
-    """The Dagster UI of a workspace file."""
+    """Serve the Dagster UI of a workspace file."""
     import dagster as dg
 
     # Dagster has no public way to put anything before its UI: these names are of its minor version, which is pinned
@@ -78,7 +78,7 @@ def with_pages(app: ASGIApp, home: Path) -> ASGIApp:
 
 
 def mlflow(port: int) -> None:
-    """The MLflow UI of this home."""
+    """Serve the MLflow UI of this data directory."""
     from mlflow.server import constants
 
     from resources.tracking import artifacts, default_uri

@@ -172,7 +172,7 @@ def _values(recipe: list[str] | None) -> dict[str, str]:
 
 
 def on_tasks(tasks: list[str], model: str, verbose: bool, work: Callable[["Launcher"], list[str]]) -> None:
-    """Do some work on a model and tasks, which are read first if they were not."""
+    """Run work on a model and tasks; tasks that are not ingested are read first."""
     from operations.launch import Launcher
     from traube.pipeline.survey import unread
     from traube.storage import open_storage
