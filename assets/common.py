@@ -1,4 +1,4 @@
-"""What assets share: keys, partitions, policies, and how errors are told."""
+"""Keys, partitions and policies that assets share, and the reporting of errors."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Which assets are made together. A job that a sensor brings along is defined beside that sensor."""
+"""The jobs: assets that are made together. A job that a sensor brings along is defined beside that sensor."""
 
 from collections.abc import Collection
 

@@ -1,4 +1,4 @@
-"""On which tasks methods train: the graph that pages show has a stage for them there alone."""
+"""The tasks that methods train on: only for these the graph shows a stage of training."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""`traube init` prepares the home; `traube dev` runs the Dagster UI with its daemon, and the MLflow UI."""
+"""`traube init` prepares the data directory; `traube dev` runs the Dagster UI with its daemon, and the MLflow UI."""
 
 import json
 import os

@@ -1,4 +1,7 @@
-"""The guard in front of both UIs: a browser asks them for any page, and says truly for which. Others are refused."""
+"""The guard in front of both UIs, which refuses requests of other web pages.
+
+A browser sends requests for any page, and names that page truthfully in the request's headers.
+"""
 
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse

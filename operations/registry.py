@@ -1,4 +1,4 @@
-"""Which clustering is served (`promote`, `rollback`), and a checkpoint that is to be evaluated again (`retry`)."""
+"""Commands on the served clustering (`promote`, `rollback`) and on a failed checkpoint (`retry`)."""
 
 from typing import TYPE_CHECKING, Annotated
 

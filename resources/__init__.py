@@ -1,4 +1,4 @@
-"""What assets borrow. Modules are imported when the list is asked for, so that one does not load the others."""
+"""Resources of assets. Modules are imported when the list is requested, so that one does not load the others."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What steps take from the library: the benchmark asked for, storage, models and workers."""
+"""Resources from the library: the requested benchmark, storage, models and workers."""
 
 from collections.abc import Iterator
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""The databases of the home, Dagster's and MLflow's; or both, as schemas of the shared Postgres."""
+"""The databases of the data directory, Dagster's and MLflow's; or both, as schemas of the shared Postgres."""
 # Neither makes its tables in one step, so a first start that is interrupted would leave tables that no later start can
 # finish. Here they are made under a temporary name, which becomes theirs when they are whole. What is half made, and
 # holds nothing, is made anew; what is damaged is named.

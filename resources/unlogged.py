@@ -1,4 +1,4 @@
-"""Which scores MLflow lacks: documents, entered before scores are stored and removed once MLflow has them."""
+"""Scores that MLflow lacks: documents, entered before scores are stored and removed once MLflow has them."""
 
 from collections.abc import Sequence
 

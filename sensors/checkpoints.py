@@ -1,4 +1,4 @@
-"""A new checkpoint is noticed, waited for until it is whole, and evaluated: once for each content."""
+"""The sensor of checkpoints: evaluates a new one once it is complete, once for each content."""
 
 import json
 from dataclasses import asdict, dataclass

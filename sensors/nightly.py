@@ -1,4 +1,4 @@
-"""The night: one run for each model that lacks cells, then leaderboard, report and what changed since the last one."""
+"""The nightly runs: one for each model that lacks cells, then leaderboard, report and recent changes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from zoneinfo import ZoneInfo

@@ -1,4 +1,4 @@
-"""Which model is best: `traube best`, the page that `traube open` shows, and `traube compare`."""
+"""The best model: `traube best`, the page that `traube open` shows, and `traube compare`."""
 
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,4 @@
-"""What a platform around the library adds to the command, by entry points, so that the library names no part of it."""
+"""Commands that a platform around the library adds by entry points; the library names no part of it."""
 
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points

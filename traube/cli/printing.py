@@ -1,4 +1,4 @@
-"""What the commands print with: the two consoles, tables of rows, progress bars, and lines that several commands say."""
+"""Output of the commands: the two consoles, tables of rows, progress bars, and lines that several commands print."""
 
 import json
 import math

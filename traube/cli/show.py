@@ -1,4 +1,4 @@
-"""What is there: the leaderboard, tasks, models, methods, and where a number comes from."""
+"""Commands that list: the leaderboard, tasks, models, methods, and the provenance of a score."""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a cluster is about: its key words, its typical texts, and texts that do not fit it."""
+"""Descriptions of clusters: key words, typical texts, and texts that do not fit."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias

@@ -1,4 +1,4 @@
-"""Grouping as scikit-learn estimators: of texts, and of embeddings that somebody has."""
+"""Clustering as scikit-learn estimators: of texts, and of embeddings."""
 
 from abc import abstractmethod
 from pathlib import Path

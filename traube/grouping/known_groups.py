@@ -1,4 +1,4 @@
-"""Texts put into groups that are there: those of labelled texts, or of a served clustering."""
+"""Assignment of texts to existing groups: those of labeled texts, or of a served clustering."""
 
 from collections import Counter
 from collections.abc import Sequence

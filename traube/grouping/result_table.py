@@ -1,4 +1,4 @@
-"""What is written of a grouping: each row of the user's file, and beside it the text's group."""
+"""The table of a clustering: each row of the user's file, with the text's group."""
 
 import re
 from decimal import Decimal

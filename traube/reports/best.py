@@ -1,4 +1,4 @@
-"""Which model, by which method, groups a task's texts best: by how much, how surely, and what would make it surer."""
+"""The best model and method on a task: its lead, how sure the lead is, and what would make it surer."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a score costs for 1,000 texts, as measured where it was computed: costs compare within one home only."""
+"""The cost of a score for 1,000 texts, as measured; costs compare within one data directory only."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What results in memory say: a leaderboard, and whether one model is better than another.
+"""Leaderboards and comparisons of results in memory.
 
 The numbers and verdicts are those of the command line (`traube leaderboard`, `traube compare`).
 """

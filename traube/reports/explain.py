@@ -1,4 +1,4 @@
-"""Where a number comes from, and what has changed since."""
+"""The provenance of a score, and what has changed since."""
 
 from collections.abc import Mapping
 from typing import Any

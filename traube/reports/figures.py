@@ -73,7 +73,7 @@ def text_map(
     groups : mapping of str to ndarray of int
         The rows of each group by its name, in the order of the legend.
     quiet : str, optional
-        The group that is drawn small and grey, behind the others.
+        The group that is drawn small and gray, behind the others.
     height : int, default=480
         In pixels.
     """

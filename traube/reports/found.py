@@ -1,4 +1,4 @@
-"""How far the number of clusters that a method finds by itself is from that of the classes."""
+"""The error of the numbers of clusters that methods find, against the numbers of classes."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Other people's leaderboards, with the places that a score for each split, without replicates, allows."""
+"""Rankings of imported leaderboards, from one score for each split, without replicates."""
 
 from dataclasses import dataclass
 from itertools import combinations
@@ -23,7 +23,7 @@ class Imported:
     task: str  # as its source calls it
     rows: pd.DataFrame  # the best first, with rank_low, rank_high and why: nan where `why` says that there is none
     splits: int  # over which models are compared
-    ties: tuple[int, int]  # neighbours in the ranking that cannot be told apart, and how many there are
+    ties: tuple[int, int]  # neighbors in the ranking that cannot be told apart, and how many there are
     first: int  # models that may be the best
     shared: float | None  # mean share of texts that two splits have in common; None where the texts are not here
 

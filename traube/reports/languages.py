@@ -1,4 +1,4 @@
-"""Which models are made for the languages of a task's texts: of those that were tried, and of the catalogue."""
+"""Models made for the languages of a task's texts: of those that were tried, and of the catalog."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ class LanguageFit:
     languages: tuple[str, ...]  # of the texts, ISO 639-1 codes; none where they cannot be told
     unfit: tuple[ModelCard, ...]  # tried, and made for others
     fit: tuple[ModelCard, ...]  # tried, and made for these; models that are fitted on the texts are neither
-    left_out: tuple[ModelCard, ...]  # of the catalogue, made for these and not tried, the smallest download first
+    left_out: tuple[ModelCard, ...]  # of the catalog, made for these and not tried, the smallest download first
 
     @property
     def warning(self) -> str:

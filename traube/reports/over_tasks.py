@@ -1,4 +1,4 @@
-"""How models stand over several tasks: mean ranks, and the critical-difference diagram (Demšar, 2006)."""
+"""Ranks of models over several tasks: mean ranks, and the critical-difference diagram (Demšar, 2006)."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is made anew of everything stored: leaderboard, changes since the night before, and pages."""
+"""Publication of everything stored: leaderboard, changes since the night before, and pages."""
 
 import shutil
 from collections.abc import Collection, Mapping

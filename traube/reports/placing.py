@@ -1,4 +1,4 @@
-"""Where a map places texts, and in which colors it draws their groups."""
+"""Positions of texts on a map, and colors of their groups."""
 
 import warnings
 from colorsys import hls_to_rgb

@@ -1,4 +1,4 @@
-"""What a release holds: frozen data, every score, and metrics that DVC compares. Equal runs, equal bytes."""
+"""The files of a release: frozen data, every score, and metrics that DVC compares. Equal runs give equal bytes."""
 
 import json
 import shutil

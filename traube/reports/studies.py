@@ -1,4 +1,4 @@
-"""How trainings went, and what a study of a recipe found: its trials, their history, and which values mattered."""
+"""Curves of trainings, and studies of a recipe: trials, their history, and the values that mattered."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING

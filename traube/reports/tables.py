@@ -1,4 +1,4 @@
-"""From cells and scores to the leaderboard."""
+"""The leaderboard, made of cells and scores."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress

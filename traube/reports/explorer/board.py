@@ -1,4 +1,4 @@
-"""The leaderboard of a page, which entries nobody beats at their cost, and how scores went over time."""
+"""The leaderboard of a page, its entries that are unbeaten at their cost, and scores over time."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""A page put together, as one file."""
+"""The page of a task, as one file."""
 
 from collections.abc import Mapping
 from typing import Any

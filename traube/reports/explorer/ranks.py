@@ -1,4 +1,4 @@
-"""The ranks of models as a figure, and how each pair of them differs: all read from the verdicts of one standing."""
+"""The ranks of models as a figure, and differences of each pair, read from the verdicts of one standing."""
 
 from collections.abc import Mapping, Sequence
 from html import escape

@@ -1,4 +1,4 @@
-"""The same texts under several models: where each places them, and what it finds."""
+"""Views of the same texts under several models: the points and the clusters of each model."""
 
 from collections.abc import Sequence
 from contextlib import suppress
