@@ -43,7 +43,7 @@ REBUILD = dg.AutomationCondition.eager().without(~dg.AutomationCondition.any_dep
 
 
 def describe_table(frame: "pd.DataFrame", meanings: Mapping[str, str]) -> dict[str, Any]:
-    """Return the rows and columns of a table, and what columns mean, as Dagster shows them."""
+    """Return the rows and columns of a table, and the meaning of the columns, as Dagster shows them."""
     columns = [dg.TableColumn(str(name), str(dtype), meanings.get(str(name))) for name, dtype in frame.dtypes.items()]
     return {"dagster/row_count": len(frame), "dagster/column_schema": dg.TableSchema(columns)}
 
@@ -53,7 +53,10 @@ def asset_key(task: str, stage: str) -> dg.AssetKey:
 
 
 def trainer_key(trainer: str, made: str) -> dg.AssetKey:
-    """Return the key of a trainer's checkpoints or studies, whose last part is all that Dagster shows beside other groups."""
+    """Return the key of a trainer's checkpoints or studies.
+
+    Beside other groups, Dagster shows the last part of the key alone.
+    """
     return dg.AssetKey([TRAINERS, f"{trainer}{made}"])
 
 

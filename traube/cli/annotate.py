@@ -300,7 +300,7 @@ def _in_words(row: dict[str, Any]) -> dict[str, str]:
 
 
 def _halves(row: dict[str, Any]) -> dict[str, str]:
-    """Return the cells of split halves, of value scoring too if it was asked for."""
+    """Return the cells of split halves, and of value scoring too if that was requested."""
     cells = {}
     for prefix, title in (("", "split half"), ("value_", "split half (value)")):
         if f"{prefix}split_half" in row:

@@ -232,7 +232,10 @@ def cluster(
 
 
 def _read_texts(file: Path, column: str | None) -> tuple["Rows", list[str], str]:
-    """Return a table, the texts of the named or obvious column, and its name; say how it was read where that may be wrong."""
+    """Return a table, the texts of the named or obvious column, and its name.
+
+    Prints how the file was read if that may be wrong.
+    """
     from traube.tasks.columns import guess_text_column
     from traube.tasks.files import read_file
     from traube.tasks.readers.table import texts_of
@@ -246,7 +249,7 @@ def _read_texts(file: Path, column: str | None) -> tuple["Rows", list[str], str]
 
 
 def _print_language(texts: list[str], model: str, file: Path) -> None:
-    """Say it if the model is made for another language than the texts'."""
+    """Print a note if the model is made for another language than the texts'."""
     from traube.reports.languages import fit_languages
     from traube.tasks.languages import detect_languages
 
@@ -258,7 +261,7 @@ def _print_language(texts: list[str], model: str, file: Path) -> None:
 
 
 def _refuse(option: str, given: dict[str, Any], allowed: tuple[str, ...]) -> None:
-    """Refuse options that would say otherwise than groups that are there."""
+    """Refuse options that `option`, which puts texts into existing groups, does not allow."""
     other = [name for name, value in given.items() if value is not None and name not in allowed]
     if other:
         raise TraubeError(f"{option} puts texts into groups that are there: leave out {', '.join(other)}")
@@ -408,7 +411,7 @@ def _print_notes(result: "Clustering", by: str, k: int | None) -> None:
 
 
 def _print_layers(result: "Clustering", made: str, edits: "GroupEdits | None") -> None:
-    """Say which layers there are, what a groups.yaml changed, and what one calls the clustering."""
+    """Print the layers, the changes by a groups.yaml, and the name of the clustering."""
     if result.layers:
         numbers = [len(set(layer.labels.tolist()) - {-1}) for layer in result.layers]
         sizes = ", ".join(f"[bold]{n}[/]" if i == result.level else str(n) for i, n in enumerate(numbers))

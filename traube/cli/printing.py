@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _Inert(Console):
-    """A console on which texts from others command nothing; a file or a program gets lines of up to 200 columns."""
+    """A console that escapes control sequences of texts; a file or a program gets lines of up to 200 columns."""
 
     @property  # type: ignore[misc]  # nobody sets it
     def size(self) -> ConsoleDimensions:
@@ -35,7 +35,7 @@ class _Inert(Console):
         return super().render_str(visible(text), **options)
 
     def on_broken_pipe(self) -> None:
-        """Leave it to the command, as where a print meets it: rich would end with 1."""
+        """Leave a broken pipe to the command, as a plain print does: rich would exit with 1."""
         raise BrokenPipeError
 
 
@@ -50,7 +50,7 @@ def counted(number: int, thing: str, things: str = "") -> str:
 
 
 def about(seconds: float) -> str:
-    """Write a length of time that is known roughly."""
+    """Return a length of time that is known roughly, in words."""
     minutes = round(seconds / 60)
     if minutes < 1:
         return "less than a minute"
@@ -60,7 +60,7 @@ def about(seconds: float) -> str:
 def failed_check(
     asset: str, name: str, blocking: bool, broken: str = "", rows: int | None = None, page: object = None
 ) -> str:
-    """Say in a line that a check of an asset failed: how many rows break which rules, and which page shows them."""
+    """Return a line on a failed check of an asset: how many rows break which rules, and the page that shows them."""
     see = "" if page is None else f"; see {page}"
     where = "" if rows is None else f" ({counted(rows, 'row')}{see})"
     kind = "blocking check" if blocking else "check"
@@ -88,7 +88,10 @@ def print_outdated(cells: "pd.DataFrame") -> int:
 
 @contextmanager
 def bars(hidden: bool = False, of: str = "cells") -> Iterator[tuple[Any, Any]]:
-    """Show progress of all cells, and of the stage at work. Yields what is reported to, and how to set the cells' number."""
+    """Show progress of all cells, and of the stage at work.
+
+    Yields the reporter of progress, and a function that sets the number of cells.
+    """
     from rich import progress as shown
 
     class Rate(shown.ProgressColumn):

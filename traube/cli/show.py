@@ -106,7 +106,7 @@ def leaderboard(
 def _show_over_tasks(
     table: Any, protocol: str | None, models: Sequence[str], form: Format, figure: Path | None
 ) -> None:
-    """Rank models over tasks, each task under the protocol that is asked for, or the one that is its default."""
+    """Rank models over tasks, each task under the requested protocol, or under its default one."""
     from traube.pipeline.params import load_params
     from traube.reports.over_tasks import rank_over_tasks, write_figure
     from traube.reports.tables import places
@@ -176,9 +176,16 @@ def print_leaderboard(
 
     Parameters
     ----------
-    outdated : cells of earlier code
-    unread : tasks whose present data is not stored: their scores are of earlier data
-    form : markdown and latex have the tables alone
+    table : DataFrame
+        The leaderboard.
+    every : bool, default=False
+        Whether to show all rows.
+    outdated : int, default=0
+        Number of cells of earlier code.
+    unread : collection of str, optional
+        Tasks whose present data is not stored: their scores are of earlier data.
+    form : {"table", "markdown", "latex", "csv", "json"}, default="table"
+        The format; markdown and latex have the tables alone.
     """
     done = table[table["status"] == "done"]
     if not outdated and done.empty:

@@ -73,7 +73,7 @@ class Layer:
         return ", ".join(self.words.get(cluster, [])[:3])
 
     def of_all(self, first: NDArray[np.int64], which: NDArray[np.int64]) -> "Layer":
-        """Return the same of all texts; as in `Clustering`."""
+        """Return the layer of all texts; as in `Clustering`."""
         labels = np.where(which < 0, -1, self.labels[which])
         return replace(self, labels=labels, typical=_positions(self.typical, first))
 
@@ -351,7 +351,7 @@ class Clustering:
         )
 
     def _describe(self, labels: NDArray[np.int64], before: Layer, reader: TermReader) -> Layer:
-        """Return a layer of new labels; clusters that were there before keep what is said of them."""
+        """Return a layer of new labels; clusters that existed before keep their words and typical texts."""
         there = np.unique(labels[labels >= 0]).tolist()
         same = {c for c in there if np.array_equal(labels == c, before.labels == c)}
         words = {c: before.words.get(c, []) for c in same}
@@ -393,7 +393,7 @@ class Clustering:
 
     @property
     def parts(self) -> NDArray[np.int64]:
-        """The labels before clusters were merged: a new text joins the nearest of these parts, and with it the cluster."""
+        """The labels before clusters were merged: a new text joins the nearest part, and the cluster that holds it."""
         return self.labels if self.unmerged is None else np.where(self.labels < 0, -1, self.unmerged)
 
     @property
@@ -408,7 +408,7 @@ class Clustering:
 
     @property
     def about_as_good(self) -> list[int]:
-        """Numbers of clusters about as steady as the chosen one, itself among them; none where stability did not choose."""
+        """Numbers of clusters about as stable as the chosen one, with that one; empty if stability did not choose."""
         if self.k_table is None or np.isnan(self.score):
             return []
         exact = self.k_table["stability"] >= EXACT
@@ -417,7 +417,7 @@ class Clustering:
         return [int(k) for k in self.k_table.loc[near, "k"] if k > 1]
 
     def without_strays(self) -> "Clustering":
-        """Return the same with texts that fit no cluster as noise. No other text moves."""
+        """Return the clustering with texts that fit no cluster as noise; no other text moves."""
         if not len(self.strays):
             return self
         return replace(
@@ -428,7 +428,9 @@ class Clustering:
         )
 
     def of_all(self, first: NDArray[np.int64], which: NDArray[np.int64]) -> "Clustering":
-        """Return the same clusters of all texts, where each distinct text was clustered once, and blank ones were not.
+        """Return the same clusters for all texts.
+
+        Each distinct text was clustered once, and blank ones were not.
 
         Parameters
         ----------
@@ -458,7 +460,7 @@ class Clustering:
 
     @property
     def clearness(self) -> str:
-        """The same in words: `clear groups`, `weak groups` or `no clear groups`; empty where there is no score."""
+        """The score in words: `clear groups`, `weak groups` or `no clear groups`; empty if there is no score."""
         if np.isnan(self.score):
             return ""
         return "no clear groups" if self.score < WEAK else "weak groups" if self.score < CLEAR else "clear groups"
@@ -670,7 +672,7 @@ def _group(vectors: Matrix, texts: list[str], algorithm: Any, n_clusters: int | 
 
 
 def check_algorithm(algorithm: Any, similarity: Similarity | None = None) -> Any:
-    """Return the Method that a name means, or a scikit-learn clusterer as it is; refuse what makes no sense.
+    """Return the Method of a name, or a scikit-learn clusterer as it is; refuse any other algorithm.
 
     Raises
     ------
@@ -703,7 +705,7 @@ def check_algorithm(algorithm: Any, similarity: Similarity | None = None) -> Any
 def group_vectors(
     vectors: Matrix, algorithm: Any, n_clusters: int | None, seed: int, texts: list[str] | None = None
 ) -> Grouping:
-    """Group vectors by a checked algorithm (`check_algorithm`); one of words groups the texts instead."""
+    """Group vectors by a checked algorithm (`check_algorithm`); an algorithm on words groups the texts instead."""
     if not isinstance(algorithm, Method):
         return Grouping(_fit_predict(algorithm, vectors, n_clusters, seed))
     if algorithm.name == STABLE:
@@ -744,7 +746,7 @@ def _fit_predict(estimator: Any, vectors: Matrix, n_clusters: int | None, seed: 
 
 
 def find_level(layers: Sequence[Layer], layer: int | str, n_clusters: int | None = None) -> int:
-    """Return the number of a layer, which may be called "coarse" or "fine"; refuse what is none.
+    """Return the number of a layer, which may be called "coarse" or "fine"; refuse a layer that does not exist.
 
     Raises
     ------
@@ -828,7 +830,7 @@ def _temporary_home() -> Iterator[None]:
 
 
 def open_cache(cache: bool | str | Path) -> AbstractContextManager[None]:
-    """Have everything that is written lie in the data directory, in a folder, or in a temporary one."""
+    """Write all files to the data directory, to a folder, or to a temporary folder while the block lasts."""
     if not isinstance(cache, (bool, str, Path)):
         raise TypeError(f"cache is of type {type(cache).__name__}: pass True, False or a folder")
     if isinstance(cache, bool):
@@ -872,7 +874,7 @@ def usual_method(model: Model) -> str:
 
 
 def check_query(model: str, similarity: Similarity | None, query: str | None) -> None:
-    """Refuse a query that is empty or changes nothing, and a model that lacks one."""
+    """Refuse a query that is empty or that the model does not use, and a missing query that the model needs."""
     heeded = similarity is not None and similarity.query == "text"
     if heeded and query is None:
         raise TraubeError(

@@ -182,12 +182,21 @@ def typical(clusters: Labels, distance: NDArray[np.float64], alike: Alike, count
 
 
 def choose_different(relevance: NDArray[np.float64], alike: NDArray[np.float64], count: int) -> list[int]:
-    """Return positions by maximal marginal relevance, the first being the most relevant; none is like another.
+    """Return positions by maximal marginal relevance, the most relevant first; no two are too similar.
 
     Parameters
     ----------
-    relevance : [m], from 0 to 1
-    alike : [m, m], to 1
+    relevance : ndarray of float64 of shape (n_items,)
+        Relevance of each item, from 0 to 1.
+    alike : ndarray of float64 of shape (n_items, n_items)
+        Similarity of each pair, at most 1.
+    count : int
+        The number of positions, at most.
+
+    Returns
+    -------
+    list of int
+        The chosen positions.
     """
     chosen: list[int] = []
     nearest = np.zeros(len(relevance))  # to those that are chosen

@@ -144,7 +144,7 @@ def find_nearest(
 
 
 def check_groups(groups: Sequence[str], column: str = "labels") -> None:
-    """Refuse labels that are no groups: none or one, or almost all different."""
+    """Refuse labels that make no groups: none, one, or almost all different."""
     counts = Counter(groups)
     if len(counts) < 2:
         raise TraubeError(

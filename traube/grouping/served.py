@@ -150,7 +150,10 @@ def save(served: Served, folder: Path) -> None:
 
 
 def load(folder: Path, weights: Path | None = None) -> Served:
-    """Read what `save` wrote; of a checkpoint its `weights`, by default those that are pinned. Runs no code of it."""
+    """Read a clustering that `save` wrote, without running code of a checkpoint.
+
+    Of a checkpoint, `weights` are loaded, by default the pinned ones.
+    """
     entry = json.loads((folder / "served.json").read_text(encoding="utf-8"))
     vectors = _load_matrix(folder / "vectors")
     method, card = Method(**entry["method"]), ModelCard.model_validate(entry["card"])

@@ -38,7 +38,7 @@ class Terms:
 
 
 class TermReader:
-    """Texts whose terms are read once, however many clusterings of the same ones are described."""
+    """A reader of texts' terms: they are read once, however many clusterings of the texts are described."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts

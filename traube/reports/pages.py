@@ -79,9 +79,7 @@ def write_index(table: pd.DataFrame, changes: pd.DataFrame | None, home: Path) -
 
 
 def leaderboard_page(table: pd.DataFrame, changes: pd.DataFrame | None = None, pages: Collection[str] = ()) -> str:
-    """Return the page of all tasks, which needs no server and leads to each task's own page, where it is one of `pages`.
-    All text is escaped; changes are those of `regressions`, with a column `since`.
-    """
+    """Return the page of all tasks, which needs no server and links to each task's own page among `pages`."""
     done = table[table["status"] == "done"]
     sections = [
         {

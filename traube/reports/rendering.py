@@ -41,14 +41,14 @@ def figures_page(title: str, plots: Sequence[Plot], notes: Sequence[str] = ()) -
 
 
 def sheet_form(sheet: "Sheet", items: Mapping[str, "Item"], wording: Mapping[str, str]) -> str:
-    """Return a sheet of best-worst scaling as a page that is filled in in a browser and saves a CSV file."""
+    """Return a sheet of best-worst scaling as a page that people fill in; the page saves a CSV file."""
     questions = [(items[one[0]].context, [items[item] for item in one]) for one in sheet.tuples]
     key = digest([sheet.tuples])  # under which a browser keeps the answers
     return render("annotation_form.html", sheet=sheet, questions=questions, wording=wording, key=key)
 
 
 def as_json(data: Any) -> Markup:
-    """Return JSON as it may stand in a script element: nothing in it ends the element or opens another."""
+    """Return JSON for a script element: no part of the text ends the element or opens another."""
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"), default=_native)
     for letter in "<>&":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
@@ -56,7 +56,7 @@ def as_json(data: Any) -> Markup:
 
 
 def packed(text: str | bytes) -> str:
-    """Return a text as base64 of gzip, which a page's script unpacks; bytes are gzip already."""
+    """Return a text as base64 of gzip, which a page's script unpacks; bytes are taken as gzip."""
     data = gzip.compress(text.encode(), mtime=0) if isinstance(text, str) else text
     return base64.b64encode(data).decode()
 

@@ -328,7 +328,7 @@ def tables_are_current(storage: Storage) -> bool:
 
 
 def have_made_anew(storage: Storage) -> None:
-    """Have the next run make all tables anew, since one of them could not be made."""
+    """Mark all tables as outdated, so that the next run makes them, since one of them could not be made."""
     storage.get_table_path(REBUILT).unlink(missing_ok=True)
 
 
