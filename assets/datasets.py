@@ -144,7 +144,7 @@ def _check_again(
     quality: QualityResource,
     workers: Executor,
 ) -> list[dg.AssetCheckResult]:
-    """Check a stored table, as somebody asks who selects checks without their asset."""
+    """Check a stored table, for a run that selects checks without their asset."""
     with final_failures():
         task, manifest = read_task(storage, source.name), get_manifest(storage, source.name)
     assert manifest is not None
@@ -155,6 +155,6 @@ def _check_again(
 
 
 def _select(context: dg.AssetExecutionContext, results: list[dg.AssetCheckResult]) -> list[dg.AssetCheckResult]:
-    """Return the results of the checks that are selected: Dagster takes no others."""
+    """Return the results of the selected checks; Dagster takes no others."""
     selected = {(key.asset_key, key.name) for key in context.selected_asset_check_keys}
     return [result for result in results if (result.asset_key, result.check_name) in selected]

@@ -40,7 +40,7 @@ from traube.tasks.task import Stage
 
 @dataclass(frozen=True)
 class Step:
-    """A stage of a task at work for a model, and what does the work."""
+    """A stage of a task for a model, with the objects that compute the stage."""
 
     context: dg.AssetExecutionContext
     task: str
@@ -53,7 +53,7 @@ class Step:
 
     @property
     def owed(self) -> tuple[str, str, str]:
-        """Of which scores MLflow is told: model, task and protocol."""
+        """Model, task and protocol of the scores that MLflow is to get."""
         return self.context.partition_key, self.task, self.request.protocol_name
 
     def plan(self) -> Plan:
@@ -72,7 +72,7 @@ class Step:
         return run(plan.only(stage), workbench, self.progress, self.context.run.run_id)
 
     def log(self, logs: Iterable[Callable[[], dict[str, dg.MetadataValue]]]) -> dict[str, dg.MetadataValue]:
-        """Tell MLflow of all scores; return the metadata."""
+        """Log all scores to MLflow, and return the metadata."""
         return told(self.context, partial(self.tracking.log_all, *self.owed, logs))
 
 

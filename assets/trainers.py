@@ -30,7 +30,7 @@ class Training(dg.Config):
 
 
 def trainer_assets(sources: Sequence[Source]) -> list[dg.AssetsDefinition]:
-    """Make an asset for each trainer that can learn from some of the tasks, and one more where its recipe can be searched."""
+    """Make an asset for each trainer that can learn from the tasks, and one for the search of its recipe, if any."""
     suited = {trainer: [s for s in sources if not trainer.unsuited(s)] for trainer in TRAINERS.values()}
     # the same for all: Dagster makes assets in one job whose partitions are the same
     tasks = dg.StaticPartitionsDefinition(sorted({source.name for able in suited.values() for source in able}))

@@ -20,7 +20,10 @@ SECONDS_TO_STOP = 1.0
 
 
 class Children:
-    """Processes by name, each in a session of its own: Ctrl-C reaches their parent alone, and their children end too."""
+    """Processes by name, each in a session of its own.
+
+    Ctrl-C reaches their parent alone; the processes and their children end with it.
+    """
 
     def __init__(self) -> None:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}

@@ -127,7 +127,7 @@ class WithoutUnwritten:
 
 
 class Launcher(AbstractContextManager["Launcher"]):
-    """Starts jobs in this process, as `traube.cli.launcher.Launcher` does; `lost` are runs whose process was gone."""
+    """A launcher of jobs in this process, like `traube.cli.launcher.Launcher`; `lost` are runs whose process was gone."""
 
     def __init__(self, progress: Progress, verbose: bool = False, executor: Executor | None = None) -> None:
         prepare()

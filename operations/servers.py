@@ -46,7 +46,10 @@ def dagster(port: int, workspace: str) -> None:
 
 
 class InertFiles(StaticFiles):
-    """Files whose scripts do not run, and may not speak for their address: Data Docs load some from elsewhere."""
+    """Files served in a sandbox: their scripts do not run, and cannot act for this address.
+
+    Data Docs load some scripts from elsewhere.
+    """
 
     def file_response(self, *given: Any, **more: Any) -> Response:
         """Answer with a file, in a sandbox."""
@@ -56,7 +59,7 @@ class InertFiles(StaticFiles):
 
 
 def with_pages(app: ASGIApp, home: Path) -> ASGIApp:
-    """Add a data directory's reports and Data Docs to an app: from a web page, browsers follow no link to a file."""
+    """Add a data directory's reports and Data Docs to an app, since browsers follow no link from a web page to a file."""
     of_quality, of_reports = f"{SERVED}/{QUALITY}", SERVED
     folders = {of_quality: home / QUALITY, of_reports: home / FOLDER}
     kinds = {of_quality: InertFiles, of_reports: StaticFiles}

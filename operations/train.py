@@ -32,7 +32,7 @@ BaseName = Annotated[str, typer.Option("--model", "-m", help="The model to start
 
 
 class TrainerCommand(TyperCommand):
-    """A command whose help names the trainers, which take a second to import: that is done for this help alone."""
+    """A command whose help names the trainers, which take a second to import and are imported for that help alone."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         from traube.training import TRAINERS, searched_trainers

@@ -98,7 +98,7 @@ def _newest(source: str, name: str) -> str | None:
 
 
 def _fetch(source: str, name: str, version: str) -> Path:
-    """Download a version of a model; return the folder that holds its configuration."""
+    """Download a version of a model, and return the folder that holds its configuration."""
     if source == "hub":
         from huggingface_hub import snapshot_download
 

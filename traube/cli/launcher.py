@@ -164,7 +164,7 @@ class Launcher(AbstractContextManager["Launcher"]):
                 self._warn(f"{event.cell.title}: {event.reason}")
 
     def _stops(self, name: str, table: str, validation: Validation, errors: list[str]) -> bool:
-        """Print which checks failed, and return whether one of them stops the task."""
+        """Note which checks failed, and return whether one of them stops the task."""
         failed = [finding for finding in validation.findings if not finding.passed]
         for f in failed:
             line = failed_check(f"{name}/{table}", f.check.name, f.blocking, f.broken, f.offending, validation.page)
