@@ -36,7 +36,7 @@ from traube.reports.tables import (
 )
 from traube.storage import Storage
 
-FOLDER, INDEX = "report", "index.html"  # below a home
+FOLDER, INDEX = "report", "index.html"  # in the data directory
 SERVED = "/traube"  # where `traube dev` serves that folder, beside the Dagster UI
 
 
