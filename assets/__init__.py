@@ -10,7 +10,8 @@ from traube.tasks.task import Stage
 
 
 def all_assets(sources: Iterable[Source], without_training: Collection[str] = ()) -> list[dg.AssetsDefinition]:
-    """Every asset: each task's stages, what is made of all of them, the papers, what can be trained, and the sweeps.
+    """Return all assets: the stages of each task, the tables of all, the papers, trainings and sweeps.
+
     Tasks without training have no stage for methods that train.
     """
     from assets.datasets import corpus_asset, rows_asset

@@ -1,4 +1,4 @@
-"""What assets share: keys, partitions, policies, and how errors are told."""
+"""Keys, partitions and policies that assets share, and the reporting of errors."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -43,7 +43,7 @@ REBUILD = dg.AutomationCondition.eager().without(~dg.AutomationCondition.any_dep
 
 
 def describe_table(frame: "pd.DataFrame", meanings: Mapping[str, str]) -> dict[str, Any]:
-    """Return the rows and columns of a table, and what columns mean, as Dagster shows them."""
+    """Return the rows and columns of a table, and the meaning of the columns, as Dagster shows them."""
     columns = [dg.TableColumn(str(name), str(dtype), meanings.get(str(name))) for name, dtype in frame.dtypes.items()]
     return {"dagster/row_count": len(frame), "dagster/column_schema": dg.TableSchema(columns)}
 
@@ -53,7 +53,10 @@ def asset_key(task: str, stage: str) -> dg.AssetKey:
 
 
 def trainer_key(trainer: str, made: str) -> dg.AssetKey:
-    """Return the key of a trainer's checkpoints or studies, whose last part is all that Dagster shows beside other groups."""
+    """Return the key of a trainer's checkpoints or studies.
+
+    Beside other groups, Dagster shows the last part of the key alone.
+    """
     return dg.AssetKey([TRAINERS, f"{trainer}{made}"])
 
 
@@ -63,18 +66,18 @@ def tag_family(source: Source) -> dict[str, str]:
 
 
 def data_keys(tasks: Iterable[str]) -> list[dg.AssetKey]:
-    """What a `datasets` run of some tasks makes."""
+    """Return the keys of the assets that a `datasets` run of tasks makes."""
     return [asset_key(task, stage) for task in tasks for stage in ("corpus", get_source(task, None).card.type.table)]
 
 
 def model_keys(tasks: Iterable[str], methods: Iterable[Method]) -> list[dg.AssetKey]:
-    """What an `evaluate` run of some tasks makes, those of clustering by some methods."""
+    """Return the keys of the assets that an `evaluate` run of tasks makes, clustering by some methods only."""
     trains = any(method.trains for method in methods)
     return [key for key in all_model_keys(tasks) if trains or key.path[-1] != Stage.DEEP_CLUSTERINGS]
 
 
 def all_model_keys(tasks: Iterable[str]) -> list[dg.AssetKey]:
-    """What an `evaluate` run of some tasks can make."""
+    """Return the keys of the assets that an `evaluate` run of tasks can make."""
     return [asset_key(task, stage) for task in tasks for stage in get_source(task, None).card.type.stages]
 
 
@@ -90,7 +93,10 @@ def final_failures() -> Iterator[None]:
 def told(
     context: dg.AssetExecutionContext, tell: Callable[[], dict[str, dg.MetadataValue]], kept: str = "scores are stored"
 ) -> dict[str, dg.MetadataValue]:
-    """What telling MLflow gives, or why it could not be told: no result is lost because the tracking server is."""
+    """Return the metadata that reporting to MLflow gives, or the reason why reporting failed.
+
+    No result is lost because the tracking server is down.
+    """
     try:
         return tell()
     except Exception as error:

@@ -24,7 +24,10 @@ from traube.tasks.task import CORPUS_COLUMNS, SPLIT_COLUMNS
 
 
 def dvc_hashes(source: Source) -> dict[str, str]:
-    """The DVC hash of each raw file that DVC tracks: `<file>.dvc` lies beside it, or beside a folder that holds it."""
+    """Return the DVC hash of each raw file that DVC tracks.
+
+    `<file>.dvc` lies beside the file, or beside a folder that holds the file.
+    """
     hashes = {}
     for file in source.files():
         for path in (place for place in (file, *file.parents[:3]) if place.name):  # the root has no name
@@ -37,7 +40,7 @@ def dvc_hashes(source: Source) -> dict[str, str]:
 
 
 def _table_asset(source: Source, table: Table, what: str, **about: Any) -> Callable[..., dg.AssetsDefinition]:
-    """Decorate what makes a table of a task and checks it."""
+    """Decorate a function that makes a table of a task and checks the table."""
     spec = dg.AssetSpec(
         asset_key(source.name, table),
         group_name=source.name,
@@ -141,7 +144,7 @@ def _check_again(
     quality: QualityResource,
     workers: Executor,
 ) -> list[dg.AssetCheckResult]:
-    """Check a stored table, as somebody asks who selects checks without their asset."""
+    """Check a stored table, for a run that selects checks without their asset."""
     with final_failures():
         task, manifest = read_task(storage, source.name), get_manifest(storage, source.name)
     assert manifest is not None
@@ -152,6 +155,6 @@ def _check_again(
 
 
 def _select(context: dg.AssetExecutionContext, results: list[dg.AssetCheckResult]) -> list[dg.AssetCheckResult]:
-    """Return the results of the checks that are selected: Dagster takes no others."""
+    """Return the results of the selected checks; Dagster takes no others."""
     selected = {(key.asset_key, key.name) for key in context.selected_asset_check_keys}
     return [result for result in results if (result.asset_key, result.check_name) in selected]

@@ -1,4 +1,4 @@
-"""Which assets are made together. A job that a sensor brings along is defined beside that sensor."""
+"""The jobs: assets that are made together. A job that a sensor brings along is defined beside that sensor."""
 
 from collections.abc import Collection
 
@@ -10,7 +10,10 @@ from traube.tasks.task import Stage
 
 
 def all_jobs(tasks: Collection[str], without_training: Collection[str] = ()) -> list[Job]:
-    """Every job of the graph, over the tasks and pair tasks that are given; some have no stage for methods that train."""
+    """Return all jobs of the graph over the given tasks and pair tasks.
+
+    Tasks without training have no stage for methods that train.
+    """
     unfilled = {asset_key(task, Stage.DEEP_CLUSTERINGS) for task in without_training}
     of_trainers = dg.AssetSelection.key_prefixes(TRAINERS)
     jobs: dict[str, tuple[dg.AssetSelection, str]] = {

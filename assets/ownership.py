@@ -1,4 +1,4 @@
-"""What only Dagster's pages show of an asset: who answers for it, and its code."""
+"""Owner and code of an asset, which only Dagster's pages show."""
 
 import re
 import subprocess

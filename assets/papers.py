@@ -18,7 +18,7 @@ BESIDE = "Published and measured side by side; empty where there is no number."
 
 
 def paper_assets(checkpoints: Collection[dg.AssetKey]) -> list[dg.AssetsDefinition]:
-    """An asset for each table and figure of each paper, downstream of the checkpoints that it may show."""
+    """Return an asset for each table and figure of each paper, downstream of the checkpoints it may show."""
     assets = []
     for name, paper in papers().items():
         shown = {trainer_key(trainer, CHECKPOINTS) for trainer in paper.trainers} & {*checkpoints}

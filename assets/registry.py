@@ -1,4 +1,4 @@
-"""`registry`: which clustering of each task is served, and why the challenger is not."""
+"""`registry`: the clustering of each task that is served, and the reason why the challenger is not."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress

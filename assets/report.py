@@ -1,4 +1,4 @@
-"""What is made of all tasks: `leaderboard`, `regressions`, `report` and `task_reports`. Pages need no server."""
+"""Assets made of all tasks: `leaderboard`, `regressions`, `report` and `task_reports`. Pages need no server."""
 
 from collections.abc import Iterable
 from functools import partial

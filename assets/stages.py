@@ -40,7 +40,7 @@ from traube.tasks.task import Stage
 
 @dataclass(frozen=True)
 class Step:
-    """A stage of a task at work for a model, and what does the work."""
+    """A stage of a task for a model, with the objects that compute the stage."""
 
     context: dg.AssetExecutionContext
     task: str
@@ -53,11 +53,14 @@ class Step:
 
     @property
     def owed(self) -> tuple[str, str, str]:
-        """Of which scores MLflow is told: model, task and protocol."""
+        """Model, task and protocol of the scores that MLflow is to get."""
         return self.context.partition_key, self.task, self.request.protocol_name
 
     def plan(self) -> Plan:
-        """Plan what is asked of the task and the model; an error if the task is not read, or the model cannot compare pairs."""
+        """Plan the requested work on the task and the model.
+
+        Raises an error if the task is not read, or the model cannot compare pairs.
+        """
         model = self.encoder.model(self.context.partition_key, self.request.protocol.precision)
         plan = Plan.of(replace(self.request, tasks=[self.task]), survey_stored([self.task], model, self.storage))
         if not plan.total:
@@ -69,14 +72,17 @@ class Step:
         return run(plan.only(stage), workbench, self.progress, self.context.run.run_id)
 
     def log(self, logs: Iterable[Callable[[], dict[str, dg.MetadataValue]]]) -> dict[str, dg.MetadataValue]:
-        """Tell MLflow of all scores; return the metadata."""
+        """Log all scores to MLflow, and return the metadata."""
         return told(self.context, partial(self.tracking.log_all, *self.owed, logs))
 
 
 def model_asset(
     source: Source, stage: str, upstream: Iterable[str], **about: Any
 ) -> Callable[[Callable[[Step], dg.MaterializeResult]], dg.AssetsDefinition]:
-    """Decorate what computes a stage of a task for a model, the partition.
+    """Decorate a function that computes a stage of a task for a model, the partition.
+
+    One process at a time works on a task and a model, among all processes and nodes that share the storage: a
+    process that waited finds what the other has stored. Errors of the function are final failures.
 
     It is at work once for a task and a model, among all processes and machines that share the storage: whoever waited
     finds what the other has stored. Its errors are final failures.
@@ -258,13 +264,16 @@ def scores_asset(source: Source, trained: bool = True) -> dg.AssetsDefinition:
 
 
 def _origin(context: dg.AssetExecutionContext) -> dict[str, str]:
-    """Tags by which a run of MLflow's links back to Dagster's."""
+    """Return tags by which a run of MLflow's links back to Dagster's."""
     run_id, asset = context.run.run_id, context.asset_key.to_user_string()
     return {"dagster.run_id": run_id, "dagster.asset_key": asset, "dagster.partition": context.partition_key}
 
 
 def _metadata(table: pd.DataFrame, own_choice: bool) -> dict[str, dg.MetadataValue]:
-    """The table; and per level the best method's score, which Dagster plots across models, if the methods are official."""
+    """Return the table as metadata, and per level the best method's score, if the methods are official.
+
+    Dagster plots the scores across models.
+    """
     shown = table[["level", "method", "metric", "mean", "sd", "low", "high", "splits", "seeds"]]
     if own_choice:
         return {"own_choice": dg.MetadataValue.md(markdown(shown.round(4)))}

@@ -17,7 +17,7 @@ from traube.pipeline.survey import survey_stored
 
 
 class Swept(dg.Config):
-    """What the clusterer is tried on."""
+    """The tasks, model and seeds that a sweep runs on."""
 
     tasks: list[str] = Field(min_length=1)
     model: str
@@ -29,7 +29,10 @@ def sweep_assets() -> list[dg.AssetsDefinition]:
 
 
 def sweeps() -> dict[str, Sweep]:
-    """The sweeps of params.yaml; none of a broken one, with which the graph is loaded all the same."""
+    """Return the sweeps of params.yaml.
+
+    There are none if params.yaml is broken; the graph is loaded all the same.
+    """
     try:
         return load_params().sweeps
     except TraubeError:

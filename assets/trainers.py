@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Training(dg.Config):
-    """What to train, and how; what is left out is as in the paper."""
+    """The configuration of a training; what is left out is as in the paper."""
 
     model: str = Field("minilm", description="the model to start from")
     recipe: dict[str, str] = Field(default_factory=dict, description='like {epochs: "3", learning_rate: "3e-5"}')
@@ -30,7 +30,7 @@ class Training(dg.Config):
 
 
 def trainer_assets(sources: Sequence[Source]) -> list[dg.AssetsDefinition]:
-    """Make an asset for each trainer that can learn from some of the tasks, and one more where its recipe can be searched."""
+    """Make an asset for each trainer that can learn from the tasks, and one for the search of its recipe, if any."""
     suited = {trainer: [s for s in sources if not trainer.unsuited(s)] for trainer in TRAINERS.values()}
     # the same for all: Dagster makes assets in one job whose partitions are the same
     tasks = dg.StaticPartitionsDefinition(sorted({source.name for able in suited.values() for source in able}))
@@ -96,7 +96,7 @@ def _checkpoints_asset(
 
 
 class Search(dg.Config):
-    """What to search, and how long."""
+    """The configuration of a search for a recipe."""
 
     model: str = Field("minilm", description="the model to start from")
     trials: int = Field(

@@ -1,4 +1,4 @@
-"""On which tasks methods train: the graph that pages show has a stage for them there alone."""
+"""The tasks that methods train on: only for these the graph shows a stage of training."""
 
 from collections.abc import Iterable
 
@@ -13,8 +13,9 @@ SHORT_TEXTS = "shorttext"  # the family whose protocols train
 
 
 def list_without_training(sources: Iterable[Source]) -> list[str]:
-    """Return the tasks that are no short texts, that the benchmark trains no method on, and of which no trained method has
-    a result.
+    """Return the tasks without a stage for methods that train.
+
+    They are not short texts, the benchmark trains no method on them, and no trained method has a result on them.
     """
     if settings.database():  # which may be away, and pages do not wait for it: they show every stage
         return []

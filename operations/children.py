@@ -20,19 +20,25 @@ SECONDS_TO_STOP = 1.0
 
 
 class Children:
-    """Processes by name, each in a session of its own: Ctrl-C reaches their parent alone, and their children end too."""
+    """Processes by name, each in a session of its own.
+
+    Ctrl-C reaches their parent alone; the processes and their children end with it.
+    """
 
     def __init__(self) -> None:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, *command: str) -> None:
-        """Start one in the home: a .env where dagster starts, such as the project's, overrules the environment."""
+        """Start a process in the data directory.
+
+        A .env in the folder where dagster starts, such as the project's, overrules the environment.
+        """
         with stopping.deferred():  # a signal amid Popen would leave a process that nobody knows of
             self._processes[name] = subprocess.Popen(command, cwd=paths.home(), start_new_session=True)  # noqa: S603
             write_json(_record(), {str(p.pid): _began(p.pid) for p in self._processes.values()})
 
     def check(self) -> None:
-        """Raise an error if one has ended."""
+        """Raise an error if a process has ended."""
         for name, process in self._processes.items():
             if process.poll() is not None:
                 raise TraubeError(
@@ -45,8 +51,10 @@ class Children:
             time.sleep(0.1)
 
     def watch(self) -> None:
-        """Until Ctrl-C; then they are asked to end, each by itself, but for the first, which serves
-        the others: it is ended last. A run of Dagster's is not asked: it is cut off, and cancelled.
+        """Wait until Ctrl-C, then ask the processes to end, each by itself.
+
+        The first one, which serves the others, ends last. A run of Dagster's is not asked to end: it is cut off, and
+        canceled.
         """
         try:
             while True:
@@ -63,7 +71,10 @@ class Children:
             raise
 
     def kill(self) -> None:
-        """End them and their children at once; on return these are gone too, however busy the machine is."""
+        """End the processes and their children at once.
+
+        On return the children are gone too, however busy the machine is.
+        """
         for process in self._processes.values():
             _kill(process.pid)  # also one that has ended: dagster's code server's child may outlive it
         for process in self._processes.values():
@@ -76,7 +87,10 @@ class Children:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Keep to one `traube dev` in a home (two daemons would start each night twice), and end what a killed one left."""
+    """Keep to one `traube dev` in a data directory, and end what a killed one left.
+
+    Two daemons would start each nightly run twice.
+    """
     try:
         lock = FileLock(f"{_record()}.lock").acquire(timeout=0)
     except Timeout:
@@ -92,7 +106,7 @@ def alone() -> Iterator[None]:
 
 
 def is_served() -> bool:
-    """Whether a `traube dev` runs in this home."""
+    """Return whether a `traube dev` runs in this data directory."""
     try:
         with FileLock(f"{_record()}.lock", timeout=0):
             return False

@@ -1,4 +1,4 @@
-"""`traube init` prepares the home; `traube dev` runs the Dagster UI with its daemon, and the MLflow UI."""
+"""`traube init` prepares the data directory; `traube dev` runs the Dagster UI with its daemon, and the MLflow UI."""
 
 import json
 import os
@@ -62,7 +62,7 @@ def dev(
 
 
 def free_port(wanted: int, name: str, taken: int = 0) -> int:
-    """The port, or the next free one that is not `taken`; says so."""
+    """Return the port, or the next free one that is not `taken`, and print which."""
     for port in range(wanted, wanted + 20):
         if port == taken:
             continue
@@ -108,7 +108,7 @@ def _serve(port: int, mlflow_port: int) -> None:
     children = Children()
 
     def end() -> None:
-        """End the servers and what they run; what that cuts off is cancelled if somebody asked for it."""
+        """End the servers and their processes; cancel the runs that are cut off if somebody asked for it."""
         if stopping.received():
             stop_note_path().touch()
         children.kill()

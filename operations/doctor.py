@@ -45,7 +45,7 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """All checks, each by itself: one that fails unexpectedly is a finding too."""
+    """Return all findings, each check by itself: one that fails unexpectedly is a finding too."""
     findings: list[Finding] = []
     checks = (
         _antlr, _home, _blobs, _database, _disk, _params, _engine, _tasks, _weights, _checkpoints, _device, _store,

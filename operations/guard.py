@@ -1,4 +1,7 @@
-"""The guard in front of both UIs: a browser asks them for any page, and says truly for which. Others are refused."""
+"""The guard in front of both UIs, which refuses requests of other web pages.
+
+A browser sends requests for any page, and names that page truthfully in the request's headers.
+"""
 
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
@@ -8,8 +11,9 @@ from operations.dev import HOST
 
 
 class Guard:
-    """An ASGI app that passes on to `app` at `port` what comes from pages of this address, or from no page at all, but for
-    paths with a part that is `closed`.
+    """An ASGI app that passes requests from pages of this address, or from no page, on to `app` at `port`.
+
+    Paths with a part that is `closed` are not passed on.
     """
 
     def __init__(self, app: ASGIApp, port: int, closed: str | None = None) -> None:
@@ -27,7 +31,7 @@ class Guard:
         return await PlainTextResponse(f"refused: {reason}\n", 403)(scope, receive, send)
 
     def refusal(self, scope: Scope) -> str:
-        """Why a request is not passed on; empty if it is."""
+        """Return why a request is not passed on; empty if it is."""
         headers = Headers(scope=scope)
         if "host" not in headers or _foreign(headers, "host", self.hosts):
             # a name of somebody else's that leads here makes his page one of this address
@@ -56,6 +60,6 @@ class Guard:
 
 
 def _foreign(headers: Headers, name: str, ours: set[str]) -> bool:
-    """Whether a header is there with a value that is not ours, or more than once."""
+    """Return whether a header has a value that is not ours, or is there more than once."""
     values = headers.getlist(name)
     return len(values) > 1 or not ours.issuperset(values)

@@ -49,7 +49,10 @@ OURS = re.compile(r"^traube\.[\w.]+: ")
 
 
 def prepare() -> None:
-    """Make the home and checkpoints/, so that the command line, `dagster dev` and MLflow all meet the same history."""
+    """Make the data directory and checkpoints/.
+
+    The command line, `dagster dev` and MLflow then share one history.
+    """
     home, project = paths.home(), paths.PROJECT
     instance = home / "dagster"
     prepare_home()
@@ -61,7 +64,10 @@ def prepare() -> None:
 
 
 def _write_environment(file: Path, names: Sequence[str]) -> None:
-    """Have Dagster's own commands meet this home, whose password no file of ours holds; what else stands there stays."""
+    """Write the .env file by which Dagster's own commands find this data directory.
+
+    A password is never written to a file of Traube's; other lines of the file stay.
+    """
     said = {name: os.environ.get(name) for name in names}
     if any("***" in settings.without_password(value or "") for value in said.values()):
         return
@@ -70,8 +76,9 @@ def _write_environment(file: Path, names: Sequence[str]) -> None:
 
 
 def align(instance: dg.DagsterInstance) -> list[str]:
-    """Give an instance a partition for each model, none of one that is gone, and the pool of trainings its limit; end lost
-    runs, and return their ids.
+    """Give an instance a partition for each model, and end lost runs; return their ids.
+
+    Partitions of models that are gone are deleted, and the pool of trainings gets its limit.
     """
     assert MODELS.name is not None
     present, wanted = instance.get_dynamic_partitions(MODELS.name), wanted_models(load_params())
@@ -87,9 +94,7 @@ def align(instance: dg.DagsterInstance) -> list[str]:
 
 
 def _give_origin(instance: dg.DagsterInstance) -> None:
-    """Have this process's runs come from the location that `traube dev` serves, whose pages then show and repeat them.
-    The names of this are of Dagster's minor version, which is pinned.
-    """
+    """Give this process's runs the location that `traube dev` serves, so that its pages show and repeat them."""
     from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
     repository, create = (
@@ -104,7 +109,10 @@ def _give_origin(instance: dg.DagsterInstance) -> None:
 
 
 class WithoutUnwritten:
-    """A stream without the events that Dagster prints as it cannot store them: it raises the reason, a full disk, too."""
+    """A stream without the events that Dagster prints because it cannot store them.
+
+    Dagster raises the reason, such as a full disk, too.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -119,7 +127,7 @@ class WithoutUnwritten:
 
 
 class Launcher(AbstractContextManager["Launcher"]):
-    """Starts jobs in this process, as `traube.cli.launcher.Launcher` does; `lost` are runs whose process was gone."""
+    """A launcher of jobs in this process, like `traube.cli.launcher.Launcher`; `lost` are runs whose process was gone."""
 
     def __init__(self, progress: Progress, verbose: bool = False, executor: Executor | None = None) -> None:
         prepare()
@@ -143,11 +151,11 @@ class Launcher(AbstractContextManager["Launcher"]):
         self.instance.dispose()
 
     def datasets(self, tasks: Sequence[str]) -> list[str]:
-        """Read tasks. Returns the errors, one line each."""
+        """Read tasks, and return the errors, one line each."""
         return self._execute("datasets", data_keys(tasks))
 
     def evaluate(self, model: str, tasks: Sequence[str], request: Request) -> list[str]:
-        """Evaluate one model on tasks. Returns the errors, one line each."""
+        """Evaluate one model on tasks, and return the errors, one line each."""
         assert MODELS.name is not None
         self.instance.add_dynamic_partitions(MODELS.name, [model])
         asked = {
@@ -160,23 +168,24 @@ class Launcher(AbstractContextManager["Launcher"]):
         return self._execute("evaluate", keys, config, partition_key=model)
 
     def train(self, trainer: str, task: str, model: str, recipe: dict[str, str], unlabelled: bool) -> list[str]:
-        """Train a model on a task. Returns the errors, one line each."""
+        """Train a model on a task, and return the errors, one line each."""
         asked = {"model": model, "recipe": recipe, "unlabelled": unlabelled}
         return self._execute_one("train", trainer_key(trainer, CHECKPOINTS), asked, partition_key=task)
 
     def tune(self, trainer: str, task: str, model: str, trials: int, recipe: dict[str, str]) -> list[str]:
-        """Search for a trainer's recipe on a task. Returns the errors, one line each."""
+        """Search for a trainer's recipe on a task, and return the errors, one line each."""
         asked = {"model": model, "trials": trials, "recipe": recipe}
         return self._execute_one("tune", trainer_key(trainer, STUDIES), asked, partition_key=task)
 
     def sweep(self, name: str, tasks: Sequence[str], model: str, seeds: Sequence[int]) -> list[str]:
-        """Compute the points of a sweep. Returns the errors, one line each."""
+        """Compute the points of a sweep, and return the errors, one line each."""
         asked = {"tasks": list(tasks), "model": model, "seeds": list(seeds)}
         return self._execute_one("sweep", dg.AssetKey(["sweeps", name]), asked)
 
     def publish(self, tasks: Collection[str] | None = None) -> list[str]:
-        """Rebuild leaderboard, report, registry and the papers' tables, but not the tasks' pages, which `traube open`
-        makes when they are asked for. Returns the errors, one line each.
+        """Rebuild leaderboard, report, registry and the papers' tables, and return the errors, one line each.
+
+        The tasks' pages are not rebuilt: `traube open` makes them when they are requested.
         """
         graph = self.definitions.resolve_asset_graph()
         selected = self.definitions.resolve_job_def("publish").asset_layer.selected_asset_keys

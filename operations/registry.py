@@ -1,4 +1,4 @@
-"""Which clustering is served (`promote`, `rollback`), and a checkpoint that is to be evaluated again (`retry`)."""
+"""Commands on the served clustering (`promote`, `rollback`) and on a failed checkpoint (`retry`)."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +19,10 @@ def champion_of(task: str) -> "Served":
 
 
 def registry_of(task: str) -> "RegistryResource":
-    """The registry. A name that no task has is refused first: making MLflow's database takes a while."""
+    """Return the registry, or refuse a name that no task has.
+
+    The name is checked first, since making MLflow's database takes a while.
+    """
     from operations.launch import prepare
     from resources.registry import RegistryResource
     from traube.tasks import get_source

@@ -28,7 +28,7 @@ ASSISTANT = (
 
 
 def dagster(port: int, workspace: str) -> None:
-    """The Dagster UI of a workspace file."""
+    """Serve the Dagster UI of a workspace file."""
     import dagster as dg
 
     # Dagster has no public way to put anything before its UI: these names are of its minor version, which is pinned
@@ -46,7 +46,10 @@ def dagster(port: int, workspace: str) -> None:
 
 
 class InertFiles(StaticFiles):
-    """Files whose scripts do not run, and may not speak for their address: Data Docs load some from elsewhere."""
+    """Files served in a sandbox: their scripts do not run, and cannot act for this address.
+
+    Data Docs load some scripts from elsewhere.
+    """
 
     def file_response(self, *given: Any, **more: Any) -> Response:
         """Answer with a file, in a sandbox."""
@@ -56,7 +59,7 @@ class InertFiles(StaticFiles):
 
 
 def with_pages(app: ASGIApp, home: Path) -> ASGIApp:
-    """Add a data directory's reports and Data Docs to an app: from a web page, browsers follow no link to a file."""
+    """Add a data directory's reports and Data Docs to an app, since browsers follow no link from a web page to a file."""
     of_quality, of_reports = f"{SERVED}/{QUALITY}", SERVED
     folders = {of_quality: home / QUALITY, of_reports: home / FOLDER}
     kinds = {of_quality: InertFiles, of_reports: StaticFiles}
@@ -78,7 +81,7 @@ def with_pages(app: ASGIApp, home: Path) -> ASGIApp:
 
 
 def mlflow(port: int) -> None:
-    """The MLflow UI of this home."""
+    """Serve the MLflow UI of this data directory."""
     from mlflow.server import constants
 
     from resources.tracking import artifacts, default_uri

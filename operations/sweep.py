@@ -1,4 +1,4 @@
-"""`traube sweep`: how a clusterer depends on its parameters."""
+"""`traube sweep`: the effect of a clusterer's parameters."""
 
 from typing import Annotated
 

@@ -32,7 +32,7 @@ BaseName = Annotated[str, typer.Option("--model", "-m", help="The model to start
 
 
 class TrainerCommand(TyperCommand):
-    """A command whose help names the trainers, which take a second to import: that is done for this help alone."""
+    """A command whose help names the trainers, which take a second to import and are imported for that help alone."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         from traube.training import TRAINERS, searched_trainers
@@ -172,7 +172,7 @@ def _values(recipe: list[str] | None) -> dict[str, str]:
 
 
 def on_tasks(tasks: list[str], model: str, verbose: bool, work: Callable[["Launcher"], list[str]]) -> None:
-    """Do some work on a model and tasks, which are read first if they were not."""
+    """Run work on a model and tasks; tasks that are not ingested are read first."""
     from operations.launch import Launcher
     from traube.pipeline.survey import unread
     from traube.storage import open_storage

@@ -1,10 +1,10 @@
-"""What assets borrow. Modules are imported when the list is asked for, so that one does not load the others."""
+"""Resources of assets. Modules are imported when the list is requested, so that one does not load the others."""
 
 from typing import Any
 
 
 def all_resources() -> dict[str, Any]:
-    """Every resource by the name under which assets ask for it, with everything at its default."""
+    """Return all resources, with default settings, by the name under which assets ask for them."""
     from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource, workers
     from resources.quality import QualityResource
     from resources.registry import RegistryResource

@@ -1,4 +1,4 @@
-"""Alerts, which people are to see: a line of `alerts.jsonl` in the data directory, and a message to a webhook."""
+"""Alerts for people: a line of `alerts.jsonl` in the data directory, and a message to a webhook."""
 
 import json
 import os

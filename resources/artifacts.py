@@ -1,4 +1,4 @@
-"""What MLflow's run of a task and model holds beside numbers: charts of its methods, and their assignments."""
+"""Artifacts of MLflow's run of a task and model: charts of its methods, and their assignments."""
 
 from functools import lru_cache
 from pathlib import Path

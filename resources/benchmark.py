@@ -1,4 +1,4 @@
-"""What steps take from the library: the benchmark asked for, storage, models and workers."""
+"""Resources from the library: the requested benchmark, storage, models and workers."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -32,7 +32,7 @@ class BenchmarkResource(dg.ConfigurableResource):
 
 
 class StorageResource(dg.ConfigurableResource):
-    """What is computed."""
+    """The storage of everything that is computed."""
 
     home: str = Field(default="", description="folder of everything written at run time; by default TRAUBE_HOME")
 
@@ -63,6 +63,6 @@ _load_model = lru_cache(maxsize=1)(load_model)  # the next model's weights repla
 
 @dg.resource(description="Worker processes, or a Ray cluster: started when they are needed, ended with the run.")
 def workers(context: dg.InitResourceContext) -> Iterator[Executor]:
-    """The executor that is set by `TRAUBE_ENGINE` or params.yaml, which does the work of a run."""
+    """Yield the executor of a run's work, as set by `TRAUBE_ENGINE` or params.yaml."""
     with make_executor() as executor:
         yield executor

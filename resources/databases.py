@@ -1,4 +1,4 @@
-"""The databases of the home, Dagster's and MLflow's; or both, as schemas of the shared Postgres."""
+"""The databases of the data directory, Dagster's and MLflow's; or both, as schemas of the shared Postgres."""
 # Neither makes its tables in one step, so a first start that is interrupted would leave tables that no later start can
 # finish. Here they are made under a temporary name, which becomes theirs when they are whole. What is half made, and
 # holds nothing, is made anew; what is damaged is named.
@@ -41,7 +41,10 @@ class Database:
     last: tuple[str, str] = (STAMP, "1")  # a table, and a row of it that is written once all tables are made
 
     def rows(self) -> int | None:
-        """How many rows the table has, 0 or 1; None if the tables were never finished. An error if it is no database."""
+        """Return how many rows the table has, 0 or 1; None if the tables were never finished.
+
+        Raises an error if the file is no database.
+        """
         if not self.path.exists():
             return None
         try:
@@ -83,7 +86,7 @@ class Database:
 
 
 def dagster_databases(folder: Path) -> list[Database]:
-    """Those of Dagster's instance in a folder."""
+    """Return the databases of Dagster's instance in a folder."""
     tables = {"history/runs.db": "runs", "history/runs/index.db": "event_logs", "schedules/schedules.db": "job_ticks"}
     return [Database(folder / name, table, folder, "Dagster's history") for name, table in tables.items()]
 
@@ -113,7 +116,10 @@ def make_dagster(folder: Path) -> None:
 
 
 def _make_shared_dagster(folder: Path) -> None:
-    """The same with its tables in the shared database, whose URL Dagster takes from the environment."""
+    """Make Dagster's instance with its tables in the shared database.
+
+    Dagster takes the database's URL from the environment.
+    """
     if find_spec("dagster_postgres") is None:
         raise TraubeError(f"{settings.DATABASE}: dagster-postgres is not installed; run `make setup-scale`")
     os.environ[OF_DAGSTER] = settings.schema_of(settings.database(), "dagster")
@@ -159,7 +165,7 @@ def make_shared_mlflow(artifacts: str) -> None:
 
 
 def mlflow_url() -> str:
-    """Of MLflow's tables in the shared database."""
+    """Return the URL of MLflow's tables in the shared database."""
     return settings.schema_of(settings.database(), "mlflow")
 
 

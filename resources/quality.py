@@ -1,4 +1,4 @@
-"""What `traube.pipeline.validation` finds, as Dagster's asset checks."""
+"""The findings of `traube.pipeline.validation`, as Dagster's asset checks."""
 
 from pathlib import Path
 from typing import Any

@@ -39,7 +39,7 @@ CODE = Path(__file__).with_name("served_model.py")
 
 
 def pin_requirements(*names: str) -> list[str]:
-    """Return what packages need at the versions that are installed here, `name==version`, but for Traube itself."""
+    """Return the packages' requirements at the installed versions, `name==version`, but for Traube itself."""
     found: dict[str, str] = {}
     asked = [Requirement(name) for name in names]
     while asked:
@@ -67,7 +67,7 @@ class RegistryResource(dg.ConfigurableResource):
         return connect(self.uri or default_uri())[0]
 
     def held(self, task: str, alias: str) -> dict[str, str] | None:
-        """Tags of the version that has an alias, and its number as `version`; None if there is none."""
+        """Return the tags of the version with an alias, and its number as `version`; None if there is none."""
         from mlflow.exceptions import MlflowException
 
         try:
@@ -77,7 +77,7 @@ class RegistryResource(dg.ConfigurableResource):
         return _tags(version)
 
     def register(self, candidate: "Candidate", freeze: "Callable[[], Served]") -> str:
-        """Make a candidate servable. Returns its version: a new one, or the one that it has already."""
+        """Register a candidate for serving, and return its version: a new one, or the existing one."""
         import mlflow
         from mlflow.exceptions import MlflowException
         from mlflow.models import ModelSignature, set_signature
@@ -129,7 +129,7 @@ class RegistryResource(dg.ConfigurableResource):
         return str(made.version)
 
     def champion(self, task: str) -> "Served":
-        """The clustering that is served for a task; runs no stored code."""
+        """Return the clustering that is served for a task; runs no stored code."""
         import mlflow
 
         from traube.grouping import served as serving
@@ -149,7 +149,7 @@ class RegistryResource(dg.ConfigurableResource):
             return serving.load(served)
 
     def explain(self, task: str, version: str, decision: "Decision") -> None:
-        """Write down on a version what was decided of it, and why."""
+        """Record on a version the decision about it, and the reason."""
         tags = {"decision": decision.outcome, "reason": decision.reason}
         of_verdict = ("against", "difference", "interval", "p", "comparisons", "effect", "test", "verdict")
         tags |= dict.fromkeys((*of_verdict, "verdict_date"), "")
@@ -176,7 +176,10 @@ class RegistryResource(dg.ConfigurableResource):
         self.client().set_registered_model_alias(registered_name(task), CHALLENGER, version)
 
     def promote(self, task: str, version: str | None = None) -> str:
-        """Make a version, by default the challenger, the champion, and remember the one before. Returns the version."""
+        """Make a version, by default the challenger, the champion, and return the version.
+
+        The previous champion is remembered.
+        """
         self._known(task)
         version = version or self._version_of(task, CHALLENGER)
         client, name = self.client(), registered_name(task)
@@ -194,13 +197,13 @@ class RegistryResource(dg.ConfigurableResource):
         return version
 
     def renew(self, task: str, version: str) -> None:
-        """Put the champion, served from the present data, in the place of itself."""
+        """Replace the champion by the same clustering, served from the present data."""
         client, name = self.client(), registered_name(task)
         client.set_registered_model_tag(name, HISTORY, json.dumps([*self._history(task)[:-1], version]))
         client.set_registered_model_alias(name, CHAMPION, version)
 
     def rollback(self, task: str) -> str:
-        """Make the champion before this one champion again. Returns its version."""
+        """Make the champion before this one champion again, and return its version."""
         self._known(task)
         history = self._history(task)
         if len(history) < 2:
@@ -212,7 +215,7 @@ class RegistryResource(dg.ConfigurableResource):
         return history[-2]
 
     def rejected(self, task: str) -> list[dict[str, str]]:
-        """The versions that people rolled back: they challenge no more."""
+        """Return the versions that people rolled back, which are no challengers anymore."""
         condition = f"name = '{registered_name(task)}' and tag.`{REJECTED}` = 'rolled back'"
         return [_tags(version) for version in self.client().search_model_versions(condition)]
 

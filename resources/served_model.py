@@ -11,7 +11,7 @@ from traube.grouping import served as serving
 
 
 class ServedClustering(PythonModel):
-    """Texts in; cluster, distance to its centre and key words out."""
+    """A model that takes texts and returns cluster, distance to its center and key words."""
 
     def load_context(self, context: PythonModelContext) -> None:
         weights = context.artifacts.get("weights")

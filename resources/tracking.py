@@ -42,7 +42,7 @@ class TrackingResource(dg.ConfigurableResource):
     uri: str = Field(default="", description="by default MLFLOW_TRACKING_URI, or mlflow.db below TRAUBE_HOME")
 
     def client(self) -> Any:
-        """Return an MlflowClient whose store is initialised, and the experiment's id."""
+        """Return an MlflowClient whose store is initialized, and the experiment's id."""
         return connect(self.uri or default_uri())
 
     def log_all(
@@ -240,7 +240,10 @@ def _link_run(experiment: str, run: Any) -> dict[str, dg.MetadataValue]:
 
 
 def default_uri() -> str:
-    """MLflow's tracking store: what `MLFLOW_TRACKING_URI` says, the shared database, or a file of the home."""
+    """Return MLflow's tracking store.
+
+    The store is `MLFLOW_TRACKING_URI` if that is set, else the shared database, or a file of the data directory.
+    """
     if given := os.environ.get("MLFLOW_TRACKING_URI"):
         return given
     return mlflow_url() if settings.database() else f"sqlite:///{paths.home() / 'mlflow.db'}"
@@ -256,7 +259,7 @@ def artifacts() -> str:
 
 
 def connect(uri: str) -> tuple[Any, str]:
-    """An MlflowClient and the experiment's id; the store is made if need be."""
+    """Return an MlflowClient and the experiment's id; make the store if need be."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     from mlflow import MlflowClient
 

@@ -1,4 +1,4 @@
-"""Which scores MLflow lacks: documents, entered before scores are stored and removed once MLflow has them."""
+"""Scores that MLflow lacks: documents, entered before scores are stored and removed once MLflow has them."""
 
 from collections.abc import Sequence
 
@@ -10,8 +10,10 @@ DEBT = "debt"  # kind of these documents
 
 
 def add_debt(model: str, task: str, protocol: str, own_choice: Sequence[str] = ()) -> list[list[str]]:
-    """Note that MLflow lacks scores of a model on a task, among them `own_choice`: ids of cells of methods or seeds that
-    are not the protocol's. Returns these and those that earlier runs could not report, by run.
+    """Note that MLflow lacks scores of a model on a task, and return the ids of cells to report, by run.
+
+    `own_choice` are the ids of those cells that are of methods or seeds that are not the protocol's. They are
+    returned with those that earlier runs could not report.
     """
     storage, key = open_storage(paths.home()), f"{task}/{model}/{protocol}"
     known = [row["content"]["own_choice"] for row in storage.read_rows("document", kind=DEBT, key=key)]

@@ -15,8 +15,10 @@ NOT_POSTED = "the alert was not posted"
 
 
 def post(url: str, message: dict[str, Any]) -> str:
-    """Post a message as JSON to https, or to http of this machine; return why it was not posted, as one line that names
-    at most scheme and host, or nothing. Redirects are not followed: they may lead to http, or to someone else.
+    """Post a message as JSON, and return the reason if it was not posted, else nothing.
+
+    The address is https, or http of this machine. The reason is one line that names at most scheme and host.
+    Redirects are not followed: they may lead to http, or to another host.
     """
     address = _allowed(url)
     if address is None:
@@ -37,11 +39,11 @@ def post(url: str, message: dict[str, Any]) -> str:
 
 class _StaysHere(HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:
-        """No request follows: the redirect is the answer, and counts as a failure."""
+        """Refuse to follow a redirect: the redirect is the answer, and counts as a failure."""
 
 
 def _allowed(url: str) -> SplitResult | None:
-    """The address taken apart; None if it is malformed, or neither https nor http to this machine."""
+    """Return the parsed address; None if it is malformed, or neither https nor http to this machine."""
     try:
         address = urlsplit(url)
         _ = address.port  # checked when it is asked for

@@ -13,6 +13,6 @@ Jobs = Mapping[str, Job]
 
 
 def offered(name: str, *given: Any) -> list[Any]:
-    """Return what the functions of a name, such as `sensors`, give in all modules."""
+    """Return the results of all modules' functions of a name, such as `sensors`."""
     modules = modules_of(sys.modules[__name__])
     return [one for module in modules if hasattr(module, name) for one in getattr(module, name)(*given)]

@@ -1,4 +1,4 @@
-"""A new checkpoint is noticed, waited for until it is whole, and evaluated: once for each content."""
+"""The sensor of checkpoints: evaluates a new one once it is complete, once for each content."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -20,7 +20,7 @@ from traube.storage import open_storage
 
 @dataclass
 class Seen:
-    """What the sensor remembers of a folder."""
+    """The state of a folder that the sensor remembers."""
 
     state: str = ""  # of its files at the last tick; while it changes, the folder is being written
     settled: str = ""  # the state in which it was requested or refused
@@ -75,7 +75,10 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
 
 
 def _look_at(folder: Path, entry: Seen, params: Params, tasks: list[str], pairs: list[str]) -> dg.RunRequest | str:
-    """The run that a folder calls for, or why there is none; updates the entry, and refuses a folder that is bad."""
+    """Return the run that a folder requires, or the reason why there is none.
+
+    Updates the entry. A folder that is not valid raises an error.
+    """
     state, attempt = checkpoints.state(folder), checkpoints.attempts().get(folder.name, 0)
     if entry.state != state:
         entry.state = state

@@ -1,4 +1,4 @@
-"""A failed run raises an alert, whoever started it; a cancelled one none."""
+"""The sensor of failures: a failed run raises an alert, whoever started it; a canceled run raises none."""
 
 import dagster as dg
 

@@ -22,7 +22,7 @@ GONE = "the process of this run is gone (killed, or the machine was restarted)"
 
 
 def own_process() -> dict[str, str]:
-    """Tags that say which process a run lives in, for runs started in this one."""
+    """Return tags that name the process a run lives in, for runs started in this process."""
     return {PID: str(os.getpid()), STARTED: f"{psutil.Process().create_time():.2f}", HOST: platform.node()}
 
 
@@ -37,12 +37,18 @@ def _is_here(run: dg.DagsterRun) -> bool:
 
 
 def _is_with_daemon() -> bool:
-    """Whether the runs that a daemon launches are of this machine: where several share a database, of the daemon's."""
+    """Return whether the runs that a daemon launches are this machine's.
+
+    If several machines share a database, they are the daemon's machine's.
+    """
     return not settings.database() or "TRAUBE_DAGSTER_PORT" in os.environ
 
 
 def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
-    """Fail the runs whose process is gone, but cancel those that a stopped `traube dev` cut off. Returns the failed."""
+    """Fail the runs whose process is gone, and return the failed runs.
+
+    Runs that a stopped `traube dev` cut off are canceled instead.
+    """
     if stop_note_path().exists():
         cancel_cut_off_runs(instance)
     lost = []
@@ -56,7 +62,7 @@ def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
 
 
 def end_unstarted_runs(instance: dg.DagsterInstance) -> list[str]:
-    """Fail the runs that a daemon, which is no more, was about to start in a process. Returns their ids."""
+    """Fail the runs that a daemon, now gone, was about to start in a process, and return their ids."""
     starting = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING]
     unstarted = []
     for run in instance.get_runs(dg.RunsFilter(statuses=starting)):
@@ -67,8 +73,9 @@ def end_unstarted_runs(instance: dg.DagsterInstance) -> list[str]:
 
 
 def cancel_cut_off_runs(instance: dg.DagsterInstance) -> list[str]:
-    """Cancel the runs that a daemon had started or was about to, where somebody has ended it and
-    all its processes: that is no failure, and nothing to try again. Returns their ids.
+    """Cancel the runs of a daemon that somebody has ended with all its processes, and return their ids.
+
+    The daemon had started the runs or was about to. They are no failures, and nothing to try again.
     """
     cut_off, dying = [], False
     for run in instance.get_runs(dg.RunsFilter(statuses=ALIVE)):
@@ -86,14 +93,15 @@ def cancel_cut_off_runs(instance: dg.DagsterInstance) -> list[str]:
 
 
 def stop_note_path() -> Path:
-    """Return the file that says that somebody stopped `traube dev`, until its runs are cancelled. On a busy machine it may
-    have to end before they are; the next search for lost runs cancels them.
+    """Return the file that says that somebody stopped `traube dev`, until its runs are canceled.
+
+    On a busy machine `traube dev` may have to end before its runs; the next search for lost runs cancels them.
     """
     return paths.home() / "dev.stopped"
 
 
 def process_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[int, float] | None:
-    """The run's process id, and a time by which that process had started; None where it is not known yet."""
+    """Return the run's process id, and a time by which that process had started; None if it is not known yet."""
     if is_of_command(run):
         return int(run.tags[PID]), float(run.tags[STARTED]) + 1
     for entry in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT):
@@ -104,7 +112,7 @@ def process_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[int, f
 
 
 def _alive(pid: int, by: float) -> bool:
-    """Whether that process lives still, and is not another one with the same id."""
+    """Return whether that process is still alive, and is not another one with the same id."""
     try:
         process = psutil.Process(pid)
         return process.create_time() <= by and process.status() != psutil.STATUS_ZOMBIE

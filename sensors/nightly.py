@@ -1,4 +1,4 @@
-"""The night: one run for each model that lacks cells, then leaderboard, report and what changed since the last one."""
+"""The nightly runs: one for each model that lacks cells, then leaderboard, report and recent changes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from zoneinfo import ZoneInfo
@@ -19,7 +19,9 @@ from traube.storage import open_storage
 
 
 def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
-    """Return `nightly_benchmark`, which evaluates what is missing, if anything, and `nightly_publish`: a night ends with
+    """Return the schedules `nightly_benchmark` and `nightly_publish`.
+
+    `nightly_benchmark` evaluates missing cells, if there are any. With `nightly_publish` a nightly run ends with
     tables in any case, those of its last run or its own.
     """
     try:
@@ -79,7 +81,10 @@ def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
 def _find_lacking(
     instance: dg.DagsterInstance,
 ) -> tuple[Request, Plan, dict[str, list[str]], Sequence[dg.DagsterRun]]:
-    """Return request, plan, by model the tasks that lack cells or are not logged, and the evaluations under way."""
+    """Return request, plan, incomplete tasks by model, and the evaluations under way.
+
+    Incomplete tasks are those that lack cells or are not tracked.
+    """
     request = BenchmarkResource().request()
     todo = plan(request, open_storage(paths.home()))
     work = {model: list(by_task) for model, by_task in todo.missing.items()}

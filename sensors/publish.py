@@ -13,8 +13,10 @@ WAITING = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED)
 
 
 def is_published(instance: dg.DagsterInstance, since: float, night: Mapping[str, str]) -> bool:
-    """Return whether a whole publication, of the same night if it is of one, waits or began after a time in seconds since
-    1970. One of a command, which is narrowed, and one that failed or repeats another do not count.
+    """Return whether a whole publication is queued, or began after `since`, in seconds since 1970.
+
+    If `night` is given, only publications of that nightly run count. A publication of a command, which is narrowed,
+    and one that failed or repeats another do not count.
     """
     records = instance.get_run_records(dg.RunsFilter(job_name="publish", tags=dict(night)), limit=10)
     pages, lost = dg.AssetKey(TASK_REPORTS), (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
@@ -28,7 +30,10 @@ def is_published(instance: dg.DagsterInstance, since: float, night: Mapping[str,
 
 
 def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
-    """One sensor per outcome: a run fails when one of its tasks does, and the others' scores still count."""
+    """Return one sensor per outcome.
+
+    A run fails when one of its tasks does, and the others' scores still count.
+    """
     scores = {asset_key(source.name, source.card.type.stages[-1]) for source in sources(None).values()}
 
     def sensor(status: dg.DagsterRunStatus) -> dg.SensorDefinition:

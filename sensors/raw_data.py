@@ -1,4 +1,7 @@
-"""Raw data that is new or has changed is read by itself; what is made of it then is up to the night, or to a person."""
+"""The sensor of raw data: reads data that is new or has changed.
+
+What is made of the data is computed by the next nightly run, or by a person.
+"""
 
 from datetime import UTC, datetime
 

@@ -82,13 +82,13 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
 
 
 def folder_of(source: str, name: str, version: str) -> Path:
-    """Where a version of a watched model is kept."""
+    """Return the folder of a version of a watched model."""
     short = f"v{version}" if source == "mlflow" else version[:8]
     return paths.checkpoints() / re.sub(r"[^a-z0-9_-]+", "-", f"{name}-{short}".lower()).strip("-_")
 
 
 def _newest(source: str, name: str) -> str | None:
-    """The newest version of a model registered in MLflow, if there is one, or the commit of one on the hub."""
+    """Return the newest version of a model registered in MLflow, if there is one, or its commit on the hub."""
     if source == "mlflow":
         versions = connect(default_uri())[0].search_model_versions(f"name = '{name}'")
         return str(max(int(v.version) for v in versions)) if versions else None
@@ -98,7 +98,7 @@ def _newest(source: str, name: str) -> str | None:
 
 
 def _fetch(source: str, name: str, version: str) -> Path:
-    """Download a version of a model; return the folder that holds its configuration."""
+    """Download a version of a model, and return the folder that holds its configuration."""
     if source == "hub":
         from huggingface_hub import snapshot_download
 

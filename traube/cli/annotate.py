@@ -199,7 +199,7 @@ def score(
 
 
 def _columns(text: str | None) -> Any:
-    """The names of columns, from `best=...,items=a+b`."""
+    """Parse the names of columns from `best=...,items=a+b`."""
     from traube.tasks.best_worst import Columns
 
     given: dict[str, Any] = {}
@@ -215,7 +215,10 @@ def _columns(text: str | None) -> Any:
 
 @dataclass(frozen=True)
 class Halving:
-    """How split halves are drawn, scored and corrected; scorings by what the names of their results begin with."""
+    """The way split halves are drawn, scored and corrected.
+
+    Scorings are keyed by what the names of their results begin with.
+    """
 
     repetitions: int
     seed: int
@@ -267,7 +270,7 @@ def _within(judged: "Judgements", items: Path | None, column: str, halving: Halv
 
 
 def _curve(judged: "Judgements", halving: Halving) -> list[dict[str, Any]]:
-    """Split-half reliability for 1, 2, 4, ... annotators, and for half of all."""
+    """Return split-half reliability for 1, 2, 4, ... annotators, and for half of all."""
     import numpy as np
 
     from traube.metrics.agreement import split_half_of_annotators
@@ -297,7 +300,7 @@ def _in_words(row: dict[str, Any]) -> dict[str, str]:
 
 
 def _halves(row: dict[str, Any]) -> dict[str, str]:
-    """Return the cells of split halves, of value scoring too if it was asked for."""
+    """Return the cells of split halves, and of value scoring too if that was requested."""
     cells = {}
     for prefix, title in (("", "split half"), ("value_", "split half (value)")):
         if f"{prefix}split_half" in row:

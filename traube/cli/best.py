@@ -1,4 +1,4 @@
-"""Which model is best: `traube best`, the page that `traube open` shows, and `traube compare`."""
+"""The best model: `traube best`, the page that `traube open` shows, and `traube compare`."""
 
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
@@ -193,7 +193,7 @@ def compare(
 
 
 def print_answer(found: "Best") -> None:
-    """Print which model is best, and the command that groups new texts likewise, unwrapped so that it can be copied.
+    """Print the best model, and the command that clusters new texts likewise, on one line that can be copied.
 
     If only models were compared that are made for other languages than the texts', the first line says so.
     """
@@ -209,7 +209,7 @@ def print_answer(found: "Best") -> None:
 
 
 def print_language(storage: "Storage", task: str, models: "Sequence[str]") -> None:
-    """Print which models are made for the language of a task without labels, of those that were tried and others."""
+    """Print the models made for the language of a task without labels, those that were tried and others."""
     from traube.reports.languages import fit_languages, languages_of
     from traube.tasks.stored import read_task
 
@@ -226,7 +226,7 @@ def _print_fit(line: str, fit: "LanguageFit", task: str) -> None:
 
 
 def with_column(command: str, task: str) -> str:
-    """A command that groups texts, for tables like the task's: it names the column that the task's card names."""
+    """Return a command that clusters tables like the task's, with the column that the task's card names."""
     from traube.tasks import sources
     from traube.tasks.readers.table import Table
 

@@ -232,7 +232,10 @@ def cluster(
 
 
 def _read_texts(file: Path, column: str | None) -> tuple["Rows", list[str], str]:
-    """Return a table, the texts of the named or obvious column, and its name; say how it was read where that may be wrong."""
+    """Return a table, the texts of the named or obvious column, and its name.
+
+    Prints how the file was read if that may be wrong.
+    """
     from traube.tasks.columns import guess_text_column
     from traube.tasks.files import read_file
     from traube.tasks.readers.table import texts_of
@@ -246,7 +249,7 @@ def _read_texts(file: Path, column: str | None) -> tuple["Rows", list[str], str]
 
 
 def _print_language(texts: list[str], model: str, file: Path) -> None:
-    """Say it if the model is made for another language than the texts'."""
+    """Print a note if the model is made for another language than the texts'."""
     from traube.reports.languages import fit_languages
     from traube.tasks.languages import detect_languages
 
@@ -258,7 +261,7 @@ def _print_language(texts: list[str], model: str, file: Path) -> None:
 
 
 def _refuse(option: str, given: dict[str, Any], allowed: tuple[str, ...]) -> None:
-    """Refuse options that would say otherwise than groups that are there."""
+    """Refuse options that `option`, which puts texts into existing groups, does not allow."""
     other = [name for name, value in given.items() if value is not None and name not in allowed]
     if other:
         raise TraubeError(f"{option} puts texts into groups that are there: leave out {', '.join(other)}")
@@ -354,7 +357,7 @@ def _described(texts: list[str], result: "Clustering", by: str) -> dict[str, Any
 
 
 def _print_groups(texts: list[str], result: "Clustering", by: str) -> None:
-    """The largest groups; a typical text is a line."""
+    """Print the largest groups, with a line for each typical text."""
     from rich.table import Table
 
     sizes = result.sizes()
@@ -379,7 +382,7 @@ def _print_groups(texts: list[str], result: "Clustering", by: str) -> None:
 
 
 def _print_notes(result: "Clustering", by: str, k: int | None) -> None:
-    """What there is to know of the groups; `k` is None where their number was found."""
+    """Print the notes on the groups; `k` is None if their number was found."""
     apart, blank, strays = result.noise, result.blank, result.unsettled
     if blank:
         texts = counted(len(result.labels), "text")
@@ -408,7 +411,7 @@ def _print_notes(result: "Clustering", by: str, k: int | None) -> None:
 
 
 def _print_layers(result: "Clustering", made: str, edits: "GroupEdits | None") -> None:
-    """Say which layers there are, what a groups.yaml changed, and what one calls the clustering."""
+    """Print the layers, the changes by a groups.yaml, and the name of the clustering."""
     if result.layers:
         numbers = [len(set(layer.labels.tolist()) - {-1}) for layer in result.layers]
         sizes = ", ".join(f"[bold]{n}[/]" if i == result.level else str(n) for i, n in enumerate(numbers))
@@ -425,7 +428,7 @@ def _print_layers(result: "Clustering", made: str, edits: "GroupEdits | None") -
 
 
 def _told(result: "Clustering") -> str:
-    """How clear the groups are, and which other numbers of them are about as good."""
+    """Describe how clear the groups are, and which other numbers of groups are about as good."""
     from traube.grouping.cluster_texts import CLEAR
 
     assert result.k_table is not None

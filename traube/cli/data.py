@@ -1,4 +1,4 @@
-"""What is stored: `export` and `import` in MTEB's format, `clean`, `rebuild`, `backup`, `restore` and `copy`."""
+"""Commands on the storage: `export` and `import` in MTEB's format, `clean`, `rebuild`, `backup`, `restore` and `copy`."""
 
 from pathlib import Path
 from typing import Annotated

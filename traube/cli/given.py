@@ -15,7 +15,7 @@ def name_given_task(given: str | None) -> str | None:
 
 
 def name_given_tasks(given: list[str] | None) -> list[str] | None:
-    """As `name_given_task`, of several."""
+    """Return the names of several tasks, as `name_given_task` does for one."""
     return name_tasks(given) if given else None
 
 
@@ -25,13 +25,16 @@ def name_given_model(given: str | None) -> str | None:
 
 
 def name_given_side(given: str) -> str:
-    """As `name_given_model`, of a model and perhaps a method: `ORG/MODEL:umap/hdbscan`."""
+    """Return the name of a model and perhaps a method: `ORG/MODEL:umap/hdbscan`; see `name_given_model`."""
     model, colon, method = given.partition(":")
     return f"{name_given_model(model)}{colon}{method}"
 
 
 def name_given_models(given: list[str] | None) -> list[str] | None:
-    """As `name_given_model`, of several; what no card names stays as it is, since it may have been scored once."""
+    """Return the names of several models, as `name_given_model` does for one.
+
+    A name that no card has stays as it is, since the model may have been scored once.
+    """
     from traube.core.errors import Unknown
     from traube.models.naming import name_model
 
@@ -45,7 +48,10 @@ def name_given_models(given: list[str] | None) -> list[str] | None:
 
 
 def write_given_models(given: list[str] | None) -> list[str] | None:
-    """As `name_given_models`; a card is written for a model of the hub, or a folder, that has none."""
+    """Return the names of models as `name_given_models` does, and write missing cards.
+
+    A card is written for a model of the hub, or a folder, that has none.
+    """
     if not given:
         return None
     from traube.models.naming import name_model
@@ -54,7 +60,7 @@ def write_given_models(given: list[str] | None) -> list[str] | None:
 
 
 def write_given_model(given: str | None) -> str | None:
-    """As `write_given_models`, of one."""
+    """Return the name of one model as `write_given_models` does for several."""
     return given and (write_given_models([given]) or [given])[0]
 
 

@@ -68,7 +68,7 @@ class Launcher(AbstractContextManager["Launcher"]):
         self._open.__exit__(*raised)
 
     def datasets(self, tasks: Sequence[str]) -> list[str]:
-        """Read tasks and check their tables. Returns the errors, one line each."""
+        """Read tasks, check their tables, and return the errors, one line each."""
         errors: list[str] = []
         for task in tasks:
             stopping.check()
@@ -87,7 +87,7 @@ class Launcher(AbstractContextManager["Launcher"]):
         return errors
 
     def evaluate(self, model: str, tasks: Sequence[str], request: Request) -> list[str]:
-        """Evaluate one model on tasks. Returns the errors, one line each."""
+        """Evaluate one model on tasks, and return the errors, one line each."""
         errors: list[str] = []
         with self._step(model, errors):
             loaded = load_model(model, precision=request.protocol.precision)
@@ -164,7 +164,7 @@ class Launcher(AbstractContextManager["Launcher"]):
                 self._warn(f"{event.cell.title}: {event.reason}")
 
     def _stops(self, name: str, table: str, validation: Validation, errors: list[str]) -> bool:
-        """Say which checks failed; whether one of them stops the task."""
+        """Note which checks failed, and return whether one of them stops the task."""
         failed = [finding for finding in validation.findings if not finding.passed]
         for f in failed:
             line = failed_check(f"{name}/{table}", f.check.name, f.blocking, f.broken, f.offending, validation.page)

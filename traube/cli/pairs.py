@@ -1,4 +1,4 @@
-"""`traube pairs`: how well models tell how alike texts are; `traube choose`: which answer a language model prefers."""
+"""`traube pairs`: models as measures of similarity; `traube choose`: the answer a language model prefers."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a platform around the library adds to the command, by entry points, so that the library names no part of it."""
+"""Commands that a platform around the library adds by entry points; the library names no part of it."""
 
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points
@@ -14,17 +14,20 @@ PARTS = "traube.platform"
 
 
 def commands() -> list[Any]:
-    """The platform's typer apps, by name."""
+    """Return the platform's typer apps, by name."""
     return [entry.load() for entry in sorted(_present(COMMANDS), key=lambda entry: entry.name)]
 
 
 def part(name: str) -> Any | None:
-    """A part of the platform, or None where there is no platform."""
+    """Return a part of the platform, or None if there is no platform."""
     return next((entry.load() for entry in _present(PARTS) if entry.name == name), None)
 
 
 def _present(group: str) -> Iterator[EntryPoint]:
-    """Entry points that can be loaded: those of Traube itself lie in a checkout, and need its platform."""
+    """Yield the entry points that can be loaded.
+
+    Traube's own entry points lie in a checkout, and need its platform.
+    """
     of_checkout = paths.IN_CHECKOUT and find_spec("dagster") is not None
     return (
         entry for entry in entry_points(group=group) if of_checkout or entry.dist is None or entry.dist.name != "traube"

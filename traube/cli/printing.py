@@ -1,4 +1,4 @@
-"""What the commands print with: the two consoles, tables of rows, progress bars, and lines that several commands say."""
+"""Output of the commands: the two consoles, tables of rows, progress bars, and lines that several commands print."""
 
 import json
 import math
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _Inert(Console):
-    """A console on which texts from others command nothing; a file or a program gets lines of up to 200 columns."""
+    """A console that escapes control sequences of texts; a file or a program gets lines of up to 200 columns."""
 
     @property  # type: ignore[misc]  # nobody sets it
     def size(self) -> ConsoleDimensions:
@@ -35,7 +35,7 @@ class _Inert(Console):
         return super().render_str(visible(text), **options)
 
     def on_broken_pipe(self) -> None:
-        """Leave it to the command, as where a print meets it: rich would end with 1."""
+        """Leave a broken pipe to the command, as a plain print does: rich would exit with 1."""
         raise BrokenPipeError
 
 
@@ -45,12 +45,12 @@ GAP = 2  # between columns
 
 
 def counted(number: int, thing: str, things: str = "") -> str:
-    """A number of things in words: 1 cell, 2 cells."""
+    """Return a number of things in words: 1 cell, 2 cells."""
     return f"{number} {thing}" if number == 1 else f"{number} {things or thing + 's'}"
 
 
 def about(seconds: float) -> str:
-    """Write a length of time that is known roughly."""
+    """Return a length of time that is known roughly, in words."""
     minutes = round(seconds / 60)
     if minutes < 1:
         return "less than a minute"
@@ -60,7 +60,7 @@ def about(seconds: float) -> str:
 def failed_check(
     asset: str, name: str, blocking: bool, broken: str = "", rows: int | None = None, page: object = None
 ) -> str:
-    """Say in a line that a check of an asset failed: how many rows break which rules, and which page shows them."""
+    """Return a line on a failed check of an asset: how many rows break which rules, and the page that shows them."""
     see = "" if page is None else f"; see {page}"
     where = "" if rows is None else f" ({counted(rows, 'row')}{see})"
     kind = "blocking check" if blocking else "check"
@@ -68,7 +68,7 @@ def failed_check(
 
 
 def print_unavailable(reasons: Mapping[str, str], title: str = "unavailable") -> None:
-    """What cannot be had here, and why."""
+    """Print what is unavailable here, and why."""
     print_notes((f"{name}: {reason}" for name, reason in reasons.items()), title)
 
 
@@ -88,7 +88,10 @@ def print_outdated(cells: "pd.DataFrame") -> int:
 
 @contextmanager
 def bars(hidden: bool = False, of: str = "cells") -> Iterator[tuple[Any, Any]]:
-    """Show progress of all cells, and of the stage at work. Yields what is reported to, and how to set the cells' number."""
+    """Show progress of all cells, and of the stage at work.
+
+    Yields the reporter of progress, and a function that sets the number of cells.
+    """
     from rich import progress as shown
 
     class Rate(shown.ProgressColumn):
@@ -124,7 +127,7 @@ def bars(hidden: bool = False, of: str = "cells") -> Iterator[tuple[Any, Any]]:
 
 
 def print_json(value: Any) -> None:
-    """A value for programs, on standard output. What is no number is null: JSON knows no NaN."""
+    """Print a value as JSON on standard output; nan becomes null, which JSON knows."""
     print(json.dumps(_with_null(value), indent=1, default=str))  # noqa: T201
 
 
@@ -137,7 +140,7 @@ def _with_null(value: Any) -> Any:
 
 
 def shown_number(value: float | None, digits: int = 3) -> str:
-    """A number in a table; a dash where there is none."""
+    """Return a number for a table; a dash if there is none."""
     return "-" if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
@@ -147,13 +150,18 @@ def print_table(
     optional: Sequence[str] = (),
     title: str = "",
 ) -> None:
-    """A table that fits the terminal: names are never cut.
+    """Print a table that fits the terminal: names are never cut.
 
     Parameters
     ----------
-    rows : cells by column; all rows have the same columns
-    fold : columns that may take several lines, and the width that each needs at least
-    optional : columns that are left out where there is no room, the least needed first; a line says so
+    rows : sequence of mappings of str to str
+        Cells by column; all rows have the same columns.
+    fold : mapping of str to int, optional
+        Columns that may take several lines, and the width that each needs at least.
+    optional : sequence of str, optional
+        Columns that are left out if the terminal is too narrow, the least needed first; a line says so.
+    title : str, optional
+        The table's title.
     """
     if title:
         out.print(f"[italic]{escape(title)}[/]")
@@ -179,7 +187,7 @@ def print_table(
 
 
 def print_notes(notes: Iterable[str], title: str = "note", style: str = "yellow") -> None:
-    """What is amiss, a line each behind its title; by default what stops nothing."""
+    """Print a line for each note, behind a title; by default, notes are warnings that stop nothing."""
     for note in notes:
         err.print(f"[{style}]{title}:[/] {escape(note)}")
 

@@ -104,7 +104,10 @@ def run(
 
 
 def compute(request: "Request", storage: "Storage", before: "Plan", verbose: bool = False) -> bool:
-    """Run datasets, evaluate and publish as far as needed by `before`, the present plan; return whether all went well."""
+    """Run datasets, evaluate and publish as far as needed by `before`, the present plan.
+
+    Returns whether all went well.
+    """
     from traube.components import get_reducer
     from traube.pipeline import validation
     from traube.pipeline.executors import make_executor
@@ -171,7 +174,7 @@ def _evaluate(
     progress: Progress,
     set_total: Callable[[int], None],
 ) -> tuple[list[str], set[str]]:
-    """Read what is unread and evaluate what is missing; return the errors, and the tasks that were touched."""
+    """Read tasks that are not ingested and evaluate missing cells; return the errors and the changed tasks."""
     from traube.pipeline.ahead import encode_ahead
     from traube.pipeline.expected import slow_cells
     from traube.pipeline.survey import plan
@@ -216,7 +219,10 @@ def _evaluate(
 
 
 def _requests_ahead(todo: "Plan", request: "Request", turns: list[tuple[str, dict[str, int]]]) -> list["Request"]:
-    """Return what each turn encodes: none, where one turn is all, or trainings need the processor, or a cluster works."""
+    """Return the encoding requests of each turn.
+
+    There are none if there is one turn only, trainings need the processor, or a cluster does the work.
+    """
     from traube.pipeline.executors import engine
 
     if len(turns) < 2 or engine() != "local" or any(cell.method.trains for cell in _missing(todo)):
@@ -225,7 +231,10 @@ def _requests_ahead(todo: "Plan", request: "Request", turns: list[tuple[str, dic
 
 
 def _stopped(tasks: Iterable[str], plan: "Plan", storage: "Storage") -> list[str]:
-    """Say which tasks a check stops as their cards are now, of those of which nothing is to be computed."""
+    """Return the errors of tasks that a check stops, given their cards as they are now.
+
+    Only tasks without cells to compute are checked.
+    """
     from traube.pipeline.validation import refuse_stored
 
     errors, lacking = [], set().union(*plan.missing.values())
@@ -251,7 +260,7 @@ def _how_long(todo: "Plan", storage: "Storage", n_workers: int) -> str:
 
 
 def fetch(tasks: Iterable[str], models: Iterable[str]) -> None:
-    """Download the tasks and models that were named on the command line and are not on this machine."""
+    """Download the tasks and models that the command line names and that are not on this machine."""
     from traube.models import load_model
     from traube.models.naming import forget_model, near_hub_ids
     from traube.tasks import get_source

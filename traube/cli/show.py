@@ -1,4 +1,4 @@
-"""What is there: the leaderboard, tasks, models, methods, and where a number comes from."""
+"""Commands that list: the leaderboard, tasks, models, methods, and the provenance of a score."""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -106,7 +106,7 @@ def leaderboard(
 def _show_over_tasks(
     table: Any, protocol: str | None, models: Sequence[str], form: Format, figure: Path | None
 ) -> None:
-    """Rank models over tasks, each task under the protocol that is asked for, or the one that is its default."""
+    """Rank models over tasks, each task under the requested protocol, or under its default one."""
     from traube.pipeline.params import load_params
     from traube.reports.over_tasks import rank_over_tasks, write_figure
     from traube.reports.tables import places
@@ -176,9 +176,16 @@ def print_leaderboard(
 
     Parameters
     ----------
-    outdated : cells of earlier code
-    unread : tasks whose present data is not stored: their scores are of earlier data
-    form : markdown and latex have the tables alone
+    table : DataFrame
+        The leaderboard.
+    every : bool, default=False
+        Whether to show all rows.
+    outdated : int, default=0
+        Number of cells of earlier code.
+    unread : collection of str, optional
+        Tasks whose present data is not stored: their scores are of earlier data.
+    form : {"table", "markdown", "latex", "csv", "json"}, default="table"
+        The format; markdown and latex have the tables alone.
     """
     done = table[table["status"] == "done"]
     if not outdated and done.empty:
@@ -226,7 +233,10 @@ def print_leaderboard(
 
 
 def _format_row(row: Any, method: str, with_k: bool) -> dict[str, str]:
-    """A row of the leaderboard by column; `method` is the title of that column, `with_k` whether there are found k."""
+    """Return a row of the leaderboard by column.
+
+    `method` is the title of that column, `with_k` says whether there are found k.
+    """
     import pandas as pd
 
     from traube.reports.tables import places, shown_interval, shown_name
@@ -249,7 +259,10 @@ def _format_row(row: Any, method: str, with_k: bool) -> dict[str, str]:
 
 
 def _print_absent(rows: Any, every: bool) -> None:
-    """What has no score and why: unsupported pairs in one line, or a line each if `every` row is shown."""
+    """Print what has no score, and why.
+
+    Unsupported pairs take one line, or a line each if `every` row is shown.
+    """
     unsupported = rows["status"] == "unsupported"
     pairs = sorted(set(rows.loc[unsupported, "method"]))
     if pairs and not every:
@@ -263,7 +276,7 @@ def _print_absent(rows: Any, every: bool) -> None:
 
 
 def _print_imported(storage: "Storage", tasks: list[str] | None) -> None:
-    """Imported results, of the tasks asked for by our name or MTEB's."""
+    """Print the imported results of tasks requested by Traube's name or MTEB's."""
     from traube.reports.exchange import imported_results
     from traube.reports.imported import rankings
     from traube.reports.tables import places
@@ -494,7 +507,7 @@ def explain(
 
 
 def _in_words(value: Any) -> str:
-    """A value of a cell's record, as a person reads it."""
+    """Return a value of a cell's record in words."""
     if not isinstance(value, dict):
         return "-" if value in (None, "") else str(value)
     if any(isinstance(part, dict) for part in value.values()):

@@ -73,22 +73,25 @@ class Layer:
         return ", ".join(self.words.get(cluster, [])[:3])
 
     def of_all(self, first: NDArray[np.int64], which: NDArray[np.int64]) -> "Layer":
-        """Return the same of all texts; as in `Clustering`."""
+        """Return the layer of all texts; as in `Clustering`."""
         labels = np.where(which < 0, -1, self.labels[which])
         return replace(self, labels=labels, typical=_positions(self.typical, first))
 
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
-    """What a clusterer finds in vectors: the labels, and what it knows of them besides.
+    """Labels of a clusterer on vectors, with the table of k, the stabilities and the layers that were found.
 
     Attributes
     ----------
     labels : ndarray of shape (n_vectors,)
+        As in `Clustering`.
     k_table : DataFrame or None
+        As in `Clustering`.
     stability : dict of int to float
+        As in `Clustering`.
     layers : tuple of Layer
-        As in `Clustering`; layers without words and typical texts, which are found where there are texts.
+        As in `Clustering`, but without words and typical texts, which are found where there are texts.
     """
 
     labels: Labels
@@ -263,7 +266,7 @@ class Clustering:
 
     @property
     def fingerprint(self) -> str:
-        """What identifies the clustering: another text, or a text in another cluster, gives another one."""
+        """A hash of the clustering: another text, or a text in another cluster, gives another hash."""
         # a letter in front, since a groups.yaml holds it, and YAML would take digits alone for a number
         return f"c{digest([list(self.texts), self.labels.tolist()])[:7]}"
 
@@ -348,7 +351,7 @@ class Clustering:
         )
 
     def _describe(self, labels: NDArray[np.int64], before: Layer, reader: TermReader) -> Layer:
-        """Return a layer of new labels; clusters that were there before keep what is said of them."""
+        """Return a layer of new labels; clusters that existed before keep their words and typical texts."""
         there = np.unique(labels[labels >= 0]).tolist()
         same = {c for c in there if np.array_equal(labels == c, before.labels == c)}
         words = {c: before.words.get(c, []) for c in same}
@@ -368,12 +371,12 @@ class Clustering:
         return typical(labels, distance, alike_by_vectors(self.vectors, distance))
 
     def _distinct(self) -> NDArray[np.int64]:
-        """Where each distinct text stands first, in the order of the vectors."""
+        """Return the first position of each distinct text, in the order of the vectors."""
         number, first = np.unique(self.rows, return_index=True)
         return np.asarray(first[number >= 0])
 
     def _split(self, rows: NDArray[np.int64], n_clusters: int, seed: int) -> NDArray[np.int64]:
-        """Cut the texts of a cluster, whose equal ones stay together, into so many."""
+        """Cut the texts of a cluster into `n_clusters`; equal texts stay together."""
         if self.vectors is None:
             raise TraubeError("its texts were compared by a similarity: such groups are merged and renamed, not split")
         own, which = np.unique(self.rows[rows], return_inverse=True)
@@ -390,22 +393,22 @@ class Clustering:
 
     @property
     def parts(self) -> NDArray[np.int64]:
-        """The labels before clusters were merged: a new text joins the nearest of these parts, and with it the cluster."""
+        """The labels before clusters were merged: a new text joins the nearest part, and the cluster that holds it."""
         return self.labels if self.unmerged is None else np.where(self.labels < 0, -1, self.unmerged)
 
     @property
     def noise(self) -> int:
-        """How many texts with words are in no cluster."""
+        """The number of texts with words that are in no cluster."""
         return int((self.labels < 0).sum()) - self.blank
 
     @property
     def unsettled(self) -> int:
-        """How many texts are in a cluster that they do not fit."""
+        """The number of texts that are in a cluster that they do not fit."""
         return int((self.strays & (self.labels >= 0)).sum()) if len(self.strays) else 0
 
     @property
     def about_as_good(self) -> list[int]:
-        """Numbers of clusters about as steady as the chosen one, itself among them; none where stability did not choose."""
+        """Numbers of clusters about as stable as the chosen one, with that one; empty if stability did not choose."""
         if self.k_table is None or np.isnan(self.score):
             return []
         exact = self.k_table["stability"] >= EXACT
@@ -414,7 +417,7 @@ class Clustering:
         return [int(k) for k in self.k_table.loc[near, "k"] if k > 1]
 
     def without_strays(self) -> "Clustering":
-        """Return the same with texts that fit no cluster as noise. No other text moves."""
+        """Return the clustering with texts that fit no cluster as noise; no other text moves."""
         if not len(self.strays):
             return self
         return replace(
@@ -425,7 +428,9 @@ class Clustering:
         )
 
     def of_all(self, first: NDArray[np.int64], which: NDArray[np.int64]) -> "Clustering":
-        """Return the same clusters of all texts, where each distinct text was clustered once, and blank ones were not.
+        """Return the same clusters for all texts.
+
+        Each distinct text was clustered once, and blank ones were not.
 
         Parameters
         ----------
@@ -448,14 +453,14 @@ class Clustering:
 
     @property
     def score(self) -> float:
-        """How far to believe the number of clusters, where stability chose it; else nan."""
+        """The stability of the number of clusters, if stability chose that number; else nan."""
         if self.k_table is None or "excess" not in self.k_table:
             return float("nan")
         return float(self.k_table["excess"].max())
 
     @property
     def clearness(self) -> str:
-        """The same in words: `clear groups`, `weak groups` or `no clear groups`; empty where there is no score."""
+        """The score in words: `clear groups`, `weak groups` or `no clear groups`; empty if there is no score."""
         if np.isnan(self.score):
             return ""
         return "no clear groups" if self.score < WEAK else "weak groups" if self.score < CLEAR else "clear groups"
@@ -667,7 +672,7 @@ def _group(vectors: Matrix, texts: list[str], algorithm: Any, n_clusters: int | 
 
 
 def check_algorithm(algorithm: Any, similarity: Similarity | None = None) -> Any:
-    """Return the Method that a name means, or a scikit-learn clusterer as it is; refuse what makes no sense.
+    """Return the Method of a name, or a scikit-learn clusterer as it is; refuse any other algorithm.
 
     Raises
     ------
@@ -700,7 +705,7 @@ def check_algorithm(algorithm: Any, similarity: Similarity | None = None) -> Any
 def group_vectors(
     vectors: Matrix, algorithm: Any, n_clusters: int | None, seed: int, texts: list[str] | None = None
 ) -> Grouping:
-    """Group vectors by a checked algorithm (`check_algorithm`); one of words groups the texts instead."""
+    """Group vectors by a checked algorithm (`check_algorithm`); an algorithm on words groups the texts instead."""
     if not isinstance(algorithm, Method):
         return Grouping(_fit_predict(algorithm, vectors, n_clusters, seed))
     if algorithm.name == STABLE:
@@ -720,7 +725,7 @@ def group_vectors(
 
 
 def _fit_predict(estimator: Any, vectors: Matrix, n_clusters: int | None, seed: int) -> Labels:
-    """Labels by a scikit-learn clusterer, numbered from 0; -1 is noise."""
+    """Return labels by a scikit-learn clusterer, numbered from 0; -1 is noise."""
     from sklearn.base import clone
 
     name, params = type(estimator).__name__, estimator.get_params(deep=False)
@@ -741,7 +746,7 @@ def _fit_predict(estimator: Any, vectors: Matrix, n_clusters: int | None, seed: 
 
 
 def find_level(layers: Sequence[Layer], layer: int | str, n_clusters: int | None = None) -> int:
-    """Return the number of a layer, which may be called "coarse" or "fine"; refuse what is none.
+    """Return the number of a layer, which may be called "coarse" or "fine"; refuse a layer that does not exist.
 
     Raises
     ------
@@ -825,7 +830,7 @@ def _temporary_home() -> Iterator[None]:
 
 
 def open_cache(cache: bool | str | Path) -> AbstractContextManager[None]:
-    """Have everything that is written lie in the data directory, in a folder, or in a temporary one."""
+    """Write all files to the data directory, to a folder, or to a temporary folder while the block lasts."""
     if not isinstance(cache, (bool, str, Path)):
         raise TypeError(f"cache is of type {type(cache).__name__}: pass True, False or a folder")
     if isinstance(cache, bool):
@@ -842,7 +847,7 @@ def _pluralize(count: int, what: str) -> str:
 
 
 def filled(texts: Sequence[str]) -> NDArray[np.int64]:
-    """Positions of the texts that are not blank, int64 [m]; an error where there are none."""
+    """Return positions of the texts that are not blank, int64 [m]; raise an error if all are blank."""
     rows = np.array([i for i, text in enumerate(texts) if text.strip()], dtype=np.int64)
     if not len(rows):
         raise TraubeError("all texts are empty: there is nothing to group" if texts else "there are no texts to group")
@@ -850,7 +855,10 @@ def filled(texts: Sequence[str]) -> NDArray[np.int64]:
 
 
 def distinct(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where each distinct text stands first, int64 [m], and which of these each text is, int64 [n]; -1 for a blank one."""
+    """Return the first position of each distinct text, int64 [m], and the index of each text's, int64 [n].
+
+    The index is -1 for a blank text.
+    """
     rows, number = filled(texts), dict[str, int]()
     which = np.full(len(texts), -1, dtype=np.int64)
     which[rows] = [number.setdefault(texts[i], len(number)) for i in rows]
@@ -858,12 +866,15 @@ def distinct(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 
 def usual_method(model: Model) -> str:
-    """The method if nobody names one: k-means with a steady number of clusters; by a similarity, average linkage."""
+    """Return the default method: k-means with the most stable number of clusters.
+
+    For a similarity, the default is average linkage.
+    """
     return "none/agglomerative_average" if model.similarity else STABLE
 
 
 def check_query(model: str, similarity: Similarity | None, query: str | None) -> None:
-    """Refuse a query that is empty or changes nothing, and a model that lacks one."""
+    """Refuse a query that is empty or that the model does not use, and a missing query that the model needs."""
     heeded = similarity is not None and similarity.query == "text"
     if heeded and query is None:
         raise TraubeError(
@@ -882,7 +893,7 @@ def check_query(model: str, similarity: Similarity | None, query: str | None) ->
 
 
 def encoded(model: Model, texts: list[str], progress: Progress = SILENT) -> Matrix:
-    """The vectors of texts, [n, d], kept in the data directory; the model is downloaded if it is not here."""
+    """Return the vectors of texts, [n, d], kept in the data directory; download the model if need be."""
     model.fetch()
     if isinstance(model, FunctionModel):  # nothing says whether a function has changed
         return model.encode(texts)

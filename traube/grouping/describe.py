@@ -1,4 +1,4 @@
-"""What a cluster is about: its key words, its typical texts, and texts that do not fit it."""
+"""Descriptions of clusters: key words, typical texts, and texts that do not fit."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -25,18 +25,28 @@ Alike: TypeAlias = Callable[[NDArray[np.int64]], NDArray[np.float64]]  # (positi
 
 
 def keywords(texts: Sequence[str] | TermReader, clusters: Labels, count: int = 8) -> dict[int, list[str]]:
-    """The words and pairs of words that set each cluster apart, the most telling first.
+    """Return the words and pairs of words that set each cluster apart, the most telling first.
 
     A term's weight is c-TF-IDF with damped counts, log2(1 + count in a text), so that one long text names no cluster:
     the mean of the cluster's texts, times ln(1 + A / f), where f is the sum over all texts and A the mean sum of a
     cluster. Terms that more than half of the clusters have, each at least half as often as the cluster that has it
-    most, are no one's. Of what is left, maximal marginal relevance takes terms that are not spelled alike. Noise (-1)
-    is left out. Of more than 20,000 texts as many of each cluster are read, evenly spaced, and of each the first 10,000
-    characters.
+    most, belong to no cluster. Of the other terms, maximal marginal relevance takes those that are not spelled alike.
+    Noise (-1) is left out. If there are more than 20,000 texts, as many are read, evenly spaced in each cluster, and of
+    each text the first 10,000 characters.
+
+    Parameters
+    ----------
+    texts : sequence of str, or TermReader
+        The texts, or a reader of their terms.
+    clusters : ndarray of shape (n_texts,)
+        The cluster of each text; -1 is noise.
+    count : int, default=8
+        The most terms of a cluster.
 
     Returns
     -------
-    at most `count` terms by cluster; none where a cluster has none of its own
+    dict of int to list of str
+        At most `count` terms by cluster; none if a cluster has no term of its own.
     """
     ids, numbers, sizes = np.unique(clusters[clusters >= 0], return_inverse=True, return_counts=True)
     if not len(ids):
@@ -62,7 +72,7 @@ def keywords(texts: Sequence[str] | TermReader, clusters: Labels, count: int = 8
 
 
 def _read(numbers: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Which texts are read: all, or so many of each cluster that there are about 20,000."""
+    """Return which texts are read: all, or so many of each cluster that there are about 20,000."""
     if len(numbers) <= TEXTS:
         return np.arange(len(numbers))
     most = max(FEW, TEXTS // len(sizes))
@@ -72,7 +82,7 @@ def _read(numbers: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.in
 
 
 def _own(terms: Terms, share: sparse.csr_matrix) -> NDArray[np.bool_]:
-    """Which terms belong to few clusters, as does each word of a pair; bool [terms]."""
+    """Return which terms belong to few clusters, as does each word of a pair; bool [terms]."""
     clusters, count = share.shape
     if clusters == 1:
         return np.ones(count, dtype=bool)
@@ -84,7 +94,10 @@ def _own(terms: Terms, share: sparse.csr_matrix) -> NDArray[np.bool_]:
 
 
 def _different(terms: Terms, having: sparse.csr_matrix, scores: sparse.csr_matrix, count: int) -> list[str]:
-    """The best terms of a cluster that are not spelled alike; `having` and `scores` are csr [1, terms]."""
+    """Return the best terms of a cluster that are not spelled alike.
+
+    `having` and `scores` are csr [1, terms].
+    """
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.metrics.pairwise import cosine_similarity
 
@@ -113,7 +126,7 @@ def _different(terms: Terms, having: sparse.csr_matrix, scores: sparse.csr_matri
 
 
 def distances(vectors: Dense | sparse.csr_matrix, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Euclidean distance of each text to the mean of its cluster, float64 [n]; nan for noise."""
+    """Return the Euclidean distance of each text to the mean of its cluster, float64 [n]; nan for noise."""
     distance = np.full(len(clusters), np.nan)
     for c in np.unique(clusters[clusters >= 0]):
         rows = np.flatnonzero(clusters == c)
@@ -124,8 +137,10 @@ def distances(vectors: Dense | sparse.csr_matrix, clusters: NDArray[np.int64]) -
 
 
 def mean_distances(pairs: Dense, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Mean distance of each text to the others of its cluster, float64 [n]; 0 where it is alone, nan for noise. Of the
-    distances of all pairs, float [n, n], 0 on the diagonal.
+    """Return the mean distance of each text to the others of its cluster, float64 [n].
+
+    The distance is 0 for a text that is alone, nan for noise. `pairs` are the distances of all pairs, float [n, n],
+    0 on the diagonal.
     """
     distance = np.full(len(clusters), np.nan)
     for c in np.unique(clusters[clusters >= 0]):
@@ -135,16 +150,25 @@ def mean_distances(pairs: Dense, clusters: NDArray[np.int64]) -> NDArray[np.floa
 
 
 def typical(clusters: Labels, distance: NDArray[np.float64], alike: Alike, count: int = 3) -> dict[int, list[int]]:
-    """Positions of texts of each cluster that are near to its middle and differ from each other.
+    """Return positions of texts of each cluster that are near to its center and differ from each other.
 
-    They are chosen by maximal marginal relevance among the 30 nearest; of texts that say the same, there is one.
+    They are chosen by maximal marginal relevance among the 30 nearest; of texts that say the same, one is returned.
 
     Parameters
     ----------
-    clusters : int64 [n], -1 for noise
-    distance : float64 [n], to the middle of the text's cluster
-    alike : of some positions of one cluster, how alike their texts are, as of `alike_by_vectors`
-    count : texts of a cluster, at most
+    clusters : ndarray of int64 of shape (n_texts,)
+        The cluster of each text; -1 for noise.
+    distance : ndarray of float64 of shape (n_texts,)
+        Distance to the center of the text's cluster.
+    alike : callable
+        Returns how similar the texts at some positions of one cluster are, as `alike_by_vectors` does.
+    count : int, default=3
+        Texts of a cluster, at most.
+
+    Returns
+    -------
+    dict of int to list of int
+        Positions by cluster.
     """
     order = np.argsort(distance, kind="stable")
     found = {}
@@ -158,12 +182,21 @@ def typical(clusters: Labels, distance: NDArray[np.float64], alike: Alike, count
 
 
 def choose_different(relevance: NDArray[np.float64], alike: NDArray[np.float64], count: int) -> list[int]:
-    """Return positions by maximal marginal relevance, the first being the most relevant; none is like another.
+    """Return positions by maximal marginal relevance, the most relevant first; no two are too similar.
 
     Parameters
     ----------
-    relevance : [m], from 0 to 1
-    alike : [m, m], to 1
+    relevance : ndarray of float64 of shape (n_items,)
+        Relevance of each item, from 0 to 1.
+    alike : ndarray of float64 of shape (n_items, n_items)
+        Similarity of each pair, at most 1.
+    count : int
+        The number of positions, at most.
+
+    Returns
+    -------
+    list of int
+        The chosen positions.
     """
     chosen: list[int] = []
     nearest = np.zeros(len(relevance))  # to those that are chosen
@@ -176,8 +209,10 @@ def choose_different(relevance: NDArray[np.float64], alike: NDArray[np.float64],
 
 
 def alike_by_vectors(vectors: Matrix, distance: NDArray[np.float64]) -> Alike:
-    """Return what says how alike texts of a cluster are: 1 for equal vectors, 0 where they are as far apart as unrelated
-    ones at their distances from the mean.
+    """Return a function that says how similar texts of a cluster are.
+
+    The similarity is 1 for equal vectors, 0 if they are as far apart as unrelated ones at their distances from the
+    mean.
     """
 
     def alike(rows: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -189,7 +224,10 @@ def alike_by_vectors(vectors: Matrix, distance: NDArray[np.float64]) -> Alike:
 
 
 def alike_by_distance(pairs: Dense, distance: NDArray[np.float64]) -> Alike:
-    """As `alike_by_vectors`, of the distances of all pairs, and each text's mean distance to its cluster's."""
+    """Return the function of `alike_by_vectors`, computed from distances.
+
+    `pairs` are the distances of all pairs, `distance` is each text's mean distance to its cluster's texts.
+    """
     return lambda rows: _nearness(pairs[np.ix_(rows, rows)].astype(np.float64), distance[rows], 0.5)
 
 
@@ -201,20 +239,26 @@ def _nearness(apart: NDArray[np.float64], distance: NDArray[np.float64], unit: f
 def strays(
     vectors: Matrix, clusters: Labels, known: Matrix | None = None, of: Labels | None = None
 ) -> NDArray[np.bool_]:
-    """Which texts are nearer to the mean of all texts than to that of their own cluster.
+    """Return which texts are nearer to the mean of all texts than to that of their own cluster.
 
     Vectors are made unit; of a unit vector x this is x (c - m) < (c c - m m) / 2, where c is the mean
     of its cluster and m that of all.
 
     Parameters
     ----------
-    vectors : [n, d], dense or csr
-    clusters : int64 [n], -1 for noise
-    known, of : vectors of texts whose clusters are known, and these; by default the same texts
+    vectors : array or csr_matrix of shape (n_texts, n_dimensions)
+        Vectors of the texts.
+    clusters : ndarray of int64 of shape (n_texts,)
+        The cluster of each text; -1 for noise.
+    known : array or csr_matrix of shape (n_known, n_dimensions), optional
+        Vectors of texts whose clusters are known. By default `vectors`.
+    of : ndarray of int64 of shape (n_known,), optional
+        The clusters of the known texts. By default `clusters`.
 
     Returns
     -------
-    bool [n]; none where there are fewer than two clusters, and none of the noise
+    ndarray of bool of shape (n_texts,)
+        All False if there are fewer than two clusters, and False for noise.
     """
     from sklearn.preprocessing import normalize
 
@@ -233,17 +277,21 @@ def strays(
 
 
 def strays_by_distance(pairs: Dense, clusters: Labels, known: Labels | None = None) -> NDArray[np.bool_]:
-    """Which texts are no nearer to their own cluster's texts, on average, than to all others.
+    """Return which texts are no nearer to their own cluster's texts, on average, than to all others.
 
     Parameters
     ----------
-    pairs : float [n, m], distances to texts whose clusters are known
-    clusters : int64 [n], -1 for noise
-    known : int64 [m], theirs; by default those of the same texts
+    pairs : ndarray of float of shape (n_texts, n_known)
+        Distances to texts whose clusters are known.
+    clusters : ndarray of int64 of shape (n_texts,)
+        The cluster of each text; -1 for noise.
+    known : ndarray of int64 of shape (n_known,), optional
+        The clusters of the known texts. By default those of the same texts.
 
     Returns
     -------
-    bool [n], as `strays`
+    ndarray of bool of shape (n_texts,)
+        As from `strays`.
     """
     known = clusters if known is None else known
     found = np.zeros(len(clusters), dtype=bool)

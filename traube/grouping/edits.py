@@ -1,4 +1,4 @@
-"""groups.yaml: what a person changes in groups that were found. They are renamed, merged and split, one after the other."""
+"""groups.yaml: a person's changes of the groups, which are renamed, merged and split, one after the other."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -46,7 +46,7 @@ class Edit(Strict):
 
     @property
     def groups(self) -> tuple[int | str, ...]:
-        """The groups that it changes, as they are called."""
+        """The groups that the edit changes, as the file calls them."""
         called = (self.rename, self.split, *(self.merge or ()))
         return tuple(int(group) if str(group).isdecimal() else group for group in called if group is not None)
 
@@ -58,18 +58,18 @@ class _File(Strict):
 
 @dataclass(frozen=True)
 class GroupEdits:
-    """What a groups.yaml says.
+    """The edits of a groups.yaml.
 
     Attributes
     ----------
     path : Path
         The file.
     clustering : str or None
-        The clustering whose groups it calls by number (`Clustering.fingerprint`).
+        The clustering whose groups the file calls by number (`Clustering.fingerprint`).
     edits : tuple of Edit
-        In their order.
+        The edits, in the file's order.
     lines : tuple of int
-        Where each stands.
+        The line of each edit.
     """
 
     path: Path
@@ -115,7 +115,7 @@ def read_edits(path: Path) -> GroupEdits:
 def apply_edits(
     edits: GroupEdits, labels: Labels, names: dict[int, str], texts: Sequence[str], fingerprint: str, split: Split
 ) -> EditedGroups:
-    """Change groups as a file says.
+    """Change groups by the edits of a file.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class _State:
     free: int  # the next number: that of a group that was merged stays its own
 
     def find(self, group: int | str, line: int) -> int:
-        """Return the number of the group that is called so: by number, name, or the beginning of its texts."""
+        """Return the number of the group that has a name: its number, its name, or the beginning of one of its texts."""
         where, there = f"{self.edits.path}: line {line}", np.unique(self.labels[self.labels >= 0]).tolist()
         if isinstance(group, int):
             self._check_clustering(group, where)

@@ -1,4 +1,4 @@
-"""Grouping as scikit-learn estimators: of texts, and of embeddings that somebody has."""
+"""Clustering as scikit-learn estimators: of texts, and of embeddings."""
 
 from abc import abstractmethod
 from pathlib import Path
@@ -29,7 +29,7 @@ from traube.tasks.texts import read_texts
 
 
 class _Fitted(ClusterMixin, BaseEstimator):
-    """What both estimators know once they are fitted."""
+    """State and methods that both fitted estimators share."""
 
     labels_: NDArray[np.int64]
     n_clusters_: int

@@ -1,4 +1,4 @@
-"""Texts put into groups that are there: those of labelled texts, or of a served clustering."""
+"""Assignment of texts to existing groups: those of labeled texts, or of a served clustering."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -32,21 +32,34 @@ def put_like(
     precision: Precision | None = "auto",
     progress: Progress = SILENT,
 ) -> Clustering:
-    """Put each text into the group whose examples' mean is nearest by the cosine; by a similarity,
-    the group whose examples are nearest on average.
+    """Put each text into the group whose examples' mean is nearest by the cosine.
 
-    A model that is fitted to texts is fitted to the examples and the texts. Blank texts join no group;
-    examples that are blank or whose group is are left out.
+    By a similarity, each text joins the group whose examples are nearest on average. A model that is fitted to texts is
+    fitted to the examples and the texts. Blank texts join no group; examples that are blank, or whose group is blank, are
+    left out.
 
     Parameters
     ----------
-    examples, groups : [m], labelled texts, and the group of each
-    model, query, precision, progress : as in `cluster_texts`
+    texts : sequence of str
+        The texts.
+    examples : sequence of str, of length n_examples
+        Labeled texts.
+    groups : sequence of str, of length n_examples
+        The group of each example.
+    model : str, default="minilm"
+        As in `cluster_texts`.
+    query : str, optional
+        As in `cluster_texts`.
+    precision : {"auto", "fp32", "bf16"}, optional
+        As in `cluster_texts`.
+    progress : Progress, optional
+        As in `cluster_texts`.
 
     Returns
     -------
-    Clustering, named as the groups are, numbered in the order of their names; a group that no text
-        joins has no typical ones. `strays` are texts that fit none
+    Clustering
+        Named as the groups are, numbered in the order of their names; a group that no text joins has no typical texts.
+        `strays` are texts that fit no group.
 
     Examples
     --------
@@ -79,12 +92,15 @@ def put_like(
 
 
 def are_equal(texts: Sequence[str]) -> Alike:
-    """Return what says that texts are alike where they are the same: of ones whose distances from each other nobody knows."""
+    """Return a function that says that texts are similar if they are equal.
+
+    Use the function if the distances between the texts are not known.
+    """
     return lambda rows: np.array([[float(texts[i] == texts[j]) for j in rows] for i in rows])
 
 
 def labelled(examples: Sequence[str], groups: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The examples that have words and a group, and their groups."""
+    """Return the examples that have words and a group, and their groups."""
     whole = [(text, group) for text, group in zip(examples, groups, strict=True) if text.strip() and group.strip()]
     return [text for text, _ in whole], [group for _, group in whole]
 
@@ -97,9 +113,11 @@ def find_nearest(
     Parameters
     ----------
     known : array or csr_matrix of shape (n_known, n_dimensions)
+        Vectors whose clusters are known.
     clusters : ndarray of shape (n_known,)
-        Of the known vectors; -1 is noise.
+        The clusters of the known vectors; -1 is noise.
     new : array or csr_matrix of shape (n_new, n_dimensions)
+        The new vectors.
 
     Returns
     -------
@@ -126,7 +144,7 @@ def find_nearest(
 
 
 def check_groups(groups: Sequence[str], column: str = "labels") -> None:
-    """Refuse labels that are no groups: none or one, or almost all different."""
+    """Refuse labels that make no groups: none, one, or almost all different."""
     counts = Counter(groups)
     if len(counts) < 2:
         raise TraubeError(

@@ -12,8 +12,10 @@ LONGEST, TOKENS = 60, 16  # of a name, in characters and in tokens
 
 
 def named_by(clusters: Clustering, texts: Sequence[str], model: CausalModel, progress: Progress = SILENT) -> Clustering:
-    """The same clusters with names that the model finds likeliest after their typical texts and key
-    words. One for which it finds none keeps its key words.
+    """Return the same clusters with names that the model finds likeliest.
+
+    The model reads the clusters' typical texts and key words. A cluster for which the model finds no name keeps its
+    key words.
     """
     progress.total("names", len(clusters.words))
     names = {}

@@ -18,9 +18,11 @@ def plot_map(vectors: Matrix, layer: MapLayer, title: str, seed: int = 42, ax: A
     Parameters
     ----------
     vectors : array or csr_matrix of shape (n_texts, n_dimensions)
+        The embeddings.
     layer : MapLayer
         Their clusters; -1 is noise, drawn gray.
     title : str
+        The plot's title.
     seed : int, default=42
         Seed of UMAP.
     ax : matplotlib.axes.Axes, optional

@@ -1,4 +1,4 @@
-"""What is written of a grouping: each row of the user's file, and beside it the text's group."""
+"""The table of a clustering: each row of the user's file, with the text's group."""
 
 import re
 from decimal import Decimal
@@ -13,13 +13,14 @@ _NEGATIVE = re.compile(r"-(0|[1-9]\d{0,9})(\.\d{1,6})?", re.ASCII)
 
 
 def result_table(rows: Rows, clusters: Clustering) -> pd.DataFrame:
-    """A row for each text.
+    """Return a row for each text.
 
     Returns
     -------
-    DataFrame [n]: the file's columns as they are, then group (int64; -1 is none), name, distance and,
-        where it is known, stability, and where there are layers, path. Where the file has such a column, ours is called
-        `traube_` and its name
+    DataFrame of n_texts rows
+        The file's columns as they are, then `group` (int64; -1 is none), `name`, `distance` and, where it is known,
+        `stability`, and where there are layers, `path`. If the file has a column of one of these names, the new column is
+        called `traube_` and the name.
     """
     own = {as_cell(name): [_cell(value) for value in values] for name, values in rows.columns.items()}
     table = pd.DataFrame(own, dtype=object, index=range(len(rows)))
@@ -37,6 +38,6 @@ def result_table(rows: Rows, clusters: Clustering) -> pd.DataFrame:
 
 
 def _cell(value: Any) -> Any:
-    """As `as_cell`; a negative number that a CSV file holds as text is a number, not a formula."""
+    """Return a value as `as_cell` does, but a negative number that a CSV file holds as text as a number."""
     cell = as_cell(value)
     return Decimal(cell) if isinstance(cell, str) and _NEGATIVE.fullmatch(cell) else cell

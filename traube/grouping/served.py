@@ -55,13 +55,14 @@ class Served:
         return centres(self.points, self.clusters)
 
     def predict(self, texts: Sequence[str]) -> pd.DataFrame:
-        """Assign new texts.
+        """Assign new texts to the clusters.
 
         Returns
         -------
-        DataFrame [n] cluster (int; -1 is noise), distance (to the cluster's centre, in the reduced
-        space; by a similarity, the mean to the cluster's texts, where the split's pairs lie
-        between 0 and 1; nan for noise), words (the cluster's key words, in one string)
+        DataFrame of n_texts rows
+            `cluster` (int; -1 is noise), `distance` (to the cluster's center, in the reduced space; by a similarity, the mean
+            to the cluster's texts, where the split's pairs lie between 0 and 1; nan for noise), `words` (the cluster's key
+            words, in one string).
         """
         if not texts or any(not isinstance(t, str) or not t.strip() for t in texts):
             raise TraubeError("give at least one text, none of them empty")
@@ -99,8 +100,9 @@ class Served:
 def freeze(
     storage: Storage, task: Task, candidate: Candidate, model: Model, vectors: Vectors, split_set: str
 ) -> Served:
-    """The served clustering of a candidate: of the task's largest test split, by its first seed; `vectors` are those of
-    the task's corpus by that model.
+    """Return a candidate's clustering of the task's largest test split, by its first seed, ready to be served.
+
+    `vectors` are those of the task's corpus by the candidate's model.
     """
     cell = storage.get_cell(candidate.cells[0])
     if cell is None:
@@ -148,7 +150,10 @@ def save(served: Served, folder: Path) -> None:
 
 
 def load(folder: Path, weights: Path | None = None) -> Served:
-    """Read what `save` wrote; of a checkpoint its `weights`, by default those that are pinned. Runs no code of it."""
+    """Read a clustering that `save` wrote, without running code of a checkpoint.
+
+    Of a checkpoint, `weights` are loaded, by default the pinned ones.
+    """
     entry = json.loads((folder / "served.json").read_text(encoding="utf-8"))
     vectors = _load_matrix(folder / "vectors")
     method, card = Method(**entry["method"]), ModelCard.model_validate(entry["card"])

@@ -30,7 +30,7 @@ Term: TypeAlias = tuple[str, ...]  # the stems of a word, or of two
 
 @dataclass(frozen=True)
 class Terms:
-    """Which terms are in which texts."""
+    """The terms of texts, and which texts have them."""
 
     counts: sparse.csr_matrix  # csr [texts, terms], how often a text has a term
     stems: list[Term]  # of each term, one or two
@@ -38,7 +38,7 @@ class Terms:
 
 
 class TermReader:
-    """Texts whose terms are read once, however many clusterings of the same ones are described."""
+    """A reader of texts' terms: they are read once, however many clusterings of the texts are described."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
@@ -52,8 +52,9 @@ class TermReader:
 
 
 def terms_of(texts: Sequence[str]) -> Terms:
-    """The words and pairs of words of some texts, without the stop words of their languages and of
-    English, stemmed as the most frequent one of these asks for.
+    """Return the words and pairs of words of texts, without stop words, stemmed.
+
+    Stop words are those of the texts' languages and of English; stems follow the most frequent language.
     """
     import stopwordsiso
     from Stemmer import Stemmer
@@ -78,7 +79,7 @@ def terms_of(texts: Sequence[str]) -> Terms:
 
 
 def _terms(text: str, stop: frozenset[str], stem: Callable[[str], str]) -> Iterator[tuple[Term, str]]:
-    """The terms of a text, each with the form that stands there."""
+    """Yield the terms of a text, each with its form in the text."""
     before: tuple[str, str, int] | None = None  # stem, form and end of the word before
     for match in _WORD.finditer(text):
         word = match[0]

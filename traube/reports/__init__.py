@@ -1,1 +1,1 @@
-"""What is made of stored scores: leaderboard, comparisons, explanations, figures, MTEB's files. Nothing is clustered here."""
+"""Reports of stored scores: leaderboard, comparisons, explanations, figures, MTEB's files. Nothing is clustered here."""

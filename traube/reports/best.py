@@ -1,4 +1,4 @@
-"""Which model, by which method, groups a task's texts best: by how much, how surely, and what would make it surer."""
+"""The best model and method on a task: its lead, how sure the lead is, and what would make it surer."""
 
 import math
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class Rival:
 
 @dataclass(frozen=True)
 class Best:
-    """What groups a task's texts best."""
+    """The best model and method on a task's texts, with its rivals."""
 
     winner: Candidate  # the model and method with the highest mean
     low: float  # to high: the 95 % interval of its score, the choice of the method included
@@ -52,12 +52,12 @@ class Best:
 
     @property
     def unsure(self) -> bool:
-        """Whether one seed leaves the winner's lead over others undecided."""
+        """Return whether one seed leaves the winner's lead over others undecided."""
         return any(rival.verdict.undecided is Undecided.ONE_SEED for rival in self.rivals)
 
     @property
     def answer(self) -> str:
-        """Who is best, by how much, and how sure that is; a sentence."""
+        """Return a sentence that names the winner, its lead, and how sure that lead is."""
         winner = self.winner
         has_interval = np.isfinite(self.low)
         sure = (
@@ -81,7 +81,7 @@ class Best:
 
     @property
     def advice(self) -> str:
-        """What would make the answer surer; empty where it is sure."""
+        """Return a sentence on what would make the answer surer; empty if the answer is sure."""
         if not self.rivals:
             return "Score others beside it: `traube models` lists them."
         if self.unsure:
@@ -104,13 +104,15 @@ class Best:
 
     @property
     def said(self) -> str:
-        """All of it: answer, bargain, advice."""
+        """Return answer, bargain and advice as one text."""
         return " ".join(filter(None, (self.answer, self.bargain, self.advice)))
 
     @property
     def bargain(self) -> str:
-        """The cheapest of those that cannot be told from the winner and are hardly behind it, if it is
-        clearly cheaper; a sentence, empty where there is none or costs are not known.
+        """Return a sentence on the cheapest model that is about as good as the winner and clearly cheaper.
+
+        About as good is a model that cannot be told from the winner and is hardly behind it. Empty if there is none,
+        or costs are not known.
         """
         near = [rival.candidate.name for rival in self.ties if rival.verdict.difference < CLOSE]
         ties = [name for name in near if name in self.seconds]
@@ -126,12 +128,12 @@ class Best:
 
     @property
     def command(self) -> str:
-        """What groups new texts in the same way."""
+        """The command that clusters new texts in the same way."""
         return f"traube cluster FILE --model {self.winner.model} --method {self.winner.method}"
 
 
 def best_on(storage: Storage, task_name: str, name: str, protocol: Protocol) -> Best:
-    """What groups a task's texts best under a protocol of a name, over its splits and levels.
+    """Return the best model and method on a task under a named protocol, over all splits and levels.
 
     Raises
     ------
@@ -148,7 +150,7 @@ def best_on(storage: Storage, task_name: str, name: str, protocol: Protocol) -> 
 
 
 def best_of(found: Standing, task: Task, known: pd.DataFrame) -> Best:
-    """Return what is best of the models that stand on a task; `known` is the table of its `costs`."""
+    """Return the best of the models that are ranked on a task; `known` is the table of its `costs`."""
     winner, *others = found.models
     rivals = tuple(Rival(other, found.ranking.verdict(winner.model, other.model)) for other in others)
     texts = int(task.splits.loc[task.splits["part"] == "test", "text_id"].nunique())
@@ -163,7 +165,7 @@ def _seconds(value: float) -> str:
 
 
 def _lead(rival: Rival) -> str:
-    """By how much the winner is ahead of a rival, and how sure that is."""
+    """Describe by how much the winner is ahead of a rival, and how sure that is."""
     verdict = rival.verdict
     if not np.isfinite(verdict.error):
         return f"nothing says by how much it is ahead of {rival.candidate.name}"

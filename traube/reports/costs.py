@@ -1,4 +1,4 @@
-"""What a score costs for 1,000 texts, as measured where it was computed: costs compare within one home only."""
+"""The cost of a score for 1,000 texts, as measured; costs compare within one data directory only."""
 
 from collections.abc import Mapping
 
@@ -16,17 +16,23 @@ COLUMNS = ("task", "protocol", "model", "method", "encoding", "clustering", "sec
 
 
 def costs(storage: Storage, protocols: Mapping[str, Protocol], cells: pd.DataFrame) -> pd.DataFrame:
-    """What each model and method cost on each task.
+    """Return the cost of each model and method on each task.
 
     Parameters
     ----------
-    cells : that count (`traube.pipeline.current`)
+    storage : Storage
+        The storage of cells, tasks and costs.
+    protocols : mapping of str to Protocol
+        Protocols by name.
+    cells : DataFrame
+        The cells that count (`traube.pipeline.current`).
 
     Returns
     -------
-    DataFrame with COLUMNS: seconds for 1,000 texts of encoding, of clustering (with its reduction), and of both;
-    `memory`, the most megabytes that either took beyond what was in use before. `earlier` says that the task's texts were
-    encoded before it was evaluated, so that encoding is what the model's took in another task. What was not measured is nan
+    DataFrame
+        With COLUMNS: seconds for 1,000 texts of encoding, of clustering (with its reduction), and of both; `memory`, the
+        most megabytes that either took beyond what was in use before. `earlier` says that the task's texts were encoded
+        before the task was evaluated, so that encoding is the model's cost in another task. What was not measured is nan.
     """
     done = cells[cells["status"] == "done"]
     if done.empty:
@@ -54,13 +60,16 @@ def costs(storage: Storage, protocols: Mapping[str, Protocol], cells: pd.DataFra
 
 
 def _encoding(known: Mapping[tuple[str, str], Cost], task: str, fingerprint: str) -> Cost:
-    """What encoding a task's texts took; where others had them encoded, what it took with the most texts."""
+    """Return the cost of encoding a task's texts.
+
+    If the texts were encoded for other tasks, return the model's cost on the most texts.
+    """
     others = [cost for (_, model), cost in known.items() if model == fingerprint]
     return known.get((task, fingerprint)) or max(others, key=lambda cost: cost.texts, default=NOTHING)
 
 
 def _clustered(storage: Storage, protocols: Mapping[str, Protocol], task: str, protocol: str) -> float:
-    """How many items a cell clusters; nan if the task is not there."""
+    """Return how many items a cell clusters; nan if the task is not there."""
     if get_manifest(storage, task) is None:
         return float("nan")
     splits, chosen = read_task(storage, task).splits, protocols.get(protocol)

@@ -1,4 +1,4 @@
-"""What results in memory say: a leaderboard, and whether one model is better than another.
+"""Leaderboards and comparisons of results in memory.
 
 The numbers and verdicts are those of the command line (`traube leaderboard`, `traube compare`).
 """
@@ -66,7 +66,7 @@ def leaderboard(results: Evaluation | Sequence[Evaluation], metric: str | None =
 
 
 def compare(results: Evaluation | Sequence[Evaluation], a: str, b: str, metric: str | None = None) -> Verdict:
-    """Say whether one model is better than another, on one task.
+    """Compare two models on one task, and return the verdict on which is better.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def _checked(results: Evaluation | Sequence[Evaluation]) -> list[Evaluation]:
 
 
 def _cells_of(result: Evaluation) -> pd.DataFrame:
-    """The cells as the storage has them."""
+    """Return the cells in the form in which the storage keeps them."""
     return pd.DataFrame([record(cell, "done") for cell in result.cells]).assign(created="")
 
 

@@ -92,7 +92,7 @@ def export_mteb(
 
 
 def _usual_method(scored: Collection[str]) -> str:
-    """Of the methods of a protocol the one that is nearest to MTEB's: k-means of any kind on the vectors, or the first."""
+    """Return the method nearest to MTEB's: any k-means on the vectors, or else the first."""
     return next((name for name in (MTEB_METHOD, "none/kmeans") if name in scored), min(scored))
 
 
@@ -117,17 +117,19 @@ def _result(card: TaskCard, rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def import_mteb(storage: Storage, path: Path) -> pd.DataFrame:
-    """Read results in MTEB's form and keep them as published rows; rows of the same source are replaced.
+    """Read results in MTEB's form and keep them as published rows; replace rows of the same source.
 
     Parameters
     ----------
-    path : a result file, a folder of them (`<org>__<model>/<revision>/<Task>.json`), or a
-        `.jsonl` / `.jsonl.gz` of flat rows
+    storage : Storage
+        The storage that keeps the rows.
+    path : Path
+        A result file, a folder of them (`<org>__<model>/<revision>/<Task>.json`), or a `.jsonl` / `.jsonl.gz` of flat rows.
 
     Returns
     -------
-    DataFrame with IMPORTED_COLUMNS; scores in [0, 1]; `splits` is a list of each split's V-measure,
-    empty where not given
+    DataFrame
+        With IMPORTED_COLUMNS; scores in [0, 1]; `splits` is a list of each split's V-measure, empty where not given.
 
     Raises
     ------
@@ -148,7 +150,7 @@ def import_mteb(storage: Storage, path: Path) -> pd.DataFrame:
 
 
 def imported_results(storage: Storage) -> pd.DataFrame:
-    """What was imported; DataFrame with IMPORTED_COLUMNS."""
+    """Return the imported results, a DataFrame with IMPORTED_COLUMNS."""
     try:
         read = [storage.read_table(row["files"]["results"]) for row in storage.read_rows("document", kind=IMPORTED)]
     except Corrupt as error:
@@ -157,7 +159,7 @@ def imported_results(storage: Storage) -> pd.DataFrame:
 
 
 class _Result(BaseModel):
-    """One model's result on one task, as MTEB writes it; what else it says is left aside."""
+    """One model's result on one task, as MTEB writes it; other fields are ignored."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
@@ -200,7 +202,7 @@ def _rows_of(file: Path, result: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _parsed(given: Any, where: str, make: Callable[[Any], R]) -> R:
-    """What is made of JSON, or of a part of it; raises TraubeError, which says where and why, if nothing can be."""
+    """Make an object of JSON or a part of it, or raise a TraubeError that says where and why not."""
     try:
         return make(parse_json(given) if isinstance(given, bytes) else given)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Where a number comes from, and what has changed since."""
+"""The provenance of a score, and what has changed since."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,12 +24,13 @@ from traube.tasks.stored import get_card, get_manifest
 def explanations(
     storage: Storage, protocols: Mapping[str, Protocol], task: str, model: str, method: str | None = None
 ) -> list[dict[str, Any]]:
-    """The provenance of a task's and model's cells: those that count today or, if none does, the last ones that did.
+    """Return the provenance of a model's cells on a task: those that count today, else the last that did.
 
     Returns
     -------
-    Per cell its record, `scores` (the mean over splits by level, in the leaderboard's metric) and
-    `changed_since`, in words
+    list of dict
+        The record of each cell, `scores` (the mean over splits by level, in the leaderboard's metric) and `changed_since`,
+        in words.
     """
     stored = storage.read_cells()
     every = of_protocols(stored)
@@ -67,7 +68,7 @@ def explanations(
 
 
 def changed_since(storage: Storage, protocols: Mapping[str, Protocol], record: Mapping[str, Any]) -> list[Change]:
-    """Return what is not as it was when a cell was computed."""
+    """Return the differences between now and the time when a cell was computed."""
     manifest, protocol = get_manifest(storage, record["task"]), protocols.get(record["protocol"])
     changes = []
     if manifest is None:

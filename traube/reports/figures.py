@@ -43,7 +43,7 @@ def numbers(values: ArrayLike) -> list[float | None]:
 
 
 def tip(label: str, text: str) -> str:
-    """Return what pointing at a text shows: its label, and its beginning in short lines, escaped."""
+    """Return the tooltip of a text: its label, and its beginning in short lines, escaped."""
     short = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]} ..."
     head = [f"<b>{escape(label)}</b>"] if label else []
     return "<br>".join([*head, *map(escape, wrap(short, LINE_WIDTH))])
@@ -73,7 +73,7 @@ def text_map(
     groups : mapping of str to ndarray of int
         The rows of each group by its name, in the order of the legend.
     quiet : str, optional
-        The group that is drawn small and grey, behind the others.
+        The group that is drawn small and gray, behind the others.
     height : int, default=480
         In pixels.
     """

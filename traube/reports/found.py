@@ -1,4 +1,4 @@
-"""How far the number of clusters that a method finds by itself is from that of the classes."""
+"""The error of the numbers of clusters that methods find, against the numbers of classes."""
 
 import numpy as np
 import pandas as pd
@@ -15,16 +15,21 @@ COLUMNS = {
 
 
 def found_k(storage: Storage, cells: pd.DataFrame, split_sets: dict[str, str] | None = None) -> pd.DataFrame:
-    """The numbers of clusters that cells found whose methods are not told it, where there are labels.
+    """Return the numbers of clusters that were found by methods that are not given one, where there are labels.
 
     Parameters
     ----------
-    cells : as the storage gives them
-    split_sets : of protocols by name; by default the usual one
+    storage : Storage
+        The storage of tasks and clusterings.
+    cells : DataFrame
+        Cells as the storage gives them.
+    split_sets : dict of str to str, optional
+        The split set of each protocol, by the protocol's name. By default the usual one.
 
     Returns
     -------
-    DataFrame cell_id, level and COLUMNS
+    DataFrame
+        `cell_id`, `level` and COLUMNS.
     """
     is_auto = []
     for cell in cells[["status", "clusterer", "params"]].itertuples(index=False):
@@ -48,5 +53,5 @@ def found_k(storage: Storage, cells: pd.DataFrame, split_sets: dict[str, str] | 
 
 
 def in_words(found: float, true: float, error: float) -> str:
-    """Such as `84 of 89 (|log2| 0.08)`."""
+    """Describe the found and the true number of clusters, such as `84 of 89 (|log2| 0.08)`."""
     return f"{found:.0f} of {true:.0f} (|log2| {error:.2f})"

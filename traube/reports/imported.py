@@ -1,4 +1,4 @@
-"""Other people's leaderboards, with the places that a score for each split, without replicates, allows."""
+"""Rankings of imported leaderboards, from one score for each split, without replicates."""
 
 from dataclasses import dataclass
 from itertools import combinations
@@ -23,13 +23,13 @@ class Imported:
     task: str  # as its source calls it
     rows: pd.DataFrame  # the best first, with rank_low, rank_high and why: nan where `why` says that there is none
     splits: int  # over which models are compared
-    ties: tuple[int, int]  # neighbours in the ranking that cannot be told apart, and how many there are
+    ties: tuple[int, int]  # neighbors in the ranking that cannot be told apart, and how many there are
     first: int  # models that may be the best
     shared: float | None  # mean share of texts that two splits have in common; None where the texts are not here
 
     @property
     def found(self) -> str:
-        """Which ranks are ties, in a sentence."""
+        """Return a sentence on which ranks are ties."""
         if not self.splits:
             return "No result has a score for each split, so nothing says which ranks are ties."
         best = "1 model" if self.first == 1 else f"{self.first} models"
@@ -40,7 +40,7 @@ class Imported:
 
     @property
     def basis(self) -> str:
-        """What that rests on, in a sentence."""
+        """Return a sentence on what the ranking rests on."""
         if not self.splits:
             return ""
         if self.shared is None:
@@ -52,7 +52,7 @@ class Imported:
 
 
 def rankings(storage: Storage, imported: pd.DataFrame) -> list[Imported]:
-    """A ranking for each task of imported results (`traube.reports.exchange.imported_results`)."""
+    """Rank the models on each task of imported results (`traube.reports.exchange.imported_results`)."""
     return [_ranking(storage, str(task), rows) for task, rows in imported.groupby("task")]
 
 
@@ -78,7 +78,10 @@ def _ranking(storage: Storage, task: str, rows: pd.DataFrame) -> Imported:
 
 
 def _shared(storage: Storage, task: str, splits: int) -> float | None:
-    """The mean share of texts in common of two test splits; None if the texts are not here, or the splits are others."""
+    """Return the mean share of texts that two test splits have in common.
+
+    None if the task's texts are not here, or its splits are others.
+    """
     for name in storage.list_tasks():
         card = get_card(storage, name)
         if card is None or card.mteb != task:
@@ -90,14 +93,14 @@ def _shared(storage: Storage, task: str, splits: int) -> float | None:
 
 
 def overlap(splits: list[Split]) -> float:
-    """The mean over pairs of splits of their common texts, over the geometric mean of their sizes."""
+    """Return the mean, over pairs of splits, of their common texts over the geometric mean of their sizes."""
     texts = [set(split.rows.tolist()) for split in splits]
     shares = [len(a & b) / np.sqrt(len(a) * len(b)) for a, b in combinations(texts, 2)]
     return min(float(np.mean(shares)), 0.99)
 
 
 def write_page(rankings: list[Imported], folder: Path) -> Path:
-    """A page of all rankings, as one file that needs no network."""
+    """Write a page of all rankings, as one file that needs no network."""
     from traube.core.files import write_text
     from traube.reports.explorer.board import number
     from traube.reports.rendering import render

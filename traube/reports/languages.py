@@ -1,4 +1,4 @@
-"""Which models are made for the languages of a task's texts: of those that were tried, and of the catalogue."""
+"""Models made for the languages of a task's texts: of those that were tried, and of the catalog."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -15,16 +15,16 @@ NAMED = 3  # models that a line names; `traube models` lists all
 
 @dataclass(frozen=True)
 class LanguageFit:
-    """Which models are made for the languages of some texts."""
+    """The models that are made for the languages of some texts, and those that are not."""
 
     languages: tuple[str, ...]  # of the texts, ISO 639-1 codes; none where they cannot be told
     unfit: tuple[ModelCard, ...]  # tried, and made for others
     fit: tuple[ModelCard, ...]  # tried, and made for these; models that are fitted on the texts are neither
-    left_out: tuple[ModelCard, ...]  # of the catalogue, made for these and not tried, the smallest download first
+    left_out: tuple[ModelCard, ...]  # of the catalog, made for these and not tried, the smallest download first
 
     @property
     def warning(self) -> str:
-        """A sentence if only models were tried that are made for other languages; else empty."""
+        """Return a sentence if all models that were tried are made for other languages; else an empty text."""
         if not self.unfit or self.fit:
             return ""
         tried = [card.name for card in self.unfit]
@@ -35,12 +35,12 @@ class LanguageFit:
 
     @property
     def not_compared(self) -> str:
-        """A sentence on the models of the catalogue that were left out; empty if there is none."""
+        """Return a sentence on the models of the catalog that were left out; empty if there is none."""
         return f"Not compared, of the models made for {self.words}: {self.suggested}." if self.left_out else ""
 
     @property
     def words(self) -> str:
-        """The texts' languages in words."""
+        """Return the texts' languages in words."""
         return name_languages(self.languages)
 
     @property
@@ -66,7 +66,7 @@ def languages_of(task: Task) -> tuple[str, ...]:
 
 
 def fit_languages(languages: Sequence[str], tried: Iterable[str]) -> LanguageFit:
-    """Tell the models that were tried, by name, and those of the catalogue by what languages they are made for."""
+    """Sort models, those that were tried and those of the catalog, by the languages they are made for."""
     known = model_cards()
     cards = [known[name] for name in dict.fromkeys(tried) if name in known]
     made = [card for card in cards if card.languages and languages]
@@ -84,7 +84,7 @@ def fit_languages(languages: Sequence[str], tried: Iterable[str]) -> LanguageFit
 
 
 def describe_size(card: ModelCard) -> str:
-    """Return how much of a model is downloaded; empty where nobody says it."""
+    """Return the size of a model's download; empty if it is not known."""
     if card.megabytes is None:
         return ""
     return f"{card.megabytes} MB" if card.megabytes < 1000 else f"{card.megabytes / 1000:.1f} GB"

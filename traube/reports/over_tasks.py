@@ -1,4 +1,4 @@
-"""How models stand over several tasks: mean ranks, and the critical-difference diagram (Demšar, 2006)."""
+"""Ranks of models over several tasks: mean ranks, and the critical-difference diagram (Demšar, 2006)."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class OverTasks:
 
     @property
     def note(self) -> str:
-        """What the table is made of, and what its tests take for granted."""
+        """Return a sentence on what the table is made of, and what its tests assume."""
         without = f" Left out, since not scored on all of them: {join_words(self.left_out)}." if self.left_out else ""
         return (
             f"ranks are means over {len(self.tasks)} tasks: {join_words(self.tasks)}. Places are by paired t-tests over tasks, "

@@ -1,4 +1,4 @@
-"""What is made anew of everything stored: leaderboard, changes since the night before, and pages."""
+"""Publication of everything stored: leaderboard, changes since the night before, and pages."""
 
 import shutil
 from collections.abc import Collection, Mapping
@@ -36,12 +36,12 @@ from traube.reports.tables import (
 )
 from traube.storage import Storage
 
-FOLDER, INDEX = "report", "index.html"  # below a home
+FOLDER, INDEX = "report", "index.html"  # in the data directory
 SERVED = "/traube"  # where `traube dev` serves that folder, beside the Dagster UI
 
 
 def make_page(bench: Workbench, protocols: Mapping[str, Protocol], task: str, home: Path) -> Path:
-    """A task's page, made anew where what it shows has changed."""
+    """Make a task's page, if anything that it shows has changed, and return its path."""
     try:
         table = read_parquet(bench.storage.get_table_path(NAME))
     except FileNotFoundError:
@@ -72,16 +72,14 @@ def make_page(bench: Workbench, protocols: Mapping[str, Protocol], task: str, ho
 
 
 def write_index(table: pd.DataFrame, changes: pd.DataFrame | None, home: Path) -> Path:
-    """The page of all tasks, which leads to those of them that have one."""
+    """Write the page of all tasks, with links to the tasks' own pages where these exist."""
     path = home / FOLDER / INDEX
     write_text(path, leaderboard_page(table, changes, {other.stem for other in path.parent.glob("*.html")}))
     return path
 
 
 def leaderboard_page(table: pd.DataFrame, changes: pd.DataFrame | None = None, pages: Collection[str] = ()) -> str:
-    """Return the page of all tasks, which needs no server and leads to each task's own page, where it is one of `pages`.
-    All text is escaped; changes are those of `regressions`, with a column `since`.
-    """
+    """Return the page of all tasks, which needs no server and links to each task's own page among `pages`."""
     done = table[table["status"] == "done"]
     sections = [
         {
@@ -109,7 +107,10 @@ def leaderboard_page(table: pd.DataFrame, changes: pd.DataFrame | None = None, p
 
 
 def publish_leaderboard(storage: Storage, request: Request, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
-    """Make the leaderboard from what is stored, and write it; what is requested and cannot be had has a row."""
+    """Make the leaderboard from what is stored, and write it.
+
+    A requested task or model that is unavailable has a row too.
+    """
     # the lock spans reading and writing: a slower writer that read first would lose the other's rows
     with locked(storage.get_table_path(NAME)):
         made_of = state(storage)
@@ -125,8 +126,10 @@ def publish_leaderboard(storage: Storage, request: Request, protocols: Mapping[s
 def publish_regressions(
     storage: Storage, protocols: Mapping[str, Protocol], timezone: str, night: str | None = None
 ) -> tuple[str, pd.DataFrame]:
-    """Compare what counts now with the last night before today's, and write and return what changed, as `regressions`
-    does. A day begins as the benchmark's timezone says; `night` is the date of the one that this is part of, if any.
+    """Compare the current scores with those of the last nightly run before today, and write the changes.
+
+    The changes are returned as `regressions` does. A day begins as the benchmark's timezone says; `night` is the
+    date of the nightly run that this is part of, if any.
     """
     date = night or datetime.now(ZoneInfo(timezone)).date().isoformat()
     with locked(storage.get_table_path(CHANGES)):
@@ -140,7 +143,7 @@ def publish_regressions(
 
 
 def publish_index(storage: Storage, home: Path) -> Path:
-    """Write the page of all tasks, and note that the publication is whole: to be called last of all."""
+    """Write the page of all tasks, and note that the publication is complete; call this last."""
     path = write_index(read_parquet(storage.get_table_path(NAME)), kept_changes(storage), home)
     # a publication that was cut short is made again
     shutil.copyfile(storage.get_table_path(MADE_OF), storage.get_table_path(REBUILT))

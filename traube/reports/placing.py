@@ -1,4 +1,4 @@
-"""Where a map places texts, and in which colors it draws their groups."""
+"""Positions of texts on a map, and colors of their groups."""
 
 import warnings
 from colorsys import hls_to_rgb
@@ -76,7 +76,7 @@ def color_groups(points: NDArray[np.float32], labels: NDArray[np.int64]) -> dict
 
 
 def _nearest(known: Matrix, new: Matrix) -> NDArray[np.int64]:
-    """Positions of the nearest known vectors, int64 [n_new, NEIGHBORS]."""
+    """Return positions of the nearest known vectors, int64 [n_new, NEIGHBORS]."""
     from sklearn.neighbors import NearestNeighbors
     from sklearn.preprocessing import normalize
 

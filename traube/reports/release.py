@@ -1,4 +1,4 @@
-"""What a release holds: frozen data, every score, and metrics that DVC compares. Equal runs, equal bytes."""
+"""The files of a release: frozen data, every score, and metrics that DVC compares. Equal runs give equal bytes."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ DIGITS = 6
 
 
 def write_datasets(storage: Storage, tasks: Iterable[str], folder: Path) -> None:
-    """The frozen corpora and splits, and their versions."""
+    """Write the frozen corpora and splits, and their versions."""
     versions = {}
     for task in sorted(tasks):
         manifest = get_manifest(storage, task)
@@ -37,7 +37,10 @@ def write_datasets(storage: Storage, tasks: Iterable[str], folder: Path) -> None
 
 
 def write_scores(storage: Storage, params: Params, folder: Path) -> None:
-    """Every score of the benchmark's own tasks, models and protocol: a row a split, level, method, seed and metric."""
+    """Write all scores of the benchmark's own tasks, models and protocol.
+
+    There is a row for each split, level, method, seed and metric.
+    """
     protocols = {params.protocol: params.chosen()}
     cells = _own(current_cells(storage, protocols), params)
     scores = storage.read_scores(cells).merge(
@@ -70,7 +73,7 @@ def write_metrics(storage: Storage, params: Params, folder: Path) -> None:
 
 
 def _own(table: pd.DataFrame, params: Params) -> pd.DataFrame:
-    """Rows of the tasks, models and protocol in params.yaml: checkpoints of this machine are no part of a release."""
+    """Return the rows of the tasks, models and protocol in params.yaml, without this machine's own checkpoints."""
     return table[
         table["task"].isin(params.tasks)
         & table["model"].isin(params.models)

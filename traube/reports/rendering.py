@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def render(template: str, *, data: Any = None, **values: Any) -> str:
-    """Return a page of a template, which shows values; its scripts read data that JSON takes."""
+    """Return a page made of a template and values; its scripts read data that JSON takes."""
     values |= {
         "nonce": secrets.token_urlsafe(16),
         "created": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -36,19 +36,19 @@ def render(template: str, *, data: Any = None, **values: Any) -> str:
 
 
 def figures_page(title: str, plots: Sequence[Plot], notes: Sequence[str] = ()) -> str:
-    """Return a page of figures, with what is told of them."""
+    """Return a page of figures with their captions."""
     return render("figures.html", data=as_data(plots), title=title, plots=plots, notes=notes)
 
 
 def sheet_form(sheet: "Sheet", items: Mapping[str, "Item"], wording: Mapping[str, str]) -> str:
-    """Return a sheet of best-worst scaling as a page that is filled in in a browser and saves a CSV file."""
+    """Return a sheet of best-worst scaling as a page that people fill in; the page saves a CSV file."""
     questions = [(items[one[0]].context, [items[item] for item in one]) for one in sheet.tuples]
     key = digest([sheet.tuples])  # under which a browser keeps the answers
     return render("annotation_form.html", sheet=sheet, questions=questions, wording=wording, key=key)
 
 
 def as_json(data: Any) -> Markup:
-    """Return JSON as it may stand in a script element: nothing in it ends the element or opens another."""
+    """Return JSON for a script element: no part of the text ends the element or opens another."""
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"), default=_native)
     for letter in "<>&":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
@@ -56,7 +56,7 @@ def as_json(data: Any) -> Markup:
 
 
 def packed(text: str | bytes) -> str:
-    """Return a text as base64 of gzip, which a page's script unpacks; bytes are gzip already."""
+    """Return a text as base64 of gzip, which a page's script unpacks; bytes are taken as gzip."""
     data = gzip.compress(text.encode(), mtime=0) if isinstance(text, str) else text
     return base64.b64encode(data).decode()
 
@@ -83,7 +83,7 @@ def _file(name: str) -> Markup:
 
 @cache
 def _plotly() -> Markup:
-    """plotly.js: the wheel holds the script alone, in a checkout plotly's package brings it."""
+    """Return plotly.js: from Traube's wheel, or in a checkout from plotly's package."""
     bundled = resources.files("traube.reports") / "plotly.min.js"
     if bundled.is_file():
         return Markup(bundled.read_text(encoding="utf-8"))  # noqa: S704
@@ -94,7 +94,7 @@ def _plotly() -> Markup:
 
 @cache
 def _data_tables(name: str) -> Markup:
-    """The script or style of DataTables, which itables brings."""
+    """Return the script or style of DataTables, which is part of itables."""
     text = (resources.files("itables") / "html" / name).read_text(encoding="utf-8")
     if name.endswith(".js"):  # a module, which nothing imports inside a page: it leaves its table at `DataTable`
         before, _, exported = text.rpartition("export{")

@@ -1,4 +1,4 @@
-"""A stored cell, computed again from nothing: is it the same?"""
+"""Compute a stored cell again from nothing, and compare the results."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,7 +35,7 @@ GONE = (Kind.DATA, Kind.MODEL, Kind.CLUSTERING_CODE, Kind.NUMERICS, Kind.CLUSTER
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came of it."""
+    """The result of computing a stored cell again."""
 
     cell_id: str
     scores: pd.DataFrame  # split, level, metric, stored, again
@@ -122,7 +122,7 @@ def _cell_of(record: dict[str, Any], protocol: Protocol | None) -> Cell:
 
 
 def _deviation(a: Any, b: Any) -> float:
-    """Largest 1 - cosine of two matrices' rows; two zero rows are equal."""
+    """Return the largest 1 - cosine of two matrices' rows; two zero rows are equal."""
     if a.shape != b.shape:
         return float("inf")
     dots, squares_a, squares_b = (

@@ -1,4 +1,4 @@
-"""How trainings went, and what a study of a recipe found: its trials, their history, and which values mattered."""
+"""Curves of trainings, and studies of a recipe: trials, their history, and the values that mattered."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 
 def last_epochs(storage: Storage, cells: Iterable[Cell]) -> pd.DataFrame:
-    """What the last epoch of each training of a deep clusterer said.
+    """Return the last epoch of each training of a deep clusterer.
 
     Returns
     -------
-    DataFrame method, seed, split, epoch, loss and its parts by name, clusters, changed, and acc and nmi where there are
-    labels; empty without a training
+    DataFrame
+        `method`, `seed`, `split`, `epoch`, `loss` and its parts by name, `clusters`, `changed`, and `acc` and `nmi` where
+        there are labels; empty without a training.
     """
     rows = []
     for cell in cells:
@@ -31,7 +32,7 @@ def last_epochs(storage: Storage, cells: Iterable[Cell]) -> pd.DataFrame:
 
 
 def trials_table(study: "optuna.Study") -> pd.DataFrame:
-    """DataFrame trial, value (empty for one that failed), the values tried, state."""
+    """Return a DataFrame with trial, value (empty for one that failed), the values tried and state."""
     rows = [{"trial": t.number, "value": t.value, **t.params, "state": t.state.name.lower()} for t in study.trials]
     return pd.DataFrame(rows, columns=None if rows else ["trial", "value", "state"])
 

@@ -1,4 +1,4 @@
-"""From cells and scores to the leaderboard."""
+"""The leaderboard, made of cells and scores."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -79,7 +79,7 @@ def summary(
     metric: str | None = None,
     protocols: Mapping[str, Protocol] | None = None,
 ) -> pd.DataFrame:
-    """One row per task, level, protocol, own choice or not, model and method.
+    """Return one row per task, level, protocol, own choice or not, model and method.
 
     `mean` is the unweighted mean over splits of the mean over seeds, `sd` the population standard
     deviation over splits, as in the German benchmark (A.3), or over seeds where there is one split.
@@ -94,19 +94,24 @@ def summary(
 
     Parameters
     ----------
-    cells, scores : as the storage gives them, the scores with replicates; the cells' column
-        `own_choice`, if there is one, is that of `traube.pipeline.current`
-    cards : by task; says the main metric
-    metric : instead of the main metrics
-    protocols : by name; their main metric goes before the card's
+    cells : DataFrame
+        Cells as the storage gives them; the column `own_choice`, if there is one, is that of `traube.pipeline.current`.
+    scores : DataFrame
+        Scores as the storage gives them, with replicates.
+    cards : mapping of str to TaskCard
+        Cards by task, which name the main metric.
+    metric : str, optional
+        A metric in place of the main metrics.
+    protocols : mapping of str to Protocol, optional
+        Protocols by name; their main metric goes before the card's.
 
     Returns
     -------
-    DataFrame with COLUMNS; `best` marks the best method of each task, level, protocol and model.
-    Rows of cells that are not done have an empty level and a status with its reason. `seen` and
-    `missing` are for `leaderboard` to fill: whether the model was trained on the task's texts, and
-    how many cells of the protocol are not computed for it; so are the last columns, of methods with
-    a k of their own (`traube.reports.found`).
+    DataFrame
+        With COLUMNS; `best` marks the best method of each task, level, protocol and model. Rows of cells that are not done
+        have an empty level and a status with its reason. `seen` and `missing` are for `leaderboard` to fill: whether the
+        model was trained on the task's texts, and how many cells of the protocol are not computed for it; so are the last
+        columns, of methods with a k of their own (`traube.reports.found`).
     """
     cells = cells.assign(**{name: value for name, value in DEFAULTS.items() if name not in cells})
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
@@ -135,7 +140,7 @@ def _scored(
     metric: str | None,
     protocols: Mapping[str, Protocol],
 ) -> tuple[pd.DataFrame, list[Sample]]:
-    """A row for each group of cells that are done, without ranks, and each row's sample."""
+    """Return a row for each group of cells that are done, without ranks, and each row's sample."""
     done = cells[cells["status"] == "done"]
     heads = done.drop_duplicates(KEYS)[[*KEYS, "precision"]]
     rows = done[["cell_id", "seed", "created"]].assign(head=done.groupby(KEYS, sort=False, dropna=False).ngroup())
@@ -168,14 +173,14 @@ def _scored(
 def _main_metrics(
     rows: pd.DataFrame, cards: Mapping[str, TaskCard], metric: str | None, protocols: Mapping[str, Protocol]
 ) -> list[str]:
-    """The metric that each row's place depends on, if its task has labels."""
+    """Return the metric that each row is ranked by, if its task has labels."""
     keys = list(zip(rows["task"].tolist(), rows["protocol"].tolist(), strict=True))
     known = {key: metric or main_metric(cards.get(key[0]), protocols.get(key[1])) for key in set(keys)}
     return [known[key] for key in keys]
 
 
 def _rank(group: pd.DataFrame, samples: Sequence[Sample]) -> pd.DataFrame:
-    """Each model's best method, of equal ones the first, with an interval and places."""
+    """Return each model's best method, the first of equal ones, with an interval and ranks."""
     firsts = group.drop_duplicates("model")
     by_model: dict[str, list[Sample]] = {}
     for model, number in zip(group["model"].tolist(), group["sample"].tolist(), strict=True):
@@ -212,7 +217,7 @@ def _with_found_k(
 
 
 def _of_pairs(storage: Storage, cells: pd.DataFrame) -> pd.DataFrame:
-    """A row for each cell of a pair task, with Spearman's rho of all test pairs; without ranks."""
+    """Return a row for each cell of a pair task, with Spearman's rho of all test pairs; without ranks."""
     cells = cells[cells["split_set"] == TEST]
     wanted = [f"{OF_PAIRS}{end}" for end in ("", "_low", "_high")]
     scores = storage.read_scores(cells, wanted)
@@ -253,14 +258,17 @@ def _of_clusterings(
 
 
 def _made_of(cells: pd.DataFrame, cards: Mapping[str, TaskCard], protocols: Mapping[str, Protocol]) -> str:
-    """A hash of all that rows are made of, the code of comparisons and tables included."""
+    """Return a hash of all that rows are made of, the code of comparisons and tables included."""
     code = [file_sha256(file) for room in ("comparison", "reports") for file in sorted(ROOMS.glob(f"{room}/*.py"))]
     settings = [{name: one.model_dump(mode="json") for name, one in named.items()} for named in (cards, protocols)]
     return digest([frame_digest(cells[["cell_id", "created", CHOICE]]), settings, code])
 
 
 def _missing(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> dict[tuple[str, str, str], int]:
-    """Cells not computed, by task, protocol and model: the best of few methods does not compare to the best of all."""
+    """Count cells that are not computed, by task, protocol and model.
+
+    The best of few methods does not compare to the best of all.
+    """
     own = cells[~cells["own_choice"] & cells["status"].isin(("done", "unsupported"))]
     counts = own.groupby(["task", "protocol", "model"]).size()
     asked = {
@@ -272,24 +280,27 @@ def _missing(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> dict[tup
 
 
 def shown_name(row: Any) -> str:
-    """A model's name, with its precision if not fp32; marks: trained on the task's texts, not all cells computed."""
+    """Return a model's name, with its precision if not fp32, and its marks.
+
+    The marks are: trained on the task's texts, and not all cells computed.
+    """
     marks = ("\N{DAGGER}" if row.seen else "") + ("*" if row.missing else "")
     return " ".join(filter(None, [row.model, "(bf16)" if row.precision == "bf16" else "", marks]))
 
 
 def shown_interval(row: Any) -> str:
-    """A score's 95 % interval x100 in a table; a dash where there is none."""
+    """Return a score's 95 % interval x100 for a table; a dash if there is none."""
     return "-" if pd.isna(row.low) else interval_in_words(row.low, row.high, row.metric, 2)
 
 
 def interval_in_words(low: float, high: float, metric: str, digits: int) -> str:
-    """An interval x100, cut at the ends of the metric's scale."""
+    """Return an interval x100, cut at the ends of the metric's scale, in words."""
     least = -1.0 if metric.split("/")[0] in MAY_BE_NEGATIVE else 0.0
     return f"{100 * max(low, least):.{digits}f} to {100 * min(high, 1.0):.{digits}f}"
 
 
 def places(row: Any) -> str:
-    """The rank interval of a leaderboard's row in words: `1`, `2-4`, or a dash where nothing can be said."""
+    """Return the rank interval of a leaderboard's row in words: `1`, `2-4`, or a dash if there are no ranks."""
     if pd.isna(row.rank_low):
         return "-"
     return f"{row.rank_low:.0f}" if row.rank_low == row.rank_high else f"{row.rank_low:.0f}-{row.rank_high:.0f}"
@@ -300,29 +311,29 @@ REBUILT = "published.json"  # what registry and report were made of
 
 
 def state(storage: Storage) -> str:
-    """A hash of everything that the leaderboard is made of: cells, tasks, params.yaml."""
+    """Return a hash of everything that the leaderboard is made of: cells, tasks, params.yaml."""
     params = paths.params()
     return digest([storage.get_state(), params.stat().st_mtime_ns if params.exists() else 0])
 
 
 def leaderboard_is_current(storage: Storage) -> bool:
-    """Whether the leaderboard was made of what is stored now."""
+    """Return whether the leaderboard was made of what is stored now."""
     return read_json(storage.get_table_path(MADE_OF)) == made_now(storage, state(storage))
 
 
 def tables_are_current(storage: Storage) -> bool:
-    """Whether leaderboard, registry and report were made of what is stored now."""
+    """Return whether leaderboard, registry and report were made of what is stored now."""
     made_of, published = read_json(storage.get_table_path(MADE_OF)), read_json(storage.get_table_path(REBUILT))
     return made_of == published == made_now(storage, state(storage))
 
 
 def have_made_anew(storage: Storage) -> None:
-    """Have the next run make all tables anew, since one of them could not be made."""
+    """Mark all tables as outdated, so that the next run makes them, since one of them could not be made."""
     storage.get_table_path(REBUILT).unlink(missing_ok=True)
 
 
 def made_now(storage: Storage, state: str) -> dict[str, Any]:
-    """What is noted of tables that were made of a state: it, and their content hashes; without those that are gone."""
+    """Return the record of tables made of a state: the state and their content hashes, without missing tables."""
     tables = {name: file_sha256(path) for name in (NAME, CSV) if (path := storage.get_table_path(name)).is_file()}
     return {"state": state, "files": tables}
 
@@ -337,16 +348,26 @@ def leaderboard(
     stored: pd.DataFrame | None = None,
     keep: bool = False,
 ) -> pd.DataFrame:
-    """The whole leaderboard, from what is stored; but sweeps, which compare a method with itself.
+    """Return the whole leaderboard, from what is stored, without sweeps, which compare a method with itself.
 
     Parameters
     ----------
-    tasks : which of its rows; by default those of all tasks
-    unavailable : reason by task or model that is asked for and cannot be had; shown
-        as rows of that status
-    lookup : of the models as they are now, where it has been asked before
-    stored : all cells, where they have been read before
-    keep : whether what is made of scores is kept for the next time, until it is made of others
+    storage : Storage
+        The storage of cells and scores.
+    unavailable : mapping of str to str, optional
+        Reason by task or model that is requested and unavailable; shown as rows of that status.
+    metric : str, optional
+        A metric in place of the main metrics.
+    protocols : mapping of str to Protocol, optional
+        Protocols by name.
+    lookup : Lookup, optional
+        Lookup of the models as they are now. By default a new one.
+    tasks : collection of str, optional
+        The tasks whose rows are returned. By default all tasks.
+    stored : DataFrame, optional
+        All cells, if they have been read before.
+    keep : bool, default=False
+        Whether to keep what is made of scores for the next call, until the scores change.
     """
     protocols = protocols or {}
     lookup = lookup or Lookup()

@@ -1,1 +1,1 @@
-"""A task's page: `page` puts together what each other module gathers for one part."""
+"""A task's page: `page` puts together the parts that the other modules make."""

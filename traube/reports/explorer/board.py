@@ -1,4 +1,4 @@
-"""The leaderboard of a page, which entries nobody beats at their cost, and how scores went over time."""
+"""The leaderboard of a page, its entries that are unbeaten at their cost, and scores over time."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,13 +18,13 @@ STATE = ["protocol", "model", "fingerprint", "data_version", "code_version"]
 
 
 def rows(table: pd.DataFrame, costs: pd.DataFrame) -> list[dict[str, Any]]:
-    """What is scored of one task in the leaderboard, with its `costs`: a row for each level, protocol, model and method.
+    """Return a row for each scored level, protocol, model and method of a task, with its `costs`.
 
     Returns
     -------
-    Rows of names and numbers that JSON takes; a number that does not exist is None. `front` says
-    that nothing of the same level and protocol scores higher at no more seconds, `earlier` that the texts had been encoded
-    before.
+    list of dict
+        Rows of names and numbers that JSON takes; a number that does not exist is None. `front` says that nothing of the
+        same level and protocol scores higher at no more seconds, `earlier` that the texts had been encoded before.
     """
     done = table[table["status"] == "done"].merge(costs, how="left", on=["task", "protocol", "model", "method"])
     done["front"], done["earlier"] = False, done["earlier"].eq(True)
@@ -58,7 +58,10 @@ def rows(table: pd.DataFrame, costs: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def on_front(scores: pd.Series, seconds: pd.Series) -> pd.Series:
-    """Whether nothing scores higher at no more seconds; never where either is unknown."""
+    """Return which rows have no rival that scores higher at no more seconds.
+
+    A row whose score or seconds are unknown is never on the front.
+    """
     known = pd.DataFrame({"score": scores, "seconds": seconds}).dropna()
     order = known.sort_values(["seconds", "score"], ascending=[True, False])
     before = order["score"].cummax().shift(fill_value=-np.inf)
@@ -66,7 +69,9 @@ def on_front(scores: pd.Series, seconds: pd.Series) -> pd.Series:
 
 
 def history(storage: Storage, protocols: Mapping[str, Protocol], task: str) -> list[dict[str, Any]]:
-    """Everything ever scored of a task, by time: for each model, weights, data and code, the mean of the best method.
+    """Return all scores ever computed on a task, by time.
+
+    For each model, weights, data and code, the score is the mean of the best method.
 
     A checkpoint of the task's own (`<trainer>__<task>__<name>`) belongs to its trainer's `line`.
     """
@@ -102,5 +107,5 @@ def history(storage: Storage, protocols: Mapping[str, Protocol], task: str) -> l
 
 
 def number(value: float, digits: int = 2) -> float | None:
-    """As JSON takes it: rounded; None for one that does not exist."""
+    """Return a number rounded for JSON; None for one that does not exist."""
     return round(float(value), digits) if np.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""A page put together, as one file."""
+"""The page of a task, as one file."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,7 +33,10 @@ def task_page(
     changes: pd.DataFrame | None = None,
     made_of: str = "",
 ) -> str:
-    """A task's page, of its rows in the leaderboard and its `changes`; a hash of what it is made of is noted in it."""
+    """Return a task's page, made of its rows in the leaderboard and its `changes`.
+
+    The page holds a hash of the data that it is made of.
+    """
     own = table[table["task"].isin((task, ""))]
     lookup = Lookup()
     cells = current_cells(bench.storage, protocols, [task], own_choice=True, lookup=lookup)
@@ -111,7 +114,7 @@ def _standings(
     options: Mapping[str, list[Candidate]],
     cells: pd.DataFrame,
 ) -> dict[Key, Standing]:
-    """How models stand under each protocol, over all levels of the labels and at each."""
+    """Return the standing of the models under each protocol, over all levels of the labels and at each."""
     found = {}
     for name, own in options.items():
         found[name, ""], metric = standing(bench.storage, own), own[0].metric

@@ -1,4 +1,4 @@
-"""The ranks of models as a figure, and how each pair of them differs: all read from the verdicts of one standing."""
+"""The ranks of models as a figure, and differences of each pair, read from the verdicts of one standing."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -84,8 +84,8 @@ def differences(standings: Mapping[str, Standing], splits: Sequence[Split], most
     Returns
     -------
     list of dict
-        For each pair and level what the verdict says, and every split's size, classes, difference
-        and interval (None where one split does not say how much scores vary).
+        For each pair and level the verdict, and every split's size, classes, difference and interval (None if a split does
+        not say how much scores vary).
     """
     shapes = {(s.split, s.level): (s.size, s.classes) for s in splits}
     found = []

@@ -1,4 +1,4 @@
-"""The same texts under several models: where each places them, and what it finds."""
+"""Views of the same texts under several models: the points and the clusters of each model."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -34,8 +34,9 @@ def confusion(gold: Codes, found: Codes) -> dict[str, Any]:
 
     Returns
     -------
-    The classes of the rows, the clusters of the columns (noise, if there is any, last), the counts, and by cluster the
-    class that it stands for: none where there are more clusters than classes. As JSON takes them
+    dict
+        The classes of the rows, the clusters of the columns (noise, if there is any, last), the counts, and by cluster the
+        class that it stands for: none where there are more clusters than classes. All values are of types that JSON takes.
     """
     from scipy.optimize import linear_sum_assignment
     from sklearn.metrics.cluster import contingency_matrix
@@ -63,7 +64,7 @@ def _others(n: int, taken: Codes, sizes: NDArray[np.int64]) -> Codes:
 
 
 def thinned(groups: Codes, most: int = SHOWN) -> Codes:
-    """Positions of at most so many items, int64, ascending; every group keeps its share."""
+    """Return positions of at most `most` items, int64, ascending; every group keeps its share."""
     if len(groups) <= most:
         return np.arange(len(groups))
     order = np.argsort(groups, kind="stable")
@@ -73,12 +74,15 @@ def thinned(groups: Codes, most: int = SHOWN) -> Codes:
 def views(
     bench: Workbench, task: Task, protocol: Protocol | None, firsts: Sequence[Candidate], lookup: Lookup
 ) -> list[dict[str, Any]]:
-    """The largest test split of each level, as some models see it, each by its best method under the protocol.
+    """Return the largest test split of each level as some models see it.
+
+    Each model is shown by its best method under the protocol.
 
     Returns
     -------
-    For each level: its split, the shown texts, gold labels, and by model points and clusters; and
-    the counts of gold against found over all texts of the split
+    list of dict
+        For each level: its split, the shown texts, gold labels, and by model points and clusters; and the counts of gold
+        against found clusters over all texts of the split.
     """
     largest: dict[str, Split] = {}
     for split in task.test_splits(protocol.split_set if protocol else "default") if firsts else ():
@@ -107,7 +111,7 @@ def views(
 
 
 def brief(text: str) -> str:
-    """A text's beginning, in one line."""
+    """Return a text's beginning in one line."""
     line = " ".join(text[: 4 * CHARACTERS].split())
     return line if len(line) <= CHARACTERS else f"{line[:CHARACTERS]} …"
 
@@ -122,7 +126,7 @@ def _seen(
     shown: Codes,
     lookup: Lookup,
 ) -> dict[str, Any] | None:
-    """A split as one model sees it; None where nothing of it is kept."""
+    """Return a split as one model sees it; None if no clustering of the split is kept."""
     found = None  # the clusters that the first seed found
     for cell_id in candidate.cells:
         with suppress(TraubeError):  # damaged: the next run makes it again
@@ -158,7 +162,10 @@ def _seen(
 def _placed_by_umap(
     bench: Workbench, task: Task, split: Split, protocol: Protocol | None, candidate: Candidate
 ) -> Points | None:
-    """The points that UMAP gave the whole split when the task was evaluated, float32 [n, 2], if they are kept."""
+    """Return the points of the whole split by UMAP, float32 [n, 2]; None if they are not kept.
+
+    The points are those that were computed when the task was evaluated.
+    """
     if protocol is None or "umap" not in protocol.reducers:
         return None
     numerics = bench.storage.read_cells(ids=candidate.cells).iloc[0]["numerics"]["model"]
