@@ -54,7 +54,7 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]]:
 
 @lru_cache(maxsize=256)  # one command asks for each of its cards many times
 def _parse(text: str) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]] | str:
-    """What `read_yaml` returns of a text, or what is wrong with it."""
+    """Parse a text as `read_yaml` does; return the result, or the error that was found."""
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
@@ -153,7 +153,7 @@ def parse(model: type[M], value: Any, path: Path, lines: dict[tuple[Any, ...], i
 
 
 def _keys(annotation: Any, where: tuple[Any, ...]) -> list[str]:
-    """The keys that there may be at a place of a model."""
+    """Return the keys that a place of a model may have."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         fields = annotation.model_fields
         if not where:

@@ -16,12 +16,12 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def visible(text: str) -> str:
-    r"""A text with its control characters written out, as in ``\x1b``; tabs and line feeds stay."""
+    r"""Escape the control characters of a text, as in ``\x1b``; tabs and line feeds stay."""
     return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def csv_text(frame: "pd.DataFrame") -> str:
-    """A table as CSV that a spreadsheet computes nothing from.
+    """Return a table as CSV from which a spreadsheet computes nothing.
 
     A text (or column's name) that begins with ``= + - @``, tab, carriage return or line feed gets an apostrophe in
     front, by which spreadsheets know a text. Numbers and all other texts stay as they are.

@@ -21,7 +21,7 @@ R = TypeVar("R", bound=Recipe)
 
 
 class RecipeMixin(ABC, Generic[R]):
-    """What trains by a recipe: trainers and deep clusterers."""
+    """A component that trains by a recipe: trainers and deep clusterers."""
 
     name: ClassVar[str]  # as commands, methods and checkpoints have it
     section: ClassVar[str]  # where a paper describes it
@@ -33,7 +33,7 @@ class RecipeMixin(ABC, Generic[R]):
 
     @classmethod
     def with_values(cls, /, **values: Any) -> Self:
-        """Return one with the default recipe but for some values, which may be texts."""
+        """Return an instance with the default recipe but for some values, which may be texts."""
         try:
             return cls(type(cls.defaults).model_validate({**cls.defaults.model_dump(), **values}))
         except ValidationError as error:

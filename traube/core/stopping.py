@@ -44,14 +44,16 @@ def watch() -> None:
 
 
 def heed(signals: Iterable[int] = SIGNALS) -> None:
-    """Have these signals end the process, even those that it was started to ignore."""
+    """Have these signals end the process, even those that the process was started to ignore."""
     for number in signals:
         signal.signal(number, _interrupt)
 
 
 def _quiet_once_told(shows: Callable[[T], object]) -> Callable[[T], object]:
-    """Leave out exceptions that nothing can catch, where they are the end that was raised: all once the process is told
-    to end, and before that those of a library's own signal handler, which are no `Exception`.
+    """Suppress exceptions that nothing can catch, where they stem from the stop.
+
+    Once the process was told to end, all of them are suppressed; before that, those of a library's own signal handler,
+    which are no `Exception`.
     """
 
     def show(exception: T) -> None:
@@ -62,12 +64,12 @@ def _quiet_once_told(shows: Callable[[T], object]) -> Callable[[T], object]:
 
 
 def received() -> int | None:
-    """The signal that this process was told to end by; None if there is none."""
+    """Return the signal that this process was told to end by; None if there is none."""
     return _received[0] if _received else None
 
 
 def exit_code() -> int:
-    """What a process ends with that was stopped: 130 for Ctrl-C, 143 for SIGTERM, 129 for a closed terminal."""
+    """Return the exit code of a stopped process: 130 for Ctrl-C, 143 for SIGTERM, 129 for a closed terminal."""
     return 128 + (received() or signal.SIGINT)
 
 
@@ -82,19 +84,19 @@ def say() -> None:
 
 
 def check() -> None:
-    """Raise `Stopped` if the process was told to end: whoever begins something new asks."""
+    """Raise `Stopped` if the process was told to end; called before new work begins."""
     if _received:
         raise Stopped
 
 
 def at_the_end(last_word: Callable[[], None]) -> None:
-    """Have something said if the process has to be ended; it has half a second, and may be said twice."""
+    """Register a message for when the process has to be ended; printing it may take half a second, and may happen twice."""
     _last_words.append(last_word)
 
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Raise `Stopped` only after a block of the main thread that must be finished, like starting and noting a process."""
+    """Delay `Stopped` until a block of the main thread has finished, like starting and recording a process."""
     _deferred.append(True)
     try:
         yield
