@@ -82,7 +82,7 @@ class EmbeddingCache:
         self.refresh()
 
     def refresh(self) -> None:
-        """Take the blocks that are not here, and store the rows that are in no block."""
+        """Fetch the blocks that are not in the local copy, and store the rows that are in no block."""
         if self.storage.catalog.is_read_only:
             return
         key = {"fingerprint": self.fingerprint, "numerics": self.numerics}
@@ -109,12 +109,12 @@ class EmbeddingCache:
             self._write_taken(taken)
 
     def _compare(self, key: dict[str, str]) -> tuple[dict[str, str], dict[str, tuple[int, int]]]:
-        """Return the blobs of the blocks in the storage, and the rows of those of them that are here."""
+        """Return the blobs of the blocks in the storage, and the rows of those of them that are in the local copy."""
         blocks = {row["block"]: row["files"]["rows"] for row in self.storage.read_rows("embedding", **key)}
         return blocks, {name: rows for name, rows in self._read_taken().items() if name in blocks}
 
     def _take(self, content: bytes) -> tuple[int, int]:
-        """Append the rows of a block whose texts are not here; return the first of them and the one after the last."""
+        """Append the rows of a block whose texts are not in the local copy; return the first row and the one after the last."""
         file = io.BytesIO(content)
         records, vectors = (np.load(file, allow_pickle=False) for _ in range(2))
         present = self._read()[0]
@@ -128,7 +128,7 @@ class EmbeddingCache:
 
     @contextmanager
     def _hold_lock(self) -> Iterator[None]:
-        """Let nobody else write to the local copy; the lock lies beside it, so that it may be deleted."""
+        """Lock the local copy against other writers. The lock lies beside the copy, so that the copy may be deleted."""
         with explained(self.folder), locked(self.folder):
             self.folder.mkdir(exist_ok=True)
             yield
@@ -162,7 +162,7 @@ class EmbeddingCache:
         return ranges
 
     def _read_taken(self) -> dict[str, tuple[int, int]]:
-        """Return the rows of each block; of one whose rows were lost since, none."""
+        """Return the rows of each block; none for a block whose rows were lost since."""
         rows = len(self._read()[0])
         try:
             kept = json.loads((self.folder / "blocks.json").read_text())
