@@ -30,7 +30,7 @@ def exchange_with_nodes() -> None:
 
 
 def exchange_checkpoints(storage: Storage, root: Path) -> None:
-    """Store the checkpoints that are new or changed here, and fetch those that others have stored.
+    """Store the checkpoints that are new or changed here, and fetch those that other nodes have stored.
 
     What others are writing to is left for the next time.
     """
@@ -46,7 +46,7 @@ def exchange_checkpoints(storage: Storage, root: Path) -> None:
 
 
 def _exchange(storage: Storage, folder: Path, note: Note) -> Note:
-    """Exchange one checkpoint; return what is to be noted of it."""
+    """Exchange one checkpoint; return the record of it."""
     row = _find_newest(storage, folder.name)
     if folder.is_symlink():
         return note
@@ -78,7 +78,7 @@ def _list_files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _store(storage: Storage, folder: Path, state: str, note: Note) -> Note:
-    """Store a checkpoint, unless another node has stored another one since the last exchange."""
+    """Store a checkpoint, unless another node has stored another version since the last exchange."""
     files = dict(_list_files(folder))
     content = digest({name: file_sha256(path) for name, path in files.items()})
     with storage.hold("", folder.name, "checkpoint"):

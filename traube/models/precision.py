@@ -23,7 +23,7 @@ Encode = Callable[[Sequence[str]], Dense]
 
 
 def resolve_precision(name: str, hashes: Sequence[str], device: str, load: Callable[[str], Encode]) -> str:
-    """What `precision: auto` means on this machine: bf16 if it is faster here and agrees with fp32, else fp32.
+    """Return what `precision: auto` means on this machine: bf16 if it is faster here and agrees with fp32, else fp32.
 
     Probed once a machine and model (by the hashes of its files), and kept in TRAUBE_HOME/precision.json: the precision is
     part of the fingerprint. `load` gives the model's `encode` in a precision.
@@ -38,7 +38,7 @@ def resolve_precision(name: str, hashes: Sequence[str], device: str, load: Calla
 
 
 def _hardware(device: str) -> str:
-    """What computes, by name: torch is asked of a GPU alone, since importing it takes a second."""
+    """Return the name of the hardware that computes. torch is asked for a GPU alone, since importing it takes a second."""
     if device == "cuda":
         import torch
 

@@ -22,7 +22,7 @@ class Untrained(Similarity):
 
     @property
     def fingerprint(self) -> str:
-        """Content hash of what it is and its settings."""
+        """Content hash of the similarity and its settings."""
         return digest(["untrained", type(self).__name__, vars(self)])
 
 
@@ -57,7 +57,7 @@ class Divergence(Untrained):
 
 
 def _divergence(X: Any) -> Dense:
-    """The Jensen-Shannon divergence between all rows in bits, float32 [n, n] in [0, 1]."""
+    """Return the Jensen-Shannon divergence between all rows in bits, float32 [n, n] in [0, 1]."""
     from scipy.spatial.distance import pdist, squareform
 
     rows = _dense(X).astype(np.float64)
@@ -69,7 +69,7 @@ def _divergence(X: Any) -> Dense:
 
 @dataclass(frozen=True)
 class QuerySpace(Untrained):
-    """How near passages are in the part of the space that the query's nearest passages span.
+    """Nearness of passages in the part of the space that the query's nearest passages span.
 
     What they have in common with the query leads them there; what else they are about is left out. The nearest are a
     share of the passages: twenty are most of a page of TREC CAR, but few of 250 abstracts.

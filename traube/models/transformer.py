@@ -1,6 +1,6 @@
 """Sentence-transformers models: from the Hugging Face hub, a local folder, or a Python package that carries one.
 
-Here is what encodes. Where a model's folder lies and whether it is safe to load is told by `traube.models.weights`.
+This module encodes. `traube.models.weights` finds a model's folder and checks whether it is safe to load.
 """
 
 import logging
@@ -48,8 +48,10 @@ class Transformer(OfCard, BatchEncoder):
 
     Parameters
     ----------
-    card : ModelCard of kind `packaged` or `transformer`
-    device : `cuda`, `mps` or `cpu`; by default the best one there is
+    card : ModelCard
+        A card of kind `packaged` or `transformer`.
+    device : {"cuda", "mps", "cpu"}, optional
+        By default the best one there is.
     """
 
     trainable = True
@@ -60,7 +62,7 @@ class Transformer(OfCard, BatchEncoder):
 
     @cached_property
     def folder(self) -> Path:
-        """Where the weights lie. Does not download.
+        """The folder of the weights. Does not download.
 
         Raises
         ------
@@ -118,7 +120,7 @@ class Transformer(OfCard, BatchEncoder):
         return sum(weights.nbytes for weights in self.network.parameters())
 
     def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
-        """Vectors as they are computed, the longest texts first: positions [b] in `texts` and float32 [b, d].
+        """Yield vectors as they are computed, the longest texts first: positions [b] in `texts` and float32 [b, d].
 
         Texts of like token length share a batch, so that little is spent on padding. On a CPU each core has a batch of
         its own. A batch that does not fit the GPU's memory is halved, and so are the batches after it.
@@ -158,7 +160,7 @@ class Transformer(OfCard, BatchEncoder):
                 ahead = 2 * number if number > 1 else 1
 
     def _encode_batch(self, texts: Sequence[str], positions: NDArray[np.int64]) -> Dense:
-        """Vectors of the texts at some positions, all of them finite."""
+        """Return vectors of the texts at some positions, all of them finite."""
         import torch
 
         with library_errors(f"model '{self.name}': fails on {texts[positions[0]][:60]!r}", let=torch.OutOfMemoryError):
@@ -171,7 +173,7 @@ class Transformer(OfCard, BatchEncoder):
         return block
 
     def shares(self, texts: Sequence[str], number: int, device: str) -> list[NDArray[np.int64]]:
-        """Positions of texts in about so many shares of like work for a device, the longest texts first.
+        """Divide texts into about so many shares of like work for a device, as positions, the longest texts first.
 
         A share ends where a batch does: each encoded by itself gives the vectors of all at once, to the last digit.
         """
@@ -187,7 +189,7 @@ class Transformer(OfCard, BatchEncoder):
         return shares
 
     def _lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Tokens of each text as the model sees it, int64 [n]; at least 1."""
+        """Return the number of tokens of each text as the model sees it, int64 [n]; at least 1."""
         tokenizer, prompt = self.network.tokenizer, prompt_of(self.network)
         lengths: list[int] = []
         for start in range(0, len(texts), 4096):
@@ -202,17 +204,17 @@ class Transformer(OfCard, BatchEncoder):
         return np.maximum(np.array(lengths, dtype=np.int64), 1)
 
     def _forward(self, texts: list[str]) -> Dense:
-        """One batch, by sentence-transformers itself: all is as the model's folder says."""
+        """Encode one batch with sentence-transformers itself: all is as the model's folder says."""
         return np.asarray(self.network.encode(texts, batch_size=len(texts), show_progress_bar=False), dtype=np.float32)
 
     def with_network(self, network: Any) -> "Transformer":
-        """The same model with a network that is in memory, as a training has changed it, in place of its weights."""
+        """Return the same model with a network in memory, as a training has changed it, in place of its weights."""
         model = Transformer(self.card, self.device)
         model.__dict__["network"] = network
         return model
 
     def with_network_of_elsewhere(self, network: Any) -> "Transformer":
-        """The same model with a network that another machine has loaded, as this one computes with it."""
+        """Return the same model with a network that another machine has loaded, as this one computes with it."""
         import torch
 
         in_bf16 = next(network.parameters()).dtype == torch.bfloat16
@@ -234,7 +236,7 @@ class Transformer(OfCard, BatchEncoder):
 
 @contextmanager
 def _batches_side_by_side(device: str) -> Iterator[tuple[Executor, int]]:
-    """Threads of which each computes a batch, and their number: one on a GPU, and on a CPU one for each core.
+    """Yield threads of which each computes a batch, and their number: one on a GPU, and on a CPU one for each core.
 
     Cores that share a batch wait for each other at every layer: half of their time, and nearly all of it beside other
     busy processes. And the last digits of a small batch would depend on their number.
@@ -255,7 +257,7 @@ def _batches_side_by_side(device: str) -> Iterator[tuple[Executor, int]]:
 
 
 def best_device() -> str:
-    """`cuda`, `mps` or `cpu`: the best one that this machine has."""
+    """Return `cuda`, `mps` or `cpu`: the best one that this machine has."""
     if sys.platform == "linux" and not any(Path(device).exists() for device in GPUS):
         return "cpu"  # whatever torch says, which takes a second to import
     import torch
@@ -306,11 +308,11 @@ def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
 
 
 def own_weights(network: Any) -> None:
-    """Copy the weights that are still those of a file: they would change with it, or end the process with it."""
+    """Copy the weights that are still mapped from a file: they would change with the file, or end the process with it."""
     for tensor in (*network.parameters(), *network.buffers()):
         tensor.data = tensor.data.clone()
 
 
 def prompt_of(network: Any) -> str:
-    """What is put in front of every text."""
+    """Return the prompt that is put in front of every text."""
     return network.prompts.get(network.default_prompt_name) or "" if network.default_prompt_name else ""

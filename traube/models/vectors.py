@@ -39,11 +39,16 @@ class Vectors:
         return replace(self, rows=self.rows[rows])
 
     def held(self) -> "Held":
-        """The same, held in memory. Raises what `load` does."""
+        """Return the same vectors, held in memory. Raises what `load` does."""
         return Held(self.path, np.arange(len(self)), self.dimensions, self.load(), is_sparse=self.is_sparse)
 
     def load(self) -> Dense | sparse.csr_matrix:
-        """The vectors themselves, float32 [n, d].
+        """Return the vectors themselves, float32 [n, d].
+
+        Returns
+        -------
+        ndarray or csr_matrix
+            The vectors.
 
         Raises
         ------
@@ -81,7 +86,7 @@ class Held(Vectors):
 
 
 def name_vectors(fingerprint: str, numerics: Mapping[str, str]) -> str:
-    """Return how the names of all vectors begin that a model made, or that were made of these."""
+    """Return the prefix of the names of all vectors that a model made, or that were made of these."""
     return f"{fingerprint}-{digest(dict(numerics))}"
 
 
