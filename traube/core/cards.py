@@ -31,7 +31,7 @@ def model_files() -> list[Path]:
 
 def model_file(name: str) -> Path | None:
     """Return the card of the model of that name, if there is one."""
-    if Path(name).name != name:  # it would lead elsewhere
+    if Path(name).name != name:  # the name would lead out of the folder
         return None
     for folder in (paths.cards(), paths.generated_cards()):
         files = [path for suffix in SUFFIXES if is_file(path := folder / f"{name}{suffix}")]
@@ -90,7 +90,7 @@ def write_card(path: Path, comment: str, settings: Mapping[str, Any]) -> None:
 
 
 def _is_model(path: Path) -> bool:
-    # told from its lines, because it need not be valid YAML to be one
+    # decided by the lines, because a model's card need not be valid YAML
     try:
         with path.open("rb") as file:
             text = file.read(LARGEST).decode("utf-8", errors="replace")

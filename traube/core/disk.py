@@ -24,7 +24,7 @@ def make_private(folder: Path) -> None:
     The folder stays as it is where the file system knows no modes or lets nothing be changed, and where it is
     everybody's, like /tmp.
     """
-    with suppress(OSError):  # whoever writes there next says what is wrong
+    with suppress(OSError):  # the next writer reports the error
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = folder.stat().st_mode
         if mode & OTHERS and not mode & stat.S_ISVTX:
@@ -48,7 +48,7 @@ def _same_file(one: Path, other: Path) -> bool:
     """Return whether two paths lead to one file, which need not exist yet."""
     if one.exists() and other.exists():
         return one.samefile(other)
-    return os.path.realpath(one) == os.path.realpath(other)  # which a link to itself does not stop
+    return os.path.realpath(one) == os.path.realpath(other)  # realpath accepts a link to itself
 
 
 @contextmanager

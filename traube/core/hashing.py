@@ -1,5 +1,7 @@
-"""Content hashes of values, files and tables. Those of large files are remembered: the weights of hundreds of models
-are hashed once, not by every command. `TRAUBE_HOME/hashes.jsonl` has a line for each, and may be deleted.
+"""Content hashes of values, files and tables.
+
+Hashes of large files are cached: the weights of hundreds of models are hashed once, not by every command.
+`TRAUBE_HOME/hashes.jsonl` has a line for each, and may be deleted.
 """
 
 import hashlib
@@ -55,7 +57,7 @@ def _hashable(column: "pd.Series") -> "pd.Series":
     absent = b"\xff"  # no text's encoding; None would count as the text "None"
     values = column.astype(object)
     if pd.api.types.infer_dtype(values, skipna=True) not in ("string", "bytes", "empty"):
-        values = values.map(str)  # pandas refuses numbers beside what is absent
+        values = values.map(str)  # pandas refuses numbers beside missing values
     return values.where(column.notna(), absent)
 
 
@@ -76,7 +78,7 @@ def remembered_sha256(path: Path, stamp: Sequence[int]) -> str:
         return known
     sha256 = file_sha256(path)
     if time.time() - stamp[1] / 1e9 > SETTLED:
-        with suppress(TraubeError, OSError):  # where nothing can be written, nothing is remembered
+        with suppress(TraubeError, OSError):  # without a writable cache, nothing is cached
             append_line(memory, json.dumps([str(path), list(stamp), sha256]))
     return sha256
 

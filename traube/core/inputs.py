@@ -1,5 +1,6 @@
-"""Files that people hand in, read within limits: whatever lies there, reading it ends soon, fits the memory,
-and is refused in one line.
+"""Reading of files that people hand in, within limits.
+
+Whatever the file is, reading it ends soon and fits the memory, or the file is refused in one line.
 """
 
 import gzip
@@ -105,7 +106,7 @@ def named(folder: Path, name: str) -> Path:
         parts = os.fsencode(name).split(b"/")
         if len(os.fsencode(name)) > LONGEST_PATH or max(map(len, parts)) > LONGEST_NAME:
             raise TraubeError(f"'{name[:30]}...' is too long for a path")
-        # unlike Path.resolve, it takes links that lead in a circle
+        # unlike Path.resolve, realpath accepts circular links
         return Path(os.path.realpath(folder / Path(name).expanduser()))
     except (OSError, RuntimeError, ValueError) as error:
         raise TraubeError(f"{name[:60]!r} is no path ({error})") from None

@@ -15,8 +15,8 @@ class Measured:
 
     seconds: float = float("nan")  # by the clock
     at_work: float = float("nan")  # seconds of cores that all threads of the process had
-    own: float = float("nan")  # of these, those of the thread that measures
-    # megabytes at the highest point, beyond what the process held before; nan where the system, unlike Linux, is silent
+    own: float = float("nan")  # part of `at_work`: seconds of the measuring thread
+    # megabytes at the highest point, beyond what the process held before; nan on systems that, unlike Linux, do not report it
     memory: float = float("nan")
 
     def seconds_on(self, cores: int = 1) -> float:

@@ -1,6 +1,7 @@
-"""Where things are. In a checkout, paths are relative to it and never to the working directory,
-since Dagster's processes have several. Installed from a wheel, there is no checkout: everything
-lies below `~/.traube`, never in site-packages.
+"""Paths of the program.
+
+In a checkout, paths are relative to it and never to the working directory, since Dagster's processes have several.
+Installed from a wheel, there is no checkout: everything lies below `~/.traube`, never in site-packages.
 """
 
 import os

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 class Progress:
     """Callbacks that receive the progress of work. The defaults do nothing."""
 
-    total: Callable[[str, int], None] = lambda stage, amount: None  # before a stage begins, of its amount of work
-    done: Callable[[str, int], None] = lambda stage, amount: None  # of the amount just finished
-    said: Callable[[str], None] = lambda words: None  # how the work goes, such as a training's losses
+    total: Callable[[str, int], None] = lambda stage, amount: None  # called before a stage, with its amount of work
+    done: Callable[[str, int], None] = lambda stage, amount: None  # called with the amount just finished
+    said: Callable[[str], None] = lambda words: None  # called with messages on the work, such as a training's losses
 
 
 SILENT = Progress()

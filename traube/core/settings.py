@@ -1,5 +1,7 @@
-"""Settings that several nodes share, as the environment or else a file `.env` says: of the home, or of the checkout for the
-home in it. Whatever else such a file says (AWS_ENDPOINT_URL, PGPASSFILE) is for the libraries that ask for it.
+"""Settings that several nodes share, from the environment or else a file `.env`.
+
+The file is that of the data directory, or of the checkout for the data directory in it. Whatever else such a file says
+(AWS_ENDPOINT_URL, PGPASSFILE) is for the libraries that ask for it.
 
 ::
 
@@ -95,7 +97,7 @@ def read_env(file: Path) -> dict[str, str]:
 
 def write_env(file: Path, values: Mapping[str, str | None]) -> None:
     """Write lines of a file, or remove those without a value. Other lines and the mode stay. A new file is private."""
-    file, left, kept = file.resolve(), dict(values), []  # of a link, what it leads to
+    file, left, kept = file.resolve(), dict(values), []  # follow a link to its target
     before = file.read_bytes() if file.is_file() else None
     for line in (before or b"").decode("utf-8", "surrogateescape").splitlines(keepends=True):
         match = _LINE.fullmatch(line.rstrip("\r\n"))

@@ -1,6 +1,8 @@
-"""Ctrl-C, SIGTERM and a closed terminal end the process within three seconds. The KeyboardInterrupt may come late (a
-library is at work) or be lost (Dagster's handlers), so a thread is told of every signal too, and ends the process when
-its time is up. This is safe at any moment, since everything is written whole or not at all.
+"""Handling of Ctrl-C, SIGTERM and a closed terminal, which end the process within three seconds.
+
+The KeyboardInterrupt may come late (a library is at work) or be lost (Dagster's handlers), so a thread receives every
+signal too, and ends the process when the time is up. This is safe at any moment, since everything is written whole or
+not at all.
 """
 
 import logging
@@ -38,7 +40,7 @@ def watch() -> None:
     heed(number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN)
     sys.unraisablehook = _quiet_once_told(sys.unraisablehook)
     threading.excepthook = _quiet_once_told(threading.excepthook)
-    if logging.lastResort:  # a library logs whatever it catches, and so the end itself
+    if logging.lastResort:  # a library logs whatever it catches, including the stop
         logging.lastResort.addFilter(lambda record: not _received)
     threading.Thread(target=_listen, args=(reader,), daemon=True, name="stopping").start()
 
@@ -122,11 +124,11 @@ def _listen(reader: int) -> None:
         import psutil
 
         say()
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what else is said now is of what is cut off here
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # later messages come only from work that is cut off here
         for child in psutil.Process().children(recursive=True):
             with suppress(psutil.Error):
                 child.kill()
-        for _ in range(2):  # the main thread is at work still, and may have said something else meanwhile
+        for _ in range(2):  # the main thread is still at work, and may have printed something meanwhile
             threads = [threading.Thread(target=word, daemon=True) for word in _last_words]
             for thread in threads:
                 thread.start()

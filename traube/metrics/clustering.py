@@ -151,7 +151,7 @@ def _readings(
 
     noise = predicted == NOISE
     if not noise.any():
-        yield NOISE_POLICIES, ~noise, true, predicted  # all policies say the same
+        yield NOISE_POLICIES, ~noise, true, predicted  # all policies give the same result
         return
     singletons = predicted.copy()
     singletons[noise] = predicted.max() + 1 + np.arange(noise.sum())

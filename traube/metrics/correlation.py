@@ -27,7 +27,7 @@ class Correlation:
     """A correlation and its interval."""
 
     value: float  # in [-1, 1]; nan where one side does not vary
-    # percentile bootstrap interval; nan where there are fewer than FEWEST groups: of three that agree it would be sure
+    # percentile bootstrap interval; nan with fewer than FEWEST groups: three that agree would give a width of 0
     low: float
     high: float
     n: int  # how many items
@@ -128,7 +128,7 @@ def _checked(x: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
 def _weighted(x: Array, y: Array, weights: Array) -> Array:
     """Return Pearson's r under each row of weights [b, n], float64 [b]; x and y are [n] or [b, n]."""
     total = weights.sum(axis=1, keepdims=True)
-    # of the values as they are: what is left of a constant that is centred is rounding
+    # of the original values: a centered constant leaves only rounding errors
     scale = np.abs(x).max(initial=0) * np.abs(y).max(initial=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         x, y = (value - (weights * value).sum(axis=1, keepdims=True) / total for value in (x, y))
@@ -140,7 +140,7 @@ def _weighted(x: Array, y: Array, weights: Array) -> Array:
 def _weighted_ranks(values: Array, weights: Array) -> Array:
     """Return ranks in each resample, float64 [b, n], where an item counts as often as it was drawn."""
     order = np.argsort(values, kind="stable")
-    begins = np.flatnonzero(np.diff(values[order], prepend=-np.inf))  # where other values begin
+    begins = np.flatnonzero(np.diff(values[order], prepend=-np.inf))  # where the value changes
     often = np.add.reduceat(weights[:, order], begins, axis=1)
     means = np.cumsum(often, axis=1) - (often - 1) / 2
     place = np.empty(len(values), dtype=np.intp)

@@ -1,6 +1,7 @@
-"""The agreement metrics: functions of contingency tables, entered in `MEASURES` below. After adding one raise
-`SCORING_VERSION`: stored cells are then scored again from their assignments, not clustered again. Light, as `names` is:
-scikit-learn is imported only where it is needed.
+"""The agreement metrics: functions of contingency tables, entered in `MEASURES` below.
+
+After adding one raise `SCORING_VERSION`: stored cells are then scored again from their assignments, not clustered
+again. The module is light, as `names` is: scikit-learn is imported only where it is needed.
 """
 
 from collections.abc import Callable, Iterator, Sequence

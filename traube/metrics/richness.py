@@ -1,5 +1,7 @@
-"""Lexical richness of a text: tokens, types, RTTR and MTLD (GiCCS, section 3.5). Both measures are to depend less on a
-text's length than types per token do; RTTR still does, so only texts of about one length compare by it.
+"""Lexical richness of a text: tokens, types, RTTR and MTLD (GiCCS, section 3.5).
+
+Both measures are meant to depend less on a text's length than types per token do. RTTR still depends on it, so compare
+RTTR only of texts of about one length.
 
 The paper computes them with the library LexicalRichness, whose tokens are not those between white space: see
 `lexical_tokens`. What the library gives is pinned in tests/metrics/lexical_richness.json.

@@ -33,7 +33,7 @@ def spread(vectors: NDArray[np.floating[Any]] | sparse.csr_matrix) -> dict[str, 
         raise ValueError("the spread of fewer than two vectors is not defined")
     norms = np.linalg.norm(x, axis=1)
     units = x / np.where(norms > 0, norms, 1)[:, None]
-    # of all ordered pairs, less those of a vector with itself
+    # mean over all ordered pairs, without those of a vector with itself
     cosine = (np.square(units.sum(axis=0)).sum() - np.square(units).sum()) / (n * (n - 1))
     axes = np.linalg.eigh(units.T @ units)[1]
     along = np.exp(units @ np.hstack([axes, -axes])).sum(axis=0)  # an axis has two directions

@@ -118,7 +118,7 @@ def load_model(name: str | Path, device: str | None = None, precision: Precision
 
 
 def _card_of(name: str) -> ModelCard:
-    # no other card is read, so that hundreds of models are looked up in no time
+    # no other card is read, so that looking up hundreds of models is quick
     if name in catalogue():
         return catalogue()[name]
     if own := model_file(name):
@@ -132,7 +132,7 @@ def _card_of(name: str) -> ModelCard:
     if HUB_ID.fullmatch(name):
         known = [card for card in model_cards().values() if (card.model, card.similarity) == (name, None)]
         return known[0] if known else ModelCard(name=make_name(name), model=name)
-    if inputs.is_folder(Path(name)):  # not taken at once: a model's name that is gone would become a folder's
+    if inputs.is_folder(Path(name)):  # not used directly: the name of a removed model would become a folder's
         raise Unknown(f"unknown model '{name}': for the folder write ./{name}")
     raise unknown("model", name, model_cards())
 

@@ -218,7 +218,7 @@ NETWORK_KEYS = frozenset(_LISTS["network_keys"].split())
 TOKENIZER_FILE = frozenset(_LISTS["tokenizer_file"].split())
 TOKENIZER_KEYS = frozenset(_LISTS["tokenizer_keys"].split())
 _ROPE = SETTINGS["Rope"] | SETTINGS["RopeByLayer"] | None
-NETWORK_VALUES: dict[str, Any] = {  # of keys whose values are no sizes, switches and words
+NETWORK_VALUES: dict[str, Any] = {  # types of keys whose values are no sizes, switches or words
     "rope_parameters": _ROPE,
     "rope_scaling": _ROPE,
     "tokenizer_class": TokenizerClass,

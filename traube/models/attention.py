@@ -1,5 +1,6 @@
-"""Attention by two products of matrices, one of transformers' attention functions under the name `products`: on a CPU
-in bf16 products are quick, and torch's own kernel, which does not use them, takes twice the time or more.
+"""Attention by two products of matrices, one of transformers' attention functions under the name `products`.
+
+On a CPU in bf16 products are quick, and torch's own kernel, which does not use them, takes twice the time or more.
 """
 
 from typing import TYPE_CHECKING, Any

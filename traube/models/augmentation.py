@@ -167,7 +167,7 @@ class Contextual:
             places = (read["input_ids"] == tokenizer.mask_token_id).cpu().numpy()
 
             for row, (words, at) in enumerate(zip(batch, chosen, strict=True)):
-                # of a text that is cut there are fewer places than words were chosen
+                # a truncated text has fewer places than chosen words
                 for i, place in zip(at, np.flatnonzero(places[row]), strict=False):
                     words[i] = self._drawn(scores[row, int(place)].numpy(), words[i], whole, random)
             changed += batch

@@ -1,6 +1,8 @@
-"""Checkpoints of nodes that share a storage. A row of the table `model` is the manifest of one: name, hash of contents,
-blobs of files. Only what is stored is replaced: one that is removed on a node stays on the others, and is not fetched
-again while it is the same; where two nodes have others under one name, each keeps its own.
+"""Exchange of checkpoints between nodes that share a storage.
+
+A row of the table `model` is the manifest of a checkpoint: name, hash of contents, blobs of files. An exchange replaces
+only checkpoints that are stored. A checkpoint that is removed on a node stays on the others, and is not fetched again
+while its contents are the same. Where two nodes have different checkpoints under one name, each keeps its own.
 """
 
 import shutil
@@ -108,7 +110,7 @@ def _fetch(storage: Storage, folder: Path, row: Mapping[str, Any], note: Note) -
 
 def write_folder(storage: Storage, files: Mapping[str, str], folder: Path) -> None:
     """Replace what a folder holds by stored files, blobs by path in it: by all of them, or none if one is corrupt."""
-    # names are from whoever writes to the storage: each must lead to a file of its own in the folder
+    # names come from any writer of the storage: each must lead to a file of its own in the folder
     is_nested = any(str(parent) in files for name in files for parent in PurePosixPath(name).parents)
     if not files or not all(map(_is_plain, files)) or is_nested:
         raise TraubeError(f"{storage.catalog.name}: '{folder.name}' is no list of a checkpoint's files")

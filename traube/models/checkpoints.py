@@ -50,13 +50,13 @@ def card_of(folder: Path) -> ModelCard:
             raise TraubeError(
                 f"{os.fspath(entry)}: a link that leads out of {root.name}/; put the files themselves there"
             )
-    # a training's base was perhaps evaluated in another precision than fp32, and so is what came of it
+    # if the base model was evaluated in another precision than fp32, so is the trained model
     precision = read_json(folder / "checkpoint.json").get("precision", "fp32")
     if precision not in get_args(Precision):
         raise TraubeError(
             f"{folder / 'checkpoint.json'}: precision: '{precision}' is none of {', '.join(get_args(Precision))}"
         )
-    # whatever is in that folder: a broken similarity is not to be taken for its encoder
+    # whatever that folder holds: a broken similarity must not be taken for its encoder
     kind: Literal["pairwise", "transformer"] = "pairwise" if is_folder(folder / FOLDER) else "transformer"
     return ModelCard(name=folder.name, kind=kind, model=str(folder), precision=precision)
 
@@ -127,7 +127,7 @@ def _faulty_weights(path: Path, _changed: int) -> str:
 def cards() -> dict[str, ModelCard]:
     """Return the checkpoints that may be requested, by name. Errors in their files are reported when they are loaded."""
     found = ((folder.name, card_named(folder.name)) for folder in folders())
-    return {name: card for name, card in found if card}  # of the others the sensor and `traube doctor` say why
+    return {name: card for name, card in found if card}  # the sensor and `traube doctor` report the others
 
 
 def card_named(name: str) -> ModelCard | None:

@@ -1,5 +1,6 @@
-"""Models of words, without weights. All but `Hashed` are fitted on the texts they are given: their vectors hold for one
-corpus only.
+"""Models of words, without weights.
+
+All but `Hashed` are fitted on the texts they are given: their vectors hold for one corpus only.
 """
 
 from abc import ABC, abstractmethod
@@ -45,7 +46,7 @@ class _Lexical(OfWords, ABC):
 
     @abstractmethod
     def _pipeline(self, texts: Sequence[str]) -> Any:
-        """Return the transformers that make vectors, not fitted yet."""
+        """Return the unfitted estimator that makes vectors."""
 
     def encode(self, texts: Sequence[str]) -> Dense | csr_matrix:
         """Fit on the texts and return their vectors, float32 [n, d]."""

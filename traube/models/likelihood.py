@@ -76,7 +76,7 @@ class CausalModel:
 
             try:
                 folder = Path(snapshot_download(name, local_files_only=local, **FILTER))
-            except Exception as error:  # the hub's client raises many kinds; all mean: not to be had now
+            except Exception as error:  # the hub's client raises many kinds; all mean: not available now
                 reason = " ".join(str(error).split())[:300]
                 raise TraubeError(f"{name}: no causal language model can be loaded: {reason}") from None
         tokenizer, model = load_language_model(folder, "causal")
@@ -99,7 +99,7 @@ class CausalModel:
         try:
             with torch.no_grad():
                 one, other = self.model(input_ids=ids).logits[:, :2].float()
-        except Exception as error:  # whatever an architecture raises that takes more than tokens
+        except Exception as error:  # any error of an architecture that takes more than tokens
             reason = " ".join(str(error).split())[:200]
             raise TraubeError(f"{self.name}: fails on a few tokens ({type(error).__name__}: {reason})") from None
         if not torch.allclose(one, other, rtol=0, atol=1e-4 * float(one.abs().max())):
@@ -125,7 +125,7 @@ class CausalModel:
 
     def likelihoods(self, prompt: str, continuations: Sequence[str]) -> list[Likelihood]:
         """Return the likelihood of each continuation, which a blank joins to the prompt."""
-        prompt = prompt.rstrip()  # a blank at its end is the continuation's
+        prompt = prompt.rstrip()  # the continuation brings its own blank
         begin = max(len(self._ids(prompt)), 1)  # the first token has nothing before it
         sequences = []
         for text in continuations:
@@ -153,7 +153,7 @@ class CausalModel:
         import torch
 
         ids = self._ids(self.talk.replace("{}", prompt))
-        ids = ids if self.longest is None else ids[-max(1, self.longest - most) :]  # of a longer prompt, its end
+        ids = ids if self.longest is None else ids[-max(1, self.longest - most) :]  # keep the end of a longer prompt
         given = self._tensor([ids])
         end = self.tokenizer.eos_token_id
         with torch.inference_mode():
@@ -184,7 +184,7 @@ class CausalModel:
         with torch.inference_mode():
             prefix = self.model(self._tensor([sequences[0][: max(shared, 1)]]), use_cache=True)
             cache: Any = getattr(prefix, "past_key_values", None)
-            if not shared or not hasattr(cache, "batch_repeat_interleave"):  # or it has a state of another kind
+            if not shared or not hasattr(cache, "batch_repeat_interleave"):  # no cache, or a state of another kind
                 shared, logits = 1, self.model(self._tensor(sequences), use_cache=False).logits[:, :-1]
             else:
                 rests = [sequence[shared:] for sequence in sequences]

@@ -35,7 +35,7 @@ def name_model(given: str, write: bool = False) -> str:
         If there is no such model; the message names near ones, or says how a model of the hub is named.
     """
     known = model_cards()
-    if given in known or model_file(given):  # what is wrong with a card is said when the model is loaded
+    if given in known or model_file(given):  # errors in a card are reported when the model is loaded
         return given
     folder = named(Path.cwd(), given) if "/" in given else Path.cwd()
     is_path = given.startswith((".", "/", "~")) or ("/" in given and is_folder(folder))

@@ -1,6 +1,7 @@
-"""Similarities as models: an encoder, and what compares its vectors. A card of the catalogue names a similarity without
-training (`Compared`); a checkpoint holds both, and its encoder's files are those of its base model, so that nothing is
-encoded again.
+"""Similarities as models: an encoder, and a comparison of its vectors.
+
+A card of the catalogue names a similarity without training (`Compared`). A checkpoint holds both, and its encoder's
+files are those of its base model, so that nothing is encoded again.
 """
 
 import re

@@ -1,5 +1,7 @@
-"""Pins: documents of the catalog for what the registry serves, which `traube clean` never deletes. Their weights are
-blobs, so that every node of a storage can serve them; `weights/` in the data directory holds a copy.
+"""Pins: documents of the catalog for what the registry serves, which `traube clean` never deletes.
+
+The weights of pins are blobs, so that every node of a storage can serve them; `weights/` in the data directory holds a
+copy.
 """
 
 from collections.abc import Sequence

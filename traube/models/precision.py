@@ -17,7 +17,7 @@ from traube.models.vectors import Dense
 logger = logging.getLogger(__name__)
 
 PARITY = 1e-3  # largest 1 - cosine to fp32 at which `precision: auto` takes bf16
-FASTER = 0.8  # largest share of fp32's time at which it does
+FASTER = 0.8  # largest share of fp32's time at which `precision: auto` takes bf16
 
 Encode = Callable[[Sequence[str]], Dense]
 
@@ -29,7 +29,7 @@ def resolve_precision(name: str, hashes: Sequence[str], device: str, load: Calla
     part of the fingerprint. `load` gives the model's `encode` in a precision.
     """
     path = paths.home() / "precision.json"
-    known = read_json(path)  # damaged: measured again
+    known = read_json(path)  # a corrupt file is measured again
     key = digest([hashes, device, _hardware(device)])
     if key not in known:
         known[key] = _probe(name, load)
@@ -47,7 +47,7 @@ def _hardware(device: str) -> str:
         told = Path("/proc/cpuinfo").read_text()
     except OSError:
         return platform.processor() or platform.machine()
-    # what it can do, the same for each core; some processors have no name
+    # the processor's features, the same for each core; some processors have no name
     return digest(sorted({line for line in told.splitlines() if line.startswith(("model name", "flags", "Features"))}))
 
 

@@ -13,7 +13,7 @@ from traube.models.card import ModelCard
 from traube.models.similarity import Query, Similarity
 from traube.models.vectors import Dense
 
-ROUNDING = 1e-6  # of the largest singular value: what is smaller is no direction
+ROUNDING = 1e-6  # share of the largest singular value; smaller values are no directions
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def _divergence(X: Any) -> Dense:
     rows = _dense(X).astype(np.float64)
     roots = pdist(rows, "jensenshannon")  # SciPy gives the root of the divergence
     if np.isfinite(rows).all():
-        roots = np.nan_to_num(roots)  # of nearly equal rows: a root of less than 0, by rounding
+        roots = np.nan_to_num(roots)  # nearly equal rows give the root of a negative number, by rounding
     return np.asarray(np.minimum(squareform(roots) ** 2 / np.log(2), 1), dtype=np.float32)
 
 

@@ -1,5 +1,7 @@
-"""Similarities that compare the items of a split, where that is not just a distance of vectors. A trained one lies in
-`similarity/` of a checkpoint: `config.json` says what it is, `model.safetensors` holds its weights.
+"""Similarities that compare the items of a split, where that is not just a distance of vectors.
+
+A trained similarity lies in `similarity/` of a checkpoint: `config.json` describes it, `model.safetensors` holds its
+weights.
 """
 
 from abc import ABC, abstractmethod
@@ -40,9 +42,9 @@ Query: TypeAlias = Literal["none", "text", "passages"]
 class Similarity(ABC):
     """A comparison of the items of a split, perhaps given a query."""
 
-    # what it has to know besides the items: nothing, the text of the split's query, or the mean of the items' vectors
+    # what the comparison needs besides the items: nothing, the text of the split's query, or the mean of the items' vectors
     query: Query = "none"
-    # whether how alike two items are depends on them and the query alone, not on the others of the split
+    # whether the similarity of two items depends on them and the query alone, not on the others of the split
     by_pairs: ClassVar[bool] = True
 
     @abstractmethod
@@ -240,7 +242,7 @@ def page_similarities(network: Any, symmetric: bool, X: Any, query: Dense | None
     device = next(network.parameters()).device
 
     def tensor(values: Dense) -> "torch.Tensor":
-        # a copy: what lies in a file cannot be written
+        # a copy: an array mapped from a file is read-only
         return torch.from_numpy(np.array(values, dtype=np.float32)).to(device)
 
     with torch.inference_mode():
@@ -254,7 +256,7 @@ def page_similarities(network: Any, symmetric: bool, X: Any, query: Dense | None
 @lru_cache(maxsize=4)
 def _loaded(similarity: TrainedSimilarity) -> Any:
     network = load_network(similarity.folder / WEIGHTS, similarity.config)
-    if _stamps(similarity.folder) != similarity.stamps:  # a result would stand under the fingerprint of others
+    if _stamps(similarity.folder) != similarity.stamps:  # otherwise results would be stored under another fingerprint
         raise TraubeError(f"{similarity.folder}: its files changed while they were read; run again")
     return network
 
@@ -265,11 +267,11 @@ def load_network(path: Path, config: SimilarityConfig) -> Any:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    with torch.device("meta"):  # without numbers: a description may ask for more than fits the memory
+    with torch.device("meta"):  # without values: a description may ask for more than fits the memory
         network = make_network(config)
     try:
         weights = load_file(path)
-        # copies: what is read of a file in place would change with it, or end the process with it
+        # copies: tensors mapped from a file would change with the file, or end the process with it
         network.load_state_dict({name: values.clone() for name, values in weights.items()}, assign=True)
     except (SafetensorError, OSError, RuntimeError) as error:
         raise TraubeError(f"{path}: no weights of a {config.network} ({' '.join(str(error).split())[:200]})") from None

@@ -1,8 +1,9 @@
-"""The networks of trained similarities (QS3M, section 3), by torch: import this module where one is needed. `forward`
-takes the pairs of a batch, [b] from two passages each, [b, m], and the query's vector, [b, d]; `page` all pairs of a
-page, [n, n] from [n, m] and [d]; both give the same. `logits` is `forward` before the last activation.
-`begin_as_distance` sets weights with which a network is a distance of the vectors, to be bettered from little data. A
-passage is a vector, float32 [d], or, for attention, its own and those of its sentences, float32 [(1 + m) d].
+"""The networks of trained similarities (QS3M, section 3), by torch: import this module where one is needed.
+
+`forward` takes the pairs of a batch, [b] from two passages each, [b, m], and the query's vector, [b, d]; `page` takes
+all pairs of a page, [n, n] from [n, m] and [d]; both give the same. `logits` is `forward` before the last activation.
+`begin_as_distance` sets weights with which a network is a distance of the vectors, to be improved from little data. A
+passage is a vector, float32 [d], or, for attention, its own vector and those of its sentences, float32 [(1 + m) d].
 """
 
 from typing import Literal
@@ -12,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 HIDDEN = 32  # of QSS and of attention, as in the paper's code
-# Of the first weights of a comparison that begins as a distance, and of QSS's cosines as logits:
-# with these most pairs of unit vectors lie where a sigmoid is steep.
+# Scale of the initial weights of a comparison that begins as a distance, and of QSS's cosines as logits:
+# with these values most pairs of unit vectors lie where a sigmoid is steep.
 SLOPE, HEIGHT = 0.5, 3.0
 STEEPNESS, MIDDLE = 10.0, 0.5
 
@@ -117,7 +118,7 @@ class Qs3m(nn.Module):
             assert query is not None
             apart = (projected - self.project(query)).abs()
             first, second = first + apart @ weights[3], second + apart @ weights[4]
-        # weights of any sign: the distance by those above 0 less that by those below
+        # signed weights: the distance by the positive ones less that by the negative ones
         up, down = projected * weights[2].clamp(min=0), projected * weights[2].clamp(max=0)
         manhattan = torch.cdist(up, up, p=1) - torch.cdist(down, down, p=1)
         return self.activated(first[:, None] + second[None, :] + manhattan + self.compare.bias)
@@ -157,7 +158,7 @@ class Attention(nn.Module):
         there = (sentences != 0).any(dim=-1)
         scores = self.weigh(torch.tanh(self.attend(torch.cat([asked, sentences], dim=-1)))).squeeze(-1) * there
         if self.masked:
-            absent = ~there & there.any(dim=-1, keepdim=True)  # where all are, a softmax of nothing would be NaN
+            absent = ~there & there.any(dim=-1, keepdim=True)  # if all are absent, the softmax would be NaN
             scores = scores.masked_fill(absent, float("-inf"))
         return (scores.softmax(dim=-1)[..., None] * sentences).sum(dim=1)
 

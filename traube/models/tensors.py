@@ -50,7 +50,7 @@ def _fault(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> str:
                     fault = _too_many_layers(copy / place) or fault_of(*_compare_with_network(copy / place))
                     if fault:
                         return fault
-                else:  # the other modules are small, and refuse what is not theirs
+                else:  # the other modules are small, and refuse foreign tensors
                     kind = getattr(import_module(f"sentence_transformers.{allowed.MODULES[name]}"), name)
                     try:
                         kind.load(str(copy), subfolder=place, **LOCAL)

@@ -36,9 +36,9 @@ FINGERPRINT = "2"
 # what follows from them.
 ENCODER_VERSION = "5"
 LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers")
-# Padded tokens a batch. Small batches stay in a CPU core's cache; a GPU wants them large and is
-# given less when it runs out.
-GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # of NVIDIA, of AMD, of Windows below Linux
+GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # NVIDIA, AMD, Windows Subsystem for Linux
+# Padded tokens a batch. Small batches stay in a CPU core's cache. A GPU wants large batches, and gets smaller ones
+# when its memory runs out.
 TOKENS_A_BATCH = {"cpu": 1_000, "cuda": 131_072, "mps": 16_384}
 BATCHES_AT_ONCE = 16  # on a CPU, at most: more threads would wait for Python's lock
 
@@ -81,7 +81,7 @@ class Transformer(OfCard, BatchEncoder):
             locate(self.card)
         except Unavailable:
             if self.card.model is None or is_folder(self.card.model):
-                raise  # nobody else has it
+                raise  # no other source has the model
             download(self.card)
 
     @property
@@ -106,8 +106,8 @@ class Transformer(OfCard, BatchEncoder):
     def fingerprint(self) -> str:
         files = {path.relative_to(self.folder).as_posix(): content for path, content in self._hashes.items()}
         card = self.card
-        # what a card says is told from what it leaves to the folder: "" is no prompt, and none at
-        # all is the folder's own
+        # a card's own values differ from those that it leaves to the folder: "" means no prompt, and an absent
+        # prompt means the folder's own
         prompt = {None: "", "": None}.get(card.prompt, card.prompt)
         pooling = {None: "mean", "mean": "explicitly mean"}.get(card.pooling, card.pooling)
         return digest([FINGERPRINT, files, [prompt, card.max_length, pooling, self.precision]])
@@ -156,7 +156,7 @@ class Transformer(OfCard, BatchEncoder):
                     )
                     continue
                 yield positions, block
-                # only after the first, which settles how the tokenizer pads: threads must not do that at once
+                # after the first batch, which sets the tokenizer's padding: threads must not set it at once
                 ahead = 2 * number if number > 1 else 1
 
     def _encode_batch(self, texts: Sequence[str], positions: NDArray[np.int64]) -> Dense:
@@ -199,7 +199,7 @@ class Transformer(OfCard, BatchEncoder):
                     lengths.extend(len(encoding.ids) for encoding in tokenizer.encode_batch(some))
                 elif callable(tokenizer):
                     lengths.extend(map(len, tokenizer(some, truncation=True)["input_ids"]))
-                else:  # not transformers' own: a number that grows with the tokens
+                else:  # a tokenizer that is not transformers' own: a number that grows with the tokens
                     lengths.extend(len(text.split()) for text in some)
         return np.maximum(np.array(lengths, dtype=np.int64), 1)
 
@@ -277,7 +277,7 @@ def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
     loading = {"model_kwargs": {**SAFE, "dtype": dtype}, "processor_kwargs": LOCAL, "config_kwargs": LOCAL}
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)  # it warns of every default prompt
     with vetted_copy(folder) as copy, quiet(), torch.random.fork_rng(devices=[]):
-        # a pooler that nothing uses may be missing; trained twice, weights are to be the same
+        # an unused pooler may be missing; training twice must give the same weights
         torch.manual_seed(0)
         if (copy / "modules.json").exists() or card.pooling is None:
             network = SentenceTransformer(str(copy), device=device, **LOCAL, **loading)

@@ -63,7 +63,7 @@ class Vectors:
             )
         if self.path.suffix != ".f32":
             return open_matrix(self.path)[self.rows]
-        # mapped for this once: pages of a mapping that stays count as memory of this process
+        # mapped only for this call: pages of a lasting mapping count as memory of this process
         height = self.path.stat().st_size // (4 * self.dimensions)  # a writer may be in the middle of the last row
         mapped = np.memmap(self.path, dtype=np.float32, mode="r", shape=(height, self.dimensions))
         return np.asarray(mapped[self.rows])
@@ -82,7 +82,7 @@ class Held(Vectors):
         return int(self.values.data.nbytes + self.values.indices.nbytes + self.values.indptr.nbytes)
 
     def load(self) -> Dense | sparse.csr_matrix:
-        return self.values.copy()  # as from a file: whoever has it may change it
+        return self.values.copy()  # a copy, as from a file: callers may change it
 
 
 def name_vectors(fingerprint: str, numerics: Mapping[str, str]) -> str:

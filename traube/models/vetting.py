@@ -1,5 +1,7 @@
-"""A model's folder that somebody else made: no library reads it. Its JSON files are held against the lists of
-`traube.models.allowed` and written anew; libraries load a copy that holds nothing else: no pickle, no module.
+"""Vetting of a model's folder that somebody else made: no library reads it.
+
+Its JSON files are checked against the lists of `traube.models.allowed` and rewritten; libraries load a copy that holds
+nothing else: no pickle, no module.
 """
 
 import json
@@ -27,11 +29,11 @@ LARGEST_GROWTH = 64  # by which a tokenizer's replacements may make a text longe
 MOST_ADDED = 100_000  # tokens beside the vocabulary
 MOST_PARTS, LONGEST_TEXT = 200, 4_000  # entries of a list, and characters, in a tokenizer's settings
 PREFIX = "traube-model-"
-COPY = re.compile(rf"\S*{PREFIX}\w+")  # what errors call a copy
+COPY = re.compile(rf"\S*{PREFIX}\w+")  # the path of a copy in error messages
 DEEPEST = 20  # levels of a tokenizer.json
 DEEPEST_ROUTER = 3  # a router in a router
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt", ".dat")
-# Arguments for every loader of a library. No folder can overrule them: what could is on no list.
+# Arguments for every loader of a library. No folder can overrule them: settings that could are on no list.
 LOCAL = {"local_files_only": True, "trust_remote_code": False}
 SAFE = {**LOCAL, "use_safetensors": True, "weights_only": True}
 
@@ -45,7 +47,7 @@ MODULES: dict[str, tuple[type[Strict], bool]] = {
     "Dropout": (allowed.Dropout, False),
     "WeightedLayerPooling": (allowed.SETTINGS["WeightedLayerPooling"], True),
 }
-ENCODER = [("", "Transformer")]  # what a folder without modules.json is
+ENCODER = [("", "Transformer")]  # the modules of a folder without modules.json
 
 
 def modules(folder: Path) -> list[tuple[str, str]]:
@@ -110,7 +112,7 @@ def contents(folder: Path, *, plain: bool = False) -> dict[str, bytes | Path]:
     left = LARGEST_FOLDER
     for name, read in layout(folder, plain=plain).items():
         content = read(folder / name)
-        if not isinstance(content, bytes | Path):  # under the same name: two of these trees would not fit the memory
+        if not isinstance(content, bytes | Path):  # rebinds the name: two of these trees would not fit the memory
             content = json.dumps(content).encode()
         held[name] = content
         left -= len(content) if isinstance(content, bytes) else 0
@@ -377,7 +379,7 @@ def library_errors(where: str, let: type[BaseException] = TraubeError) -> Iterat
 
 _LOCK = threading.Lock()
 _TRUSTED: dict[object, set[threading.Thread]] = {}  # the threads that were there before each load, but for its own
-_ORIGINAL: dict[tuple[Any, str], Any] = {}  # what unpickles, while it is replaced
+_ORIGINAL: dict[tuple[Any, str], Any] = {}  # the original unpicklers, while they are replaced
 
 
 @contextmanager

@@ -81,7 +81,7 @@ def download(card: ModelCard) -> None:
     try:
         revision = _revision(card) or HfApi().model_info(card.model).sha
         snapshot_download(card.model, revision=revision, **FILTER)
-    except Exception as error:  # the hub's client raises many kinds; all mean: not to be had now
+    except Exception as error:  # the hub's client raises many kinds; all mean: not available now
         raise Unavailable(f"model '{card.name}': {card.model} cannot be downloaded ({first_line(error)})") from error
     if card.revision is None:
         write_json(paths.own_home() / "revisions.json", {**_revisions(), card.model: revision})

@@ -25,7 +25,7 @@ FORMAT = 1  # raise when an archive has to be read in another way
 DATA, CHECKPOINTS = "data", "checkpoints"  # folders of the archive
 HISTORY = ("mlflow.db", "mlartifacts", "dagster")  # of MLflow and Dagster
 _DATABASES = ("mlflow.db", "dagster", "catalog.db")  # in this order
-_MADE_AGAIN = (  # blobs are taken from the storage
+_MADE_AGAIN = (  # not copied into a backup as files; blobs are taken from the storage
     "blobs", "embeddings", "compiled", "weights", "dev.json", "dev.stopped", ".env"
 )  # fmt: skip
 _TRANSIENT = (".lock", "-wal", "-shm", "-journal")
@@ -133,7 +133,7 @@ def _is_sqlite(path: Path) -> bool:
 def _copy_database(path: Path, copy: Path) -> Path:
     """Copy a consistent snapshot of a database, while others may write to it."""
     copy.unlink(missing_ok=True)
-    # not `mode=ro`: what a killed process left in the journal is rolled back by who reads next
+    # not `mode=ro`: the next reader rolls back what a killed process left in the journal
     with (
         closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=60)) as source,
         closing(sqlite3.connect(copy)) as target,

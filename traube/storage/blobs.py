@@ -24,7 +24,7 @@ from traube.core.system_errors import in_words
 T = TypeVar("T")
 NAME = re.compile("[0-9a-f]{64}")
 IDENTITY = "identity.json"
-VERSION = 1  # raise when what lies in a blob store has to be changed to be read
+VERSION = 1  # raise when existing blob stores must be converted before they can be read
 LARGEST_PUT = 5 * 2**30  # bytes that S3 takes at once; parts of what was cut would stay there after a crash
 PATIENCE = 120.0  # seconds to wait for a server that does not answer
 _CONNECTION_ERRORS = {"HTTPClientError", "ClientConnectionError", "ConnectionError", "TimeoutError", "FSTimeoutError"}
@@ -248,7 +248,7 @@ class FolderBlobs(Blobs):
     def __init__(self, folder: Path) -> None:
         from fsspec.implementations.local import LocalFileSystem
 
-        self.folder, self._files = folder, LocalFileSystem()  # by itself: "::" in a path is no chain of systems
+        self.folder, self._files = folder, LocalFileSystem()  # direct: "::" in a path is no chain of systems
         self.url = self._root = str(folder)
 
     def get_path(self, name: str) -> Path:

@@ -230,7 +230,7 @@ class Catalog:
     def get_revision(self, entry: Entry, patience: float | None = None) -> int:
         """Return the revision of the row under an entry's key; 0 if there is none."""
         table = ENTRY_TABLES[entry.table]
-        is_last = table in (TASK, MODEL)  # the one of this name that was entered last counts
+        is_last = table in (TASK, MODEL)  # the last entry of a name counts
         key = [table.c.name] if is_last else table.primary_key.columns
         statement = sa.select(sa.func.max(table.c.revision)).where(*(c == entry.row[c.name] for c in key))
         return self.read(lambda connection: connection.execute(statement).scalar(), patience) or 0
@@ -279,7 +279,7 @@ class Catalog:
         measures = [_hash_measures(levels), levels]
         row = _encode(table, {**entry.row, "blob": blob, "measures": measures})
         if splits := entry.details.get("splits"):
-            # of an older entry too: its data may have been removed, and cells not
+            # also for an older entry: its data may have been removed, but not its cells
             rows = [_encode(SPLIT, {**split, "data_version": row["data_version"]}) for split in splits]
             connection.execute(self.insert(SPLIT).on_conflict_do_nothing(), rows)
         if connection.execute(self._upserts[entry.table], row).first() is None:

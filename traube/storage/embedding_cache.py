@@ -77,7 +77,7 @@ class EmbeddingCache:
         records["text"] = np.frombuffer(b"".join(map(_hash_text, texts)), "V16")
         records["checksum"] = [zlib.crc32(vector) for vector in vectors]
         with self._hold_lock():
-            self._write_taken(self._read_taken())  # a torn row that is written over is in no block any more
+            self._write_taken(self._read_taken())  # a torn row that is overwritten is no longer in any block
             self._add(records, vectors)
         self.refresh()
 
@@ -94,7 +94,7 @@ class EmbeddingCache:
             for name in sorted(blocks.keys() - taken.keys()):
                 try:
                     taken[name] = self._take(self.storage.blobs.get(blocks[name]))
-                except Corrupt as error:  # whoever has its rows stores them again; others encode its texts again
+                except Corrupt as error:  # nodes that have its rows store them again; others encode its texts again
                     sys.stderr.write(f"{error}\n")
                     self.storage.remove("embedding", [{**key, "block": name}])
             for first, last in self._cut_untaken(taken):
@@ -119,7 +119,7 @@ class EmbeddingCache:
         records, vectors = (np.load(file, allow_pickle=False) for _ in range(2))
         present = self._read()[0]
         place = present.tobytes().find(records.tobytes())
-        if place >= 0:  # a process was killed before it noted that it had stored them
+        if place >= 0:  # a process was killed before it recorded the stored rows
             first = place // RECORD.itemsize
             return first, first + len(records)
         known = {text.tobytes() for text in present["text"]}

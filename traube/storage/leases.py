@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from traube.core.errors import TraubeError
 from traube.storage.catalog import LEASE, Catalog
 
-SECONDS = 60.0  # that a lease lasts if nobody renews it
+SECONDS = 60.0  # duration of a lease that nobody renews
 RENEWAL = 15.0  # seconds
 
 

@@ -69,7 +69,7 @@ class Storage:
         self._pending = FolderBlobs(folder / "pending")
         blobs, url = servers or (settings.blobs(), settings.database())
         self.blobs: Blobs = open_blobs(blobs, folder / "blobs")  # the truth
-        self.catalog: Catalog = open_catalog(folder, url, is_read_only=is_read_only)  # what is known of it
+        self.catalog: Catalog = open_catalog(folder, url, is_read_only=is_read_only)  # the index of the blobs
         self._inode = _get_inode(folder)
         is_new = self.catalog.get_setting("blobs") is None
         identity = self.blobs.get_identity(create=is_new and not self.catalog.is_read_only)
@@ -78,7 +78,7 @@ class Storage:
         if is_new and not self.catalog.is_read_only and any(self.blobs.list()):
             sys.stderr.write(f"{self.catalog.name}: making the catalog again from {self.blobs.url}\n")
             self.rebuild()
-        self.catalog.bind(identity)  # last: a catalog that was not made whole is new the next time
+        self.catalog.bind(identity)  # last: a catalog that was not completed counts as new the next time
         if not self.catalog.is_read_only:
             with suppress(Unreachable):
                 self.flush(HASTE)
@@ -163,7 +163,7 @@ class Storage:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the data directory is still the one that was opened, and not deleted or replaced."""
+        """True while the data directory is still the one that was opened, and not deleted or replaced."""
         return _get_inode(self.folder) == self._inode
 
     # tasks

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from traube.storage.storage import DAY, Storage
 
-WEEK = 7 * DAY  # a training that was stopped goes on where it was: it is given a week
+WEEK = 7 * DAY  # a stopped training can resume within a week
 OWNED = ("matrix", "reduction", "representations", "places")  # artifacts whose keys begin with what they are made of
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}(\.\w+)?")  # see `traube.core.disk.replacing`
 _TRAINING = re.compile(r"(\..+)\.[0-9a-f]{16}")  # see `Trainer.fit`
