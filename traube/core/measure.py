@@ -22,7 +22,7 @@ class Measured:
     def seconds_on(self, cores: int = 1) -> float:
         """Return the seconds that the block would take with so many cores for itself, without other work on the machine.
 
-        What the measuring thread does is done by it alone, and the rest by all cores.
+        The estimate assumes that one core does the work of the measuring thread, and all cores do the rest.
         """
         return min(self.seconds, self.own + (self.at_work - self.own) / cores)
 

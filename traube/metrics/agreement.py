@@ -83,8 +83,9 @@ Scoring: TypeAlias = Callable[[Judgements], Array]  # a score for each item, nan
 def counting_scores(judgements: Judgements) -> Array:
     """Return each item's score, float64 [items] in [0, 1]; nan for an item that was not shown.
 
-    The share of its judgements in which it was best less that in which it was worst, in [-1, 1], moved to [0, 1] by
-    (x + 1) / 2 (section 3.4; Orme, 2009). So the scores of items that were shown equally often have the mean 0.5.
+    The score is the share of the item's judgements in which it was best less the share in which it was worst, in
+    [-1, 1], moved to [0, 1] by (x + 1) / 2 (section 3.4; Orme, 2009). So the scores of items that were shown
+    equally often have the mean 0.5.
     """
     n, answers = len(judgements.items), (judgements.best, judgements.worst, judgements.shown)
     best, worst, seen = (np.bincount(items.ravel(), minlength=n) for items in answers)

@@ -156,7 +156,7 @@ def to_model(
         Those that are to be encoded, by which "auto" chooses.
     name : str, optional
         Name in tables, in place of the model's own; a Model keeps its name.
-    precision
+    precision : {"fp32", "bf16", "auto"}, optional
         As in `load_model`.
 
     Raises

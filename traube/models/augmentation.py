@@ -34,8 +34,9 @@ def words_of(text: str) -> list[str]:
 class Eda:
     """Easy data augmentation (Wei & Zou 2019) with the rates that the published texts of AECL show (ALGORITHMS E.1).
 
-    By one of four operations, each as likely, some words become synonyms, or get a synonym somewhere in the text, or
-    change places, or go. A text without words stays as it is; one whose words have no synonyms may.
+    One of four equally likely operations is applied: some words are replaced by synonyms, synonyms of some words are
+    inserted somewhere in the text, some words change places, or some words are deleted. A text without words stays as
+    it is; a text whose words have no synonyms may.
     """
 
     synonyms: Mapping[str, Sequence[str]]  # of a word, in lower case
@@ -93,7 +94,7 @@ def neighbours(texts: Iterable[str], model: Model) -> dict[str, list[str]]:
     Only words of the given texts are neighbors. A word that contains a number has none, and a word without any is
     absent.
 
-    A vector of a word is that of the word as a text, so any model but a corpus-bound one will do.
+    The vector of a word is that of the word as a text, so any model but a corpus-bound one will do.
     """
     if model.corpus_bound:
         raise TraubeError(f"model '{model.name}' is fitted on whole texts, and words have no neighbours in it")
@@ -136,7 +137,8 @@ class Published:
 class Contextual:
     """Augmentation by a masked language model, which replaces some words, as SCCL (a fifth of the words) and RSTC (a tenth) do.
 
-    Each is masked, all of a text at once, and drawn from the `most` likeliest other whole words by their probabilities.
+    All chosen words of a text are masked at once, and each is drawn from the `most` likeliest other whole words by their
+    probabilities.
     """
 
     folder: Path  # of a model with a head for masked words, as `transformers` saves it

@@ -34,7 +34,7 @@ def exchange_with_nodes() -> None:
 def exchange_checkpoints(storage: Storage, root: Path) -> None:
     """Store the checkpoints that are new or changed here, and fetch those that other nodes have stored.
 
-    What others are writing to is left for the next time.
+    Checkpoints that others are writing to are left for the next exchange.
     """
     with locked(root / NOTE):
         notes = read_json(root / NOTE)

@@ -79,8 +79,8 @@ class LoadedTransformer(Transformer):
 class FunctionModel(OwnEncoder):
     """A function that takes a list of texts and returns an array with a row for each.
 
-    Nothing says whether a function has changed or how texts depend on each other, so that its vectors are not kept from
-    one call to the next, and it is given all texts at once.
+    Whether a function has changed, and whether its vectors depend on other texts, is unknown. So vectors are not kept
+    from one call to the next, and the function is given all texts at once.
 
     Parameters
     ----------

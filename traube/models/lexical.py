@@ -101,8 +101,8 @@ class Tokens(_Lexical):
 class Lda(_Lexical):
     """Latent Dirichlet allocation (seed 42): the share of each topic in a text; float32 [n, dimensions] or fewer.
 
-    Rows sum to 1. There are no more topics than texts: among more, no word belongs to any. Of words that occur once in
-    the corpus and of English stop words nothing is known; a text without any other has all topics in equal shares.
+    Rows sum to 1. There are no more topics than texts: with more topics, words would belong to none. Words that occur
+    once in the corpus and English stop words are ignored; a text of only such words has all topics in equal shares.
     (QS3M's baseline, which gensim computes.)
     """
 
@@ -139,9 +139,9 @@ class Lsa(_Lexical):
 class Hashed(OfWords, BatchEncoder):
     """Hashed word counts, rows of length 1, randomly projected (Achlioptas 2003; Li et al. 2006): float32 [n, dimensions].
 
-    A text without words has the vector 0. It is quick (20,000 short texts a second on one core), and takes the same
-    memory however many texts there are: for sets that are too large for anything else, and as a floor that other models
-    have to beat.
+    A text without words has the vector 0. The model is quick (20,000 short texts a second on one core), and takes the
+    same memory for any number of texts. It serves for sets that are too large for other models, and as a baseline that
+    other models have to beat.
     """
 
     @property

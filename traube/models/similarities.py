@@ -49,7 +49,7 @@ class JensenShannon(Untrained):
 class Divergence(Untrained):
     """The Jensen-Shannon divergence, taken for a similarity: what differs most is most alike.
 
-    This is how QS3M's code reads it, and why its topic model is worse than chance (AUC .464).
+    QS3M's code reads the divergence so, which makes its topic model worse than chance (AUC .464).
     """
 
     def compare(self, X: Any, query: Dense | None) -> Dense:
@@ -71,8 +71,8 @@ def _divergence(X: Any) -> Dense:
 class QuerySpace(Untrained):
     """Nearness of passages in the part of the space that the query's nearest passages span.
 
-    What they have in common with the query leads them there; what else they are about is left out. The nearest are a
-    share of the passages: twenty are most of a page of TREC CAR, but few of 250 abstracts.
+    This space holds what the passages have in common with the query, and leaves out what else they are about. The
+    nearest passages are a share of all passages: twenty are most of a page of TREC CAR, but few of 250 abstracts.
     """
 
     share: float = 0.75  # of the passages, in (0, 1]: the nearest by the cosine; no fewer than the directions

@@ -175,7 +175,7 @@ class Transformer(OfCard, BatchEncoder):
     def shares(self, texts: Sequence[str], number: int, device: str) -> list[NDArray[np.int64]]:
         """Divide texts into about so many shares of like work for a device, as positions, the longest texts first.
 
-        A share ends where a batch does: each encoded by itself gives the vectors of all at once, to the last digit.
+        A share ends where a batch does: shares encoded one by one give the same vectors as all texts at once, to the last digit.
         """
         lengths = self._lengths(texts)
         order = np.argsort(-lengths, kind="stable")
@@ -239,7 +239,7 @@ def _batches_side_by_side(device: str) -> Iterator[tuple[Executor, int]]:
     """Yield threads of which each computes a batch, and their number: one on a GPU, and on a CPU one for each core.
 
     Cores that share a batch wait for each other at every layer: half of their time, and nearly all of it beside other
-    busy processes. And the last digits of a small batch would depend on their number.
+    busy processes. Besides, the last digits of a small batch would depend on the number of cores.
     """
     import torch
 

@@ -601,7 +601,7 @@ class Storage:
 def open_storage(folder: Path) -> Storage:
     """Return the storage of a data directory, which a process opens once.
 
-    Nodes share the one of `TRAUBE_HOME`; any other is scratch, and nobody else's.
+    Nodes share the storage of `TRAUBE_HOME`; any other storage is scratch and private.
     """
     folder = folder.resolve()
     is_shared = folder == paths.home().resolve()
