@@ -30,8 +30,8 @@ def model_files() -> list[Path]:
 
 
 def model_file(name: str) -> Path | None:
-    """The card of the model of that name, if there is one."""
-    if Path(name).name != name:  # it would lead elsewhere
+    """Return the card of the model of that name, if there is one."""
+    if Path(name).name != name:  # the name would lead out of the folder
         return None
     for folder in (paths.cards(), paths.generated_cards()):
         files = [path for suffix in SUFFIXES if is_file(path := folder / f"{name}{suffix}")]
@@ -41,7 +41,10 @@ def model_file(name: str) -> Path | None:
 
 
 def read_each(files: Iterable[Path], read: Callable[[Path], C]) -> tuple[dict[str, C], dict[Path, TraubeError]]:
-    """What is read of each card by name, and the errors of those that cannot be used, which take no other down."""
+    """Read each card by name; return what was read, and the errors of cards that cannot be used.
+
+    A broken card takes no other down.
+    """
     found: dict[str, C] = {}
     errors: dict[Path, TraubeError] = {}
     for path in files:
@@ -53,7 +56,7 @@ def read_each(files: Iterable[Path], read: Callable[[Path], C]) -> tuple[dict[st
 
 
 def read_one(path: Path, read: Callable[[Path], C]) -> C:
-    """What is read of a card; whatever is wrong with it, one kind of error."""
+    """Read a card; raise one kind of error, whatever is wrong with the card."""
     try:
         return read(path)
     except TraubeError:
@@ -74,12 +77,12 @@ def _in_folder(folder: Path) -> list[Path]:
 
 
 def is_generated(path: Path) -> bool:
-    """Return whether a command has written the card, and no person."""
+    """Return whether a command, not a person, has written the card."""
     return path.parent == paths.generated_cards()
 
 
 def write_card(path: Path, comment: str, settings: Mapping[str, Any]) -> None:
-    """Write a card with a comment above it, unless the same card lies there."""
+    """Write a card with a comment above it, unless the same card exists already."""
     text = f"# {comment}\n{yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True, width=1000)}"
     if not is_file(path) or path.read_text(encoding="utf-8") != text:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +90,7 @@ def write_card(path: Path, comment: str, settings: Mapping[str, Any]) -> None:
 
 
 def _is_model(path: Path) -> bool:
-    # told from its lines, because it need not be valid YAML to be one
+    # decided by the lines, because a model's card need not be valid YAML
     try:
         with path.open("rb") as file:
             text = file.read(LARGEST).decode("utf-8", errors="replace")

@@ -19,7 +19,7 @@ def collect_less() -> None:
 
 @contextmanager
 def collect_nothing() -> Iterator[None]:
-    """Have this process collect no garbage meanwhile: for work on many objects without cycles."""
+    """Turn garbage collection off inside the block, for work on many objects without cycles."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -35,7 +35,7 @@ PathName = Annotated[str, AfterValidator(_path)]
 
 
 class Strict(BaseModel):
-    """A model that refuses keys it does not know: a misspelt key is an error, not a silent default."""
+    """A model that refuses keys it does not know: a misspelled key is an error, not a silent default."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -54,7 +54,7 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]]:
 
 @lru_cache(maxsize=256)  # one command asks for each of its cards many times
 def _parse(text: str) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]] | str:
-    """What `read_yaml` returns of a text, or what is wrong with it."""
+    """Parse a text as `read_yaml` does; return the result, or the error that was found."""
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
@@ -69,7 +69,7 @@ def _parse(text: str) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]] | str
     return value, dict(_lines(node, ()))
 
 
-# libyaml scans ten times as fast as PyYAML itself; what is composed of it is watched here in either case
+# libyaml scans ten times as fast as PyYAML itself; this loader checks the limits in either case
 _SafeLoader: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
 
@@ -137,7 +137,7 @@ def parse(model: type[M], value: Any, path: Path, lines: dict[tuple[Any, ...], i
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        # a misspelt key explains the one that is missing
+        # a misspelled key explains a missing one
         first: Any = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
         where = tuple(first["loc"])
         if first["type"] == "extra_forbidden":
@@ -153,7 +153,7 @@ def parse(model: type[M], value: Any, path: Path, lines: dict[tuple[Any, ...], i
 
 
 def _keys(annotation: Any, where: tuple[Any, ...]) -> list[str]:
-    """The keys that there may be at a place of a model."""
+    """Return the keys that a place of a model may have."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         fields = annotation.model_fields
         if not where:

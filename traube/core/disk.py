@@ -19,10 +19,12 @@ OTHERS = 0o077  # what anyone but the owner may do
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder that only its owner can enter, whatever the modes of the files in it, or mend one that exists; not
-    where the file system knows no modes or lets nothing be changed, nor one that is everybody's, like /tmp.
+    """Make a folder that only its owner can enter, whatever the modes of the files in it, or mend one that exists.
+
+    The folder stays as it is where the file system knows no modes or lets nothing be changed, and where it is
+    everybody's, like /tmp.
     """
-    with suppress(OSError):  # whoever writes there next says what is wrong
+    with suppress(OSError):  # the next writer reports the error
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = folder.stat().st_mode
         if mode & OTHERS and not mode & stat.S_ISVTX:
@@ -30,7 +32,7 @@ def make_private(folder: Path) -> None:
 
 
 def check_outputs(written: Sequence[Path], read: Sequence[Path] = ()) -> None:
-    """Refuse places to write to, in their order, before there is work that could be lost; what is read stays as it is."""
+    """Refuse output paths, in their order, before there is work that could be lost. What is read stays as it is."""
     for number, path in enumerate(written):
         if not path.parent.is_dir():
             raise TraubeError(f"{path.parent}: there is no such folder to write {path.name} to")
@@ -43,10 +45,10 @@ def check_outputs(written: Sequence[Path], read: Sequence[Path] = ()) -> None:
 
 
 def _same_file(one: Path, other: Path) -> bool:
-    """Whether two paths lead to one file, which need not be there yet."""
+    """Return whether two paths lead to one file, which need not exist yet."""
     if one.exists() and other.exists():
         return one.samefile(other)
-    return os.path.realpath(one) == os.path.realpath(other)  # which a link to itself does not stop
+    return os.path.realpath(one) == os.path.realpath(other)  # realpath accepts a link to itself
 
 
 @contextmanager
@@ -80,7 +82,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def _takes_bytes(path: Path) -> bool:
-    """Whether a path is a device or a pipe, or a name of a file that is open."""
+    """Return whether a path is a device or a pipe, or a name of a file that is open."""
     try:
         return str(path).startswith(OPEN_FILES) or not stat.S_ISREG(path.stat().st_mode)
     except OSError:  # not there yet
@@ -88,7 +90,7 @@ def _takes_bytes(path: Path) -> bool:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object; an empty one if the file is absent, damaged or holds something else."""
+    """Return a JSON object; an empty one if the file is absent, corrupt or holds something else."""
     try:
         value = parse_json(read_bytes(path))
     except (TraubeError, ValueError):
@@ -97,7 +99,10 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_kept_json(path: Path, loss: str) -> dict[str, Any]:
-    """A JSON object, empty where there is no file; refuse a damaged one, and say what is lost without it (`loss`)."""
+    """Return a JSON object, empty where there is no file.
+
+    Refuse a corrupt file, and say what is lost without it (`loss`).
+    """
     try:
         value = parse_json(read_bytes(path)) if path.exists() else {}
     except (TraubeError, ValueError):
@@ -108,7 +113,10 @@ def read_kept_json(path: Path, loss: str) -> dict[str, Any]:
 
 
 def below(folder: Path | str) -> Iterator["os.DirEntry[str]"]:
-    """Everything below a folder, links not followed, four times as fast as `Path.rglob`; what cannot be read is empty."""
+    """List everything below a folder without following links, four times as fast as `Path.rglob`.
+
+    What cannot be read counts as empty.
+    """
     entries: list[os.DirEntry[str]] = []
     with suppress(OSError), os.scandir(folder) as found:
         entries = list(found)

@@ -18,7 +18,7 @@ class Unavailable(TraubeError):
 
 
 def printable(text: str) -> str:
-    """Write line breaks and other characters that cannot be shown out."""
+    """Escape line breaks and other characters that cannot be shown."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
@@ -45,7 +45,7 @@ class DoesNotFit(Unavailable):
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> Unknown:
-    """The error for a name that does not exist, with the names that are near it, or else the first that there are."""
+    """Return the error for a name that does not exist, with the names near it, or else the first known names."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     if near:
@@ -56,11 +56,11 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> Unknown:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what a library's error says, or else its kind."""
+    """Return the first line of a library's error message, or else the kind of the error."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def reason(error: BaseException) -> str:
-    """An error in one line, with its kind where it was not meant for people."""
+    """Return an error in one line, with its kind where it was not meant for people."""
     first = (str(error).strip().splitlines() or [""])[0]
     return first if isinstance(error, TraubeError) else f"{type(error).__name__}: {first}"

@@ -1,5 +1,7 @@
-"""Content hashes of values, files and tables. Those of large files are remembered: the weights of hundreds of models
-are hashed once, not by every command. `TRAUBE_HOME/hashes.jsonl` has a line for each, and may be deleted.
+"""Content hashes of values, files and tables.
+
+Hashes of large files are cached: the weights of hundreds of models are hashed once, not by every command.
+`TRAUBE_HOME/hashes.jsonl` has a line for each, and may be deleted.
 """
 
 import hashlib
@@ -27,7 +29,7 @@ SETTLED = 2.0  # seconds; a file that was written so lately may be written again
 
 
 def digest(value: Any) -> str:
-    """A 16-character hash of anything that JSON can write, the same on every machine."""
+    """Return a 16-character hash of anything that JSON can write, the same on every machine."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
@@ -38,7 +40,7 @@ def file_sha256(path: Path) -> str:
 
 
 def frame_digest(frame: "pd.DataFrame") -> str:
-    """A 16-character hash of a table's column names and values, in order."""
+    """Return a 16-character hash of a table's column names and values, in order."""
     import pandas as pd
 
     rows = pd.util.hash_pandas_object(frame.apply(_hashable), index=False, categorize=False)
@@ -47,7 +49,7 @@ def frame_digest(frame: "pd.DataFrame") -> str:
 
 
 def _hashable(column: "pd.Series") -> "pd.Series":
-    """The same values in the same form, whatever the form they were read in."""
+    """Convert values to one form, whatever form they were read in."""
     import pandas as pd
 
     if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
@@ -55,12 +57,15 @@ def _hashable(column: "pd.Series") -> "pd.Series":
     absent = b"\xff"  # no text's encoding; None would count as the text "None"
     values = column.astype(object)
     if pd.api.types.infer_dtype(values, skipna=True) not in ("string", "bytes", "empty"):
-        values = values.map(str)  # pandas refuses numbers beside what is absent
+        values = values.map(str)  # pandas refuses numbers beside missing values
     return values.where(column.notna(), absent)
 
 
 def remembered_sha256(path: Path, stamp: Sequence[int]) -> str:
-    """SHA-256 of a file, remembered by all processes while its stamp (size, time of change, whatever else) is the same."""
+    """Return the SHA-256 of a file, cached for all processes while its stamp is the same.
+
+    The stamp is the size, the time of change, and whatever else identifies the file's state.
+    """
     if stamp[0] < LARGE:
         return file_sha256(path)
     key = (str(path), tuple(stamp))
@@ -73,13 +78,13 @@ def remembered_sha256(path: Path, stamp: Sequence[int]) -> str:
         return known
     sha256 = file_sha256(path)
     if time.time() - stamp[1] / 1e9 > SETTLED:
-        with suppress(TraubeError, OSError):  # where nothing can be written, nothing is remembered
+        with suppress(TraubeError, OSError):  # without a writable cache, nothing is cached
             append_line(memory, json.dumps([str(path), list(stamp), sha256]))
     return sha256
 
 
 def stated_sha256(path: Path) -> str | None:
-    """What a file's SHA-256 should be, by `NAME.sha256` beside it or its name in Hugging Face's cache; else None."""
+    """Return the expected SHA-256 of a file, from `NAME.sha256` beside it or its name in Hugging Face's cache; else None."""
     with suppress(TraubeError):
         stated = read_bytes(path.with_name(f"{path.name}.sha256"), most=1000).decode(errors="replace").split()
         return stated[0].lower() if stated else ""
@@ -89,7 +94,7 @@ def stated_sha256(path: Path) -> str | None:
 
 @lru_cache(maxsize=1)
 def _read(path: Path, _written: tuple[int, int] | None) -> dict[tuple[str, tuple[int, ...]], str]:
-    """Hashes by path and stamp; lines that are damaged are passed over."""
+    """Return hashes by path and stamp; corrupt lines are skipped."""
     hashes = {}
     with suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
         for line in file:

@@ -1,5 +1,6 @@
-"""Texts and names from others are data: they command neither the terminal that shows them nor the
-spreadsheet that opens them.
+"""Escaping of texts and names from others.
+
+These are data: they control neither the terminal that shows them nor the spreadsheet that opens them.
 """
 
 import csv
@@ -9,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-# What commands a terminal: C0 (all but tab and line feed), delete, C1, separators of lines, what changes the direction
+# Characters that control a terminal: C0 (all but tab and line feed), delete, C1, separators of lines, what changes the direction
 # of writing for more than itself; and halves of characters, which cannot be encoded
 _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def visible(text: str) -> str:
-    r"""A text with its control characters written out, as in ``\x1b``; tabs and line feeds stay."""
+    r"""Escape the control characters of a text, as in ``\x1b``; tabs and line feeds stay."""
     return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def csv_text(frame: "pd.DataFrame") -> str:
-    """A table as CSV that a spreadsheet computes nothing from.
+    """Return a table as CSV from which a spreadsheet computes nothing.
 
     A text (or column's name) that begins with ``= + - @``, tab, carriage return or line feed gets an apostrophe in
     front, by which spreadsheets know a text. Numbers and all other texts stay as they are.
@@ -33,7 +34,7 @@ def csv_text(frame: "pd.DataFrame") -> str:
     for column, dtype in enumerate(safe.dtypes):
         values = safe.iloc[:, column]
         if is_object_dtype(dtype):
-            # of several types, it stays so: pandas would make fractions of whole numbers with gaps
+            # a column of several types stays so: pandas would turn integers with gaps into floats
             cells = [_no_formula(value) for value in values]
             safe.isetitem(column, pd.Series(cells, index=values.index, dtype=object))
         elif not is_numeric_dtype(dtype):
@@ -41,7 +42,7 @@ def csv_text(frame: "pd.DataFrame") -> str:
     written = str(safe.to_csv(index=False))
     if "\r" not in written:
         return written
-    # a carriage return that is not in quotes begins a row, whose first cell nobody has looked at
+    # an unquoted carriage return begins a row, whose first cell nobody has checked
     return str(safe.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC))
 
 

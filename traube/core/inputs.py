@@ -1,5 +1,6 @@
-"""Files that people hand in, read within limits: whatever lies there, reading it ends soon, fits the memory,
-and is refused in one line.
+"""Reading of files that people hand in, within limits.
+
+Whatever the file is, reading it ends soon and fits the memory, or the file is refused in one line.
 """
 
 import gzip
@@ -21,7 +22,7 @@ LONGEST_NAME, LONGEST_PATH = 255, 4096  # bytes; what file systems take
 
 
 def regular(path: Path) -> os.stat_result:
-    """Refuse what is no plain file: a pipe or a device would be waited for, and may never end."""
+    """Refuse anything but a plain file: reading a pipe or a device may never end."""
     try:
         state = path.stat()
     except FileNotFoundError:
@@ -39,7 +40,15 @@ def opened(path: Path, most: int | None = None) -> io.BufferedReader:
 
     Parameters
     ----------
-    most : by default `LARGEST`; of a gzip file, also no more than `UNPACKED` times its size
+    path : Path
+        The file.
+    most : int, optional
+        Largest number of bytes. By default `LARGEST`; of a gzip file, also no more than `UNPACKED` times its size.
+
+    Returns
+    -------
+    BufferedReader
+        The open file.
 
     Raises
     ------
@@ -61,19 +70,19 @@ def opened(path: Path, most: int | None = None) -> io.BufferedReader:
 
 
 def _most_unpacked(size: int) -> int:
-    """Return how many bytes a packed file of a size may unpack to."""
+    """Return how many bytes a packed file of a given size may unpack to."""
     return max(ALWAYS, UNPACKED * size)
 
 
 def refuse_bomb(path: Path, unpacked: int) -> None:
-    """Refuse an archive that unpacks to more bytes than one of texts does."""
+    """Refuse an archive that unpacks to more bytes than an archive of texts does."""
     most = min(LARGEST, _most_unpacked(regular(path).st_size))
     if unpacked > most:
         raise TraubeError(f"{path}: holds more than the {in_words(most)} that are read of such a file")
 
 
 def read_bytes(path: Path, most: int | None = None) -> bytes:
-    """The contents of a file, unpacked if its name ends in `.gz`; see `opened`."""
+    """Return the contents of a file, unpacked if its name ends in `.gz`; see `opened`."""
     try:
         with opened(path, most) as file:
             return b"".join(iter(lambda: file.read(CHUNK), b""))
@@ -84,7 +93,7 @@ def read_bytes(path: Path, most: int | None = None) -> bytes:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """What `json.loads` gives; a ValueError if it is not JSON, not UTF-8, or nested too deep."""
+    """Parse JSON as `json.loads` does; raise a ValueError if the text is not JSON, not UTF-8, or nested too deep."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -92,29 +101,29 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def named(folder: Path, name: str) -> Path:
-    """The path that a person names: from a folder, absolute, or from a home (`~`). It need not be there."""
+    """Return the path that a person names: from a folder, absolute, or from a home (`~`). The path need not exist."""
     try:
         parts = os.fsencode(name).split(b"/")
         if len(os.fsencode(name)) > LONGEST_PATH or max(map(len, parts)) > LONGEST_NAME:
             raise TraubeError(f"'{name[:30]}...' is too long for a path")
-        # unlike Path.resolve, it takes links that lead in a circle
+        # unlike Path.resolve, realpath accepts circular links
         return Path(os.path.realpath(folder / Path(name).expanduser()))
     except (OSError, RuntimeError, ValueError) as error:
         raise TraubeError(f"{name[:60]!r} is no path ({error})") from None
 
 
 def is_file(path: Path) -> bool:
-    """Whether it is a plain file, or a link to one; of what cannot be looked at, no."""
+    """Return whether the path is a plain file, or a link to one; False if the path cannot be read."""
     return os.path.isfile(path)  # noqa: PTH113 (Path.is_file raises where a path is too long)
 
 
 def is_folder(path: Path) -> bool:
-    """Whether it is a folder, or a link to one; of what cannot be looked at, no."""
+    """Return whether the path is a folder, or a link to one; False if the path cannot be read."""
     return os.path.isdir(path)  # noqa: PTH112 (as above)
 
 
 class _Bounded(io.RawIOBase):
-    """Reads from a file until it has given too much."""
+    """A reader of a file that raises an error once too many bytes were read."""
 
     def __init__(self, file: Any, path: Path, most: int) -> None:
         self._file = file
@@ -137,5 +146,5 @@ class _Bounded(io.RawIOBase):
 
 
 def in_words(size: int) -> str:
-    """A number of bytes, as a person reads it."""
+    """Format a number of bytes for people."""
     return f"{size / 2**20:,.0f} MiB" if size >= 2**20 else f"{size / 2**10:,.0f} KiB"

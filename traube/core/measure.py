@@ -1,4 +1,4 @@
-"""How long something took, and how much memory."""
+"""Measurement of time and memory."""
 
 import time
 from collections.abc import Iterator
@@ -11,25 +11,25 @@ _STATUS, _FORGET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 @dataclass
 class Measured:
-    """What a block took; filled when it ends."""
+    """Measurements of a block; filled when the block ends."""
 
     seconds: float = float("nan")  # by the clock
     at_work: float = float("nan")  # seconds of cores that all threads of the process had
-    own: float = float("nan")  # of these, those of the thread that measures
-    # megabytes at the highest point, beyond what the process held before; nan where the system, unlike Linux, is silent
+    own: float = float("nan")  # part of `at_work`: seconds of the measuring thread
+    # megabytes at the highest point, beyond what the process held before; nan on systems that, unlike Linux, do not report it
     memory: float = float("nan")
 
     def seconds_on(self, cores: int = 1) -> float:
-        """Return the seconds that the block takes where it has so many cores for itself, as other work does not let it.
+        """Return the seconds that the block would take with so many cores for itself, without other work on the machine.
 
-        What the measuring thread does is done by it alone, and the rest by all cores.
+        The estimate assumes that one core does the work of the measuring thread, and all cores do the rest.
         """
         return min(self.seconds, self.own + (self.at_work - self.own) / cores)
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What it took to encode, to reduce or to cluster some texts."""
+    """The cost of encoding, reducing or clustering some texts."""
 
     texts: int
     seconds: float  # with the cores for itself
@@ -38,7 +38,7 @@ class Cost:
 
 @contextmanager
 def measured() -> Iterator[Measured]:
-    """Measure a block. Blocks are not measured inside each other: each forgets earlier peaks."""
+    """Measure a block. Blocks are not nested: each resets earlier peaks."""
     taken = Measured()
     try:
         _FORGET.write_text("5")  # the system counts the peak anew

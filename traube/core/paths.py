@@ -1,6 +1,7 @@
-"""Where things are. In a checkout, paths are relative to it and never to the working directory,
-since Dagster's processes have several. Installed from a wheel, there is no checkout: everything
-lies below `~/.traube`, never in site-packages.
+"""Paths of the program.
+
+In a checkout, paths are relative to it and never to the working directory, since Dagster's processes have several.
+Installed from a wheel, there is no checkout: everything lies below `~/.traube`, never in site-packages.
 """
 
 import os
@@ -18,7 +19,10 @@ _PACKAGED_PARAMS = _BESIDE / "traube" / "pipeline" / "params.yaml"  # in a wheel
 
 
 def _from_environment(variable: str, default: Path) -> Path:
-    """The path that a variable names; a relative one is below the checkout or, without one, the working directory."""
+    """Return the path that a variable names.
+
+    A relative path is below the checkout or, without one, the working directory.
+    """
     value = os.environ.get(variable)
     if not value:
         return default
@@ -31,7 +35,7 @@ def _resolved(base: Path, value: str) -> Path:
 
 
 def home() -> Path:
-    """Return where everything is written at run time: `own_home`, but inside `use_home`."""
+    """Return the folder for everything written at run time: `own_home`, but inside `use_home`."""
     return _HOME.get() or own_home()
 
 
@@ -45,7 +49,7 @@ def own_home() -> Path:
 
 @contextmanager
 def use_home(folder: Path) -> Iterator[None]:
-    """Have what is called inside write below another folder."""
+    """Have code inside the block write below another folder."""
     token = _HOME.set(folder)
     try:
         yield
@@ -54,31 +58,31 @@ def use_home(folder: Path) -> Iterator[None]:
 
 
 def raw() -> Path:
-    """Raw data that people put here: `TRAUBE_RAW`, by default `data/raw/` in the project."""
+    """Return the folder of raw data that people put here: `TRAUBE_RAW`, by default `data/raw/` in the project."""
     return _from_environment("TRAUBE_RAW", PROJECT / "data" / "raw")
 
 
 def checkpoints() -> Path:
-    """Models that training wrote or people put here: `TRAUBE_CHECKPOINTS`, by default `checkpoints/` in the project."""
+    """Return the folder of trained or added models: `TRAUBE_CHECKPOINTS`, by default `checkpoints/` in the project."""
     return _from_environment("TRAUBE_CHECKPOINTS", PROJECT / "checkpoints")
 
 
 def cards() -> Path:
-    """The user's own tasks and models: `TRAUBE_CARDS`, by default `cards/` in the project."""
+    """Return the folder of the user's own tasks and models: `TRAUBE_CARDS`, by default `cards/` in the project."""
     return _from_environment("TRAUBE_CARDS", PROJECT / "cards")
 
 
 def generated_cards() -> Path:
-    """Cards that commands write for files and models that are named without a card, in the data directory."""
+    """Return the folder, in the data directory, of cards that commands write for files and models without a card."""
     return home() / "generated_cards"
 
 
 def params() -> Path:
-    """The benchmark: `TRAUBE_PARAMS`, by default `params.yaml` in the project, or else the wheel's."""
+    """Return the benchmark file: `TRAUBE_PARAMS`, by default `params.yaml` in the project, or else the wheel's."""
     own = PROJECT / "params.yaml"
     return _from_environment("TRAUBE_PARAMS", own if IN_CHECKOUT or own.exists() else _PACKAGED_PARAMS)
 
 
 def release() -> Path:
-    """What DVC versions of a benchmark: `TRAUBE_RELEASE`, by default `release/` in the project."""
+    """Return the folder of a benchmark that DVC versions: `TRAUBE_RELEASE`, by default `release/` in the project."""
     return _from_environment("TRAUBE_RELEASE", PROJECT / "release")

@@ -1,4 +1,4 @@
-"""What is found by itself: the modules of a folder, which no other file names."""
+"""Discovery of the modules of a folder that no other file names."""
 
 from importlib import import_module
 from pkgutil import iter_modules

@@ -1,4 +1,4 @@
-"""Who is told of work as it is done, by engine, trainers and deep clusterers; what shows it to people is elsewhere."""
+"""Callbacks for progress of the engine, trainers and deep clusterers; the display is elsewhere."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Progress:
-    """Who is told of work as it is done. The default tells nobody."""
+    """Callbacks that receive the progress of work. The defaults do nothing."""
 
-    total: Callable[[str, int], None] = lambda stage, amount: None  # before a stage begins, of its amount of work
-    done: Callable[[str, int], None] = lambda stage, amount: None  # of the amount just finished
-    said: Callable[[str], None] = lambda words: None  # how the work goes, such as a training's losses
+    total: Callable[[str, int], None] = lambda stage, amount: None  # called before a stage, with its amount of work
+    done: Callable[[str, int], None] = lambda stage, amount: None  # called with the amount just finished
+    said: Callable[[str], None] = lambda words: None  # called with messages on the work, such as a training's losses
 
 
 SILENT = Progress()

@@ -1,5 +1,7 @@
-"""Recipes: the values by which trainers and deep clusterers train, with defaults, some of which a person, a protocol or
-a study replaces. How they train is their own.
+"""Recipes: the values by which trainers and deep clusterers train.
+
+Recipes have defaults, some of which a person, a protocol or a study replaces. The training itself is the components'
+own.
 """
 
 from abc import ABC
@@ -21,19 +23,19 @@ R = TypeVar("R", bound=Recipe)
 
 
 class RecipeMixin(ABC, Generic[R]):
-    """What trains by a recipe: trainers and deep clusterers."""
+    """A component that trains by a recipe: trainers and deep clusterers."""
 
     name: ClassVar[str]  # as commands, methods and checkpoints have it
     section: ClassVar[str]  # where a paper describes it
     version: ClassVar[str] = "1"  # raise it when the same recipe would give another result
-    defaults: R  # the paper's values or, where these do not learn, some that do
+    defaults: R  # the paper's values or, where training fails with these, others
 
     def __init__(self, recipe: R | None = None) -> None:
         self.recipe: R = recipe or self.defaults
 
     @classmethod
     def with_values(cls, /, **values: Any) -> Self:
-        """Return one with the default recipe but for some values, which may be texts."""
+        """Return an instance with the default recipe but for some values, which may be texts."""
         try:
             return cls(type(cls.defaults).model_validate({**cls.defaults.model_dump(), **values}))
         except ValidationError as error:

@@ -1,5 +1,7 @@
-"""What several machines share, as the environment or else a file `.env` says: of the home, or of the checkout for the
-home in it. Whatever else such a file says (AWS_ENDPOINT_URL, PGPASSFILE) is for the libraries that ask for it.
+"""Settings that several nodes share, from the environment or else a file `.env`.
+
+The file is that of the data directory, or of the checkout for the data directory in it. Whatever else such a file says
+(AWS_ENDPOINT_URL, PGPASSFILE) is for the libraries that ask for it.
 
 ::
 
@@ -37,12 +39,12 @@ def blobs() -> str:
 
 
 def database() -> str:
-    """The URL of the shared database, mostly without its password; empty where there is none."""
+    """Return the URL of the shared database, mostly without its password; empty where there is none."""
     return check_database(_value(DATABASE))
 
 
 def check_database(url: str) -> str:
-    """Return a URL of Postgres as libpq takes it, which is told the password where a file of ours holds it."""
+    """Return a URL of Postgres in libpq's form, with the password where a file of ours holds it."""
     if not url:
         return ""
     parts = urlsplit(url)
@@ -58,13 +60,13 @@ def check_database(url: str) -> str:
 
 
 def schema_of(url: str, schema: str) -> str:
-    """SQLAlchemy's URL of one schema of a database: Dagster's and MLflow's tables have names in common."""
+    """Return SQLAlchemy's URL of one schema of a database: Dagster's and MLflow's tables have names in common."""
     url = url.replace("postgresql://", "postgresql+psycopg2://", 1)
     return f"{url}{'&' if urlsplit(url).query else '?'}options=-csearch_path={schema}"
 
 
 def without_password(url: str) -> str:
-    """A URL as it may be shown."""
+    """Return a URL without its password, as it may be shown."""
     return re.sub(r"(//[^/@:]*):[^@/]*@", r"\1:***@", url)
 
 
@@ -75,7 +77,7 @@ def _value(name: str) -> str:
 
 @lru_cache(maxsize=8)
 def _read_files(home: Path) -> None:
-    """Put what the files say into the environment, for this process and its children."""
+    """Set environment variables from the settings files, for this process and its children."""
     of_checkout = [paths.PROJECT / FILE] if home == paths.PROJECT / ".traube" else []
     for file in (home / FILE, *of_checkout):
         for name, value in read_env(file).items():
@@ -84,7 +86,7 @@ def _read_files(home: Path) -> None:
 
 
 def read_env(file: Path) -> dict[str, str]:
-    """The lines `NAME=value` of a file, with or without quotes and comments; empty where there is no file."""
+    """Return the lines `NAME=value` of a file, with or without quotes and comments; empty where there is no file."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -94,8 +96,8 @@ def read_env(file: Path) -> dict[str, str]:
 
 
 def write_env(file: Path, values: Mapping[str, str | None]) -> None:
-    """Write lines of a file, or remove those without a value; the rest and the mode stay. A new file is private."""
-    file, left, kept = file.resolve(), dict(values), []  # of a link, what it leads to
+    """Write lines of a file, or remove those without a value. Other lines and the mode stay. A new file is private."""
+    file, left, kept = file.resolve(), dict(values), []  # follow a link to its target
     before = file.read_bytes() if file.is_file() else None
     for line in (before or b"").decode("utf-8", "surrogateescape").splitlines(keepends=True):
         match = _LINE.fullmatch(line.rstrip("\r\n"))

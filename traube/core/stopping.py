@@ -1,6 +1,8 @@
-"""Ctrl-C, SIGTERM and a closed terminal end the process within three seconds. The KeyboardInterrupt may come late (a
-library is at work) or be lost (Dagster's handlers), so a thread is told of every signal too, and ends the process when
-its time is up. This is safe at any moment, since everything is written whole or not at all.
+"""Handling of Ctrl-C, SIGTERM and a closed terminal, which end the process within three seconds.
+
+The KeyboardInterrupt may come late (a library is at work) or be lost (Dagster's handlers), so a thread receives every
+signal too, and ends the process when the time is up. This is safe at any moment, since everything is written whole or
+not at all.
 """
 
 import logging
@@ -38,20 +40,22 @@ def watch() -> None:
     heed(number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN)
     sys.unraisablehook = _quiet_once_told(sys.unraisablehook)
     threading.excepthook = _quiet_once_told(threading.excepthook)
-    if logging.lastResort:  # a library logs whatever it catches, and so the end itself
+    if logging.lastResort:  # a library logs whatever it catches, including the stop
         logging.lastResort.addFilter(lambda record: not _received)
     threading.Thread(target=_listen, args=(reader,), daemon=True, name="stopping").start()
 
 
 def heed(signals: Iterable[int] = SIGNALS) -> None:
-    """Have these signals end the process, even those that it was started to ignore."""
+    """Have these signals end the process, even those that the process was started to ignore."""
     for number in signals:
         signal.signal(number, _interrupt)
 
 
 def _quiet_once_told(shows: Callable[[T], object]) -> Callable[[T], object]:
-    """Leave out exceptions that nothing can catch, where they are the end that was raised: all once the process is told
-    to end, and before that those of a library's own signal handler, which are no `Exception`.
+    """Suppress exceptions that nothing can catch, where they stem from the stop.
+
+    Once the process was told to end, all of them are suppressed; before that, those of a library's own signal handler,
+    which are no `Exception`.
     """
 
     def show(exception: T) -> None:
@@ -62,12 +66,12 @@ def _quiet_once_told(shows: Callable[[T], object]) -> Callable[[T], object]:
 
 
 def received() -> int | None:
-    """The signal that this process was told to end by; None if there is none."""
+    """Return the signal that this process was told to end by; None if there is none."""
     return _received[0] if _received else None
 
 
 def exit_code() -> int:
-    """What a process ends with that was stopped: 130 for Ctrl-C, 143 for SIGTERM, 129 for a closed terminal."""
+    """Return the exit code of a stopped process: 130 for Ctrl-C, 143 for SIGTERM, 129 for a closed terminal."""
     return 128 + (received() or signal.SIGINT)
 
 
@@ -82,19 +86,19 @@ def say() -> None:
 
 
 def check() -> None:
-    """Raise `Stopped` if the process was told to end: whoever begins something new asks."""
+    """Raise `Stopped` if the process was told to end; called before new work begins."""
     if _received:
         raise Stopped
 
 
 def at_the_end(last_word: Callable[[], None]) -> None:
-    """Have something said if the process has to be ended; it has half a second, and may be said twice."""
+    """Register a message for when the process has to be ended; printing it may take half a second, and may happen twice."""
     _last_words.append(last_word)
 
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Raise `Stopped` only after a block of the main thread that must be finished, like starting and noting a process."""
+    """Delay `Stopped` until a block of the main thread has finished, like starting and recording a process."""
     _deferred.append(True)
     try:
         yield
@@ -120,11 +124,11 @@ def _listen(reader: int) -> None:
         import psutil
 
         say()
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what else is said now is of what is cut off here
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # later messages come only from work that is cut off here
         for child in psutil.Process().children(recursive=True):
             with suppress(psutil.Error):
                 child.kill()
-        for _ in range(2):  # the main thread is at work still, and may have said something else meanwhile
+        for _ in range(2):  # the main thread is still at work, and may have printed something meanwhile
             threads = [threading.Thread(target=word, daemon=True) for word in _last_words]
             for thread in threads:
                 thread.start()

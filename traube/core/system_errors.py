@@ -1,4 +1,4 @@
-"""What the disk or the memory is to blame for, in words."""
+"""Messages for errors that the disk or the memory causes."""
 
 import errno
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _EXPLAINED = {
 
 
 def in_words(error: OSError, path: Path | None = None) -> str:
-    """A system error as one line: where, what, and what to do."""
+    """Format a system error as one line: where, what, and what to do."""
     where = path or error.filename
     what = _EXPLAINED.get(error.errno or 0, error.strerror or str(error))
     return f"{where}: {what}" if where else what
@@ -39,7 +39,7 @@ _SAID_BY_LIBRARIES = {
 
 
 def explain_system_error(error: BaseException) -> str | None:
-    """What to say of an error, if the disk or memory is to blame in its chain of causes; None for any other error."""
+    """Return the message for an error with the disk or memory in its chain of causes; None for any other error."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, MemoryError):
@@ -54,7 +54,7 @@ def explain_system_error(error: BaseException) -> str | None:
 
 
 def refuse_little_memory() -> None:
-    """Refuse to start where a limit leaves too little memory: libraries hang where they get none."""
+    """Refuse to start where a limit leaves too little memory: libraries hang without memory."""
     try:
         import resource
     except ImportError:  # Windows knows no such limits

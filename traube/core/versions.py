@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 @lru_cache
 def installed(package: str) -> str:
-    """A package's version, or "absent"."""
+    """Return a package's version, or "absent"."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -1,5 +1,7 @@
-"""What is measured: agreement of a clustering with gold labels, its compactness without, and whether a difference is
-real. It works on labels and numbers; tasks, models and files are unknown here.
+"""Metrics of clusterings and of their differences.
+
+They measure agreement with gold labels, compactness without gold labels, and whether a difference is real. The package
+works on labels and numbers; tasks, models and files are unknown here.
 """
 
 from traube.metrics.measures import SCORING_VERSION

@@ -1,8 +1,9 @@
-"""Best-worst scaling: each judgement names the best and the worst of a tuple of items (Louviere et al., 2015). Scores
-of items, how often annotators chose alike (`alpha`, `strong_agreement`) or as the scores order the items
-(`compliance`), whether half of the judgements give the scores of the other half (`split_half`), and what an expert says
-(`against_expert`): GiCCS, sections 3 and 4 (Asaadi et al., 2022). Scores are counted here; `traube.tasks.value_scoring`
-has those that are learned.
+"""Best-worst scaling: each judgement names the best and the worst of a tuple of items (Louviere et al., 2015).
+
+The module computes the scores of items, how often annotators agree with each other (`alpha`, `strong_agreement`) or
+with the order of the scores (`compliance`), whether the two halves of the judgements give the same scores
+(`split_half`), and which scores an expert contradicts (`against_expert`): GiCCS, sections 3 and 4 (Asaadi et al.,
+2022). Scores are counted here; `traube.tasks.value_scoring` has the scores that are learned.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +27,7 @@ STRONG = 0.8  # share of a tuple's annotators who agree: in the paper, four of f
 
 @dataclass(frozen=True)
 class Judgements:
-    """Who called which item of a tuple the best and the worst."""
+    """Judgements of annotators: the best and the worst item of each tuple."""
 
     items: tuple[str, ...]  # their names
     shown: Ints  # the items of each judgement's tuple, in any order, [j, m]
@@ -43,7 +44,7 @@ class Judgements:
         worst: Sequence[str],
         annotators: Sequence[str],
     ) -> Self:
-        """From names."""
+        """Make judgements from names."""
         if not len(best):
             raise TraubeError("there are no judgements")
         named = np.asarray(shown, dtype=object).reshape(len(best), -1)
@@ -66,13 +67,13 @@ class Judgements:
         return len(self.best)
 
     def where(self, kept: NDArray[np.bool_]) -> Self:
-        """Some of the judgements; items keep their numbers. `kept` : bool [j]."""
+        """Select judgements by `kept`, bool [j]; items keep their numbers."""
         rows = np.flatnonzero(kept)
         arrays = {name: getattr(self, name)[rows] for name in ("shown", "best", "worst", "annotators", "tuples")}
         return replace(self, **arrays)
 
     def of_items(self, chosen: NDArray[np.bool_]) -> Self:
-        """The judgements of which every item is among the chosen; bool [items]."""
+        """Select the judgements of which every item is among `chosen`, bool [items]."""
         return self.where(np.asarray(chosen[self.shown].all(axis=1), dtype=bool))
 
 
@@ -80,10 +81,11 @@ Scoring: TypeAlias = Callable[[Judgements], Array]  # a score for each item, nan
 
 
 def counting_scores(judgements: Judgements) -> Array:
-    """Each item's score, float64 [items] in [0, 1]; nan for an item that was not shown.
+    """Return each item's score, float64 [items] in [0, 1]; nan for an item that was not shown.
 
-    The share of its judgements in which it was best less that in which it was worst, in [-1, 1], moved to [0, 1] by
-    (x + 1) / 2 (section 3.4; Orme, 2009). So the scores of items that were shown equally often have the mean 0.5.
+    The score is the share of the item's judgements in which it was best less the share in which it was worst, in
+    [-1, 1], moved to [0, 1] by (x + 1) / 2 (section 3.4; Orme, 2009). So the scores of items that were shown
+    equally often have the mean 0.5.
     """
     n, answers = len(judgements.items), (judgements.best, judgements.worst, judgements.shown)
     best, worst, seen = (np.bincount(items.ravel(), minlength=n) for items in answers)
@@ -94,7 +96,7 @@ def counting_scores(judgements: Judgements) -> Array:
 def implied_pairs(judgements: Judgements) -> tuple[Ints, Ints, Ints]:
     """Return the pairs of items that judgements put in order: the best before all others, all others before the worst.
 
-    A judgement of m items tells 2m - 3 pairs.
+    A judgement of m items gives 2m - 3 pairs.
 
     Returns
     -------
@@ -111,16 +113,23 @@ def implied_pairs(judgements: Judgements) -> tuple[Ints, Ints, Ints]:
 
 
 def krippendorff_alpha(units: ArrayLike, values: ArrayLike) -> float:
-    """Krippendorff's alpha for nominal values: 1 is perfect agreement, 0 is chance.
+    """Return Krippendorff's alpha for nominal values: 1 is perfect agreement, 0 is chance.
 
     Values are given one a row, so what a coder left out is simply absent; a unit with one value
-    tells nothing and counts for nothing. Nan where no unit has two values, or where all values of
+    counts for nothing. The result is nan where no unit has two values, or where all values of
     all units are the same, so that nothing could disagree.
 
     Parameters
     ----------
-    units : int [v], what is coded
-    values : int [v], the values given to it, one for each coder
+    units : array-like of int of shape (n_values,)
+        The unit that each value belongs to.
+    values : array-like of int of shape (n_values,)
+        The values given to the units, one for each coder.
+
+    Returns
+    -------
+    float
+        Alpha, or nan.
 
     Notes
     -----
@@ -149,13 +158,21 @@ def krippendorff_alpha(units: ArrayLike, values: ArrayLike) -> float:
 
 
 def alpha(judgements: Judgements, coding: Literal["slot", "item"] = "slot") -> float:
-    """Krippendorff's alpha of the answers: a unit is a question (best or worst) about a tuple.
+    """Return Krippendorff's alpha of the answers: a unit is a question (best or worst) about a tuple.
 
     Parameters
     ----------
-    coding : what counts as the value. `slot` : which of the tuple's places the item has, in an order that is drawn for
-        each tuple, the same for all annotators: then chance is 1 / m. `item` : the item itself: of many tuples, nearly
-        no two values are equal by chance, which makes alpha larger. The paper does not say which it uses
+    judgements : Judgements
+        The judgements.
+    coding : {"slot", "item"}, default="slot"
+        What counts as the value. `slot`: which of the tuple's places the item has, in an order that is drawn for each
+        tuple, the same for all annotators: then chance is 1 / m. `item`: the item itself: of many tuples, nearly no two
+        values are equal by chance, which makes alpha larger. The paper does not say which one it uses.
+
+    Returns
+    -------
+    float
+        Alpha, as in `krippendorff_alpha`.
     """
     best, worst = judgements.best, judgements.worst
     if coding != "item" and len(judgements):
@@ -168,7 +185,7 @@ def alpha(judgements: Judgements, coding: Literal["slot", "item"] = "slot") -> f
 
 
 def strong_agreement(judgements: Judgements) -> tuple[float, float]:
-    """The share of tuples about which most annotators (`STRONG`) gave the same answer, for best and for worst.
+    """Return the share of tuples about which most annotators (`STRONG`) gave the same answer, for best and for worst.
 
     Tuples that one annotator judged do not count; nan if there are no others.
     """
@@ -214,7 +231,7 @@ def compliance(judgements: Judgements, scores: ArrayLike) -> Array:
 def split_half(
     judgements: Judgements, repetitions: int = REPETITIONS, seed: int = SEED, scoring: Scoring = counting_scores
 ) -> Array:
-    """Spearman's rho between the scores of two halves of the judgements, float64 [repetitions].
+    """Return Spearman's rho between the scores of two halves of the judgements, float64 [repetitions].
 
     The judgements of each tuple are divided at random: of five, two give the one score and three the other (section
     4.2). A tuple that was judged once has no half of its own: where all are, see `split_half_of_annotators`. Items that
@@ -241,10 +258,10 @@ def split_half_of_annotators(
     seed: int = SEED,
     scoring: Scoring = counting_scores,
 ) -> Array:
-    """As `split_half`, between two random groups of so many annotators each.
+    """Return Spearman's rho as in `split_half`, between two random groups of so many annotators each.
 
-    It is what to use where each tuple is judged once, and, for a growing number of annotators,
-    tells how many are needed.
+    Use this function where each tuple is judged once. For a growing number of annotators, the values tell how many
+    annotators are needed.
     """
     people = np.unique(judgements.annotators)
     if not 1 <= annotators <= len(people) // 2:
@@ -261,7 +278,7 @@ def split_half_of_annotators(
 
 
 def _rho(judgements: Judgements, is_first: NDArray[np.bool_], scoring: Scoring) -> float:
-    """Spearman's rho between the scores of some judgements and of the others."""
+    """Return Spearman's rho between the scores of some judgements and of the others."""
     if not is_first.any():
         return float("nan")
     first, second = scoring(judgements.where(is_first)), scoring(judgements.where(~is_first))
@@ -270,21 +287,26 @@ def _rho(judgements: Judgements, is_first: NDArray[np.bool_], scoring: Scoring) 
 
 
 def mean_and_deviation(rhos: Array) -> tuple[float, float]:
-    """Return mean and standard deviation of those that are finite; nan where there are too few."""
+    """Return mean and standard deviation of the finite values; nan where there are too few."""
     known = rhos[np.isfinite(rhos)]
     mean = float(known.mean()) if len(known) else float("nan")
     return mean, float(known.std(ddof=1)) if len(known) > 1 else float("nan")
 
 
 def spearman_brown(rho: ArrayLike) -> Array:
-    """What the correlation of halves says of the whole: 2 rho / (1 + rho); nan for -1. The paper does not use it."""
+    """Estimate the reliability of the whole from the correlation of halves: 2 rho / (1 + rho); nan for -1.
+
+    The paper does not use this estimate.
+    """
     halves = np.asarray(rho, dtype=np.float64)
     return 2 * halves / np.where(halves > -1, 1 + halves, np.nan)
 
 
 def against_expert(scores: ArrayLike, above: ArrayLike) -> NDArray[np.bool_]:
-    """Whether an expert contradicts each score in [0, 1], bool [n], by saying that it is above 0.5, or not (section 4.3).
-    A score of just 0.5, and one that is nan, contradicts nothing.
+    """Return which scores in [0, 1] an expert contradicts, bool [n].
+
+    The expert says whether each score is above 0.5 (section 4.3). A score of exactly 0.5, and one that is nan,
+    contradicts nothing.
     """
     values, said = np.asarray(scores, dtype=np.float64), np.asarray(above, dtype=bool)
     return np.where(said, values < 0.5, values > 0.5)
@@ -292,7 +314,7 @@ def against_expert(scores: ArrayLike, above: ArrayLike) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Reliability:
-    """What is known of how far some judgements can be trusted, and how many there are."""
+    """Measures of how far judgements can be trusted, and their number."""
 
     items: int
     tuples: int
@@ -308,7 +330,7 @@ class Reliability:
 
 
 def reliability(judgements: Judgements, *, repetitions: int = REPETITIONS, seed: int = SEED) -> Reliability:
-    """All measures of agreement at once."""
+    """Return all measures of agreement at once."""
     mean, deviation = mean_and_deviation(split_half(judgements, repetitions, seed))
     best, worst = strong_agreement(judgements)
     compliances = compliance(judgements, counting_scores(judgements))

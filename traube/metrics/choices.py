@@ -1,4 +1,4 @@
-"""Multiple choice: how often what a model likes best is among the best answers."""
+"""Multiple choice: the share of questions in which a model's preferred answer is among the best answers."""
 
 from collections.abc import Sequence
 
@@ -9,32 +9,39 @@ TIED = 1e-9
 
 
 def right_answers(gold: ArrayLike) -> list[int]:
-    """Positions of the best answers: all that have the greatest gold score."""
+    """Return the positions of the best answers: all that have the greatest gold score."""
     scores = np.asarray(gold, dtype=np.float64)
     return np.flatnonzero(scores >= scores.max() - TIED).tolist()
 
 
 def credit(liked: ArrayLike, right: Sequence[int]) -> float:
-    """Of the answers that a model likes best, the share that is right: 0 or 1 without a tie, and
-    what guessing among them would give with one. Of how much each option is liked, and the positions of right answers.
+    """Return the share of right answers among those that a model likes best.
+
+    The share is 0 or 1 without a tie; with one, the share is the chance to be right by guessing among the tied answers.
+    `liked` is how much each option is liked, `right` the positions of the right answers.
     """
     best = right_answers(liked)
     return len(set(best) & set(right)) / len(best)
 
 
 def accuracy(credits: ArrayLike, chances: ArrayLike) -> tuple[float, float, float]:
-    """The accuracy of some questions, and what guessing would give.
+    """Return the accuracy of some questions, and that of guessing.
 
     Parameters
     ----------
-    credits : float [n], in [0, 1]
-    chances : float [n], the share of each question's options that is right
+    credits : array-like of float of shape (n_questions,)
+        Credit of each question, in [0, 1].
+    chances : array-like of float of shape (n_questions,)
+        The share of each question's options that is right.
 
     Returns
     -------
-    value : mean over questions
-    error : standard error, the root of p (1 - p) / (n - 1); nan for one question
-    chance : the mean share of right answers
+    value : float
+        Mean over questions.
+    error : float
+        Standard error, the root of p (1 - p) / (n - 1); nan for one question.
+    chance : float
+        The mean share of right answers.
     """
     values = np.asarray(credits, dtype=np.float64)
     n = len(values)

@@ -1,6 +1,7 @@
-"""How well a clustering agrees with gold labels, and how compact it is without any. `score` gives all metrics at once
-from one contingency table, three times: once for each way of reading the label -1, which HDBSCAN and others give to
-items they refuse to put in any cluster (`NOISE_POLICIES`).
+"""Agreement of a clustering with gold labels, and compactness without any.
+
+`score` gives all metrics at once from one contingency table, three times: once for each way of reading the label -1,
+which HDBSCAN and others give to items they refuse to put in any cluster (`NOISE_POLICIES`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,10 +25,10 @@ SILHOUETTE_ROWS = 5_000
 
 
 def acc(labels_true: Labels, labels_pred: Labels) -> float:
-    """Clustering accuracy: the share of matched items under the best one-to-one map of clusters to classes.
+    """Return the clustering accuracy: the share of matched items under the best one-to-one map of clusters to classes.
 
     The map is found by the Hungarian algorithm. Clusters and classes may differ in number; those
-    left without a partner count as wrong. nan without items.
+    left without a partner count as wrong. The accuracy is nan without items.
     """
     if not len(labels_true):
         return np.nan
@@ -35,18 +36,21 @@ def acc(labels_true: Labels, labels_pred: Labels) -> float:
 
 
 def score(labels_true: Labels, labels_pred: NDArray[np.integer]) -> dict[str, float]:
-    """Every metric under every noise policy.
+    """Return every metric under every noise policy.
 
     Parameters
     ----------
-    labels_true : [n], gold labels of any kind
-    labels_pred : int [n], clusters; -1 is noise
+    labels_true : array-like of shape (n_items,)
+        Gold labels of any kind.
+    labels_pred : ndarray of int of shape (n_items,)
+        Clusters; -1 is noise.
 
     Returns
     -------
-    dict with `<metric>/<policy>` for METRICS x NOISE_POLICIES, `clusters` (their number, noise not counted) and
-    `noise_share` (in [0, 1]). The policies score noise as one ordinary cluster (`noise_as_cluster`), drop its items
-    (`noise_dropped`; nan if nothing is left) or make each of its items a cluster of its own (`noise_as_singletons`).
+    dict of float
+        `<metric>/<policy>` for METRICS x NOISE_POLICIES, `clusters` (their number, noise not counted) and `noise_share`
+        (in [0, 1]). The policies score noise as one ordinary cluster (`noise_as_cluster`), drop its items
+        (`noise_dropped`; nan if nothing is left) or make each of its items a cluster of its own (`noise_as_singletons`).
 
     Raises
     ------
@@ -63,20 +67,26 @@ def score(labels_true: Labels, labels_pred: NDArray[np.integer]) -> dict[str, fl
 def replicates(
     labels_true: Labels, labels_pred: NDArray[np.integer], groups: Codes, metrics: Sequence[str] = METRICS
 ) -> dict[str, Values]:
-    """Every metric under every noise policy, `GROUPS` times: each time without one group of items.
+    """Return every metric under every noise policy, `GROUPS` times: each time without one group of items.
 
     The clusters stay as they are. How much the values differ says how far a score depends on which
     texts there are (`traube.comparison.jackknife`).
 
     Parameters
     ----------
-    labels_true, labels_pred : as in `score`
-    groups : int64 [n], the group of each item, 0 to GROUPS - 1 (`traube.tasks.task.groups_of`)
-    metrics : which of METRICS
+    labels_true : array-like of shape (n_items,)
+        Gold labels, as in `score`.
+    labels_pred : ndarray of int of shape (n_items,)
+        Clusters, as in `score`.
+    groups : ndarray of int64 of shape (n_items,)
+        The group of each item, 0 to GROUPS - 1 (`traube.tasks.task.groups_of`).
+    metrics : sequence of str, default=METRICS
+        Which of METRICS.
 
     Returns
     -------
-    dict with float64 [GROUPS] for each `<metric>/<policy>`; nan where a group holds all items
+    dict of ndarray
+        float64 [GROUPS] for each `<metric>/<policy>`; nan where a group holds all items.
     """
     scores: dict[str, Values] = {}
     for policies, kept, true, predicted in _readings(labels_true, labels_pred):
@@ -88,21 +98,27 @@ def replicates(
 def internal(
     vectors: Vectors, labels: NDArray[np.integer], groups: Codes, seed: int
 ) -> tuple[dict[str, float], dict[str, Values]]:
-    """What can be said of a clustering without gold labels, and how far it depends on which texts there are.
+    """Return scores of a clustering without gold labels, and how far they depend on which texts there are.
 
     Parameters
     ----------
-    vectors : float32 [n, d], dense or csr: the model's own vectors, not the reduced ones
-    labels : int [n]; -1 is noise
-    groups : int64 [n], as in `replicates`
-    seed : picks the rows, where there are more than `SILHOUETTE_ROWS`
+    vectors : ndarray or csr_matrix of shape (n_items, n_dimensions)
+        float32, dense or csr: the model's own vectors, not the reduced ones.
+    labels : ndarray of int of shape (n_items,)
+        Clusters; -1 is noise.
+    groups : ndarray of int64 of shape (n_items,)
+        Groups of items, as in `replicates`.
+    seed : int
+        Picks the rows, where there are more than `SILHOUETTE_ROWS`.
 
     Returns
     -------
-    scores : dict with `silhouette` (Rousseeuw 1987; cosine distance, noise dropped; nan with fewer
-        than two clusters, or where each sampled item is a cluster of its own), `clusters` and
-        `noise_share`. Sampling bounds the memory: the distances of 5,000 rows take 200 MB at most.
-    replicates : dict with the `silhouette` of the items outside of each group, float64 [GROUPS]
+    scores : dict of float
+        `silhouette` (Rousseeuw 1987; cosine distance, noise dropped; nan with fewer than two clusters, or where each
+        sampled item is a cluster of its own), `clusters` and `noise_share`. Sampling bounds the memory: the distances of
+        5,000 rows take 200 MB at most.
+    replicates : dict of ndarray
+        The `silhouette` of the items outside of each group, float64 [GROUPS].
     """
     labels = _integers(labels)
     if len(labels) != vectors.shape[0]:
@@ -125,7 +141,7 @@ def internal(
 def _readings(
     labels_true: Labels, labels_pred: Labels
 ) -> Iterator[tuple[Sequence[str], NDArray[np.bool_], Codes, Codes]]:
-    """Noise policies, the items that they keep, bool [n], and both label arrays as they read them, int64 [kept]."""
+    """Return noise policies, the items that they keep, bool [n], and both label arrays as they read them, int64 [kept]."""
     true, _ = pd.factorize(pd.Series(labels_true, dtype=object))
     predicted = _integers(labels_pred)
     if len(true) != len(predicted):
@@ -135,7 +151,7 @@ def _readings(
 
     noise = predicted == NOISE
     if not noise.any():
-        yield NOISE_POLICIES, ~noise, true, predicted  # all policies say the same
+        yield NOISE_POLICIES, ~noise, true, predicted  # all policies give the same result
         return
     singletons = predicted.copy()
     singletons[noise] = predicted.max() + 1 + np.arange(noise.sum())

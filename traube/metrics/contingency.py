@@ -1,6 +1,7 @@
-"""How often each class meets each cluster: the table that every agreement metric is computed from. Notation, after
-Rosenberg & Hirschberg (2007): n items, classes C, clusters K, contingency n_ck (items of class c in cluster k),
-marginals a_c and b_k. Natural logarithms.
+"""Contingency tables of classes and clusters, from which every agreement metric is computed.
+
+Notation, after Rosenberg & Hirschberg (2007): n items, classes C, clusters K, contingency n_ck (items of class c in
+cluster k), marginals a_c and b_k. Natural logarithms.
 """
 
 from collections.abc import Sequence
@@ -19,12 +20,14 @@ Values: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Contingency:
-    """How often each class meets each cluster: of all items, or of several selections of them at once.
+    """Counts of items by class and cluster: of all items, or of several selections of them at once.
 
     Attributes
     ----------
-    counts : int64 [tables, pairs], n_ck of the (class, cluster) pairs that occur at all, ordered by class
-    rows, columns : int64 [pairs], the class and the cluster of each pair, numbered from 0
+    counts : ndarray of int64 of shape (n_tables, n_pairs)
+        n_ck of the (class, cluster) pairs that occur at all, ordered by class.
+    rows, columns : ndarray of int64 of shape (n_pairs,)
+        The class and the cluster of each pair, numbered from 0.
     """
 
     counts: Codes
@@ -33,13 +36,13 @@ class Contingency:
 
     @classmethod
     def of(cls, labels_true: Labels, labels_pred: Labels) -> "Contingency":
-        """One table, of all items."""
+        """Make one table, of all items."""
         pairs, _, rows, columns = _pairs_of(labels_true, labels_pred)
         return cls(np.bincount(pairs)[None] if len(pairs) else np.zeros((1, 0), np.int64), rows, columns)
 
     @classmethod
     def without_each(cls, labels_true: Labels, labels_pred: Labels, groups: Codes, number: int) -> "Contingency":
-        """A table for each group of items, int64 [n] from 0 to number - 1, of all items but those of the group."""
+        """Make a table for each group of items, int64 [n] from 0 to number - 1, of all items but those of the group."""
         pairs, n_pairs, rows, columns = _pairs_of(labels_true, labels_pred)
         of_group = np.bincount(groups * n_pairs + pairs, minlength=number * n_pairs).reshape(number, n_pairs)
         return cls(of_group.sum(axis=0) - of_group, rows, columns)
@@ -80,14 +83,14 @@ class Contingency:
         return np.clip(terms.sum(axis=1), 0.0, np.minimum(*self.entropies))
 
     def dense(self, table: int) -> Codes:
-        """One table, [classes, clusters]."""
+        """Return one table, [classes, clusters]."""
         counts = np.zeros((int(self.rows.max()) + 1, int(self.columns.max()) + 1), dtype=np.int64)
         counts[self.rows, self.columns] = self.counts[table]
         return counts
 
 
 def _pairs_of(labels_true: Labels, labels_pred: Labels) -> tuple[Codes, int, Codes, Codes]:
-    """Of each item its (class, cluster) pair; how many pairs there are; the class and the cluster of each."""
+    """Return the (class, cluster) pair of each item, the number of pairs, and the class and the cluster of each pair."""
     true, predicted = (np.unique(np.asarray(x), return_inverse=True)[1] for x in (labels_true, labels_pred))
     width = int(predicted.max(initial=-1)) + 1
     names, pairs = np.unique(true.astype(np.int64) * width + predicted, return_inverse=True)
@@ -95,7 +98,7 @@ def _pairs_of(labels_true: Labels, labels_pred: Labels) -> tuple[Codes, int, Cod
 
 
 def starts(ordered: Codes) -> Codes:
-    """Where each value of an ascending array begins."""
+    """Return where each value of an ascending array begins."""
     return np.flatnonzero(np.diff(ordered, prepend=-1))
 
 

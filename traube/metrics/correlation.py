@@ -1,6 +1,7 @@
-"""How well predicted scores agree with gold scores: Pearson's r and Spearman's rho, with intervals. Items that belong
-together (the candidates of one dialogue) are not independent, so an interval is made by drawing whole groups again,
-with replacement.
+"""Agreement of predicted scores with gold scores: Pearson's r and Spearman's rho, with intervals.
+
+Items that belong together (the candidates of one dialogue) are not independent, so a bootstrap for an interval draws
+whole groups, with replacement.
 """
 
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ class Correlation:
     """A correlation and its interval."""
 
     value: float  # in [-1, 1]; nan where one side does not vary
-    # percentile bootstrap interval; nan where there are fewer than FEWEST groups: of three that agree it would be sure
+    # percentile bootstrap interval; nan with fewer than FEWEST groups: three that agree would give a width of 0
     low: float
     high: float
     n: int  # how many items
@@ -34,7 +35,17 @@ class Correlation:
 
 
 def pearson(x: ArrayLike, y: ArrayLike) -> float:
-    """Pearson's r of two [n]; nan where one side does not vary.
+    """Return Pearson's r of two arrays [n]; nan where one side does not vary.
+
+    Parameters
+    ----------
+    x, y : array-like of float of shape (n_items,)
+        The values to compare.
+
+    Returns
+    -------
+    float
+        Pearson's r, or nan.
 
     Raises
     ------
@@ -45,7 +56,10 @@ def pearson(x: ArrayLike, y: ArrayLike) -> float:
 
 
 def spearman(x: ArrayLike, y: ArrayLike) -> float:
-    """Spearman's rho: Pearson's r of the ranks, of equal values the mean one. As `pearson`."""
+    """Return Spearman's rho: Pearson's r of the ranks, where equal values get their mean rank.
+
+    Arguments and errors are those of `pearson`.
+    """
     from scipy.stats import rankdata
 
     return pearson(*map(rankdata, _checked(x, y)))
@@ -60,12 +74,25 @@ def correlation(
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> Correlation:
-    """A correlation with a 95 % interval, the percentiles of a bootstrap over groups.
+    """Return a correlation with a 95 % interval, the percentiles of a bootstrap over groups.
 
     Parameters
     ----------
-    x, y : [n]
-    groups : [n], which group each item is of, drawn as a whole; by default each is one by itself
+    kind : Kind
+        The correlation to compute.
+    x, y : array-like of float of shape (n_items,)
+        The values to compare.
+    groups : array-like of shape (n_items,), optional
+        The group of each item, drawn as a whole. By default each item is a group by itself.
+    resamples : int, default=RESAMPLES
+        Number of bootstrap samples.
+    seed : int, default=SEED
+        Seed of the bootstrap.
+
+    Returns
+    -------
+    Correlation
+        The correlation and its interval.
     """
     left, right = _checked(x, y)
     _, member = np.unique(np.arange(len(left)) if groups is None else np.asarray(groups), return_inverse=True)
@@ -99,9 +126,9 @@ def _checked(x: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
 
 
 def _weighted(x: Array, y: Array, weights: Array) -> Array:
-    """Pearson's r under each row of weights [b, n], float64 [b]; x and y are [n] or [b, n]."""
+    """Return Pearson's r under each row of weights [b, n], float64 [b]; x and y are [n] or [b, n]."""
     total = weights.sum(axis=1, keepdims=True)
-    # of the values as they are: what is left of a constant that is centred is rounding
+    # of the original values: a centered constant leaves only rounding errors
     scale = np.abs(x).max(initial=0) * np.abs(y).max(initial=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         x, y = (value - (weights * value).sum(axis=1, keepdims=True) / total for value in (x, y))
@@ -111,9 +138,9 @@ def _weighted(x: Array, y: Array, weights: Array) -> Array:
 
 
 def _weighted_ranks(values: Array, weights: Array) -> Array:
-    """Ranks in each resample, float64 [b, n], where an item counts as often as it was drawn."""
+    """Return ranks in each resample, float64 [b, n], where an item counts as often as it was drawn."""
     order = np.argsort(values, kind="stable")
-    begins = np.flatnonzero(np.diff(values[order], prepend=-np.inf))  # where other values begin
+    begins = np.flatnonzero(np.diff(values[order], prepend=-np.inf))  # where the value changes
     often = np.add.reduceat(weights[:, order], begins, axis=1)
     means = np.cumsum(often, axis=1) - (often - 1) / 2
     place = np.empty(len(values), dtype=np.intp)

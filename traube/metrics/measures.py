@@ -1,6 +1,7 @@
-"""The agreement metrics: functions of contingency tables, entered in `MEASURES` below. After adding one raise
-`SCORING_VERSION`: stored cells are then scored again from their assignments, not clustered again. Light, as `names` is:
-scikit-learn is imported only where it is needed.
+"""The agreement metrics: functions of contingency tables, entered in `MEASURES` below.
+
+After adding one raise `SCORING_VERSION`: stored cells are then scored again from their assignments, not clustered
+again. The module is light, as `names` is: scikit-learn is imported only where it is needed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -39,7 +40,7 @@ def _nmi_geometric(table: Contingency) -> Values:
 
 
 def _ami(table: Contingency) -> Values:
-    """(I - E[I]) / (mean(H(C), H(K)) - E[I]), with scikit-learn's reading of 0 / 0 as a perfect match."""
+    """Compute (I - E[I]) / (mean(H(C), H(K)) - E[I]); 0 / 0 counts as a perfect match, as in scikit-learn."""
     h_true, h_pred = table.entropies
     constant = (h_true == 0) | (h_pred == 0)
     expected = np.where(constant, 0.0, expected_information(table))
@@ -48,7 +49,7 @@ def _ami(table: Contingency) -> Values:
 
 
 def expected_information(table: Contingency) -> Values:
-    """E[I] of each table over all tables with its class sizes a_c and cluster sizes b_k, [tables].
+    """Return E[I] of each table over all tables with its class sizes a_c and cluster sizes b_k, [tables].
 
     Vinh et al. (2010): the sum over c, k and all n_ck of n_ck / n log(n n_ck / (a_c b_k)) times its hypergeometric
     probability. All tables are summed together; classes, and clusters, that have the same size in each are summed once.
@@ -81,7 +82,7 @@ def expected_information(table: Contingency) -> Values:
 def _expected_of(
     a: Codes, b: Codes, n: Codes, first: Codes, last: Codes, logs: Values, log_factorials: Values
 ) -> Values:
-    """What some pairs of a class and a cluster add to E[I], [pairs]."""
+    """Return the share in E[I] of some pairs of a class and a cluster, [pairs]."""
     log_ways = sum(log_factorials[x] for x in (a, b, n - a, n - b)) - log_factorials[n]
     log_ratio = logs[n] - logs[a] - logs[b]
     terms = last - first + 1
@@ -98,8 +99,9 @@ def _away_from_zero(value: Values) -> Values:
 
 
 def _pairs(table: Contingency) -> Iterator[tuple[int, int, int, int]]:
-    """For each table: item pairs together in both, in their class only, in their cluster only,
-    and apart; in Python's unbounded integers.
+    """Yield the numbers of item pairs of each table, as Python's unbounded integers.
+
+    The numbers are of pairs together in both, in their class only, in their cluster only, and apart.
     """
     squares = (map(int, (sizes**2).sum(axis=1)) for sizes in (table.counts, table.classes, table.clusters))
     for n, in_both, in_class, in_cluster in zip(map(int, table.n), *squares, strict=True):
@@ -148,7 +150,7 @@ MEASURES: dict[str, Callable[[Contingency], Values]] = {
 
 
 def scores_of(table: Contingency, metrics: Sequence[str] | None = None) -> dict[str, Values]:
-    """Some of MEASURES, by default all, each [tables]: with shared work; nan for a table without items."""
+    """Return some of MEASURES, by default all, each [tables], computed with shared work; nan for a table without items."""
     metrics = tuple(MEASURES) if metrics is None else metrics
     empty = table.n == 0
     if empty.all():

@@ -1,4 +1,4 @@
-"""What the metrics are called. Light: cards and params are validated against it."""
+"""Names of the metrics. Light: cards and params are validated against it."""
 
 from traube.core.errors import unknown
 from traube.metrics.measures import MEASURES
@@ -17,7 +17,7 @@ SYNONYMS = {"nmi": "v_measure"}
 
 
 def full_name(name: str) -> str:
-    """Return the name under which a metric is stored, of one in any case: `NMI` is `v_measure/noise_as_cluster`."""
+    """Return the name under which a metric is stored; letter case is ignored: `NMI` is `v_measure/noise_as_cluster`."""
     plain = name.lower().replace("-", "_")
     metric, _, policy = plain.partition("/")
     full = plain if plain == SILHOUETTE else f"{SYNONYMS.get(metric, metric)}/{policy or NOISE_POLICIES[0]}"

@@ -1,5 +1,7 @@
-"""Lexical richness of a text: tokens, types, RTTR and MTLD (GiCCS, section 3.5). Both measures are to depend less on a
-text's length than types per token do; RTTR still does, so only texts of about one length compare by it.
+"""Lexical richness of a text: tokens, types, RTTR and MTLD (GiCCS, section 3.5).
+
+Both measures are meant to depend less on a text's length than types per token do. RTTR still depends on it, so compare
+RTTR only of texts of about one length.
 
 The paper computes them with the library LexicalRichness, whose tokens are not those between white space: see
 `lexical_tokens`. What the library gives is pinned in tests/metrics/lexical_richness.json.
@@ -47,16 +49,16 @@ def lexical_tokens(text: str) -> list[str]:
 
 
 def rttr(tokens: Sequence[str]) -> float:
-    """Types over the root of tokens; nan of nothing."""
+    """Return types over the root of tokens; nan without tokens."""
     return len(set(tokens)) / len(tokens) ** 0.5 if tokens else float("nan")
 
 
 def mtld(tokens: Sequence[str], threshold: float = 0.72) -> float:
-    """The mean length of the stretches of a text in which types per token stay above a threshold (by default that of
-    McCarthy and Jarvis, 2010); the mean of reading it forwards and backwards.
+    """Return the mean length of the stretches of a text in which types per token stay above a threshold.
 
-    A last stretch that ends above the threshold counts for the part of the way to it. A text of
-    only different tokens has no such part: it counts as one stretch. Nan of nothing.
+    The threshold is by default that of McCarthy and Jarvis (2010). The value is the mean of reading the text forwards and
+    backwards. A last stretch that ends above the threshold counts for the part of the way to it. A text of only different
+    tokens has no such part: it counts as one stretch. The value is nan without tokens.
     """
     if not 0 < threshold < 1:
         raise TraubeError(f"threshold {threshold:g}: types per token are between 0 and 1")
@@ -77,8 +79,10 @@ def mtld(tokens: Sequence[str], threshold: float = 0.72) -> float:
 
 
 def richness(texts: Iterable[str], language: str | None = None) -> Richness:
-    """The words of some texts, taken as one; types, RTTR and MTLD are of the tokens of LexicalRichness. `language` is a
-    spaCy model such as `de_core_news_sm`, for lemmas; without spaCy or this model there are none.
+    """Return the words of some texts, taken as one text.
+
+    Types, RTTR and MTLD are of the tokens of LexicalRichness. `language` is a spaCy model such as `de_core_news_sm`,
+    for lemmas; without spaCy or this model there are none.
     """
     text = "\n".join(texts)
     tokens = lexical_tokens(text)
@@ -90,7 +94,7 @@ def richness(texts: Iterable[str], language: str | None = None) -> Richness:
 
 @lru_cache(maxsize=2)
 def _spacy(language: str) -> Any:
-    """spaCy's pipeline, where it is installed."""
+    """Return spaCy's pipeline, where it is installed."""
     if find_spec("spacy") is None or find_spec(language) is None:
         return None
     return import_module("spacy").load(language)

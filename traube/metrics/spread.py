@@ -1,4 +1,4 @@
-"""How a model's vectors are spread: what may make some encoders weak (German benchmark, section 3.1)."""
+"""Spread of a model's vectors, which may make some encoders weak (German benchmark, section 3.1)."""
 
 from typing import Any
 
@@ -10,20 +10,22 @@ MEASURES = ("norm", "norm_sd", "cosine", "isotropy", "effective_rank")
 
 
 def spread(vectors: NDArray[np.floating[Any]] | sparse.csr_matrix) -> dict[str, float]:
-    """Measures of spread, by name.
+    """Return measures of spread, by name.
 
     Parameters
     ----------
-    vectors : [n, d], n at least 2; a sparse matrix is made dense
+    vectors : ndarray or csr_matrix of shape (n_texts, n_dimensions)
+        At least 2 rows; a sparse matrix is made dense.
 
     Returns
     -------
-    norm, norm_sd : mean and population standard deviation of the vectors' lengths
-    cosine : mean cosine of two different vectors; 0 is evenly spread, 1 is one direction
-    isotropy : least over greatest partition function along the principal axes, 0 to 1; 1 is evenly
-        spread (Mu and Viswanath 2018, equation 5)
-    effective_rank : exponential of the entropy of the centred vectors' normalised singular values;
-        1 to d (Roy and Vetterli 2007)
+    dict of float
+        `norm`, `norm_sd` : mean and population standard deviation of the vectors' lengths.
+        `cosine` : mean cosine of two different vectors; 0 is evenly spread, 1 is one direction.
+        `isotropy` : least over greatest partition function along the principal axes, 0 to 1; 1 is evenly
+        spread (Mu and Viswanath 2018, equation 5).
+        `effective_rank` : exponential of the entropy of the centered vectors' normalized singular values;
+        1 to d (Roy and Vetterli 2007).
     """
     x = np.asarray(vectors.toarray() if isinstance(vectors, sparse.csr_matrix) else vectors, dtype=np.float64)
     n = len(x)
@@ -31,7 +33,7 @@ def spread(vectors: NDArray[np.floating[Any]] | sparse.csr_matrix) -> dict[str, 
         raise ValueError("the spread of fewer than two vectors is not defined")
     norms = np.linalg.norm(x, axis=1)
     units = x / np.where(norms > 0, norms, 1)[:, None]
-    # of all ordered pairs, less those of a vector with itself
+    # mean over all ordered pairs, without those of a vector with itself
     cosine = (np.square(units.sum(axis=0)).sum() - np.square(units).sum()) / (n * (n - 1))
     axes = np.linalg.eigh(units.T @ units)[1]
     along = np.exp(units @ np.hstack([axes, -axes])).sum(axis=0)  # an axis has two directions

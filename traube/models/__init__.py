@@ -1,6 +1,6 @@
 """Models: lexical baselines, sentence-transformers, checkpoints, and their vectors.
 
-What turns texts into vectors belongs here; which texts, and what is done with vectors, does not.
+Code that turns texts into vectors belongs here; the choice of texts and the use of vectors do not.
 """
 
 import re
@@ -57,18 +57,18 @@ CORPUS_BOUND = tuple(_LEXICAL)  # kinds of models that are fitted on each task's
 
 
 def present_version(name: str) -> str:
-    """Today's version of something in a model's `numerics`."""
+    """Return today's version of something in a model's `numerics`."""
     own = {"encoder": ENCODER_VERSION, "similarity": SIMILARITY_VERSION}
     return own[name] if name in own else installed(name)
 
 
 def model_cards() -> dict[str, ModelCard]:
-    """All known models by name: checkpoints, the catalogue's, then those of `cards/`."""
+    """Return all known models by name: checkpoints, the catalogue's, then those of `cards/`."""
     return {**checkpoints.cards(), **catalogue(), **read_each(model_files(), read_card)[0]}
 
 
 def card_errors() -> dict[Path, TraubeError]:
-    """The models' cards that cannot be used, and why: a broken card does not take the others down."""
+    """Return the models' cards that cannot be used, and why: a broken card does not take the others down."""
     return read_each(model_files(), read_card)[1]
 
 
@@ -118,7 +118,7 @@ def load_model(name: str | Path, device: str | None = None, precision: Precision
 
 
 def _card_of(name: str) -> ModelCard:
-    # no other card is read, so that hundreds of models are looked up in no time
+    # no other card is read, so that looking up hundreds of models is quick
     if name in catalogue():
         return catalogue()[name]
     if own := model_file(name):
@@ -132,7 +132,7 @@ def _card_of(name: str) -> ModelCard:
     if HUB_ID.fullmatch(name):
         known = [card for card in model_cards().values() if (card.model, card.similarity) == (name, None)]
         return known[0] if known else ModelCard(name=make_name(name), model=name)
-    if inputs.is_folder(Path(name)):  # not taken at once: a model's name that is gone would become a folder's
+    if inputs.is_folder(Path(name)):  # not used directly: the name of a removed model would become a folder's
         raise Unknown(f"unknown model '{name}': for the folder write ./{name}")
     raise unknown("model", name, model_cards())
 
@@ -145,7 +145,7 @@ def choose_model(texts: Sequence[str]) -> str:
 def to_model(
     given: Any, texts: Sequence[str] = (), name: str | None = None, precision: Precision | None = None
 ) -> Model:
-    """Return what somebody passed as a model.
+    """Return the model that somebody passed, as a Model.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def to_model(
         Those that are to be encoded, by which "auto" chooses.
     name : str, optional
         Name in tables, in place of the model's own; a Model keeps its name.
-    precision
+    precision : {"fp32", "bf16", "auto"}, optional
         As in `load_model`.
 
     Raises
@@ -183,7 +183,7 @@ def to_model(
 
 
 def model_of(card: ModelCard, device: str | None = None) -> Model:
-    """The model that a card describes. Weights are loaded when they are first needed."""
+    """Return the model that a card describes. Weights are loaded when they are first needed."""
     if card.similarity:
         return Compared(card, model_of(card.model_copy(update={"similarity": None}), device), named(card))
     if card.kind in _LEXICAL:

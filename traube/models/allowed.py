@@ -102,7 +102,7 @@ class Router(Strict):
 
 
 class Package(Strict):
-    """config_sentence_transformers.json: what holds for the whole model."""
+    """config_sentence_transformers.json: settings of the whole model."""
 
     version: dict[Word, Word] = Field({}, alias="__version__")
     model_type: Word = "SentenceTransformer"
@@ -122,7 +122,7 @@ class Modalities(Strict):
 
 
 class TransformerSettings(Strict):
-    """sentence_bert_config.json: how a Transformer reads texts."""
+    """sentence_bert_config.json: settings by which a Transformer reads texts."""
 
     max_seq_length: int | None = None
     do_lower_case: bool = False
@@ -163,7 +163,7 @@ class Dropout(Strict):
 
 
 class AddedToken(Strict):
-    """A token with how it is found in texts, as tokenizers write it."""
+    """A token with the rules by which it is found in texts, as tokenizers write it."""
 
     kind: Literal["AddedToken"] = Field("AddedToken", alias="__type")
     id: int | None = None
@@ -218,7 +218,7 @@ NETWORK_KEYS = frozenset(_LISTS["network_keys"].split())
 TOKENIZER_FILE = frozenset(_LISTS["tokenizer_file"].split())
 TOKENIZER_KEYS = frozenset(_LISTS["tokenizer_keys"].split())
 _ROPE = SETTINGS["Rope"] | SETTINGS["RopeByLayer"] | None
-NETWORK_VALUES: dict[str, Any] = {  # of keys whose values are no sizes, switches and words
+NETWORK_VALUES: dict[str, Any] = {  # types of keys whose values are no sizes, switches or words
     "rope_parameters": _ROPE,
     "rope_scaling": _ROPE,
     "tokenizer_class": TokenizerClass,

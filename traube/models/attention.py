@@ -1,5 +1,6 @@
-"""Attention by two products of matrices, one of transformers' attention functions under the name `products`: on a CPU
-in bf16 products are quick, and torch's own kernel, which does not use them, takes twice the time or more.
+"""Attention by two products of matrices, one of transformers' attention functions under the name `products`.
+
+On a CPU in bf16 products are quick, and torch's own kernel, which does not use them, takes twice the time or more.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ ALIGNED = 16  # softmax is slow on rows that do not fill the processor's registe
 
 
 def use_products(network: Any, *, undo: bool = False) -> None:
-    """Have a sentence-transformers network attend by products where it attends by torch's default, or undo that."""
+    """Have a sentence-transformers network attend by products where it attends by torch's default, or undo this."""
     from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
     from transformers.masking_utils import sdpa_mask
 
@@ -34,19 +35,27 @@ def attend(
     scaling: float | None = None,
     **options: Any,
 ) -> "tuple[Tensor, None]":
-    """softmax(query key' scaling) value.
+    """Compute softmax(query key' scaling) value.
 
-    What is not plain (a gradient, a causal mask or a bias of positions, heads that share keys) is left to torch.
+    Attention that is not plain (a gradient, a causal mask or a bias of positions, heads that share keys) is left to torch.
 
     Parameters
     ----------
-    query, key, value : [b, heads, n, d]
-    attention_mask : bool [b, 1, n, n], True where a token attends; None for everywhere
-    scaling : by default 1 / sqrt(d)
+    module : torch.nn.Module
+        The attention module.
+    query, key, value : Tensor of shape (n_batch, n_heads, n, d)
+        Queries, keys and values.
+    attention_mask : Tensor of bool of shape (n_batch, 1, n, n), or None
+        True where a token attends; None for everywhere.
+    scaling : float, optional
+        By default 1 / sqrt(d).
+    **options : dict
+        Further options of transformers.
 
     Returns
     -------
-    ([b, n, heads, d], None)
+    tuple of (Tensor, None)
+        ([b, n, heads, d], None).
     """
     import torch
     from torch.nn.functional import pad

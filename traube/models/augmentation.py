@@ -1,6 +1,7 @@
-"""Other texts that mean the same, for contrastive clusterers. An augmenter is a function (texts, seed) -> as many
-texts, the same for the same seed: `Eda`, with `neighbours` in a model's own space for synonyms, so that it works
-offline and in any language; `Contextual`; `Published`.
+"""Augmentation of texts by others that mean the same, for contrastive clusterers.
+
+An augmenter is a function (texts, seed) -> as many texts, the same for the same seed: `Eda`, with `neighbours` in a
+model's own space for synonyms, so that it works offline and in any language; `Contextual`; `Published`.
 """
 
 import re
@@ -25,7 +26,7 @@ NEIGHBOURS, NEAREST = 5, 0.5  # of a word at most, and the smallest cosine of on
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text in lower case and without punctuation; an apostrophe joins, a hyphen parts."""
+    """Return the words of a text in lower case and without punctuation; an apostrophe joins, a hyphen parts."""
     return WORD.findall(text.lower().replace("'", "").replace("\u2019", ""))
 
 
@@ -33,15 +34,16 @@ def words_of(text: str) -> list[str]:
 class Eda:
     """Easy data augmentation (Wei & Zou 2019) with the rates that the published texts of AECL show (ALGORITHMS E.1).
 
-    By one of four operations, each as likely, some words become synonyms, or get a synonym somewhere in the text, or
-    change places, or go. A text without words stays as it is; one whose words have no synonyms may.
+    One of four equally likely operations is applied: some words are replaced by synonyms, synonyms of some words are
+    inserted somewhere in the text, some words change places, or some words are deleted. A text without words stays as
+    it is; a text whose words have no synonyms may.
     """
 
     synonyms: Mapping[str, Sequence[str]]  # of a word, in lower case
     share: float = 0.2  # of a text's words that are changed, at least one
 
     def __call__(self, texts: Sequence[str], seed: int) -> list[str]:
-        """One changed text for each, in their order."""
+        """Return one changed text for each, in their order."""
         random = np.random.default_rng(seed)
         changed = []
         for text in texts:
@@ -57,7 +59,7 @@ class Eda:
         return max(1, round(self.share * len(words)))
 
     def replaced(self, words: Sequence[str], random: Generator) -> list[str]:
-        """Some words have become synonyms."""
+        """Replace some words by synonyms."""
         changed = list(words)
         able = [i for i, word in enumerate(words) if self.synonyms.get(word)]
         for i in random.permutation(able)[: self._count(words)]:
@@ -65,7 +67,7 @@ class Eda:
         return changed
 
     def inserted(self, words: Sequence[str], random: Generator) -> list[str]:
-        """Synonyms of some words are somewhere among them."""
+        """Insert synonyms of some words at random places."""
         changed = list(words)
         able = [word for word in words if self.synonyms.get(word)]
         for i in random.permutation(len(able))[: self._count(words)]:
@@ -73,7 +75,7 @@ class Eda:
         return changed
 
     def swapped(self, words: Sequence[str], random: Generator) -> list[str]:
-        """Some pairs of words have changed places."""
+        """Swap some pairs of words."""
         changed = list(words)
         for _ in range(self._count(words) if len(words) > 1 else 0):
             i, j = map(int, random.choice(len(words), 2, replace=False))
@@ -81,16 +83,18 @@ class Eda:
         return changed
 
     def deleted(self, words: Sequence[str], random: Generator) -> list[str]:
-        """Some words are gone; one stays."""
+        """Delete some words; one stays."""
         gone = set(random.permutation(len(words))[: min(self._count(words), len(words) - 1)].tolist())
         return [word for i, word in enumerate(words) if i not in gone]
 
 
 def neighbours(texts: Iterable[str], model: Model) -> dict[str, list[str]]:
-    """For each word of some texts the words of these that a model puts nearest to it, the nearest first; none for what has a
-    number, and a word without any is absent.
+    """Return the nearest words of each word, by a model, nearest first.
 
-    A vector of a word is that of the word as a text, so any model but a corpus-bound one will do.
+    Only words of the given texts are neighbors. A word that contains a number has none, and a word without any is
+    absent.
+
+    The vector of a word is that of the word as a text, so any model but a corpus-bound one will do.
     """
     if model.corpus_bound:
         raise TraubeError(f"model '{model.name}' is fitted on whole texts, and words have no neighbours in it")
@@ -114,12 +118,12 @@ def neighbours(texts: Iterable[str], model: Model) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class Published:
-    """Texts that were augmented once, by somebody else; the seed means nothing."""
+    """Texts that were augmented once, by somebody else; the seed has no effect."""
 
     by_text: Mapping[str, str]  # the augmented text of each
 
     def __call__(self, texts: Sequence[str], seed: int) -> list[str]:
-        """The augmented text of each, in their order."""
+        """Return the augmented text of each, in their order."""
         absent = [text for text in texts if text not in self.by_text]
         if absent:
             raise TraubeError(
@@ -131,9 +135,10 @@ class Published:
 
 @dataclass(frozen=True)
 class Contextual:
-    """Some words are replaced by a masked language model, as SCCL (a fifth of the words) and RSTC (a tenth) do.
+    """Augmentation by a masked language model, which replaces some words, as SCCL (a fifth of the words) and RSTC (a tenth) do.
 
-    Each is masked, all of a text at once, and drawn from the `most` likeliest other whole words by their probabilities.
+    All chosen words of a text are masked at once, and each is drawn from the `most` likeliest other whole words by their
+    probabilities.
     """
 
     folder: Path  # of a model with a head for masked words, as `transformers` saves it
@@ -143,7 +148,7 @@ class Contextual:
     batch: int = 64  # texts read at once
 
     def __call__(self, texts: Sequence[str], seed: int) -> list[str]:
-        """One changed text for each, in their order."""
+        """Return one changed text for each, in their order."""
         import torch
 
         random = np.random.default_rng(seed)
@@ -164,14 +169,14 @@ class Contextual:
             places = (read["input_ids"] == tokenizer.mask_token_id).cpu().numpy()
 
             for row, (words, at) in enumerate(zip(batch, chosen, strict=True)):
-                # of a text that is cut there are fewer places than words were chosen
+                # a truncated text has fewer places than chosen words
                 for i, place in zip(at, np.flatnonzero(places[row]), strict=False):
                     words[i] = self._drawn(scores[row, int(place)].numpy(), words[i], whole, random)
             changed += batch
         return [" ".join(words) if words else text for words, text in zip(changed, texts, strict=True)]
 
     def _drawn(self, scores: Any, word: str, whole: Mapping[int, str], random: Generator) -> str:
-        """A word for a place, from the scores of all tokens."""
+        """Draw a word for a place, from the scores of all tokens."""
         ids = np.array([i for i, other in whole.items() if other.lower() != word])
         if not len(ids):
             return word

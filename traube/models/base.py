@@ -1,4 +1,4 @@
-"""What a model is: whatever turns texts into vectors."""
+"""The protocol of models, which turn texts into vectors."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,21 +16,32 @@ from traube.models.vectors import Dense
 
 
 class Model(Protocol):
-    """Texts in, vectors out.
+    """A model that turns texts into vectors.
 
     Attributes
     ----------
-    name : the catalogue's name
-    card : what was asked for: the entry in the catalogue, or a card of one's own
-    fingerprint : content hash that says exactly which model
-    corpus_bound : whether the vectors depend on all the texts given (tf-idf's do, a transformer's do not)
-    trainable : whether a trainer can start from it
-    device : where it computes: `cuda`, `mps` or `cpu`
-    numerics : what computes the vectors (code and libraries), with versions
-    weight_bytes : of its weights' files; 0 where there are none
-    precision : in which its encoder computes, `fp32` or `bf16`; empty where it has no network
-    encoder : the model that the vectors are of: itself, unless it has a similarity
-    similarity : what compares the vectors of a split, where that is not up to a method; None for nearly all models
+    name : str
+        The catalogue's name.
+    card : ModelCard
+        The entry in the catalogue, or a card of one's own.
+    fingerprint : str
+        Content hash that says exactly which model.
+    corpus_bound : bool
+        Whether the vectors depend on all the texts given (tf-idf's do, a transformer's do not).
+    trainable : bool
+        Whether a trainer can start from it.
+    device : {"cuda", "mps", "cpu"}
+        Where it computes.
+    numerics : dict of str
+        What computes the vectors (code and libraries), with versions.
+    weight_bytes : int
+        Size of its weights' files; 0 where there are none.
+    precision : {"fp32", "bf16", ""}
+        The precision in which its encoder computes; empty where it has no network.
+    encoder : Model
+        The model that the vectors are of: itself, unless it has a similarity.
+    similarity : Similarity or None
+        What compares the vectors of a split, where that is not up to a method; None for nearly all models.
     """
 
     name: str
@@ -60,7 +71,7 @@ class Model(Protocol):
     def fingerprint(self) -> str: ...
 
     def fetch(self) -> None:
-        """Download what is not on this machine; nothing without weights, or where they are a local folder.
+        """Download what is not on this machine; do nothing without weights, or where the weights are a local folder.
 
         Raises
         ------
@@ -69,10 +80,10 @@ class Model(Protocol):
         """
 
     def encode(self, texts: Sequence[str]) -> Dense | csr_matrix:
-        """Vectors, float32 [n, d], in the order of the texts."""
+        """Return vectors, float32 [n, d], in the order of the texts."""
 
     def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Dense | csr_matrix:
-        """Vectors of texts that are not of the corpus, float32 [n, d], in the corpus' space."""
+        """Return vectors of texts that are not of the corpus, float32 [n, d], in the corpus' space."""
 
 
 class Encoder(Model, Protocol):
@@ -82,7 +93,7 @@ class Encoder(Model, Protocol):
         """Bring the weights into memory, so that the first text takes no longer than others; return their bytes."""
 
     def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
-        """Vectors as they are computed: positions [b] in `texts`, and float32 [b, d]."""
+        """Yield vectors as they are computed: positions [b] in `texts`, and float32 [b, d]."""
 
 
 class OfCard:
@@ -108,7 +119,7 @@ class OwnEncoder:
         return self
 
     def fetch(self) -> None:
-        """Nothing: there are no weights, or they are in memory."""
+        """Do nothing: there are no weights, or they are in memory."""
 
 
 class BatchEncoder(OwnEncoder, ABC):
@@ -119,10 +130,10 @@ class BatchEncoder(OwnEncoder, ABC):
 
     @abstractmethod
     def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
-        """Positions [b] and vectors, float32 [b, d], batch by batch."""
+        """Yield positions [b] and vectors, float32 [b, d], batch by batch."""
 
     def encode(self, texts: Sequence[str]) -> Dense:
-        """Vectors, float32 [n, d], in the order of the texts."""
+        """Return vectors, float32 [n, d], in the order of the texts."""
         vectors: Dense | None = None
         for positions, block in self.encode_batches(texts):
             if vectors is None:
@@ -133,10 +144,10 @@ class BatchEncoder(OwnEncoder, ABC):
         return vectors
 
     def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Dense:
-        """Vectors, float32 [n, d]: those of `encode`, whatever the corpus."""
+        """Return vectors, float32 [n, d]: those of `encode`, whatever the corpus."""
         return self.encode(texts)
 
 
 def fingerprint_on(model: Model, corpus_version: str) -> str:
-    """The fingerprint of a model on a corpus: for a corpus-bound model it also hashes the corpus."""
+    """Return the fingerprint of a model on a corpus: for a corpus-bound model the fingerprint also hashes the corpus."""
     return digest([model.fingerprint, corpus_version]) if model.corpus_bound else model.fingerprint

@@ -1,4 +1,4 @@
-"""What says which model is meant: an entry of `catalogue.yaml`, or a card of one's own."""
+"""Cards that identify models: an entry of `catalogue.yaml`, or a card of one's own."""
 
 from collections.abc import Collection
 from functools import lru_cache
@@ -63,7 +63,7 @@ class ModelCard(Strict):
 
     @property
     def weights(self) -> str | None:
-        """What holds the weights, which several cards may name: an id of the hub, a folder or a package."""
+        """The place of the weights, which several cards may name: an id of the hub, a folder or a package."""
         return self.model or self.package
 
     @model_validator(mode="after")
@@ -76,7 +76,7 @@ class ModelCard(Strict):
 
 @lru_cache(maxsize=1)
 def catalogue() -> dict[str, ModelCard]:
-    """The cards of the models that come with Traube, by name."""
+    """Return the cards of the models that come with Traube, by name."""
     entries, lines = read_yaml(CATALOGUE)
     return {
         name: parse(ModelCard, {"name": name, **entry}, CATALOGUE, {k[1:]: v for k, v in lines.items() if k[0] == name})

@@ -1,6 +1,8 @@
-"""Checkpoints of nodes that share a storage. A row of the table `model` is the manifest of one: name, hash of contents,
-blobs of files. Only what is stored is replaced: one that is removed on a node stays on the others, and is not fetched
-again while it is the same; where two nodes have others under one name, each keeps its own.
+"""Exchange of checkpoints between nodes that share a storage.
+
+A row of the table `model` is the manifest of a checkpoint: name, hash of contents, blobs of files. An exchange replaces
+only checkpoints that are stored. A checkpoint that is removed on a node stays on the others, and is not fetched again
+while its contents are the same. Where two nodes have different checkpoints under one name, each keeps its own.
 """
 
 import shutil
@@ -30,9 +32,9 @@ def exchange_with_nodes() -> None:
 
 
 def exchange_checkpoints(storage: Storage, root: Path) -> None:
-    """Store the checkpoints that are new or changed here, and fetch those that others have stored.
+    """Store the checkpoints that are new or changed here, and fetch those that other nodes have stored.
 
-    What others are writing to is left for the next time.
+    Checkpoints that others are writing to are left for the next exchange.
     """
     with locked(root / NOTE):
         notes = read_json(root / NOTE)
@@ -46,7 +48,7 @@ def exchange_checkpoints(storage: Storage, root: Path) -> None:
 
 
 def _exchange(storage: Storage, folder: Path, note: Note) -> Note:
-    """Exchange one checkpoint; return what is to be noted of it."""
+    """Exchange one checkpoint; return the record of it."""
     row = _find_newest(storage, folder.name)
     if folder.is_symlink():
         return note
@@ -78,7 +80,7 @@ def _list_files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _store(storage: Storage, folder: Path, state: str, note: Note) -> Note:
-    """Store a checkpoint, unless another node has stored another one since the last exchange."""
+    """Store a checkpoint, unless another node has stored another version since the last exchange."""
     files = dict(_list_files(folder))
     content = digest({name: file_sha256(path) for name, path in files.items()})
     with storage.hold("", folder.name, "checkpoint"):
@@ -108,7 +110,7 @@ def _fetch(storage: Storage, folder: Path, row: Mapping[str, Any], note: Note) -
 
 def write_folder(storage: Storage, files: Mapping[str, str], folder: Path) -> None:
     """Replace what a folder holds by stored files, blobs by path in it: by all of them, or none if one is corrupt."""
-    # names are from whoever writes to the storage: each must lead to a file of its own in the folder
+    # names come from any writer of the storage: each must lead to a file of its own in the folder
     is_nested = any(str(parent) in files for name in files for parent in PurePosixPath(name).parents)
     if not files or not all(map(_is_plain, files)) or is_nested:
         raise TraubeError(f"{storage.catalog.name}: '{folder.name}' is no list of a checkpoint's files")

@@ -31,14 +31,14 @@ PARTIAL = (".tmp", ".part", ".partial", ".incomplete")
 
 
 def folders() -> list[Path]:
-    """The checkpoints, good or bad, by name."""
+    """Return the checkpoints, good or bad, by name."""
     root = paths.checkpoints()
     found = root.iterdir() if root.is_dir() else ()
     return sorted(p for p in found if p.is_dir() and not p.name.startswith("."))
 
 
 def card_of(folder: Path) -> ModelCard:
-    """The model card of a checkpoint. Cheap: looks at names only."""
+    """Return the model card of a checkpoint. Cheap: looks at names only."""
     if not NAME.fullmatch(folder.name) or ".." in folder.name:
         raise TraubeError(f"{folder}: rename it: a checkpoint's name is of a-z, 0-9, _ . and -, without '..'")
     if folder.name in catalogue():
@@ -50,19 +50,19 @@ def card_of(folder: Path) -> ModelCard:
             raise TraubeError(
                 f"{os.fspath(entry)}: a link that leads out of {root.name}/; put the files themselves there"
             )
-    # a training's base was perhaps evaluated in another precision than fp32, and so is what came of it
+    # if the base model was evaluated in another precision than fp32, so is the trained model
     precision = read_json(folder / "checkpoint.json").get("precision", "fp32")
     if precision not in get_args(Precision):
         raise TraubeError(
             f"{folder / 'checkpoint.json'}: precision: '{precision}' is none of {', '.join(get_args(Precision))}"
         )
-    # whatever is in that folder: a broken similarity is not to be taken for its encoder
+    # whatever that folder holds: a broken similarity must not be taken for its encoder
     kind: Literal["pairwise", "transformer"] = "pairwise" if is_folder(folder / FOLDER) else "transformer"
     return ModelCard(name=folder.name, kind=kind, model=str(folder), precision=precision)
 
 
 def trained_on(model: str) -> str | None:
-    """The task whose test texts a checkpoint was trained on; None if there is none, or it is not told."""
+    """Return the task whose test texts a checkpoint was trained on; None if there is none, or it is unknown."""
     about = read_json(paths.checkpoints() / model / "checkpoint.json")
     parts = about.get("parts", ["test"])
     if "task" not in about or not isinstance(parts, list) or "test" not in parts:
@@ -71,7 +71,7 @@ def trained_on(model: str) -> str | None:
 
 
 def state(folder: Path) -> str:
-    """A hash of the files' names, sizes and times: while it changes, somebody is writing."""
+    """Return a hash of the files' names, sizes and times. While the hash changes, somebody is writing."""
     if folder.is_symlink():
         return digest(str(folder.readlink()))
     files = [(str(p.relative_to(folder)), p.lstat()) for p in sorted(folder.rglob("*")) if not p.is_dir()]
@@ -79,7 +79,7 @@ def state(folder: Path) -> str:
 
 
 def unfinished(folder: Path) -> str | None:
-    """Why a folder is not complete yet; None if it looks so."""
+    """Return why a folder is not complete yet; None if the folder looks complete."""
     partial = next((p.name for p in sorted(folder.rglob("*")) if p.suffix in PARTIAL), None)
     if partial:
         return f"{partial} is being written"
@@ -110,7 +110,7 @@ def check(folder: Path) -> ModelCard:
 
 @lru_cache(maxsize=256)
 def _faulty_weights(path: Path, _changed: int) -> str:
-    """What is wrong with a weights file; empty if nothing. One tensor is in memory at a time."""
+    """Return what is wrong with a weights file; empty if nothing. One tensor is in memory at a time."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -125,13 +125,13 @@ def _faulty_weights(path: Path, _changed: int) -> str:
 
 
 def cards() -> dict[str, ModelCard]:
-    """The checkpoints that may be asked for, by name; what is wrong inside is said when they are loaded."""
+    """Return the checkpoints that may be requested, by name. Errors in their files are reported when they are loaded."""
     found = ((folder.name, card_named(folder.name)) for folder in folders())
-    return {name: card for name, card in found if card}  # of the others the sensor and `traube doctor` say why
+    return {name: card for name, card in found if card}  # the sensor and `traube doctor` report the others
 
 
 def card_named(name: str) -> ModelCard | None:
-    """The card of the checkpoint of that name, if it may be asked for; no other folder is looked at."""
+    """Return the card of the checkpoint of that name, if it may be requested; read no other folder."""
     folder = paths.checkpoints() / name
     try:
         return card_of(folder) if folder.name == name and is_folder(folder) else None
@@ -140,12 +140,12 @@ def card_named(name: str) -> ModelCard | None:
 
 
 def errors() -> dict[Path, TraubeError]:
-    """The checkpoints that cannot be evaluated, and why."""
+    """Return the checkpoints that cannot be evaluated, and why."""
     return read_each(folders(), check)[1]
 
 
 def attempts() -> dict[str, int]:
-    """How often the evaluation of a checkpoint was asked for again, by name."""
+    """Return how often the evaluation of a checkpoint was requested again, by name."""
     try:
         return {name: int(n) for name, n in read_json(paths.home() / ATTEMPTS).items()}
     except (ValueError, TypeError):
@@ -153,7 +153,7 @@ def attempts() -> dict[str, int]:
 
 
 def ask_again(name: str) -> int:
-    """Have the sensor evaluate a checkpoint once more. Returns the number of the attempt."""
+    """Have the sensor evaluate a checkpoint once more; return the number of the attempt."""
     if name not in cards():
         raise unknown("checkpoint", name, cards())
     path = paths.home() / ATTEMPTS

@@ -22,12 +22,12 @@ Matrix: TypeAlias = Dense | sparse.csr_matrix
 
 
 def make_name(text: str) -> str:
-    """Return a model's name that is made of a folder's, a hub id's or a function's."""
+    """Return a model's name that is made of the name of a folder, a hub id or a function."""
     return re.sub(r"[^a-z0-9_.-]+", "_", text.rstrip("/").rpartition("/")[2].lower()).strip("_.-") or "model"
 
 
 def is_network(given: Any) -> bool:
-    """Return whether something is a SentenceTransformer; its library is not imported to ask."""
+    """Return whether something is a SentenceTransformer; its library is not imported for the test."""
     library = sys.modules.get("sentence_transformers")
     return library is not None and isinstance(given, library.SentenceTransformer)
 
@@ -79,8 +79,8 @@ class LoadedTransformer(Transformer):
 class FunctionModel(OwnEncoder):
     """A function that takes a list of texts and returns an array with a row for each.
 
-    Nothing says whether a function has changed or how texts depend on each other, so that its vectors are not kept from
-    one call to the next, and it is given all texts at once.
+    Whether a function has changed, and whether its vectors depend on other texts, is unknown. So vectors are not kept
+    from one call to the next, and the function is given all texts at once.
 
     Parameters
     ----------
@@ -142,8 +142,16 @@ def embedded(texts: Sequence[str], values: Matrix, name: str = "embeddings") -> 
     Parameters
     ----------
     texts : sequence of str
-    values : array or csr_matrix of shape (n_texts, n_dimensions)
+        The texts.
+    values : ndarray or csr_matrix of shape (n_texts, n_dimensions)
+        Their embeddings.
     name : str, default="embeddings"
+        Name in tables.
+
+    Returns
+    -------
+    FunctionModel
+        The model.
     """
     row = {text: i for i, text in reversed(list(enumerate(texts)))}
     fingerprint = hashlib.blake2b(pack_matrix(values), digest_size=8)

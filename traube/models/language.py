@@ -22,9 +22,16 @@ def load_language_model(folder: Path, head: Literal["causal", "masked", "new"]) 
 
     Parameters
     ----------
+    folder : Path
+        The folder of the model.
     head : {"causal", "masked", "new"}
         What the network predicts: the next word, masked words, or masked words by a head that may
         be new and random, since it will be trained.
+
+    Returns
+    -------
+    tuple
+        The tokenizer and the network.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer

@@ -1,5 +1,6 @@
-"""Models of words, without weights. All but `Hashed` are fitted on the texts they are given: their vectors hold for one
-corpus only.
+"""Models of words, without weights.
+
+All but `Hashed` are fitted on the texts they are given: their vectors hold for one corpus only.
 """
 
 from abc import ABC, abstractmethod
@@ -25,7 +26,7 @@ TEXTS_A_BATCH = 4_096
 
 
 class OfWords(OfCard, OwnEncoder):
-    """What models of words have in common: there are no weights."""
+    """The base of models of words, which have no weights."""
 
     device = "cpu"
     weight_bytes = 0
@@ -45,14 +46,14 @@ class _Lexical(OfWords, ABC):
 
     @abstractmethod
     def _pipeline(self, texts: Sequence[str]) -> Any:
-        """What makes vectors, not fitted yet."""
+        """Return the unfitted estimator that makes vectors."""
 
     def encode(self, texts: Sequence[str]) -> Dense | csr_matrix:
-        """Fit on the texts and give their vectors, float32 [n, d]."""
+        """Fit on the texts and return their vectors, float32 [n, d]."""
         return self._fitted(texts)[1]
 
     def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Dense | csr_matrix:
-        """Fit on a corpus and give the vectors of other texts, float32 [n, d]."""
+        """Fit on a corpus and return the vectors of other texts, float32 [n, d]."""
         return _as_float32(self._fitted(corpus)[0].transform(texts))
 
     def _fitted(self, texts: Sequence[str]) -> tuple[Any, Dense | csr_matrix]:
@@ -89,7 +90,7 @@ class TfIdf(_Lexical):
 
 
 class Tokens(_Lexical):
-    """Which tokens a text has, split at white space: float32 csr [n, tokens] of 0 and 1 (QS3M's baseline Jaccard)."""
+    """The tokens of a text, split at white space: float32 csr [n, tokens] of 0 and 1 (QS3M's baseline Jaccard)."""
 
     def _pipeline(self, texts: Sequence[str]) -> Any:
         from sklearn.feature_extraction.text import CountVectorizer
@@ -100,8 +101,8 @@ class Tokens(_Lexical):
 class Lda(_Lexical):
     """Latent Dirichlet allocation (seed 42): the share of each topic in a text; float32 [n, dimensions] or fewer.
 
-    Rows sum to 1. There are no more topics than texts: among more, no word belongs to any. Of words that occur once in
-    the corpus and of English stop words nothing is known; a text without any other has all topics in equal shares.
+    Rows sum to 1. There are no more topics than texts: with more topics, words would belong to none. Words that occur
+    once in the corpus and English stop words are ignored; a text of only such words has all topics in equal shares.
     (QS3M's baseline, which gensim computes.)
     """
 
@@ -138,9 +139,9 @@ class Lsa(_Lexical):
 class Hashed(OfWords, BatchEncoder):
     """Hashed word counts, rows of length 1, randomly projected (Achlioptas 2003; Li et al. 2006): float32 [n, dimensions].
 
-    A text without words has the vector 0. It is quick (20,000 short texts a second on one core), and takes the same
-    memory however many texts there are: for sets that are too large for anything else, and as a floor that other models
-    have to beat.
+    A text without words has the vector 0. The model is quick (20,000 short texts a second on one core), and takes the
+    same memory for any number of texts. It serves for sets that are too large for other models, and as a baseline that
+    other models have to beat.
     """
 
     @property
@@ -152,7 +153,7 @@ class Hashed(OfWords, BatchEncoder):
         return int(projection.data.nbytes + projection.indices.nbytes + projection.indptr.nbytes)
 
     def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
-        """Vectors as they are computed, in order: positions [b] in `texts` and float32 [b, d]."""
+        """Yield vectors as they are computed, in order: positions [b] in `texts` and float32 [b, d]."""
         words, projection = self._parts
         for start in range(0, len(texts), TEXTS_A_BATCH):
             counts = words.transform(texts[start : start + TEXTS_A_BATCH])
@@ -161,7 +162,7 @@ class Hashed(OfWords, BatchEncoder):
 
     @cached_property
     def _parts(self) -> tuple[Any, csr_matrix]:
-        """What hashes words, and what projects their counts, float32 csr [buckets, dimensions]."""
+        """The vectorizer that hashes words, and the projection of their counts, float32 csr [buckets, dimensions]."""
         from sklearn.feature_extraction.text import HashingVectorizer
 
         buckets, dimensions, rng = self.card.features or BUCKETS, self.card.dimensions, np.random.default_rng(SEED)

@@ -1,6 +1,8 @@
-"""How likely a causal language model finds continuations of a prompt, by the tokens that they add to it, and which one
-it finds likeliest. All are scored as one batch, and what they have in common is computed once (but for models that keep
-no keys and values, such as Mamba).
+"""Likelihoods of continuations of a prompt under a causal language model.
+
+Likelihoods are of the tokens that the continuations add to the prompt; the model also gives the likeliest continuation.
+All continuations are scored as one batch, and what they have in common is computed once (but for models that keep no
+keys and values, such as Mamba).
 """
 
 import hashlib
@@ -42,9 +44,16 @@ class CausalModel:
 
     Parameters
     ----------
-    name : for errors
-    content : hashes of the files that it was loaded from
-    talk : the form in which the model is asked, with `{}` for the question
+    model : PreTrainedModel
+        The network.
+    tokenizer : PreTrainedTokenizer
+        Its tokenizer.
+    name : str, default="model"
+        Name for errors.
+    talk : str, default="{}"
+        The form in which the model is asked, with `{}` for the question.
+    content : sequence of str, optional
+        Hashes of the files that it was loaded from.
     """
 
     def __init__(
@@ -58,7 +67,7 @@ class CausalModel:
 
     @classmethod
     def load(cls, name: str, *, local: bool = False) -> "CausalModel":
-        """A model of the hub, or in a folder; a local one is only looked for on this machine."""
+        """Load a model of the hub, or in a folder; a local one is only looked for on this machine."""
         folder = Path(name).expanduser()
         if not folder.is_dir():
             if name.startswith((".", "/", "~")) or name.count("/") > 1:
@@ -67,7 +76,7 @@ class CausalModel:
 
             try:
                 folder = Path(snapshot_download(name, local_files_only=local, **FILTER))
-            except Exception as error:  # the hub's client raises many kinds; all mean: not to be had now
+            except Exception as error:  # the hub's client raises many kinds; all mean: not available now
                 reason = " ".join(str(error).split())[:300]
                 raise TraubeError(f"{name}: no causal language model can be loaded: {reason}") from None
         tokenizer, model = load_language_model(folder, "causal")
@@ -90,7 +99,7 @@ class CausalModel:
         try:
             with torch.no_grad():
                 one, other = self.model(input_ids=ids).logits[:, :2].float()
-        except Exception as error:  # whatever an architecture raises that takes more than tokens
+        except Exception as error:  # any error of an architecture that takes more than tokens
             reason = " ".join(str(error).split())[:200]
             raise TraubeError(f"{self.name}: fails on a few tokens ({type(error).__name__}: {reason})") from None
         if not torch.allclose(one, other, rtol=0, atol=1e-4 * float(one.abs().max())):
@@ -98,7 +107,7 @@ class CausalModel:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the weights, and of settings and vocabulary where they lie in files, whatever name they come under."""
+        """Hash of the weights, and of settings and vocabulary where they lie in files, under any name."""
         from torch import uint8
 
         hashed = hashlib.sha256("\n".join(self.content).encode())
@@ -115,8 +124,8 @@ class CausalModel:
         return None if said is None else int(said)
 
     def likelihoods(self, prompt: str, continuations: Sequence[str]) -> list[Likelihood]:
-        """The likelihood of each continuation, which a blank joins to the prompt."""
-        prompt = prompt.rstrip()  # a blank at its end is the continuation's
+        """Return the likelihood of each continuation, which a blank joins to the prompt."""
+        prompt = prompt.rstrip()  # the continuation brings its own blank
         begin = max(len(self._ids(prompt)), 1)  # the first token has nothing before it
         sequences = []
         for text in continuations:
@@ -140,11 +149,11 @@ class CausalModel:
         ]
 
     def continued(self, prompt: str, most: int) -> str:
-        """What the model finds likeliest after a prompt, asked in its form for talks, if any: at most so many tokens."""
+        """Return the likeliest continuation of a prompt, asked in the model's form for talks, if any: at most so many tokens."""
         import torch
 
         ids = self._ids(self.talk.replace("{}", prompt))
-        ids = ids if self.longest is None else ids[-max(1, self.longest - most) :]  # of a longer prompt, its end
+        ids = ids if self.longest is None else ids[-max(1, self.longest - most) :]  # keep the end of a longer prompt
         given = self._tensor([ids])
         end = self.tokenizer.eos_token_id
         with torch.inference_mode():
@@ -158,7 +167,7 @@ class CausalModel:
         return str(self.tokenizer.decode(made[0, len(ids) :], skip_special_tokens=True))
 
     def _ids(self, text: str) -> list[int]:
-        """Tokens, without an end that the tokenizer adds, and with the first one that the model knows, if any."""
+        """Return tokens, without an end that the tokenizer adds, and with the first one that the model knows, if any."""
         ids = list(self.tokenizer(text)["input_ids"]) if text else []
         first, last = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
         if ids and last is not None and ids[-1] == last:
@@ -166,13 +175,16 @@ class CausalModel:
         return ids if first is None or ids[:1] == [first] else [first, *ids]
 
     def _after_shared(self, sequences: list[list[int]], begin: int, shared: int) -> list[float]:
-        """Sums of log probabilities; the first `shared` tokens go through the model once, if it keeps their states."""
+        """Return sums of log probabilities.
+
+        The first `shared` tokens go through the model once, if it keeps their states.
+        """
         import torch
 
         with torch.inference_mode():
             prefix = self.model(self._tensor([sequences[0][: max(shared, 1)]]), use_cache=True)
             cache: Any = getattr(prefix, "past_key_values", None)
-            if not shared or not hasattr(cache, "batch_repeat_interleave"):  # or it has a state of another kind
+            if not shared or not hasattr(cache, "batch_repeat_interleave"):  # no cache, or a state of another kind
                 shared, logits = 1, self.model(self._tensor(sequences), use_cache=False).logits[:, :-1]
             else:
                 rests = [sequence[shared:] for sequence in sequences]
@@ -195,7 +207,7 @@ class CausalModel:
         return sums
 
     def _tensor(self, rows: Sequence[Sequence[int]]) -> Any:
-        """Rows, with zeros up to one length: what is added at their ends changes nothing before it."""
+        """Pad rows with zeros to one length: what is added at their ends changes nothing before it."""
         import torch
         from torch.nn.utils.rnn import pad_sequence
 

@@ -15,7 +15,19 @@ EXAMPLE = "multilingual_e5_small"
 
 
 def name_model(given: str, write: bool = False) -> str:
-    """Return the name of the model that a person means; with `write`, a card is written for one that has none.
+    """Return the name of the model that a person means.
+
+    Parameters
+    ----------
+    given : str
+        A name, an id of the hub, or a folder.
+    write : bool, default=False
+        Whether a card is written for a model that has none.
+
+    Returns
+    -------
+    str
+        The name.
 
     Raises
     ------
@@ -23,7 +35,7 @@ def name_model(given: str, write: bool = False) -> str:
         If there is no such model; the message names near ones, or says how a model of the hub is named.
     """
     known = model_cards()
-    if given in known or model_file(given):  # what is wrong with a card is said when the model is loaded
+    if given in known or model_file(given):  # errors in a card are reported when the model is loaded
         return given
     folder = named(Path.cwd(), given) if "/" in given else Path.cwd()
     is_path = given.startswith((".", "/", "~")) or ("/" in given and is_folder(folder))
@@ -47,20 +59,20 @@ def name_model(given: str, write: bool = False) -> str:
 
 
 def forget_model(name: str) -> None:
-    """Remove the card that was written for a model which could not be had."""
+    """Remove the card that was written for a model which could not be loaded."""
     for path in model_files():
         if path.stem == name and is_generated(path):
             path.unlink()
 
 
 def near_hub_ids(given: str) -> list[str]:
-    """Return the hub's ids in the catalogue that are spelt nearly as one that the hub does not have."""
+    """Return the hub's ids in the catalogue that are spelled nearly like one that the hub does not have."""
     ids = {card.model for card in catalogue().values() if card.model} - {given}
     return get_close_matches(given, ids, n=2, cutoff=0.8)
 
 
 def _is_same(weights: str, model: str) -> bool:
-    """Whether a card names these weights; case tells folders apart, and no models of the hub."""
+    """Return whether a card names these weights. Letter case distinguishes folders, but no models of the hub."""
     if model.startswith((".", "~", "/")):
         return weights == str(named(paths.cards(), model))
     return weights.casefold() == model.casefold()
@@ -81,7 +93,7 @@ def _unknown_model(given: str) -> Unknown:
 
 
 def _free_name(model: Path) -> str:
-    """A name for a model, from the last part of its id or folder; with the part before where another has it."""
+    """Return a free name for a model, from the last part of its id or folder, with the part before where another has it."""
     last, before = make_name(model.name), make_name(model.parent.name)
     taken = {
         *model_cards(),

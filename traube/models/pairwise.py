@@ -1,6 +1,7 @@
-"""Similarities as models: an encoder, and what compares its vectors. A card of the catalogue names a similarity without
-training (`Compared`); a checkpoint holds both, and its encoder's files are those of its base model, so that nothing is
-encoded again.
+"""Similarities as models: an encoder, and a comparison of its vectors.
+
+A card of the catalogue names a similarity without training (`Compared`). A checkpoint holds both, and its encoder's
+files are those of its base model, so that nothing is encoded again.
 """
 
 import re
@@ -25,7 +26,7 @@ _END_OF_SENTENCE = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"'”’»)\]]))\s+")  
 
 
 class _DelegateMixin:
-    """A model that computes where, by what and in which precision another one does."""
+    """A model that computes with the device, numerics and precision of another one."""
 
     _other: Any
 
@@ -77,7 +78,7 @@ class Pairwise(OfCard, _OfEncoder):
 
     @cached_property
     def similarity(self) -> TrainedSimilarity:
-        """What compares the vectors; see `TrainedSimilarity.at`."""
+        """The similarity that compares the vectors; see `TrainedSimilarity.at`."""
         return TrainedSimilarity.at(Path(self.card.model or ""))
 
     @cached_property
@@ -93,11 +94,11 @@ class Pairwise(OfCard, _OfEncoder):
         return digest(["pairwise", self.encoder.fingerprint, self.similarity.fingerprint])
 
     def fetch(self) -> None:
-        """Nothing: a checkpoint is a folder on this machine."""
+        """Do nothing: a checkpoint is a folder on this machine."""
 
 
 class Compared(_OfEncoder):
-    """A model whose vectors, its encoder's and kept with those, a similarity without weights compares."""
+    """A model whose vectors are its encoder's, cached with those, and are compared by a similarity without weights."""
 
     def __init__(self, card: ModelCard, encoder: Model, similarity: Untrained) -> None:
         self.card = card
@@ -112,8 +113,10 @@ class Compared(_OfEncoder):
 
 
 class Sentences(_DelegateMixin, BatchEncoder):
-    """An encoder whose vector of a text is the whole text's and those of its first sentences, one after the other:
-    float32 [n, (1 + SENTENCES) d], with zeros where a text has fewer (QS3M, section 3.5).
+    """An encoder of whole texts and their first sentences.
+
+    The vector of a text is the whole text's and those of its first sentences, one after the other: float32
+    [n, (1 + SENTENCES) d], with zeros where a text has fewer (QS3M, section 3.5).
     """
 
     def __init__(self, base: Transformer) -> None:
@@ -129,7 +132,7 @@ class Sentences(_DelegateMixin, BatchEncoder):
         return self.base.load()
 
     def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
-        """Vectors in the order of the texts, some at once: positions and float32 [b, (1 + SENTENCES) d]."""
+        """Yield vectors in the order of the texts, some at once: positions and float32 [b, (1 + SENTENCES) d]."""
         for start in range(0, len(texts), TEXTS_AT_ONCE):
             pieces = [[text, *sentences(text)[:SENTENCES]] for text in texts[start : start + TEXTS_AT_ONCE]]
             different = list(dict.fromkeys(piece for of_text in pieces for piece in of_text))
@@ -141,7 +144,9 @@ class Sentences(_DelegateMixin, BatchEncoder):
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text, at least one: what ends with a full stop, exclamation or question mark, perhaps a closing
-    quotation mark or bracket, and white space. (Abbreviations end some too early; attention weighs the halves.)
+    """Split a text into sentences, at least one.
+
+    A sentence ends with a full stop, exclamation or question mark, perhaps a closing quotation mark or bracket, and white
+    space. (Abbreviations end some too early; attention weighs the halves.)
     """
     return [piece for part in _END_OF_SENTENCE.split(text) if (piece := part.strip())] or [text]

@@ -1,5 +1,7 @@
-"""Pins: documents of the catalog for what the registry serves, which `traube clean` never deletes. Their weights are
-blobs, so that every node of a storage can serve them; `weights/` in the data directory holds a copy.
+"""Pins: documents of the catalog for what the registry serves, which `traube clean` never deletes.
+
+The weights of pins are blobs, so that every node of a storage can serve them; `weights/` in the data directory holds a
+copy.
 """
 
 from collections.abc import Sequence
@@ -17,7 +19,9 @@ PIN = "pin"  # kind of these documents
 
 
 def pin(key: str, card: ModelCard, fingerprint: str, cells: Sequence[str]) -> ModelCard:
-    """Pin cells that are served and, of a checkpoint, its weights; return the card with these, any other as it is.
+    """Pin cells that are served and, of a checkpoint, its weights; return the card with the pinned weights.
+
+    Any other card is returned as it is.
 
     `key` identifies what is served; the fingerprint is the model's, by itself.
     """
@@ -32,7 +36,10 @@ def pin(key: str, card: ModelCard, fingerprint: str, cells: Sequence[str]) -> Mo
 
 
 def locate_pinned(card: ModelCard, fingerprint: str) -> ModelCard:
-    """Return a card with the weights that are pinned under a fingerprint, as files of this node; without a pin as it is."""
+    """Return a card with the weights that are pinned under a fingerprint, as files of this node.
+
+    Without a pin, the card is returned as it is.
+    """
     storage, target = open_storage(paths.home()), paths.home() / "weights" / fingerprint
     pins = (row for row in storage.read_rows("document", kind=PIN) if row["content"]["fingerprint"] == fingerprint)
     files = next((row["files"] for row in pins if row["files"]), None)

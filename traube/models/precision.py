@@ -17,19 +17,19 @@ from traube.models.vectors import Dense
 logger = logging.getLogger(__name__)
 
 PARITY = 1e-3  # largest 1 - cosine to fp32 at which `precision: auto` takes bf16
-FASTER = 0.8  # largest share of fp32's time at which it does
+FASTER = 0.8  # largest share of fp32's time at which `precision: auto` takes bf16
 
 Encode = Callable[[Sequence[str]], Dense]
 
 
 def resolve_precision(name: str, hashes: Sequence[str], device: str, load: Callable[[str], Encode]) -> str:
-    """What `precision: auto` means on this machine: bf16 if it is faster here and agrees with fp32, else fp32.
+    """Return what `precision: auto` means on this machine: bf16 if it is faster here and agrees with fp32, else fp32.
 
     Probed once a machine and model (by the hashes of its files), and kept in TRAUBE_HOME/precision.json: the precision is
     part of the fingerprint. `load` gives the model's `encode` in a precision.
     """
     path = paths.home() / "precision.json"
-    known = read_json(path)  # damaged: measured again
+    known = read_json(path)  # a corrupt file is measured again
     key = digest([hashes, device, _hardware(device)])
     if key not in known:
         known[key] = _probe(name, load)
@@ -38,7 +38,7 @@ def resolve_precision(name: str, hashes: Sequence[str], device: str, load: Calla
 
 
 def _hardware(device: str) -> str:
-    """What computes, by name: torch is asked of a GPU alone, since importing it takes a second."""
+    """Return the name of the hardware that computes. torch is asked for a GPU alone, since importing it takes a second."""
     if device == "cuda":
         import torch
 
@@ -47,7 +47,7 @@ def _hardware(device: str) -> str:
         told = Path("/proc/cpuinfo").read_text()
     except OSError:
         return platform.processor() or platform.machine()
-    # what it can do, the same for each core; some processors have no name
+    # the processor's features, the same for each core; some processors have no name
     return digest(sorted({line for line in told.splitlines() if line.startswith(("model name", "flags", "Features"))}))
 
 

@@ -13,7 +13,7 @@ from traube.models.card import ModelCard
 from traube.models.similarity import Query, Similarity
 from traube.models.vectors import Dense
 
-ROUNDING = 1e-6  # of the largest singular value: what is smaller is no direction
+ROUNDING = 1e-6  # share of the largest singular value; smaller values are no directions
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Untrained(Similarity):
 
     @property
     def fingerprint(self) -> str:
-        """Content hash of what it is and its settings."""
+        """Content hash of the similarity and its settings."""
         return digest(["untrained", type(self).__name__, vars(self)])
 
 
@@ -49,7 +49,7 @@ class JensenShannon(Untrained):
 class Divergence(Untrained):
     """The Jensen-Shannon divergence, taken for a similarity: what differs most is most alike.
 
-    This is how QS3M's code reads it, and why its topic model is worse than chance (AUC .464).
+    QS3M's code reads the divergence so, which makes its topic model worse than chance (AUC .464).
     """
 
     def compare(self, X: Any, query: Dense | None) -> Dense:
@@ -57,22 +57,22 @@ class Divergence(Untrained):
 
 
 def _divergence(X: Any) -> Dense:
-    """The Jensen-Shannon divergence between all rows in bits, float32 [n, n] in [0, 1]."""
+    """Return the Jensen-Shannon divergence between all rows in bits, float32 [n, n] in [0, 1]."""
     from scipy.spatial.distance import pdist, squareform
 
     rows = _dense(X).astype(np.float64)
     roots = pdist(rows, "jensenshannon")  # SciPy gives the root of the divergence
     if np.isfinite(rows).all():
-        roots = np.nan_to_num(roots)  # of nearly equal rows: a root of less than 0, by rounding
+        roots = np.nan_to_num(roots)  # nearly equal rows give the root of a negative number, by rounding
     return np.asarray(np.minimum(squareform(roots) ** 2 / np.log(2), 1), dtype=np.float32)
 
 
 @dataclass(frozen=True)
 class QuerySpace(Untrained):
-    """How near passages are in the part of the space that the query's nearest passages span.
+    """Nearness of passages in the part of the space that the query's nearest passages span.
 
-    What they have in common with the query leads them there; what else they are about is left out. The nearest are a
-    share of the passages: twenty are most of a page of TREC CAR, but few of 250 abstracts.
+    This space holds what the passages have in common with the query, and leaves out what else they are about. The
+    nearest passages are a share of all passages: twenty are most of a page of TREC CAR, but few of 250 abstracts.
     """
 
     share: float = 0.75  # of the passages, in (0, 1]: the nearest by the cosine; no fewer than the directions

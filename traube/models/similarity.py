@@ -1,5 +1,7 @@
-"""Similarities: what compares the items of a split, where it is not just a distance of vectors. A trained one lies in
-`similarity/` of a checkpoint: `config.json` says what it is, `model.safetensors` holds its weights.
+"""Similarities that compare the items of a split, where that is not just a distance of vectors.
+
+A trained similarity lies in `similarity/` of a checkpoint: `config.json` describes it, `model.safetensors` holds its
+weights.
 """
 
 from abc import ABC, abstractmethod
@@ -38,33 +40,48 @@ Query: TypeAlias = Literal["none", "text", "passages"]
 
 
 class Similarity(ABC):
-    """Compares the items of a split, perhaps given a query."""
+    """A comparison of the items of a split, perhaps given a query."""
 
-    # what it has to know besides the items: nothing, the text of the split's query, or the mean of the items' vectors
+    # what the comparison needs besides the items: nothing, the text of the split's query, or the mean of the items' vectors
     query: Query = "none"
-    # whether how alike two items are depends on them and the query alone, not on the others of the split
+    # whether the similarity of two items depends on them and the query alone, not on the others of the split
     by_pairs: ClassVar[bool] = True
 
     @abstractmethod
     def compare(self, X: Any, query: Dense | None) -> Dense:
-        """How alike the items are, float32 [n, n], symmetric; larger is more alike.
+        """Return how alike the items are, float32 [n, n], symmetric; larger is more alike.
 
         Parameters
         ----------
-        X : [n, d], a row an item
-        query : float32 [d], where `query` is not `none`
+        X : array-like of shape (n_items, n_dimensions)
+            A row is an item.
+        query : ndarray of float32 of shape (n_dimensions,), or None
+            The vector of the query, where `query` is not `none`.
+
+        Returns
+        -------
+        ndarray of float32 of shape (n_items, n_items)
+            The similarities.
         """
 
     def distances(self, X: Any, text: Dense | None = None, memory_bytes: int | None = None) -> Dense:
-        """Distances between the items of a split, float32 [n, n] in [0, 1] (QS3M, section 5.1), 0 on the diagonal.
+        """Return distances between the items of a split, float32 [n, n] in [0, 1] (QS3M, section 5.1), 0 on the diagonal.
 
         Similarities are scaled to [0, 1] on each page; items that are all equally alike are all 1 apart.
 
         Parameters
         ----------
-        X : [n, d], a row an item
-        text : float32 [d], the vector of the split's query, which `text` asks for
-        memory_bytes : what may be used; None = half of the memory that is free
+        X : array-like of shape (n_items, n_dimensions)
+            A row is an item.
+        text : ndarray of float32 of shape (n_dimensions,), optional
+            The vector of the split's query, which `text` asks for.
+        memory_bytes : int, optional
+            Memory that may be used. By default half of the memory that is free.
+
+        Returns
+        -------
+        ndarray of float32 of shape (n_items, n_items)
+            The distances.
 
         Raises
         ------
@@ -80,15 +97,23 @@ class Similarity(ABC):
         return distances
 
     def distances_to(self, page: Any, new: Any, text: Dense | None = None) -> Dense:
-        """Distances of new items to those of a page, float32 [k, n], in the scale of the page's.
+        """Return distances of new items to those of a page, float32 [k, n], in the scale of the page's.
 
         They are below 0 where two are more alike than any of the page's, and above 1 where less.
 
         Parameters
         ----------
-        page : [n, d], a row an item; a query that is made of the items is made of these
-        new : [k, d]
-        text : as in `distances`
+        page : array-like of shape (n_items, n_dimensions)
+            A row is an item; a query that is made of the items is made of these.
+        new : array-like of shape (n_new, n_dimensions)
+            The new items.
+        text : ndarray of float32 of shape (n_dimensions,), optional
+            As in `distances`.
+
+        Returns
+        -------
+        ndarray of float32 of shape (n_new, n_items)
+            The distances.
         """
         n, query = page.shape[0], self.asked(page, text)
         at_once = NEW_AT_ONCE if self.by_pairs else 1  # where a new item changes the others, each is compared alone
@@ -105,7 +130,7 @@ class Similarity(ABC):
         return alike
 
     def asked(self, X: Any, text: Dense | None) -> Dense | None:
-        """The query's vector, float32 [d]: the text's, or made of the items."""
+        """Return the query's vector, float32 [d]: the text's, or made of the items."""
         if self.query == "none":
             return None
         if self.query == "passages":
@@ -116,12 +141,12 @@ class Similarity(ABC):
 
 
 def bytes_of_distances(n: int) -> int:
-    """What comparing n items with each other needs of memory."""
+    """Return the memory, in bytes, for comparing n items with each other."""
     return MATRICES * 8 * n**2
 
 
 def _check_memory(n: int, memory_bytes: int | None) -> None:
-    """Refuse to compare n items with each other where that would not fit."""
+    """Refuse to compare n items with each other where the result would not fit the memory."""
     budget = psutil.virtual_memory().available // 2 if memory_bytes is None else memory_bytes
     if (needed := bytes_of_distances(n)) > budget:
         raise DoesNotFit(
@@ -131,7 +156,7 @@ def _check_memory(n: int, memory_bytes: int | None) -> None:
 
 
 def _scaled(alike: NDArray[np.float64], page: NDArray[np.float64]) -> Dense:
-    """Similarities [m, n] as distances: 0 for the most alike pair of a page [n, n], 1 for its least."""
+    """Convert similarities [m, n] to distances: 0 for the most alike pair of a page [n, n], 1 for its least."""
     pairs = page[~np.eye(len(page), dtype=bool)]
     low, high = (pairs.min(), pairs.max()) if len(pairs) else (0.0, 0.0)
     if high - low <= ROUNDING * max(abs(low), abs(high)):
@@ -140,7 +165,7 @@ def _scaled(alike: NDArray[np.float64], page: NDArray[np.float64]) -> Dense:
 
 
 class SimilarityConfig(Strict):
-    """What a trained similarity is."""
+    """Description of a trained similarity."""
 
     network: Literal["qss", "qs3m", "attention"]
     query: Query
@@ -172,7 +197,7 @@ class TrainedSimilarity(Similarity):
 
     @classmethod
     def at(cls, checkpoint: Path) -> Self:
-        """The similarity of a checkpoint."""
+        """Return the similarity of a checkpoint."""
         folder = checkpoint / FOLDER
         path = folder / CONFIG
         try:
@@ -211,13 +236,13 @@ def _stamps(folder: Path) -> tuple[Stamp, Stamp]:
 
 
 def page_similarities(network: Any, symmetric: bool, X: Any, query: Dense | None) -> Dense:
-    """What a network says of all pairs of a page, float32 [n, n], symmetric."""
+    """Return what a network says of all pairs of a page, float32 [n, n], symmetric."""
     import torch
 
     device = next(network.parameters()).device
 
     def tensor(values: Dense) -> "torch.Tensor":
-        # a copy: what lies in a file cannot be written
+        # a copy: an array mapped from a file is read-only
         return torch.from_numpy(np.array(values, dtype=np.float32)).to(device)
 
     with torch.inference_mode():
@@ -231,22 +256,22 @@ def page_similarities(network: Any, symmetric: bool, X: Any, query: Dense | None
 @lru_cache(maxsize=4)
 def _loaded(similarity: TrainedSimilarity) -> Any:
     network = load_network(similarity.folder / WEIGHTS, similarity.config)
-    if _stamps(similarity.folder) != similarity.stamps:  # a result would stand under the fingerprint of others
+    if _stamps(similarity.folder) != similarity.stamps:  # otherwise results would be stored under another fingerprint
         raise TraubeError(f"{similarity.folder}: its files changed while they were read; run again")
     return network
 
 
 def load_network(path: Path, config: SimilarityConfig) -> Any:
-    """The network of a description, with the weights of a file."""
+    """Load the network of a description, with the weights of a file."""
     import torch
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    with torch.device("meta"):  # without numbers: a description may ask for more than fits the memory
+    with torch.device("meta"):  # without values: a description may ask for more than fits the memory
         network = make_network(config)
     try:
         weights = load_file(path)
-        # copies: what is read of a file in place would change with it, or end the process with it
+        # copies: tensors mapped from a file would change with the file, or end the process with it
         network.load_state_dict({name: values.clone() for name, values in weights.items()}, assign=True)
     except (SafetensorError, OSError, RuntimeError) as error:
         raise TraubeError(f"{path}: no weights of a {config.network} ({' '.join(str(error).split())[:200]})") from None
@@ -256,7 +281,7 @@ def load_network(path: Path, config: SimilarityConfig) -> Any:
 
 
 def make_network(config: SimilarityConfig) -> Any:
-    """The network of a description, with random weights."""
+    """Return the network of a description, with random weights."""
     from traube.models.similarity_networks import Attention, Qs3m, Qss
 
     if config.network == "qss":

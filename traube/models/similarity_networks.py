@@ -1,8 +1,9 @@
-"""The networks of trained similarities (QS3M, section 3), by torch: import this module where one is needed. `forward`
-takes the pairs of a batch, [b] from two passages each, [b, m], and the query's vector, [b, d]; `page` all pairs of a
-page, [n, n] from [n, m] and [d]; both give the same. `logits` is `forward` before the last activation.
-`begin_as_distance` sets weights with which a network is a distance of the vectors, to be bettered from little data. A
-passage is a vector, float32 [d], or, for attention, its own and those of its sentences, float32 [(1 + m) d].
+"""The networks of trained similarities (QS3M, section 3), by torch: import this module where one is needed.
+
+`forward` takes the pairs of a batch, [b] from two passages each, [b, m], and the query's vector, [b, d]; `page` takes
+all pairs of a page, [n, n] from [n, m] and [d]; both give the same. `logits` is `forward` before the last activation.
+`begin_as_distance` sets weights with which a network is a distance of the vectors, to be improved from little data. A
+passage is a vector, float32 [d], or, for attention, its own vector and those of its sentences, float32 [(1 + m) d].
 """
 
 from typing import Literal
@@ -12,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 HIDDEN = 32  # of QSS and of attention, as in the paper's code
-# Of the first weights of a comparison that begins as a distance, and of QSS's cosines as logits:
-# with these most pairs of unit vectors lie where a sigmoid is steep.
+# Scale of the initial weights of a comparison that begins as a distance, and of QSS's cosines as logits:
+# with these values most pairs of unit vectors lie where a sigmoid is steep.
 SLOPE, HEIGHT = 0.5, 3.0
 STEEPNESS, MIDDLE = 10.0, 0.5
 
@@ -30,7 +31,7 @@ class Qss(nn.Module):
         self.expand = nn.Parameter(torch.randn(HIDDEN, dimensions))
 
     def begin_as_distance(self) -> None:
-        """Every dimension counts the same, whatever the query; the similarity is the cosine."""
+        """Initialize the weights so that every dimension counts the same, whatever the query; the similarity is the cosine."""
         with torch.no_grad():
             self.reduce.bias.fill_(1.0)
             self.expand.fill_(1 / HIDDEN)
@@ -44,7 +45,7 @@ class Qss(nn.Module):
         return functional.cosine_similarity(scale * first, scale * second, dim=-1)
 
     def logits(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
-        """[b]: the cosine, spread over the range in which a sigmoid decides."""
+        """Return the cosine, [b], spread over the range in which a sigmoid decides."""
         return STEEPNESS * (self(first, second, query) - MIDDLE)
 
     def page(self, passages: Tensor, query: Tensor | None) -> Tensor:
@@ -58,9 +59,14 @@ class Qs3m(nn.Module):
 
     Parameters
     ----------
-    with_query : False for the ablation that knows no query
-    projection : `coded`: two layers with one ReLU after them, as in the paper's code; `printed`: one after each
-    output : `relu`, as in the code, or `sigmoid`
+    dimensions : int
+        Number of dimensions of the vectors.
+    with_query : bool
+        False for the ablation that knows no query.
+    projection : {"coded", "printed"}
+        `coded`: two layers with one ReLU after them, as in the paper's code; `printed`: one after each.
+    output : {"relu", "sigmoid"}
+        `relu`, as in the code, or `sigmoid`.
     """
 
     def __init__(self, dimensions: int, with_query: bool, projection: Projection, output: Output) -> None:
@@ -74,7 +80,7 @@ class Qs3m(nn.Module):
         self.output = output
 
     def begin_as_distance(self) -> None:
-        """The projection changes nothing but signs, and the comparison is a Manhattan distance."""
+        """Initialize the weights so that the projection changes only signs, and the comparison is a Manhattan distance."""
         dimensions = self.compare.in_features // (5 if self.with_query else 3)
         with torch.no_grad():
             for layer in self.project:
@@ -101,7 +107,10 @@ class Qs3m(nn.Module):
         return self.activated(self.logits(first, second, query))
 
     def page(self, passages: Tensor, query: Tensor | None) -> Tensor:
-        """All but |one - other| is summed for each passage by itself; the rest is a weighted Manhattan distance."""
+        """Compare all pairs of a page.
+
+        All but |one - other| is summed for each passage by itself; the rest is a weighted Manhattan distance.
+        """
         projected = self.project(passages)
         weights = self.compare.weight[0].split(projected.shape[1])
         first, second = projected @ weights[0], projected @ weights[1]
@@ -109,7 +118,7 @@ class Qs3m(nn.Module):
             assert query is not None
             apart = (projected - self.project(query)).abs()
             first, second = first + apart @ weights[3], second + apart @ weights[4]
-        # weights of any sign: the distance by those above 0 less that by those below
+        # signed weights: the distance by the positive ones less that by the negative ones
         up, down = projected * weights[2].clamp(min=0), projected * weights[2].clamp(max=0)
         manhattan = torch.cdist(up, up, p=1) - torch.cdist(down, down, p=1)
         return self.activated(first[:, None] + second[None, :] + manhattan + self.compare.bias)
@@ -120,7 +129,12 @@ class Attention(nn.Module):
 
     Parameters
     ----------
-    masked : False gives absent sentences a share of the attention too, as the paper's code does
+    dimensions : int
+        Number of dimensions of the vectors.
+    head : Qs3m
+        The network that compares the mean sentences.
+    masked : bool
+        False gives absent sentences a share of the attention too, as the paper's code does.
     """
 
     def __init__(self, dimensions: int, head: Qs3m, masked: bool) -> None:
@@ -132,19 +146,19 @@ class Attention(nn.Module):
         self.masked = masked
 
     def begin_as_distance(self) -> None:
-        """A passage is the plain mean of its sentences, compared as by the head's first weights."""
+        """Initialize the weights so that a passage is the plain mean of its sentences, compared as by the head's first weights."""
         self.head.begin_as_distance()
         with torch.no_grad():
             self.weigh.weight.zero_()
 
     def pooled(self, passages: Tensor, query: Tensor) -> Tensor:
-        """A vector for each passage, [b, d], from [b, (1 + m) d] and [b, d] or [d]; zeros for one without sentences."""
+        """Return a vector for each passage, [b, d], from [b, (1 + m) d] and [b, d] or [d]; zeros for one without sentences."""
         sentences = passages.unflatten(-1, (-1, self.dimensions))[:, 1:]
         asked = query.expand(len(passages), -1)[:, None].expand_as(sentences)
         there = (sentences != 0).any(dim=-1)
         scores = self.weigh(torch.tanh(self.attend(torch.cat([asked, sentences], dim=-1)))).squeeze(-1) * there
         if self.masked:
-            absent = ~there & there.any(dim=-1, keepdim=True)  # where all are, a softmax of nothing would be NaN
+            absent = ~there & there.any(dim=-1, keepdim=True)  # if all are absent, the softmax would be NaN
             scores = scores.masked_fill(absent, float("-inf"))
         return (scores.softmax(dim=-1)[..., None] * sentences).sum(dim=1)
 

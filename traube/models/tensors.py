@@ -1,5 +1,7 @@
-"""Whether a model's weights are its network's: the same tensors by name and shape. transformers makes a random one up
-where a file lacks it. All is compared on the `meta` device, by the headers of safetensors.
+"""Checks that a model's weights are its network's: the same tensors by name and shape.
+
+Where a file lacks a tensor, transformers makes a random one up. All tensors are compared on the `meta` device, by the
+headers of safetensors.
 """
 
 import re
@@ -40,7 +42,7 @@ def check_tensors(folder: Path) -> None:
 
 @lru_cache(maxsize=256)
 def _fault(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> str:
-    """What is wrong with the tensors of a folder; empty if nothing."""
+    """Return what is wrong with the tensors of a folder; empty if nothing."""
     try:
         with library_errors("cannot be loaded"), vetted_copy(folder) as copy:
             for place, name in modules(copy):
@@ -48,7 +50,7 @@ def _fault(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> str:
                     fault = _too_many_layers(copy / place) or fault_of(*_compare_with_network(copy / place))
                     if fault:
                         return fault
-                else:  # the other modules are small, and refuse what is not theirs
+                else:  # the other modules are small, and refuse foreign tensors
                     kind = getattr(import_module(f"sentence_transformers.{allowed.MODULES[name]}"), name)
                     try:
                         kind.load(str(copy), subfolder=place, **LOCAL)
@@ -60,7 +62,7 @@ def _fault(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> str:
 
 
 def _too_many_layers(folder: Path) -> str:
-    """Why a network is not even built: that of a million layers takes a minute."""
+    """Return why a network is not even built: a network of a million layers takes a minute."""
     from safetensors import safe_open
 
     def numbers(config: Mapping[str, Any]) -> Iterable[tuple[str, int]]:
@@ -84,13 +86,21 @@ def _too_many_layers(folder: Path) -> str:
 
 
 def fault_of(found: Mapping[str, Any], pooled: bool = False, beside: "re.Pattern[str]" = BESIDE) -> str:
-    """What is wrong with weights, from what transformers says of them when it loads a network; empty if nothing.
+    """Return what is wrong with weights, from what transformers says of them when it loads a network; empty if nothing.
 
     Parameters
     ----------
-    found : `output_loading_info` of transformers
-    pooled : whether the network's pooler is used
-    beside : what weights may hold besides the network's
+    found : dict
+        `output_loading_info` of transformers.
+    pooled : bool, default=False
+        Whether the network's pooler is used.
+    beside : re.Pattern, default=BESIDE
+        What weights may hold besides the network's.
+
+    Returns
+    -------
+    str
+        The fault, or an empty string.
     """
     missing = sorted(key for key in found["missing_keys"] if pooled or not IDLE.search(key))
     reshaped = sorted(key for key, *_ in found["mismatched_keys"])
@@ -108,7 +118,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _compare_with_network(folder: Path) -> tuple[dict[str, Any], bool]:
-    """What transformers says of the weights in the folder's network; and whether its pooler is used."""
+    """Return what transformers says of the weights in the folder's network, and whether its pooler is used."""
     import torch
     from sentence_transformers.base.modules.transformer import Transformer as Body
     from transformers import AutoConfig
@@ -125,7 +135,7 @@ def _compare_with_network(folder: Path) -> tuple[dict[str, Any], bool]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without transformers' progress bar and table of what is missing: `check_tensors` says what matters of it."""
+    """Hide transformers' progress bar and table of missing tensors: `check_tensors` reports what matters of them."""
     from transformers.utils import logging
 
     before = logging.get_verbosity()

@@ -1,6 +1,6 @@
 """Sentence-transformers models: from the Hugging Face hub, a local folder, or a Python package that carries one.
 
-Here is what encodes. Where a model's folder lies and whether it is safe to load is told by `traube.models.weights`.
+This module encodes. `traube.models.weights` finds a model's folder and checks whether it is safe to load.
 """
 
 import logging
@@ -36,9 +36,9 @@ FINGERPRINT = "2"
 # what follows from them.
 ENCODER_VERSION = "5"
 LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers")
-# Padded tokens a batch. Small batches stay in a CPU core's cache; a GPU wants them large and is
-# given less when it runs out.
-GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # of NVIDIA, of AMD, of Windows below Linux
+GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # NVIDIA, AMD, Windows Subsystem for Linux
+# Padded tokens a batch. Small batches stay in a CPU core's cache. A GPU wants large batches, and gets smaller ones
+# when its memory runs out.
 TOKENS_A_BATCH = {"cpu": 1_000, "cuda": 131_072, "mps": 16_384}
 BATCHES_AT_ONCE = 16  # on a CPU, at most: more threads would wait for Python's lock
 
@@ -48,8 +48,10 @@ class Transformer(OfCard, BatchEncoder):
 
     Parameters
     ----------
-    card : ModelCard of kind `packaged` or `transformer`
-    device : `cuda`, `mps` or `cpu`; by default the best one there is
+    card : ModelCard
+        A card of kind `packaged` or `transformer`.
+    device : {"cuda", "mps", "cpu"}, optional
+        By default the best one there is.
     """
 
     trainable = True
@@ -60,7 +62,7 @@ class Transformer(OfCard, BatchEncoder):
 
     @cached_property
     def folder(self) -> Path:
-        """Where the weights lie. Does not download.
+        """The folder of the weights. Does not download.
 
         Raises
         ------
@@ -79,7 +81,7 @@ class Transformer(OfCard, BatchEncoder):
             locate(self.card)
         except Unavailable:
             if self.card.model is None or is_folder(self.card.model):
-                raise  # nobody else has it
+                raise  # no other source has the model
             download(self.card)
 
     @property
@@ -104,8 +106,8 @@ class Transformer(OfCard, BatchEncoder):
     def fingerprint(self) -> str:
         files = {path.relative_to(self.folder).as_posix(): content for path, content in self._hashes.items()}
         card = self.card
-        # what a card says is told from what it leaves to the folder: "" is no prompt, and none at
-        # all is the folder's own
+        # a card's own values differ from those that it leaves to the folder: "" means no prompt, and an absent
+        # prompt means the folder's own
         prompt = {None: "", "": None}.get(card.prompt, card.prompt)
         pooling = {None: "mean", "mean": "explicitly mean"}.get(card.pooling, card.pooling)
         return digest([FINGERPRINT, files, [prompt, card.max_length, pooling, self.precision]])
@@ -118,7 +120,7 @@ class Transformer(OfCard, BatchEncoder):
         return sum(weights.nbytes for weights in self.network.parameters())
 
     def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
-        """Vectors as they are computed, the longest texts first: positions [b] in `texts` and float32 [b, d].
+        """Yield vectors as they are computed, the longest texts first: positions [b] in `texts` and float32 [b, d].
 
         Texts of like token length share a batch, so that little is spent on padding. On a CPU each core has a batch of
         its own. A batch that does not fit the GPU's memory is halved, and so are the batches after it.
@@ -154,11 +156,11 @@ class Transformer(OfCard, BatchEncoder):
                     )
                     continue
                 yield positions, block
-                # only after the first, which settles how the tokenizer pads: threads must not do that at once
+                # after the first batch, which sets the tokenizer's padding: threads must not set it at once
                 ahead = 2 * number if number > 1 else 1
 
     def _encode_batch(self, texts: Sequence[str], positions: NDArray[np.int64]) -> Dense:
-        """Vectors of the texts at some positions, all of them finite."""
+        """Return vectors of the texts at some positions, all of them finite."""
         import torch
 
         with library_errors(f"model '{self.name}': fails on {texts[positions[0]][:60]!r}", let=torch.OutOfMemoryError):
@@ -171,9 +173,9 @@ class Transformer(OfCard, BatchEncoder):
         return block
 
     def shares(self, texts: Sequence[str], number: int, device: str) -> list[NDArray[np.int64]]:
-        """Positions of texts in about so many shares of like work for a device, the longest texts first.
+        """Divide texts into about so many shares of like work for a device, as positions, the longest texts first.
 
-        A share ends where a batch does: each encoded by itself gives the vectors of all at once, to the last digit.
+        A share ends where a batch does: shares encoded one by one give the same vectors as all texts at once, to the last digit.
         """
         lengths = self._lengths(texts)
         order = np.argsort(-lengths, kind="stable")
@@ -187,7 +189,7 @@ class Transformer(OfCard, BatchEncoder):
         return shares
 
     def _lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Tokens of each text as the model sees it, int64 [n]; at least 1."""
+        """Return the number of tokens of each text as the model sees it, int64 [n]; at least 1."""
         tokenizer, prompt = self.network.tokenizer, prompt_of(self.network)
         lengths: list[int] = []
         for start in range(0, len(texts), 4096):
@@ -197,22 +199,22 @@ class Transformer(OfCard, BatchEncoder):
                     lengths.extend(len(encoding.ids) for encoding in tokenizer.encode_batch(some))
                 elif callable(tokenizer):
                     lengths.extend(map(len, tokenizer(some, truncation=True)["input_ids"]))
-                else:  # not transformers' own: a number that grows with the tokens
+                else:  # a tokenizer that is not transformers' own: a number that grows with the tokens
                     lengths.extend(len(text.split()) for text in some)
         return np.maximum(np.array(lengths, dtype=np.int64), 1)
 
     def _forward(self, texts: list[str]) -> Dense:
-        """One batch, by sentence-transformers itself: all is as the model's folder says."""
+        """Encode one batch with sentence-transformers itself: all is as the model's folder says."""
         return np.asarray(self.network.encode(texts, batch_size=len(texts), show_progress_bar=False), dtype=np.float32)
 
     def with_network(self, network: Any) -> "Transformer":
-        """The same model with a network that is in memory, as a training has changed it, in place of its weights."""
+        """Return the same model with a network in memory, as a training has changed it, in place of its weights."""
         model = Transformer(self.card, self.device)
         model.__dict__["network"] = network
         return model
 
     def with_network_of_elsewhere(self, network: Any) -> "Transformer":
-        """The same model with a network that another machine has loaded, as this one computes with it."""
+        """Return the same model with a network that another machine has loaded, as this one computes with it."""
         import torch
 
         in_bf16 = next(network.parameters()).dtype == torch.bfloat16
@@ -234,10 +236,10 @@ class Transformer(OfCard, BatchEncoder):
 
 @contextmanager
 def _batches_side_by_side(device: str) -> Iterator[tuple[Executor, int]]:
-    """Threads of which each computes a batch, and their number: one on a GPU, and on a CPU one for each core.
+    """Yield threads of which each computes a batch, and their number: one on a GPU, and on a CPU one for each core.
 
     Cores that share a batch wait for each other at every layer: half of their time, and nearly all of it beside other
-    busy processes. And the last digits of a small batch would depend on their number.
+    busy processes. Besides, the last digits of a small batch would depend on the number of cores.
     """
     import torch
 
@@ -255,7 +257,7 @@ def _batches_side_by_side(device: str) -> Iterator[tuple[Executor, int]]:
 
 
 def best_device() -> str:
-    """`cuda`, `mps` or `cpu`: the best one that this machine has."""
+    """Return `cuda`, `mps` or `cpu`: the best one that this machine has."""
     if sys.platform == "linux" and not any(Path(device).exists() for device in GPUS):
         return "cpu"  # whatever torch says, which takes a second to import
     import torch
@@ -275,7 +277,7 @@ def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
     loading = {"model_kwargs": {**SAFE, "dtype": dtype}, "processor_kwargs": LOCAL, "config_kwargs": LOCAL}
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)  # it warns of every default prompt
     with vetted_copy(folder) as copy, quiet(), torch.random.fork_rng(devices=[]):
-        # a pooler that nothing uses may be missing; trained twice, weights are to be the same
+        # an unused pooler may be missing; training twice must give the same weights
         torch.manual_seed(0)
         if (copy / "modules.json").exists() or card.pooling is None:
             network = SentenceTransformer(str(copy), device=device, **LOCAL, **loading)
@@ -306,11 +308,11 @@ def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
 
 
 def own_weights(network: Any) -> None:
-    """Copy the weights that are still those of a file: they would change with it, or end the process with it."""
+    """Copy the weights that are still mapped from a file: they would change with the file, or end the process with it."""
     for tensor in (*network.parameters(), *network.buffers()):
         tensor.data = tensor.data.clone()
 
 
 def prompt_of(network: Any) -> str:
-    """What is put in front of every text."""
+    """Return the prompt that is put in front of every text."""
     return network.prompts.get(network.default_prompt_name) or "" if network.default_prompt_name else ""

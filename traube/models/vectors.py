@@ -39,11 +39,16 @@ class Vectors:
         return replace(self, rows=self.rows[rows])
 
     def held(self) -> "Held":
-        """The same, held in memory. Raises what `load` does."""
+        """Return the same vectors, held in memory. Raises what `load` does."""
         return Held(self.path, np.arange(len(self)), self.dimensions, self.load(), is_sparse=self.is_sparse)
 
     def load(self) -> Dense | sparse.csr_matrix:
-        """The vectors themselves, float32 [n, d].
+        """Return the vectors themselves, float32 [n, d].
+
+        Returns
+        -------
+        ndarray or csr_matrix
+            The vectors.
 
         Raises
         ------
@@ -58,7 +63,7 @@ class Vectors:
             )
         if self.path.suffix != ".f32":
             return open_matrix(self.path)[self.rows]
-        # mapped for this once: pages of a mapping that stays count as memory of this process
+        # mapped only for this call: pages of a lasting mapping count as memory of this process
         height = self.path.stat().st_size // (4 * self.dimensions)  # a writer may be in the middle of the last row
         mapped = np.memmap(self.path, dtype=np.float32, mode="r", shape=(height, self.dimensions))
         return np.asarray(mapped[self.rows])
@@ -77,11 +82,11 @@ class Held(Vectors):
         return int(self.values.data.nbytes + self.values.indices.nbytes + self.values.indptr.nbytes)
 
     def load(self) -> Dense | sparse.csr_matrix:
-        return self.values.copy()  # as from a file: whoever has it may change it
+        return self.values.copy()  # a copy, as from a file: callers may change it
 
 
 def name_vectors(fingerprint: str, numerics: Mapping[str, str]) -> str:
-    """Return how the names of all vectors begin that a model made, or that were made of these."""
+    """Return the prefix of the names of all vectors that a model made, or that were made of these."""
     return f"{fingerprint}-{digest(dict(numerics))}"
 
 

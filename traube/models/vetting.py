@@ -1,5 +1,7 @@
-"""A model's folder that somebody else made: no library reads it. Its JSON files are held against the lists of
-`traube.models.allowed` and written anew; libraries load a copy that holds nothing else: no pickle, no module.
+"""Vetting of a model's folder that somebody else made: no library reads it.
+
+Its JSON files are checked against the lists of `traube.models.allowed` and rewritten; libraries load a copy that holds
+nothing else: no pickle, no module.
 """
 
 import json
@@ -27,11 +29,11 @@ LARGEST_GROWTH = 64  # by which a tokenizer's replacements may make a text longe
 MOST_ADDED = 100_000  # tokens beside the vocabulary
 MOST_PARTS, LONGEST_TEXT = 200, 4_000  # entries of a list, and characters, in a tokenizer's settings
 PREFIX = "traube-model-"
-COPY = re.compile(rf"\S*{PREFIX}\w+")  # what errors call a copy
+COPY = re.compile(rf"\S*{PREFIX}\w+")  # the path of a copy in error messages
 DEEPEST = 20  # levels of a tokenizer.json
 DEEPEST_ROUTER = 3  # a router in a router
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt", ".dat")
-# Arguments for every loader of a library. No folder can overrule them: what could is on no list.
+# Arguments for every loader of a library. No folder can overrule them: settings that could are on no list.
 LOCAL = {"local_files_only": True, "trust_remote_code": False}
 SAFE = {**LOCAL, "use_safetensors": True, "weights_only": True}
 
@@ -45,7 +47,7 @@ MODULES: dict[str, tuple[type[Strict], bool]] = {
     "Dropout": (allowed.Dropout, False),
     "WeightedLayerPooling": (allowed.SETTINGS["WeightedLayerPooling"], True),
 }
-ENCODER = [("", "Transformer")]  # what a folder without modules.json is
+ENCODER = [("", "Transformer")]  # the modules of a folder without modules.json
 
 
 def modules(folder: Path) -> list[tuple[str, str]]:
@@ -82,8 +84,9 @@ def _with_routes(folder: Path, place: str, class_path: str, deepest: int) -> Ite
 
 
 def layout(folder: Path, *, plain: bool = False) -> dict[str, Reader]:
-    """Return the files of a model's folder that may be opened, by path below it, with what reads each; those of the network
-    in the folder itself if `plain`, as for a language model.
+    """Return the files of a model's folder that may be opened, by path below it, with the reader of each.
+
+    With `plain`, the files are those of a network in the folder itself, as for a language model.
     """
     package: dict[str, Reader] = {
         "modules.json": _module_entries,
@@ -101,12 +104,15 @@ def layout(folder: Path, *, plain: bool = False) -> dict[str, Reader]:
 
 
 def contents(folder: Path, *, plain: bool = False) -> dict[str, bytes | Path]:
-    """Return what a copy of a model's folder holds, by path below it; a path is what a file of it is a link to."""
+    """Return the contents of a copy of a model's folder, by path below it.
+
+    Contents are bytes, or the path of a file that the copy links to.
+    """
     held: dict[str, bytes | Path] = {}
     left = LARGEST_FOLDER
     for name, read in layout(folder, plain=plain).items():
         content = read(folder / name)
-        if not isinstance(content, bytes | Path):  # under the same name: two of these trees would not fit the memory
+        if not isinstance(content, bytes | Path):  # rebinds the name: two of these trees would not fit the memory
             content = json.dumps(content).encode()
         held[name] = content
         left -= len(content) if isinstance(content, bytes) else 0
@@ -172,13 +178,13 @@ def _below(place: str, name: str) -> str:
 
 
 def _is_there(folder: Path, name: str) -> bool:
-    """Whether there is anything of that name but a folder; a link that leads nowhere counts."""
+    """Return whether anything but a folder has that name; a link that leads nowhere counts."""
     path = folder / name
     return os.path.lexists(path) and not path.is_dir()
 
 
 def _weights(folder: Path, place: str) -> dict[str, Reader]:
-    """The safetensors of a module: one file, or those that an index names."""
+    """Return the safetensors of a module: one file, or those that an index names."""
     whole, index = _below(place, allowed.WEIGHTS), _below(place, allowed.INDEX)
     shards = []
     if _is_there(folder, index):
@@ -201,7 +207,7 @@ def _weights(folder: Path, place: str) -> dict[str, Reader]:
 
 
 def _json(path: Path) -> Any:
-    """What a JSON file holds; a key that stands twice is an error, since readers differ in which they take."""
+    """Return what a JSON file holds. A key that stands twice is an error, since readers differ in which one they take."""
     try:
         return json.loads(read_bytes(path, LARGEST_FILE), object_pairs_hook=_once)
     except RecursionError:
@@ -220,7 +226,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _object(path: Path) -> dict[str, Any]:
-    """The object in a JSON file, without keys that are known and not handed on."""
+    """Return the object in a JSON file, without keys that are known and not handed on."""
     value = _json(path)
     if not isinstance(value, dict):
         raise TraubeError(f"{path}: expected an object of settings")
@@ -239,7 +245,7 @@ def _settings(model: type[Strict]) -> Reader:
 
 
 def _module_entries(path: Path) -> list[dict[str, Any]]:
-    """The entries of modules.json, each class by the path at which it is today."""
+    """Return the entries of modules.json, each class by the path at which it is today."""
     entries = _json(path)
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
         raise TraubeError(f"{path}: expected a list of modules")
@@ -292,7 +298,7 @@ _NETWORK_VALUES: dict[str, TypeAdapter[Any]] = {k: TypeAdapter(values) for k, va
 
 
 def _tokenizer(path: Path) -> dict[str, Any]:
-    """A tokenizer as the library tokenizers writes it: kinds of parts and their settings, and words."""
+    """Return a tokenizer as the library tokenizers writes it: kinds of parts and their settings, and words."""
     held = _json(path)
     if not isinstance(held, dict):
         raise TraubeError(f"{path}: expected an object of settings")
@@ -312,7 +318,7 @@ def _tokenizer(path: Path) -> dict[str, Any]:
 
 
 def _growth(part: Any) -> int:
-    """How many times as long the replacements of a tokenizer's part make a text at most."""
+    """Return how many times as long the replacements of a tokenizer's part make a text at most."""
     if isinstance(part, list):
         return math.prod(min(_growth(inside), LARGEST_GROWTH + 1) for inside in part)
     if not isinstance(part, dict):
@@ -349,7 +355,7 @@ def _words(path: Path) -> dict[str, Any]:
 
 
 def _weight_map(path: Path) -> dict[str, str]:
-    """Which file holds each tensor: safetensors beside the index. Libraries open whatever it names."""
+    """Return which file holds each tensor: safetensors beside the index. Libraries open whatever file the index names."""
     mapped = _object(path).get("weight_map")
     if not isinstance(mapped, dict) or not mapped:
         raise TraubeError(f"{path}: expected a weight_map of tensors and files")
@@ -361,7 +367,7 @@ def _weight_map(path: Path) -> dict[str, str]:
 
 @contextmanager
 def library_errors(where: str, let: type[BaseException] = TraubeError) -> Iterator[None]:
-    """Turn whatever a library raises of a foreign folder into one line, but for errors of the kind `let`."""
+    """Turn whatever a library raises for a foreign folder into one line, but for errors of the kind `let`."""
     try:
         yield
     except (let, TraubeError, KeyboardInterrupt, SystemExit, GeneratorExit):
@@ -373,7 +379,7 @@ def library_errors(where: str, let: type[BaseException] = TraubeError) -> Iterat
 
 _LOCK = threading.Lock()
 _TRUSTED: dict[object, set[threading.Thread]] = {}  # the threads that were there before each load, but for its own
-_ORIGINAL: dict[tuple[Any, str], Any] = {}  # what unpickles, while it is replaced
+_ORIGINAL: dict[tuple[Any, str], Any] = {}  # the original unpicklers, while they are replaced
 
 
 @contextmanager

@@ -1,6 +1,6 @@
-"""A model's folder: where it lies, whether it can be loaded safely, what its content is, and how it is downloaded.
+"""A model's folder: its place, its safety, its content, and its download.
 
-Which files of it may be opened, and what they may say, is told by `traube.models.vetting`.
+`traube.models.vetting` decides which files of it may be opened, and what they may say.
 """
 
 from functools import lru_cache
@@ -24,7 +24,17 @@ Stamp = tuple[int, int, int, int]
 
 
 def locate(card: ModelCard) -> Path:
-    """The local folder of a model, without downloading.
+    """Return the local folder of a model, without downloading.
+
+    Parameters
+    ----------
+    card : ModelCard
+        The model's card.
+
+    Returns
+    -------
+    Path
+        The folder.
 
     Raises
     ------
@@ -53,7 +63,7 @@ def locate(card: ModelCard) -> Path:
 
 
 def is_folder(model: str) -> bool:
-    """Whether a card's `model` is a folder (relative to cards/), not a Hugging Face id."""
+    """Return whether a card's `model` is a folder (relative to cards/), not a Hugging Face id."""
     return model.startswith((".", "/", "~")) or inputs.is_folder(paths.cards() / model)
 
 
@@ -71,7 +81,7 @@ def download(card: ModelCard) -> None:
     try:
         revision = _revision(card) or HfApi().model_info(card.model).sha
         snapshot_download(card.model, revision=revision, **FILTER)
-    except Exception as error:  # the hub's client raises many kinds; all mean: not to be had now
+    except Exception as error:  # the hub's client raises many kinds; all mean: not available now
         raise Unavailable(f"model '{card.name}': {card.model} cannot be downloaded ({first_line(error)})") from error
     if card.revision is None:
         write_json(paths.own_home() / "revisions.json", {**_revisions(), card.model: revision})
@@ -98,7 +108,7 @@ def check_folder(folder: Path, card: ModelCard) -> None:
 
 @lru_cache(maxsize=64)  # it reads whole vocabularies
 def _check(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> list[Path]:
-    """Refuse a folder, whoever names it; return the files of its weights."""
+    """Refuse an unsafe folder, whoever names it; return the files of its weights."""
     held = contents(folder)
     package = held.get("config_sentence_transformers.json", b"{}")
     assert isinstance(package, bytes)
@@ -116,23 +126,28 @@ def stamp(path: Path) -> Stamp:
 
 
 def stamps(folder: Path, *, plain: bool = False) -> dict[Path, Stamp]:
-    """The files that may be opened, with what tells that one of them has been written since."""
+    """Return the files that may be opened, each with a stamp that changes when the file is written."""
     return {path: stamp(path) for path in files(folder, plain=plain)}
 
 
 def files(folder: Path, *, plain: bool = False) -> list[Path]:
-    """The files of a model's folder that may be opened when it is loaded, as in `layout`: those that its fingerprint is of."""
+    """Return the files of a model's folder that may be opened when it is loaded, as in `layout`.
+
+    The model's fingerprint is made of these files.
+    """
     return sorted(folder / name for name in layout(folder, plain=plain))
 
 
 def hashes(folder: Path, *, plain: bool = False) -> dict[Path, str]:
-    """SHA-256 of each of these files. That they differ says that a file was written; that stamps do may mean that it was
-    linked, as uv links a model's package into another environment.
+    """Return the SHA-256 of each of these files.
+
+    Different hashes mean that a file was written; different stamps may only mean that it was linked, as uv links a
+    model's package into another environment.
     """
     return {path: remembered_sha256(path, state) for path, state in stamps(folder, plain=plain).items()}
 
 
 @lru_cache(maxsize=512)
 def file_hash(path: Path, _stamp: Stamp) -> str:
-    """SHA-256 of a file, computed once for each stamp of it."""
+    """Return the SHA-256 of a file, computed once for each stamp of the file."""
     return file_sha256(path)

@@ -1,4 +1,4 @@
-"""What is computed is kept: immutable blobs are the truth, a database is the catalog of them."""
+"""The storage of results: immutable blobs are the truth, a database is the catalog of them."""
 
 from traube.storage.blobs import Corrupt, Unreachable
 from traube.storage.entries import Score, write_table

@@ -25,14 +25,14 @@ FORMAT = 1  # raise when an archive has to be read in another way
 DATA, CHECKPOINTS = "data", "checkpoints"  # folders of the archive
 HISTORY = ("mlflow.db", "mlartifacts", "dagster")  # of MLflow and Dagster
 _DATABASES = ("mlflow.db", "dagster", "catalog.db")  # in this order
-_MADE_AGAIN = (  # blobs are taken from the storage
+_MADE_AGAIN = (  # not copied into a backup as files; blobs are taken from the storage
     "blobs", "embeddings", "compiled", "weights", "dev.json", "dev.stopped", ".env"
 )  # fmt: skip
 _TRANSIENT = (".lock", "-wal", "-shm", "-journal")
 
 
 def write_backup(storage: Storage, checkpoints: Path, file: Path) -> list[str]:
-    """Write a backup of a data directory and its checkpoints to a new file; return what was left out, each in a line.
+    """Write a backup of a data directory and its checkpoints to a new file; return what was left out, one line each.
 
     Others may write to the storage meanwhile.
     """
@@ -83,7 +83,7 @@ def restore_backup(file: Path, folder: Path, checkpoints: Path) -> None:
 
 
 def copy_results(source: Storage, target: Storage) -> tuple[int, list[str]]:
-    """Copy all results; return the number of blobs, and what was corrupt, each in a line.
+    """Copy all results; return the number of blobs, and what was corrupt, one line each.
 
     Results that the target has stay; of two of one key the newer revision counts.
     """
@@ -98,7 +98,7 @@ def copy_results(source: Storage, target: Storage) -> tuple[int, list[str]]:
 
 
 def copy_files(source: Path, target: Path) -> None:
-    """Copy what a data directory holds besides results and histories, such as studies, unless it is there."""
+    """Copy what a data directory holds besides results and histories, such as studies, unless the target has it."""
     skipped = {*_DATABASES, *HISTORY}
     for name, path in _list_files(source, None):
         inner = Path(name).relative_to(DATA)
@@ -109,7 +109,7 @@ def copy_files(source: Path, target: Path) -> None:
 
 
 def _list_files(folder: Path, checkpoints: Path | None) -> Iterator[tuple[str, Path]]:
-    """Yield the name in the archive and the path of each file that is not made again by itself."""
+    """Yield the name in the archive and the path of each file that cannot be regenerated."""
     found = []
     for base, root in ((DATA, folder), *([(CHECKPOINTS, checkpoints)] if checkpoints else [])):
         for entry in below(root) if root.is_dir() else ():
@@ -131,9 +131,9 @@ def _is_sqlite(path: Path) -> bool:
 
 
 def _copy_database(path: Path, copy: Path) -> Path:
-    """Copy a database as one of its states, whoever writes to it."""
+    """Copy a consistent snapshot of a database, while others may write to it."""
     copy.unlink(missing_ok=True)
-    # not `mode=ro`: what a killed process left in the journal is rolled back by who reads next
+    # not `mode=ro`: the next reader rolls back what a killed process left in the journal
     with (
         closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=60)) as source,
         closing(sqlite3.connect(copy)) as target,

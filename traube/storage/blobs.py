@@ -24,7 +24,7 @@ from traube.core.system_errors import in_words
 T = TypeVar("T")
 NAME = re.compile("[0-9a-f]{64}")
 IDENTITY = "identity.json"
-VERSION = 1  # raise when what lies in a blob store has to be changed to be read
+VERSION = 1  # raise when existing blob stores must be converted before they can be read
 LARGEST_PUT = 5 * 2**30  # bytes that S3 takes at once; parts of what was cut would stay there after a crash
 PATIENCE = 120.0  # seconds to wait for a server that does not answer
 _CONNECTION_ERRORS = {"HTTPClientError", "ClientConnectionError", "ConnectionError", "TimeoutError", "FSTimeoutError"}
@@ -45,7 +45,7 @@ def hash_content(content: bytes) -> str:
 
 
 def make_marker(identity: str, version: int = VERSION) -> bytes:
-    """Return what identifies a blob store, with its checksum."""
+    """Return the bytes that identify a blob store, with their checksum."""
     about = {"id": identity, "version": version}
     return json.dumps({**about, "checksum": hash_content(json.dumps(about).encode())}).encode()
 
@@ -53,10 +53,23 @@ def make_marker(identity: str, version: int = VERSION) -> bytes:
 def retry(
     request: Callable[[], T], where: str, is_lost: Callable[[Exception], bool], patience: float | None = None
 ) -> T:
-    """Make a request, again and again while its server does not answer, for `PATIENCE` seconds or so many as are given.
+    """Make a request, again and again while its server does not answer.
 
-    `where` is the server as people know it; `is_lost` tells an error of the connection from one that another attempt
-    would meet again.
+    Parameters
+    ----------
+    request : callable
+        Makes the request and returns its result.
+    where : str
+        The server as people know it.
+    is_lost : callable
+        Returns whether an error is one of the connection, and not one that another attempt would meet again.
+    patience : float, optional
+        Seconds after which attempts end. By default `PATIENCE`.
+
+    Returns
+    -------
+    object
+        The result of `request`.
 
     Raises
     ------
@@ -101,7 +114,7 @@ class Blobs:
         self._root = root.rstrip("/")
 
     def put(self, content: bytes, patience: float | None = None) -> str:
-        """Store bytes, also those that are there, and return their name.
+        """Store bytes, even if they are stored already, and return their name.
 
         Bytes that are there are written again: they may be corrupt, or about to be deleted.
         """
@@ -111,6 +124,16 @@ class Blobs:
 
     def get(self, name: str) -> bytes:
         """Return the bytes of a blob.
+
+        Parameters
+        ----------
+        name : str
+            Name of the blob.
+
+        Returns
+        -------
+        bytes
+            Its content.
 
         Raises
         ------
@@ -126,7 +149,7 @@ class Blobs:
         return content
 
     def first_bytes(self, name: str, count: int) -> bytes:
-        """Return how a blob begins; nothing if it is absent."""
+        """Return the first bytes of a blob; nothing if the blob is absent."""
         with suppress(FileNotFoundError):
             return self._request(lambda: self._read_start(self._locate(name), count))
         return b""
@@ -136,7 +159,7 @@ class Blobs:
         return bool(self._request(lambda: self._files.exists(self._locate(name))))
 
     def delete(self, name: str) -> None:
-        """Delete a blob, if it is there."""
+        """Delete a blob, if it exists."""
         with suppress(FileNotFoundError):
             self._request(lambda: self._files.rm_file(self._locate(name)))
 
@@ -150,6 +173,16 @@ class Blobs:
 
     def get_identity(self, *, create: bool = True) -> str | None:
         """Return the id of this blob store; None if it has none and none is to be made.
+
+        Parameters
+        ----------
+        create : bool, default=True
+            Whether an id is made where there is none.
+
+        Returns
+        -------
+        str or None
+            The id.
 
         Raises
         ------
@@ -210,12 +243,12 @@ class Blobs:
 
 
 class FolderBlobs(Blobs):
-    """Blobs in a folder of this machine, which is made when something is put."""
+    """Blobs in a folder of this machine, which is made when the first blob is stored."""
 
     def __init__(self, folder: Path) -> None:
         from fsspec.implementations.local import LocalFileSystem
 
-        self.folder, self._files = folder, LocalFileSystem()  # by itself: "::" in a path is no chain of systems
+        self.folder, self._files = folder, LocalFileSystem()  # direct: "::" in a path is no chain of systems
         self.url = self._root = str(folder)
 
     def get_path(self, name: str) -> Path:
@@ -244,7 +277,7 @@ class FolderBlobs(Blobs):
             os.close(folder)
 
     def delete_temporary_files(self, before: float) -> None:
-        """Delete what writers left that were killed before a time, in seconds since 1970."""
+        """Delete the temporary files of killed writers from before a time, in seconds since 1970."""
         for file in self.folder.glob("*/.*"):
             with suppress(FileNotFoundError):
                 if file.stat().st_mtime < before:

@@ -140,14 +140,26 @@ class Catalog:
     # transactions
 
     def read(self, work: Callable[[sa.Connection], T], patience: float | None = None) -> T:
-        """Return what is read of one state of the catalog, as `write` does."""
+        """Return the result of reading one state of the catalog; errors are those of `write`."""
         try:
             return self._transact(work, "REPEATABLE READ", patience)
         except (TypeError, OverflowError) as error:  # a value of another type than was written
             raise Corrupt(f"{self.name}: corrupt ({error}); {_MENDED}") from error
 
     def write(self, work: Callable[[sa.Connection], T], patience: float | None = None) -> T:
-        """Do all of something or nothing; it may be tried again, so it must do no harm twice.
+        """Run a unit of work in one transaction. It may be tried again, so it must do no harm twice.
+
+        Parameters
+        ----------
+        work : callable
+            Takes the connection and returns the result.
+        patience : float, optional
+            Seconds that the database has to answer.
+
+        Returns
+        -------
+        object
+            The result of `work`.
 
         Raises
         ------
@@ -201,7 +213,7 @@ class Catalog:
         connection.execute(self.insert(SETTING).on_conflict_do_nothing(), {"name": "schema", "content": SCHEMA_VERSION})
 
     def get_setting(self, name: str) -> str | None:
-        """Return what the catalog knows of itself."""
+        """Return a setting of the catalog itself."""
         statement = sa.select(SETTING.c.content).where(SETTING.c.name == name)
         return self.read(lambda connection: connection.execute(statement).scalar())
 
@@ -216,9 +228,9 @@ class Catalog:
     # entries
 
     def get_revision(self, entry: Entry, patience: float | None = None) -> int:
-        """Return the revision of what stands under an entry's key; 0 if nothing does."""
+        """Return the revision of the row under an entry's key; 0 if there is none."""
         table = ENTRY_TABLES[entry.table]
-        is_last = table in (TASK, MODEL)  # the one of this name that was entered last counts
+        is_last = table in (TASK, MODEL)  # the last entry of a name counts
         key = [table.c.name] if is_last else table.primary_key.columns
         statement = sa.select(sa.func.max(table.c.revision)).where(*(c == entry.row[c.name] for c in key))
         return self.read(lambda connection: connection.execute(statement).scalar(), patience) or 0
@@ -231,7 +243,7 @@ class Catalog:
         is_allowed: Callable[[sa.Connection], bool] | None = None,
         patience: float | None = None,
     ) -> bool:
-        """Enter an entry, unless what stands under its key is newer; return whether that was allowed.
+        """Enter an entry, unless the row under its key is newer; return whether that was allowed.
 
         `put_again` puts the entry's blobs, which `clean` may have deleted just before. `is_allowed` is asked in the same
         transaction.
@@ -267,7 +279,7 @@ class Catalog:
         measures = [_hash_measures(levels), levels]
         row = _encode(table, {**entry.row, "blob": blob, "measures": measures})
         if splits := entry.details.get("splits"):
-            # of an older entry too: its data may have been removed, and cells not
+            # also for an older entry: its data may have been removed, but not its cells
             rows = [_encode(SPLIT, {**split, "data_version": row["data_version"]}) for split in splits]
             connection.execute(self.insert(SPLIT).on_conflict_do_nothing(), rows)
         if connection.execute(self._upserts[entry.table], row).first() is None:
@@ -279,7 +291,7 @@ class Catalog:
                 connection.execute(sa.insert(SCORE), [_encode(SCORE, {**score, **of_cell}) for score in entry.scores])
 
     def replace(self, entries: Callable[[], Iterable[tuple[str, Entry]]]) -> None:
-        """Forget everything that is made of entries, and enter these: names of blobs, and what they hold."""
+        """Delete every row that is made of entries, and enter these: names of blobs, and what they hold."""
 
         def replace(connection: sa.Connection) -> None:
             for table in (*ENTRY_TABLES.values(), SPLIT, SCORE):
@@ -294,6 +306,18 @@ class Catalog:
     def read_rows(self, table: sa.Table, *conditions: sa.ColumnElement[bool]) -> list[Row]:
         """Return rows that were not removed, in the order of their keys, JSON decoded.
 
+        Parameters
+        ----------
+        table : Table
+            The table to read.
+        *conditions : ColumnElement of bool
+            Conditions that the rows meet.
+
+        Returns
+        -------
+        list of dict
+            The rows.
+
         Raises
         ------
         Corrupt
@@ -305,7 +329,19 @@ class Catalog:
         return self.read(lambda connection: list(self._decode(table, connection.execute(statement).all())))
 
     def read_scores(self, cell_ids: Iterable[str], metrics: Iterable[str] | None) -> Iterator[list[Row]]:
-        """Yield rows of scores of some metrics, None: of all, by cell and as they were stored; `CHUNK` cells at a time.
+        """Yield rows of scores, by cell and as they were stored; `CHUNK` cells at a time.
+
+        Parameters
+        ----------
+        cell_ids : iterable of str
+            Ids of the cells.
+        metrics : iterable of str, or None
+            Names of the metrics; None for all.
+
+        Yields
+        ------
+        list of dict
+            The rows of some cells.
 
         Raises
         ------
@@ -375,7 +411,7 @@ class Catalog:
             yield row
 
     def verify(self) -> None:
-        """Read every row, of what was removed too, and have SQLite check its indexes, which rows' checksums do not cover.
+        """Read every row, including removed ones, and have SQLite check its indexes, which rows' checksums do not cover.
 
         Raises
         ------
@@ -470,7 +506,7 @@ def _encode(table: sa.Table, row: Mapping[str, Any]) -> Row:
 
 @lru_cache
 def _make_checksum(table: str) -> Callable[[Any], int]:
-    """Return what computes the checksum of a row's values in the order of columns."""
+    """Return the function that computes the checksum of a row's values in the order of columns."""
     columns = list(metadata.tables[table].c)
     binary = [i for i, column in enumerate(columns) if isinstance(column.type, sa.LargeBinary)]
     others = itemgetter(*(i for i, column in enumerate(columns) if i not in binary and column.name != "checksum"))

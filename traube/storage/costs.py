@@ -1,4 +1,4 @@
-"""What encoding took, as it is stored."""
+"""Stored costs of encoding."""
 
 import math
 
@@ -10,7 +10,7 @@ NO_TASK = ""  # in place of a task's name: texts that somebody grouped
 
 
 def save_cost(storage: Storage, task: str, fingerprint: str, cost: Cost) -> None:
-    """Keep what it took to encode a task's texts, unless it was measured on more of them before."""
+    """Store the cost of encoding a task's texts, unless it was measured on more of them before."""
     before = get_cost(storage, task, fingerprint)
     if before is None or before.texts <= cost.texts:
         content = {**vars(cost), "memory": None if math.isnan(cost.memory) else cost.memory}
@@ -18,12 +18,12 @@ def save_cost(storage: Storage, task: str, fingerprint: str, cost: Cost) -> None
 
 
 def get_cost(storage: Storage, task: str, fingerprint: str) -> Cost | None:
-    """Return what it took to encode a task's texts; None where that was not measured."""
+    """Return the cost of encoding a task's texts; None where it was not measured."""
     return read_costs(storage, key=f"{task}/{fingerprint}").get((task, fingerprint))
 
 
 def read_costs(storage: Storage, **equal: str) -> dict[tuple[str, str], Cost]:
-    """Return what encoding took, by task (empty: texts of no task) and fingerprint of the model."""
+    """Return the costs of encoding, by task (empty: texts of no task) and fingerprint of the model."""
     found = {}
     for row in storage.read_rows("document", kind=COST, **equal):
         kept, (task, _, fingerprint) = row["content"], row["key"].rpartition("/")

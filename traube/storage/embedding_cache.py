@@ -77,12 +77,12 @@ class EmbeddingCache:
         records["text"] = np.frombuffer(b"".join(map(_hash_text, texts)), "V16")
         records["checksum"] = [zlib.crc32(vector) for vector in vectors]
         with self._hold_lock():
-            self._write_taken(self._read_taken())  # a torn row that is written over is in no block any more
+            self._write_taken(self._read_taken())  # a torn row that is overwritten is no longer in any block
             self._add(records, vectors)
         self.refresh()
 
     def refresh(self) -> None:
-        """Take the blocks that are not here, and store the rows that are in no block."""
+        """Fetch the blocks that are not in the local copy, and store the rows that are in no block."""
         if self.storage.catalog.is_read_only:
             return
         key = {"fingerprint": self.fingerprint, "numerics": self.numerics}
@@ -94,7 +94,7 @@ class EmbeddingCache:
             for name in sorted(blocks.keys() - taken.keys()):
                 try:
                     taken[name] = self._take(self.storage.blobs.get(blocks[name]))
-                except Corrupt as error:  # whoever has its rows stores them again; others encode its texts again
+                except Corrupt as error:  # nodes that have its rows store them again; others encode its texts again
                     sys.stderr.write(f"{error}\n")
                     self.storage.remove("embedding", [{**key, "block": name}])
             for first, last in self._cut_untaken(taken):
@@ -109,17 +109,17 @@ class EmbeddingCache:
             self._write_taken(taken)
 
     def _compare(self, key: dict[str, str]) -> tuple[dict[str, str], dict[str, tuple[int, int]]]:
-        """Return the blobs of the blocks in the storage, and the rows of those of them that are here."""
+        """Return the blobs of the blocks in the storage, and the rows of those of them that are in the local copy."""
         blocks = {row["block"]: row["files"]["rows"] for row in self.storage.read_rows("embedding", **key)}
         return blocks, {name: rows for name, rows in self._read_taken().items() if name in blocks}
 
     def _take(self, content: bytes) -> tuple[int, int]:
-        """Append the rows of a block whose texts are not here; return the first of them and the one after the last."""
+        """Append the rows of a block whose texts are not in the local copy; return the first row and the one after the last."""
         file = io.BytesIO(content)
         records, vectors = (np.load(file, allow_pickle=False) for _ in range(2))
         present = self._read()[0]
         place = present.tobytes().find(records.tobytes())
-        if place >= 0:  # a process was killed before it noted that it had stored them
+        if place >= 0:  # a process was killed before it recorded the stored rows
             first = place // RECORD.itemsize
             return first, first + len(records)
         known = {text.tobytes() for text in present["text"]}
@@ -128,7 +128,7 @@ class EmbeddingCache:
 
     @contextmanager
     def _hold_lock(self) -> Iterator[None]:
-        """Let nobody else write to the local copy; the lock lies beside it, so that it may be deleted."""
+        """Lock the local copy against other writers. The lock lies beside the copy, so that the copy may be deleted."""
         with explained(self.folder), locked(self.folder):
             self.folder.mkdir(exist_ok=True)
             yield
@@ -162,7 +162,7 @@ class EmbeddingCache:
         return ranges
 
     def _read_taken(self) -> dict[str, tuple[int, int]]:
-        """Return the rows of each block; of one whose rows were lost since, none."""
+        """Return the rows of each block; none for a block whose rows were lost since."""
         rows = len(self._read()[0])
         try:
             kept = json.loads((self.folder / "blocks.json").read_text())

@@ -53,7 +53,7 @@ class Entry:
 
     table: str  # name of the catalog's table
     row: dict[str, Any]  # values by column
-    # what no column holds: a task's splits, a cell's training histories
+    # values that no column holds: a task's splits, a cell's training histories
     details: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # a cell's assignments, or similarities of pairs
     scores: list[dict[str, Any]] = field(default_factory=list)  # rows of the table `score`, without the cell

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from traube.core.errors import TraubeError
 from traube.storage.catalog import LEASE, Catalog
 
-SECONDS = 60.0  # that a lease lasts if nobody renews it
+SECONDS = 60.0  # duration of a lease that nobody renews
 RENEWAL = 15.0  # seconds
 
 
@@ -39,12 +39,12 @@ class Lease:
         return [LEASE.c.task == self.task, LEASE.c.model == self.model, LEASE.c.stage == self.stage]
 
     def is_held(self, connection: sa.Connection) -> bool:
-        """Return whether nobody has taken the lease over, and keep it from others until the transaction ends."""
+        """Return whether nobody has taken the lease over, and keep the lease from others until the transaction ends."""
         held = sa.select(LEASE.c.owner).where(*self._row, LEASE.c.owner == self.owner)
         return connection.execute(held.with_for_update()).first() is not None
 
     def try_acquire(self) -> str | None:
-        """Take the lease if it is free or expired; return None, or who holds it."""
+        """Take the lease if it is free or expired; return None, or the holder."""
         new = {"task": self.task, "model": self.model, "stage": self.stage, "owner": self.owner}
         insert = self.catalog.insert(LEASE).values(**new, expires=self.catalog.now + SECONDS)
         free = sa.or_(LEASE.c.expires <= self.catalog.now, LEASE.c.owner == self.owner)
@@ -59,7 +59,7 @@ class Lease:
         return self.catalog.write(acquire)
 
     def renew(self) -> bool:
-        """Have the lease last for longer, also one that expired and that nobody took; return whether it was held."""
+        """Extend the lease, even if it expired and nobody took it; return whether it was held."""
         renewed = sa.update(LEASE).where(*self._row, LEASE.c.owner == self.owner).returning(LEASE.c.owner)
         renewed = renewed.values(expires=self.catalog.now + SECONDS)
         return self.catalog.write(lambda connection: connection.execute(renewed).first() is not None)

@@ -69,7 +69,7 @@ class Storage:
         self._pending = FolderBlobs(folder / "pending")
         blobs, url = servers or (settings.blobs(), settings.database())
         self.blobs: Blobs = open_blobs(blobs, folder / "blobs")  # the truth
-        self.catalog: Catalog = open_catalog(folder, url, is_read_only=is_read_only)  # what is known of it
+        self.catalog: Catalog = open_catalog(folder, url, is_read_only=is_read_only)  # the index of the blobs
         self._inode = _get_inode(folder)
         is_new = self.catalog.get_setting("blobs") is None
         identity = self.blobs.get_identity(create=is_new and not self.catalog.is_read_only)
@@ -78,7 +78,7 @@ class Storage:
         if is_new and not self.catalog.is_read_only and any(self.blobs.list()):
             sys.stderr.write(f"{self.catalog.name}: making the catalog again from {self.blobs.url}\n")
             self.rebuild()
-        self.catalog.bind(identity)  # last: a catalog that was not made whole is new the next time
+        self.catalog.bind(identity)  # last: a catalog that was not completed counts as new the next time
         if not self.catalog.is_read_only:
             with suppress(Unreachable):
                 self.flush(HASTE)
@@ -86,7 +86,10 @@ class Storage:
     # writing
 
     def _enter(self, entry: Entry, files: Mapping[str, File] | None = None, lease: Lease | None = None) -> bool:
-        """Enter an entry and its files; return whether it counts. Without files it waits here while no server answers."""
+        """Enter an entry and its files; return whether the entry counts.
+
+        An entry without files waits here while no server answers.
+        """
         self.catalog.check_writable()
         row = {"created": datetime.now(UTC).isoformat(timespec="microseconds"), **entry.row}
         if files is not None:
@@ -118,7 +121,7 @@ class Storage:
         return self.catalog.enter(hash_content(content), entry, put, is_allowed, patience)
 
     def flush(self, patience: float | None = None) -> int:
-        """Enter what had to wait; return how many entries there were.
+        """Enter the pending entries; return how many there were.
 
         Raises
         ------
@@ -139,7 +142,7 @@ class Storage:
         return len(names)
 
     def _is_superseded(self, entry: Entry, patience: float | None) -> bool:
-        """Return whether somebody else has finished a cell since its lease expired."""
+        """Return whether another process has finished a cell since its lease expired."""
         same = [tables.CELL.c[name] == entry.row.get(name) for name in ("cell_id", "scoring_version")]
         done = sa.select(tables.CELL.c.blob).where(*same, tables.CELL.c.status == "done")
         is_done = self.catalog.read(lambda connection: connection.execute(done).first(), patience) is not None
@@ -147,7 +150,10 @@ class Storage:
 
     @contextmanager
     def hold(self, task: str, model: str, stage: str) -> Iterator[Lease]:
-        """Hold the lease of a stage, once nobody else does: cells that are stored meanwhile count only while it lasts."""
+        """Hold the lease of a stage, once nobody else does.
+
+        Cells that are stored inside the block count only while the lease lasts.
+        """
         with hold(self.catalog, task, model, stage) as lease:
             self._leases[task, model] = lease
             try:
@@ -157,7 +163,7 @@ class Storage:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the data directory is still the one that was opened, and not deleted or replaced."""
+        """True while the data directory is still the one that was opened, and not deleted or replaced."""
         return _get_inode(self.folder) == self._inode
 
     # tasks
@@ -172,17 +178,23 @@ class Storage:
         splits: pd.DataFrame,
         state: str = "ingested",
     ) -> None:
-        """Store what a task was ingested to.
+        """Store the result of ingesting a task.
 
         Parameters
         ----------
+        name : str
+            Name of the task.
+        kind : str
+            Kind of the task.
+        card : dict
+            Its card.
         versions : dict
             `data_version` and what else identifies the tables.
         frames : dict of DataFrame
             Its tables: corpus, records, splits or pairs.
         splits : DataFrame
             What its scores are of: split_set, split, level, part, label.
-        state : {"ingested", "checked", "blocked"}
+        state : {"ingested", "checked", "blocked"}, default="ingested"
             How far it is.
         """
         row: dict[str, Any] = {"name": name, "data_version": versions["data_version"], "type": kind, "state": state}
@@ -195,19 +207,19 @@ class Storage:
         self._enter(Entry("task", row, {"splits": found.to_dict("records")}), files)
 
     def save_splits_of(self, data_version: str, splits: pd.DataFrame) -> None:
-        """Store the splits of a task that is not stored itself, unless they are."""
+        """Store the splits of a task that is not stored itself, unless they are stored already."""
         if self.read_splits(data_version, str(splits["split_set"].iloc[0])).empty:
             self.save_task(f"splits of {data_version}", "splits", {}, {"data_version": data_version}, {}, splits)
 
     def set_task_state(self, name: str, state: str, card: Mapping[str, Any] | None = None) -> None:
-        """Note how far a task is (ingested, checked or blocked), and its card if it is another than before."""
+        """Set the state of a task (ingested, checked or blocked), and its card if the card has changed."""
         row = self.get_task(name)
         if row is None:
             raise TraubeError(f"task '{name}' is not ingested; `traube run --task {name}` ingests it")
         self._enter(self._make_entry("task", {**row, "state": state, "card": card or row["card"]}))
 
     def get_task(self, name: str) -> dict[str, Any] | None:
-        """Return the row of a task as it was ingested last; None if it never was."""
+        """Return the row of a task's last ingestion; None if the task was never ingested."""
         return max(self.read_rows("task", name=name), key=itemgetter("revision"), default=None)
 
     def list_tasks(self) -> list[str]:
@@ -235,7 +247,7 @@ class Storage:
         *,
         histories: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Store what became of a cell; return whether it counts: not if the lease under which it was made has expired.
+        """Store the outcome of a cell; return whether it counts: not if the lease under which it was made has expired.
 
         Parameters
         ----------
@@ -243,8 +255,15 @@ class Storage:
             Values by `CELL_COLUMNS`, `created` excepted.
         frames : dict of DataFrame, optional
             `assignments` (split, level, item, cluster), or what the task type stores in their place.
+        scores : sequence of Score, optional
+            Scores of the cell.
         histories : dict, optional
             How the clusterer was trained.
+
+        Returns
+        -------
+        bool
+            Whether the cell counts.
         """
         absent = set(CELL_COLUMNS) - {"created"} - set(record)
         assert not absent and record["status"] in STATUSES, (absent, record.get("status"))
@@ -272,7 +291,7 @@ class Storage:
         return pd.DataFrame(rows, columns=list(CELL_COLUMNS))
 
     def find_finished(self, task: str, scoring_version: str) -> set[str]:
-        """Return the ids of the cells of a task that need no work: scored by these metrics, or found to make no sense."""
+        """Return the ids of the cells of a task that need no work: scored by these metrics, or unsupported."""
         cell = tables.CELL.c
         is_scored = sa.and_(
             cell.scoring_version == scoring_version, cell.status.not_in(("failed", "unavailable", "clustered"))
@@ -298,16 +317,16 @@ class Storage:
         return sorted(self._find(tables.CELL.c.task, tables.CELL.c.status != "clustered"))
 
     def list_tasks_of(self, clusterers: Collection[str]) -> set[str]:
-        """Return the tasks of which there are cells of some clusterers."""
+        """Return the tasks that have cells of some clusterers."""
         return self._find(tables.CELL.c.task, tables.CELL.c.clusterer.in_(list(clusterers)))
 
     def _find(self, column: sa.Column[str], *where: sa.ColumnElement[bool]) -> set[str]:
-        """Return a column of the cells that were not removed and for which all of this holds."""
+        """Return a column of the cells that were not removed and that meet all conditions."""
         statement = sa.select(column).distinct().where(tables.CELL.c.is_removed == 0, *where)
         return self.catalog.read(lambda connection: set(connection.execute(statement).scalars()))
 
     def get_state(self) -> str:
-        """Return what changes with each cell and each task."""
+        """Return a value that changes with each cell and each task."""
         read = [
             sa.select(sa.func.count(), sa.func.sum(table.c.revision), sa.func.sum(table.c.checksum))
             for table in (tables.CELL, tables.TASK)
@@ -317,6 +336,18 @@ class Storage:
 
     def read_cell_table(self, cell_id: str, name: str = "assignments") -> pd.DataFrame:
         """Return a table of a cell.
+
+        Parameters
+        ----------
+        cell_id : str
+            Id of the cell.
+        name : str, default="assignments"
+            Name of the table.
+
+        Returns
+        -------
+        DataFrame
+            The table.
 
         Raises
         ------
@@ -329,7 +360,7 @@ class Storage:
         return found[name]
 
     def read_histories(self, cell_id: str) -> dict[str, Any]:
-        """Return how a cell's clusterer was trained; empty of one that trains nothing."""
+        """Return the training history of a cell's clusterer; empty for a clusterer that trains nothing."""
         return dict(self._cell_entry(cell_id).details.get("histories", {}))
 
     def _cell_entry(self, cell_id: str) -> Entry:
@@ -351,6 +382,18 @@ class Storage:
         self, cell_ids: Iterable[str], metrics: Iterable[str] | None = None
     ) -> Iterator[list[tuple[str, Score]]]:
         """Yield the scores of cells, each with its cell, by id, level and metric; some hundred cells at a time.
+
+        Parameters
+        ----------
+        cell_ids : iterable of str
+            Ids of the cells.
+        metrics : iterable of str, optional
+            By default all.
+
+        Yields
+        ------
+        list of (str, Score)
+            Ids of cells with scores.
 
         Raises
         ------
@@ -434,7 +477,10 @@ class Storage:
         return self.catalog.read_rows(stored, *(stored.c[column] == value for column, value in equal.items()))
 
     def remove(self, table: str, rows: Iterable[Mapping[str, Any]]) -> int:
-        """Remove rows, but no cells that a document names; return their number. `clean` deletes their blobs."""
+        """Remove rows, but no cells that a document names; return the number of removed rows.
+
+        `clean` deletes their blobs.
+        """
         kept = self.list_kept_cells() if table == "cell" else set()
         return self._mark_removed(table, [row for row in rows if row.get("cell_id") not in kept])
 
@@ -443,7 +489,7 @@ class Storage:
         return {cell for row in self.read_rows("document") for cell in row["cells"] or ()}
 
     def _mark_removed(self, table: str, rows: Sequence[Mapping[str, Any]]) -> int:
-        """Remove rows, also cells that a document names: these count as absent until a run makes them again."""
+        """Remove rows, including cells that a document names: these count as absent until a run makes them again."""
         key = [column.name for column in tables.ENTRY_TABLES[table].primary_key]
         for row in rows:
             self._enter(Entry(table, {**{name: row[name] for name in key}, "is_removed": 1}))
@@ -467,13 +513,13 @@ class Storage:
         return store.get_path(blob)
 
     def get_table_path(self, name: str) -> Path:
-        """Return where a table lies that is made of what is stored."""
+        """Return the path of a table that is derived from the storage."""
         return self.folder / "tables" / name
 
     # operations
 
     def verify(self) -> list[str]:
-        """Return what is corrupt, each in a line; what the catalog cannot mend counts as absent from now on.
+        """Return what is corrupt, one line each. What the catalog cannot mend counts as absent from now on.
 
         Raises
         ------
@@ -502,7 +548,7 @@ class Storage:
         return list(lines.values())
 
     def _make_entry(self, table: str, row: Mapping[str, Any]) -> Entry:
-        """Return the entry of a row, made of the catalog."""
+        """Return the entry of a row, made from the catalog."""
         entry = Entry(table, {name: value for name, value in row.items() if name not in ("blob", "checksum")})
         if table != "task":
             return entry
@@ -510,7 +556,7 @@ class Storage:
         return replace(entry, details={"splits": splits})
 
     def rebuild(self) -> list[str]:
-        """Make the catalog again from the blobs; return what was corrupt, each in a line."""
+        """Rebuild the catalog from the blobs; return what was corrupt, one line each."""
         lines: list[str] = []
 
         def entries() -> Iterator[tuple[str, Entry]]:
@@ -527,7 +573,7 @@ class Storage:
         return lines
 
     def clean(self, *, seconds: float = DAY) -> tuple[int, int]:
-        """Mark the blobs that nothing refers to, and delete those that were marked for so long; return how many are each."""
+        """Mark the blobs that nothing refers to, and delete those marked long enough ago; return the number of each."""
         found, mark = {blob for blob, _ in self.blobs.list()}, tables.MARK
         deleted: list[str] = []
 
@@ -555,7 +601,7 @@ class Storage:
 def open_storage(folder: Path) -> Storage:
     """Return the storage of a data directory, which a process opens once.
 
-    Nodes share the one of `TRAUBE_HOME`; any other is scratch, and nobody else's.
+    Nodes share the storage of `TRAUBE_HOME`; any other storage is scratch and private.
     """
     folder = folder.resolve()
     is_shared = folder == paths.home().resolve()
@@ -579,7 +625,7 @@ def _get_inode(folder: Path) -> tuple[int, int] | None:
 
 
 def rebuild(folder: Path) -> list[str]:
-    """Make the catalog of a data directory again, also one that cannot be opened; return what was corrupt.
+    """Rebuild the catalog of a data directory, even one that cannot be opened; return what was corrupt.
 
     A blob store whose marker is corrupt gets the one that the catalog knows, or a new one.
     """

@@ -1,4 +1,4 @@
-"""What no result uses any more: rows of the catalog, and files that whoever wrote them left behind."""
+"""Data that no result uses any more: rows of the catalog, and files that whoever wrote them left behind."""
 
 import re
 import shutil
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from traube.storage.storage import DAY, Storage
 
-WEEK = 7 * DAY  # a training that was stopped goes on where it was: it is given a week
+WEEK = 7 * DAY  # a stopped training can resume within a week
 OWNED = ("matrix", "reduction", "representations", "places")  # artifacts whose keys begin with what they are made of
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}(\.\w+)?")  # see `traube.core.disk.replacing`
 _TRAINING = re.compile(r"(\..+)\.[0-9a-f]{16}")  # see `Trainer.fit`
@@ -35,13 +35,20 @@ def find_unused(
 
     Parameters
     ----------
+    storage : Storage
+        The storage.
     checkpoints : Path
         The folder of checkpoints and of the state of trainings.
     owners : collection of str
         How the names of embeddings and reductions begin that are in use (`name_vectors`). Other artifacts begin with
         a cell.
-    outdated : collection of str
+    outdated : collection of str, optional
         Ids of cells that may go too, except those that a document names.
+
+    Returns
+    -------
+    list of Unused
+        Rows, files and folders.
     """
     cells = {row["cell_id"]: row for row in storage.read_rows("cell")}
     outdated = {*outdated} - storage.list_kept_cells()
@@ -75,7 +82,7 @@ def find_unused(
 def _find_paths(
     folder: Path, checkpoints: Path, owners: Collection[str]
 ) -> Iterator[tuple[Path, float, Path | None, str]]:
-    """Yield files and folders, the seconds that they are kept, the lock of whoever works with them, and why they go."""
+    """Yield files and folders, with the seconds that they are kept, the lock of their users, and the reason for removal."""
     for path in folder.rglob(".*"):
         if _TEMPORARY.fullmatch(path.name) and path.is_file():
             yield path, DAY, None, "left half written"
@@ -92,7 +99,7 @@ def _find_paths(
 
 
 def _remove_path(path: Path, seconds: float, lock: Path | None) -> bool:
-    """Remove a file or folder, unless it was written to or locked since it was found."""
+    """Remove a file or folder, unless it was written to or locked since the search."""
     from filelock import FileLock, Timeout
 
     try:
