@@ -1,4 +1,4 @@
-"""What people pass as texts, labels and embeddings: lists, arrays, and columns of pandas or Arrow."""
+"""Texts, labels and embeddings that users pass: lists, arrays, and columns of pandas or Arrow."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -75,7 +75,8 @@ def read_labels(given: Any, where: str, texts: Any = None) -> list[str | None]:
     ----------
     given : iterable, or str
         The labels, or the name of a column of `texts`, a table.
-    where, texts : as in `read_texts`
+    where, texts
+        As in `read_texts`.
     """
     if isinstance(given, str) and (table := _to_frame(texts)) is not None:
         if given not in table:
