@@ -21,7 +21,7 @@ class Method:
     clusterer_params: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # Resolved at once, so that a misspelt parameter is found before hours of work, and equal methods are equal.
+        # Resolved at once, so that a misspelled parameter is found before hours of work, and equal methods are equal.
         object.__setattr__(self, "reducer_params", get_reducer(self.reducer).resolve(self.reducer_params))
         object.__setattr__(self, "clusterer_params", get_clusterer(self.clusterer).resolve(self.clusterer_params))
 

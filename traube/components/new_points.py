@@ -32,7 +32,7 @@ def by_transform(build: Build, vectors: Matrix, points: Matrix, new: Matrix) -> 
 
 
 def by_neighbours(build: Build, vectors: Matrix, points: Matrix, new: Matrix) -> NDArray[np.float32]:
-    """For any other: the mean of the nearest neighbours' places, weighted by cosine, float32 [k, m]; UMAP's first guess."""
+    """For any other: the mean of the nearest neighbors' places, weighted by cosine, float32 [k, m]; UMAP's first guess."""
     from sklearn.neighbors import NearestNeighbors
 
     index = NearestNeighbors(n_neighbors=min(NEIGHBOURS, vectors.shape[0]), metric="cosine", algorithm="brute")
@@ -55,13 +55,17 @@ def nearest_on_average(distances: NDArray[Any], clusters: Clusters) -> tuple[Clu
 
     Parameters
     ----------
-    distances : [k, n], of new items to those that were clustered
-    clusters : [n]
+    distances : array
+        [k, n], of new items to those that were clustered.
+    clusters : array of int
+        [n].
 
     Returns
     -------
-    clusters : int64 [k]; -1 where there are none but noise
-    means : float64 [k], the distance to the cluster's members; nan for noise
+    clusters : int64 [k]
+        -1 where there are none but noise.
+    means : float64 [k], the distance to the cluster's members
+        Nan for noise.
     """
     ids = np.unique(clusters[clusters >= 0])
     if not len(ids):

@@ -22,15 +22,20 @@ def choose_k(
 
     Parameters
     ----------
-    X : float32 [n, d], dense or csr. At most 3,000 rows, drawn by `seed`, are clustered and scored:
-        this bounds time and memory whatever n is.
-    candidates : numbers to try; None = a geometric grid from 2 to 1.5 sqrt(n), at most 100
-    metric : of the silhouette; "cosine" suits a model's own vectors
+    X : array or csr matrix
+        float32 [n, d], dense or csr. At most 3,000 rows, drawn by `seed`, are clustered and scored: this bounds time
+        and memory whatever n is.
+    candidates : iterable of int, optional
+        Numbers to try; None = a geometric grid from 2 to 1.5 sqrt(n), at most 100.
+    metric : str, default="euclidean"
+        Of the silhouette; "cosine" suits a model's own vectors.
 
     Returns
     -------
-    k : int; of equal ones the smallest
-    table : DataFrame (k, silhouette), a row per candidate in ascending order; nan where k-means found fewer than two
+    k : int
+        Of equal ones the smallest.
+    table : DataFrame (k, silhouette), a row per candidate in ascending order
+        Nan where k-means found fewer than two.
 
     Raises
     ------
@@ -70,14 +75,19 @@ def choose_k_by_distance(
 
     Parameters
     ----------
-    clusterer, params : as in `cluster_by_distance`
-    distances : float [n, n], symmetric, 0 on the diagonal; of at most 3,000 rows, drawn by `seed`
-    candidates : as in `choose_k`
+    clusterer, params
+        As in `cluster_by_distance`.
+    distances : array or csr matrix
+        float [n, n], symmetric, 0 on the diagonal; of at most 3,000 rows, drawn by `seed`.
+    candidates : iterable of int, optional
+        As in `choose_k`.
 
     Returns
     -------
-    k : int; of equal ones the smallest
-    table : DataFrame (k, correlation), a row per candidate in ascending order; nan where there is one cluster only
+    k : int
+        Of equal ones the smallest.
+    table : DataFrame (k, correlation), a row per candidate in ascending order
+        Nan where there is one cluster only.
     """
     rows = _sample(len(distances), seed)
     tried = _tried(len(distances), len(rows), candidates)

@@ -36,12 +36,14 @@ def spread_out(X: Array, k: int, random: np.random.Generator) -> NDArray[np.int6
 
 
 def spherical(X: Array, centres: Array, iterations: int) -> tuple[Labels, float]:
-    """Lloyd's algorithm from given centres.
+    """Lloyd's algorithm from given centers.
 
     Parameters
     ----------
-    X : float32 [n, d], rows of length 1
-    centres : float32 [k, d], rows of length 1. One that loses its last row stays where it is
+    X : array
+        float32 [n, d], rows of length 1.
+    centres : array
+        float32 [k, d], rows of length 1. One that loses its last row stays where it is.
 
     Returns
     -------
@@ -101,10 +103,14 @@ def cluster_samples(
 
     Parameters
     ----------
-    X : float32 [samples, m, d], rows of length 1
-    weights : float32 [samples, m]
-    ks : numbers of clusters, each in turn
-    starts : by k-means++; the best fit is kept. A start of fewer clusters is the beginning of one of more
+    X : array
+        float32 [samples, m, d], rows of length 1.
+    weights : array
+        float32 [samples, m].
+    ks : sequence of int
+        Numbers of clusters, each in turn.
+    starts : int
+        By k-means++; the best fit is kept. A start of fewer clusters is the beginning of one of more.
 
     Yields
     ------

@@ -47,9 +47,12 @@ class Samples:
 
     Attributes
     ----------
-    points : float32 [n, d], unit vectors of all texts in their principal directions
-    centers : by number of clusters, float32 [samples, k, d], unit vectors
-    stability : by number of clusters, the mean adjusted Rand index of two samples
+    points : array
+        float32 [n, d], unit vectors of all texts in their principal directions.
+    centers : dict of int to array
+        By number of clusters, float32 [samples, k, d], unit vectors.
+    stability : dict of int to float
+        By number of clusters, the mean adjusted Rand index of two samples.
     """
 
     points: Array

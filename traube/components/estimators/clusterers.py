@@ -17,9 +17,9 @@ from traube.components.spherical import Array, Labels
 
 
 def plus_plus(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -> Matrix:
-    """First centres [n_clusters, d] by greedy k-means++ (Arthur & Vassilvitskii 2007), as scikit-learn draws them.
+    """First centers [n_clusters, d] by greedy k-means++ (Arthur & Vassilvitskii 2007), as scikit-learn draws them.
 
-    For dense float32 vectors scikit-learn widens all of them anew for every centre, two thirds of
+    For dense float32 vectors scikit-learn widens all of them anew for every center, two thirds of
     the time of a mini-batch k-means. Here it is done once, at 8 bytes a number; mini-batch k-means
     starts from a sample, so that is little.
     """
@@ -35,7 +35,7 @@ def plus_plus(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -
         return np.maximum(squared.astype(np.float32), 0)
 
     n, trials = len(X), 2 + int(np.log(n_clusters))
-    weights = np.ones(n, dtype=np.float32)  # the sums below are rounded as scikit-learn's, or other centres would win
+    weights = np.ones(n, dtype=np.float32)  # the sums below are rounded as scikit-learn's, or other centers would win
     chosen = [int(random_state.choice(n, p=weights / weights.sum()))]
     nearest = distances(np.array(chosen))[0]
     potential = nearest @ weights
@@ -60,9 +60,11 @@ class Agglomerative(ClusterMixin, _SparseInput):
 
     Parameters
     ----------
-    n_clusters : int
-    linkage : "ward" (with metric "euclidean"), "average", "complete" or "single"
-    metric : "euclidean" or "cosine"; "precomputed" where X [n, n] holds the distances
+    n_clusters : int, default=2
+    linkage : str, default="ward"
+        "ward" (with metric "euclidean"), "average", "complete" or "single".
+    metric : str, default="euclidean"
+        "euclidean" or "cosine"; "precomputed" where X [n, n] holds the distances.
     """
 
     n_clusters: int = 2
@@ -115,12 +117,13 @@ def _condensed(X: Matrix, metric: str) -> NDArray[np.float64]:
 
 @dataclass(eq=False, repr=False)
 class AgglomerativeKnn(ClusterMixin, BaseEstimator):
-    """Ward's method where only near neighbours may be merged: an approximation in O(n k) memory.
+    """Ward's method where only near neighbors may be merged: an approximation in O(n k) memory.
 
     Parameters
     ----------
-    n_clusters : int
-    n_neighbors : neighbours of each text that it may be merged with, at most n - 1
+    n_clusters : int, default=2
+    n_neighbors : int, default=15
+        Neighbors of each text that it may be merged with, at most n - 1.
     """
 
     n_clusters: int = 2
@@ -150,11 +153,16 @@ class DBStream(ClusterMixin, BaseEstimator):
 
     Parameters
     ----------
-    clustering_threshold : radius r of a micro-cluster
-    fading_factor : lambda; a weight fades by 2^(-lambda) per point
-    cleanup_interval : t_gap, points between two removals of weak micro-clusters
-    intersection_factor : alpha, the shared density from which on two micro-clusters are connected
-    minimum_weight : weight below which a micro-cluster is noise
+    clustering_threshold : float, default=1.0
+        Radius r of a micro-cluster.
+    fading_factor : float, default=0.01
+        Lambda; a weight fades by 2^(-lambda) per point.
+    cleanup_interval : float, default=2
+        t_gap, points between two removals of weak micro-clusters.
+    intersection_factor : float, default=0.3
+        Alpha, the shared density from which on two micro-clusters are connected.
+    minimum_weight : float, default=1.0
+        Weight below which a micro-cluster is noise.
 
     Attributes
     ----------

@@ -39,15 +39,21 @@ class Gsdmm(ClusterMixin, BaseEstimator):
 
     Parameters
     ----------
-    most : number of clusters to begin with, at most that of the texts; never are there more
-    alpha : how readily a text takes an empty cluster
-    beta : how readily it takes one without its words; the larger, the fewer clusters there are
-    sweeps : over all texts
-    random_state : seed
+    most : int, default=500
+        Number of clusters to begin with, at most that of the texts; never are there more.
+    alpha : float, default=0.1
+        How readily a text takes an empty cluster.
+    beta : float, default=0.1
+        How readily it takes one without its words; the larger, the fewer clusters there are.
+    sweeps : int, default=30
+        Over all texts.
+    random_state : int, optional
+        Seed.
 
     Attributes
     ----------
-    labels_ : int64 [n], from 0 in the order of the first text of each cluster; -1 where a text has no word
+    labels_ : array of int
+        int64 [n], from 0 in the order of the first text of each cluster; -1 where a text has no word.
     n_clusters_ : clusters that are not empty
     """
 
@@ -97,9 +103,12 @@ def sample(X: Any, clusters: Any, shape: tuple[int, int], alpha: float, beta: fl
 
     Parameters
     ----------
-    X : of `word_counts`; every text has a word
-    clusters : int64 [n], the clusters to begin with
-    shape : number of clusters, and of different words
+    X : object
+        Of `word_counts`; every text has a word.
+    clusters : object
+        int64 [n], the clusters to begin with.
+    shape : tuple of int
+        Number of clusters, and of different words.
     """
     np.random.seed(seed)  # noqa: NPY002 (numba's own generator)
     k, vocabulary = shape

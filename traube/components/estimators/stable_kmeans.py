@@ -24,19 +24,22 @@ BLOCK = 2**26  # bytes of a block of cosines
 
 @dataclass(eq=False, repr=False)
 class StableKMeans(ClusterMixin, _SparseInput):
-    """Spherical k-means on vectors that are smoothed over their neighbours, where
+    """Spherical k-means on vectors that are smoothed over their neighbors, where
     `traube.components.choose_stable_k` says how many clusters there are.
 
     The number is chosen on the vectors as they are: of smoothed ones any clusters are steady. For
-    the labels every vector is moved eight times half-way towards the weighted mean of its neighbours
+    the labels every vector is moved eight times half-way towards the weighted mean of its neighbors
     in UMAP's graph. Of more than 20,000 vectors so many are drawn for this, and the others join the
     cluster whose mean is nearest: this bounds time and memory.
 
     Parameters
     ----------
-    n_clusters : int; None = the number is found
-    n_neighbors : in the graph, itself among them; at most n
-    random_state : seed
+    n_clusters : int, optional
+        Int; None = the number is found.
+    n_neighbors : int, default=14
+        In the graph, itself among them; at most n.
+    random_state : int, optional
+        Seed.
 
     Attributes
     ----------
@@ -104,7 +107,7 @@ class StableKMeans(ClusterMixin, _SparseInput):
 
 
 def smoothed(points: Array, n_neighbors: int) -> Array:
-    """Unit vectors, each moved eight times half-way towards the mean of its neighbours."""
+    """Unit vectors, each moved eight times half-way towards the mean of its neighbors."""
     graph = fuzzy_graph(*nearest(points, min(n_neighbors, len(points))))
     degree = np.asarray(graph.sum(axis=1))
     graph = sparse.csr_matrix(graph.multiply(1 / np.where(degree > 0, degree, 1)), dtype=np.float32)
@@ -132,7 +135,7 @@ def nearest(points: Array, k: int) -> tuple[NDArray[np.int64], Array]:
 
 
 def fuzzy_graph(rows: NDArray[np.int64], distances: Array) -> sparse.csr_matrix:
-    """UMAP's graph of nearest neighbours (McInnes et al. 2018, section 3.1): the weight of a neighbour
+    """UMAP's graph of nearest neighbors (McInnes et al. 2018, section 3.1): the weight of a neighbor
     is exp(-(d - rho) / sigma), where rho is the distance of the nearest one and sigma such that the
     weights sum to log2(k); and that of a pair is a + b - a b. float32 [n, n], symmetric.
     """
