@@ -1,4 +1,4 @@
-"""How many clusters, where no gold labels say so."""
+"""The number of clusters, where no gold labels give it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -18,7 +18,7 @@ MOST = 100
 def choose_k(
     X: Matrix, seed: int, candidates: Iterable[int] | None = None, metric: str = "euclidean"
 ) -> tuple[int, pd.DataFrame]:
-    """The number of clusters whose k-means clustering has the best silhouette (Rousseeuw 1987).
+    """Return the number of clusters whose k-means clustering has the best silhouette (Rousseeuw 1987).
 
     Parameters
     ----------
@@ -26,9 +26,9 @@ def choose_k(
         float32 [n, d], dense or csr. At most 3,000 rows, drawn by `seed`, are clustered and scored: this bounds time
         and memory whatever n is.
     candidates : iterable of int, optional
-        Numbers to try; None = a geometric grid from 2 to 1.5 sqrt(n), at most 100.
+        Numbers to try. By default a geometric grid from 2 to 1.5 sqrt(n), at most 100.
     metric : str, default="euclidean"
-        Of the silhouette; "cosine" suits a model's own vectors.
+        Metric of the silhouette; "cosine" suits a model's own vectors.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def choose_k_by_distance(
     seed: int,
     candidates: Iterable[int] | None = None,
 ) -> tuple[int, pd.DataFrame]:
-    """The number of clusters at which a clusterer's own clustering fits the distances best.
+    """Return the number of clusters at which a clusterer's own clustering fits the distances best.
 
     The fit is the correlation of distances with lying in different clusters (the point-biserial index of Milligan &
     Cooper 1985). The silhouette would take one text apart from all others: on 40 pages of TREC CAR it chose 2 clusters

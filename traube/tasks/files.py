@@ -3,9 +3,6 @@
 A card is written into the data directory, and is used like any other. The columns, the encoding and the language are
 detected from the file. To keep the card, or to extend it, copy it into `cards/`, where it takes precedence over the
 generated one.
-
-What a card needs to say is told from the file: the columns, the encoding, the language. To keep it, or to say more, a
-person copies it into `cards/`, where it goes before the one that was written.
 """
 
 import re

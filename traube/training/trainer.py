@@ -76,8 +76,6 @@ class Checkpoint:
 
     `best` has the highest watched score. That score flatters if it is computed on the task's test splits (trainers
     without labels).
-
-    `best` has the highest watched score, which flatters where it is of the task's test splits (trainers without labels).
     """
 
     last: Path
@@ -97,8 +95,6 @@ class Trainer(RecipeMixin[R]):
     """Base class of the trainers of an encoder on a task.
 
     The methods defined here serve trainers on texts; trainers that learn from other data override them.
-
-    What is defined here serves trainers on texts; those that learn from something else say so, and override it.
     """
 
     # texts without labels; labels of train and validation splits; or pairs of texts

@@ -102,8 +102,9 @@ class Encoded:
         return self.through(self.network, rows).float()
 
     def through(self, modules: Any, rows: Rows) -> "Tensor":
-        """Return the output of the network, or of its first modules, for some texts, in the precision in which they
-        compute.
+        """Return the output of the network, or of its first modules, for some texts.
+
+        The output has the precision in which the modules compute.
         """
         import torch
         from torch.nn.utils.rnn import pad_sequence

@@ -2,7 +2,7 @@
 
 Import this module only where a network is needed: it imports torch.
 
-What is trained how is said by the clusterers, in `traube.components.deep.clusterers`.
+The clusterers in `traube.components.deep.clusterers` define how each network is trained.
 """
 
 import math

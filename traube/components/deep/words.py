@@ -95,10 +95,7 @@ class Sif:
         return cls(words, weights, common, 1 / max(float(np.sqrt(np.mean(rest**2))), 1e-12))
 
     def of(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Return vectors of texts, float64 [n, d].
-
-        A text without any known word has the vector zero, less what all texts have in common with it: zeros.
-        """
+        """Return vectors of texts, float64 [n, d]; zeros for a text without any known word."""
         means = np.zeros((len(texts), self.words.vectors.shape[1]))
         for i, text in enumerate(texts):
             numbers = self.words.of_text(text)

@@ -17,7 +17,9 @@ from traube.components.spherical import Array, Labels
 
 
 def plus_plus(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -> Matrix:
-    """First centers [n_clusters, d] by greedy k-means++ (Arthur & Vassilvitskii 2007), as scikit-learn draws them.
+    """Return the first centers [n_clusters, d] by greedy k-means++, as scikit-learn draws them.
+
+    See Arthur & Vassilvitskii 2007.
 
     For dense float32 vectors scikit-learn widens all of them anew for every center, two thirds of
     the time of a mini-batch k-means. Here it is done once, at 8 bytes a number; mini-batch k-means
@@ -63,8 +65,8 @@ class Agglomerative(ClusterMixin, _SparseInput):
     n_clusters : int, default=2
     linkage : str, default="ward"
         "ward" (with metric "euclidean"), "average", "complete" or "single".
-    metric : str, default="euclidean"
-        "euclidean" or "cosine"; "precomputed" where X [n, n] holds the distances.
+    metric : str
+        "euclidean" or "cosine"; "precomputed" if X [n, n] holds the distances.
     """
 
     n_clusters: int = 2
@@ -95,7 +97,7 @@ class Agglomerative(ClusterMixin, _SparseInput):
 
 
 def _condensed(X: Matrix, metric: str) -> NDArray[np.float64]:
-    """Distances of all pairs in SciPy's order, float64 [n (n - 1) / 2], from blocks of 256 MB."""
+    """Return distances of all pairs in SciPy's order, float64 [n (n - 1) / 2], from blocks of 256 MB."""
     from sklearn.metrics import pairwise_distances_chunked
 
     if metric == "cosine":
@@ -122,7 +124,7 @@ class AgglomerativeKnn(ClusterMixin, BaseEstimator):
     Parameters
     ----------
     n_clusters : int, default=2
-    n_neighbors : int, default=15
+    n_neighbors : int
         Neighbors of each text that it may be merged with, at most n - 1.
     """
 
@@ -198,7 +200,10 @@ class DBStream(ClusterMixin, BaseEstimator):
         return self
 
     def predict(self, X: Array) -> Labels:
-        """The nearest macro-cluster of each row, int64 [n]; -1 where no micro-cluster is heavy enough to make one."""
+        """Return the nearest macro-cluster of each row, int64 [n].
+
+        It is -1 where no micro-cluster is heavy enough to make one.
+        """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=FLOATS, reset=False)
         return nearest(X.astype(np.float64), self.cluster_centers_)

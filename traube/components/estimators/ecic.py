@@ -20,7 +20,7 @@ TREES = 100
 
 @dataclass(eq=False, repr=False)
 class IterativeClassification(ClusterMixin, _SparseInput):
-    """A clustering, mended by a classifier that learns from the inner part of each cluster.
+    """Improve a clustering by a classifier that learns from the inner part of each cluster.
 
     In every iteration a share P is drawn uniformly from [`least`, `most`]. In each cluster the outliers are left aside,
     and of the others at most P n / k, drawn at random, are learned from by multinomial logistic regression, which labels
@@ -29,11 +29,11 @@ class IterativeClassification(ClusterMixin, _SparseInput):
     Parameters
     ----------
     n_clusters : int, default=8
-    start : str or array of int, default="kmeans"
-        The clusterer that makes the first clusters, a registered one that takes their number; or these clusters
+    start : str or array of int
+        Clusterer that makes the first clusters, a registered one that takes their number; or these clusters
         themselves, int [n].
-    iterations : int, default=50
-        At most.
+    iterations : int
+        Most iterations.
     least, most
         Bounds of the share P.
     outliers : float, default=0.1
@@ -48,9 +48,10 @@ class IterativeClassification(ClusterMixin, _SparseInput):
     Attributes
     ----------
     labels_ : int64 [n]
-    start_ : array of int
-        int64 [n], the clusters that it started from.
-    n_iter_ : iterations
+    start_ : int64 [n]
+        Clusters that the iterations started from.
+    n_iter_ : int
+        Number of iterations.
     """
 
     n_clusters: int = 8
@@ -96,7 +97,7 @@ class IterativeClassification(ClusterMixin, _SparseInput):
         return self
 
     def _inner(self, X: Matrix, labels: Labels, random: np.random.RandomState) -> NDArray[np.int64]:
-        """The texts to learn from, ascending; at least one of each cluster."""
+        """Return the texts to learn from, ascending; at least one of each cluster."""
         n, k = len(labels), int(labels.max()) + 1
         limit = max(1, int(random.uniform(self.least, self.most) * n / k))
         depth = depths(X, labels, TREES, int(random.randint(2**31 - 1)))

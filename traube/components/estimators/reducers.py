@@ -28,7 +28,7 @@ class _SparseInput(BaseEstimator):
 
 
 class _Reducer(TransformerMixin, _SparseInput):
-    """What the reducers share: dense or sparse rows, in single or double precision."""
+    """Base class of the reducers: dense or sparse rows, in single or double precision."""
 
     def _validated(self, X: Any, fitting: bool) -> Matrix:
         if not fitting:
@@ -51,7 +51,7 @@ class Pca(_Reducer):
     Parameters
     ----------
     n_components : int, default=2
-    random_state : int, optional
+    random_state : int or None
         Seed of the randomized solvers, which scikit-learn takes for large inputs.
     """
 
@@ -90,8 +90,8 @@ class Umap(_Reducer):
         through a Python call for every pair of dense vectors below 4,096 texts (four fifths of a fit), NN-descent
         above, whose compilation costs 20 s and more in each process. After "exact", new texts are placed at the
         weighted mean of their nearest neighbors' places; after "approximate" UMAP places them itself.
-    random_state : int, optional
-        With a seed UMAP is deterministic on one machine, and single-threaded.
+    random_state : int or None
+        Seed; with a seed UMAP is deterministic on one machine, and single-threaded.
 
     Notes
     -----
@@ -162,7 +162,10 @@ class Umap(_Reducer):
 
 
 def _neighbours(X: Matrix, k: int, metric: str) -> tuple[NDArray[np.int64], Array]:
-    """The k nearest of each row, itself among them: indices and distances [n, k]. Memory: blocks of 256 MB."""
+    """Return the k nearest rows of each row, itself among them: indices and distances [n, k].
+
+    Memory: blocks of 256 MB.
+    """
     from sklearn import config_context
     from sklearn.neighbors import NearestNeighbors
 

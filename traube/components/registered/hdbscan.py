@@ -27,7 +27,7 @@ def hdbscan(**params: Any) -> Any:
 
 
 def assign(build: Build, points: Matrix, clusters: Clusters, new: Matrix) -> Clusters:
-    """The cluster that HDBSCAN's own `approximate_predict` gives each new point, or noise."""
+    """Return the cluster that HDBSCAN's own `approximate_predict` gives each new point, or noise."""
     from hdbscan import approximate_predict
 
     fitted = build(prediction_data=True).fit(points)
