@@ -42,7 +42,7 @@ def by_neighbours(build: Build, vectors: Matrix, points: Matrix, new: Matrix) ->
     index = NearestNeighbors(n_neighbors=min(NEIGHBOURS, vectors.shape[0]), metric="cosine", algorithm="brute")
     distances, rows = index.fit(vectors).kneighbors(new)
     weights = np.maximum(1 - distances, 1e-6)
-    weights[distances < 1e-6] = 1e6  # one of the texts themselves stays where it is
+    weights[distances < 1e-6] = 1e6  # a text of the clustering itself stays where it is
     weights /= weights.sum(axis=1, keepdims=True)
     return np.einsum("nk,nkm->nm", weights, np.asarray(points)[rows]).astype(np.float32)
 

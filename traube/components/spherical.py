@@ -49,7 +49,8 @@ def spherical(X: Array, centres: Array, iterations: int) -> tuple[Labels, float]
     Returns
     -------
     labels : int64 [n]
-    fit : the sum of the rows' cosines to their centres
+    fit : float
+        Sum of the rows' cosines to their centers.
     """
     labels, rows, k = (X @ centres.T).argmax(axis=1), np.arange(len(X)), len(centres)
     for _ in range(iterations):

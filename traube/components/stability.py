@@ -17,7 +17,7 @@ from traube.components.spherical import Array, Labels, best_of_each, cluster_sam
 from traube.core.errors import TraubeError
 
 GRID = (*range(2, 11), *(12, 14, 16, 18, 20, 23, 26, 30, 35, 40, 46, 53, 61, 70, 80, 92, 106, 122, 140, 160, 184, 210))
-TEXTS = 5_000  # that are looked at, whatever there are
+TEXTS = 5_000  # most texts that are sampled
 TEXTS_A_CLUSTER = 8  # there must be so many for a number of clusters to be tried
 COMPONENTS = 50
 MICRO = 400  # micro clusters
@@ -266,8 +266,10 @@ def _sample(
 
     Returns
     -------
-    centers : by number of clusters, float32 [partitions * samples, k, d]
-    stability : by number of clusters, the mean adjusted Rand index of two samples of one partition
+    centers : dict of int to array
+        By number of clusters, float32 [partitions * samples, k, d].
+    stability : dict of int to float
+        By number of clusters, the mean adjusted Rand index of two samples of one partition.
     """
     centers: dict[int, list[Array]] = {k: [] for k in ks}
     stability: dict[int, list[float]] = {k: [] for k in ks}

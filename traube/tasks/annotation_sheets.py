@@ -25,8 +25,8 @@ class Item:
 
     item: str  # its id
     text: str
-    group: str = ""  # what it is compared within
-    context: tuple[str, ...] = ()  # what is shown above its tuples, in lines
+    group: str = ""  # group within which it is compared
+    context: tuple[str, ...] = ()  # lines shown above its tuples
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from traube.tasks.reading import Rows, read_rows
 from traube.tasks.splitting import SEED, generator, shuffled
 
 PER_ITEM = 2.0  # tuples for each item: 1.5 to 2 are enough (Kiritchenko and Mohammad, 2016)
-TRIES = 20  # at one tuple, before all are drawn anew
+TRIES = 20  # attempts at one tuple, before all are drawn again
 
-ITEM = "item_"  # what the columns of a tuple's items begin with
+ITEM = "item_"  # prefix of the columns of a tuple's items
 
 Tuple = tuple[str, ...]
 
@@ -61,7 +61,7 @@ def design(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, seed:
     rng = generator(f"tuples {size} {wanted} {' '.join(names)}", seed)
     if wanted <= possible // 2:
         chosen = _balanced(len(names), size, wanted, rng)
-    else:  # what is left out of all tuples is balanced, and so is the rest
+    else:  # draw the tuples to leave out: if these are balanced, so is the rest
         left_out = set(_balanced(len(names), size, possible - wanted, rng))
         chosen = [drawn for drawn in map(frozenset, combinations(range(len(names)), size)) if drawn not in left_out]
     order = shuffled(len(chosen), rng)
@@ -129,7 +129,7 @@ class Columns:
 
     best: str = "best"
     worst: str = "worst"
-    annotator: str | None = "annotator"  # None if each file is one annotator's, who is then named by the file
+    annotator: str | None = "annotator"  # None if each file is one annotator's; the file's name is then theirs
     items: tuple[str, ...] = ()  # those of the best and the worst may be among them; empty: all that begin with `item_`
 
 
@@ -138,7 +138,7 @@ class Answers:
     """Judgments that were read, and the faults of the rest."""
 
     judgements: Judgements  # of the rows that can be used
-    faults: tuple[str, ...]  # a line for each other row: file, line and what is wrong
+    faults: tuple[str, ...]  # a line for each other row: file, line and fault
 
 
 def read_judgements(

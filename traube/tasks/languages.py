@@ -8,7 +8,7 @@ import numpy as np
 from traube.core.errors import join_words
 
 SAMPLE = 200  # texts whose languages are looked at
-PIECE = 160  # characters of which a language is told
+PIECE = 160  # characters from which a language is detected
 SPOKEN = 0.1  # share of them that makes a language one of the texts'
 UNKNOWN = "und"  # a task's language that its card does not say
 NAMES = {

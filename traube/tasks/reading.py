@@ -166,7 +166,7 @@ def read_rows(path: Path, separator: str | None = None, encoding: str = UTF_8) -
     path : Path
         A file of one of `FORMATS`; of an .xlsx, its first sheet.
     separator : str, optional
-        What separates the fields of a CSV file; by default `detect_separator` says it, and in a .tsv it is a tab.
+        Separator of the fields of a CSV file; by default `detect_separator` says it, and in a .tsv it is a tab.
     encoding : str, default="utf-8"
         Of a text file; `detect_encoding` says it of one that is not in UTF-8.
     """
@@ -249,7 +249,7 @@ def _read_excel(path: Path) -> Rows:
         book.close()
     except TraubeError:
         raise
-    except Exception as error:  # openpyxl raises whatever its parsers do
+    except Exception as error:  # openpyxl passes on its parsers' errors
         raise TraubeError(f"{path}: not a readable .xlsx file ({first_line(error)})") from None
     filled = [(f"{path}: row {number}", values) for number, values in sheet if any(v is not None for v in values)]
     if not filled:
@@ -280,7 +280,7 @@ def _read_parquet(path: Path) -> Rows:
         columns = {name: table.column(name).to_pylist() for name in table.column_names}
     except TraubeError:
         raise
-    except Exception as error:  # Arrow raises many kinds: what it cannot read, and what Python cannot hold
+    except Exception as error:  # Arrow raises many kinds: for unreadable files, and for values that Python cannot hold
         raise TraubeError(f"{path}: not a readable parquet file ({first_line(error)})") from None
     return Rows(path, columns, [f"{path}: row {i}" for i in range(table.num_rows)])
 

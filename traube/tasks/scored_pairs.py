@@ -17,7 +17,7 @@ from traube.core.errors import TraubeError
 from traube.tasks.source import Source
 from traube.tasks.task import PARTS, SPLIT_COLUMNS, Stage, Task, TaskCard, TaskType, text_id
 
-# The columns, and what each means: int, str, str, float, str, str and str. The card's groups (str), such as domain, are
+# The columns, and their meanings: int, str, str, float, str, str and str. The card's groups (str), such as domain, are
 # columns besides.
 PAIR_COLUMNS = {
     "pair": "Number of the pair.",

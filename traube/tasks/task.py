@@ -18,7 +18,7 @@ from traube.core.hashing import digest, frame_digest
 from traube.metrics import GROUPS, full_name
 from traube.tasks.texts import read_labels, read_texts
 
-# The columns of a table, and what each means. All are str but `item`.
+# The columns of a table, and their meanings. All are str but `item`.
 CORPUS_COLUMNS = {"text_id": "Id of the text, from its hash.", "text": "The text."}
 SPLIT_COLUMNS = {
     "split_set": "Splits that are evaluated together; protocols choose one.",
@@ -72,10 +72,10 @@ class Stage(StrEnum):
 class TaskType:
     """A type of tasks."""
 
-    name: str  # as it is stored
+    name: str  # name in storage
     table: Literal["splits", "pairs"]  # that a task has besides its corpus; the asset that makes it, and its checks
-    stages: tuple[Stage, ...]  # what a model passes
-    make_splits: "Callable[[Task], pd.DataFrame]"  # returns what scores are of, a table in the form of splits
+    stages: tuple[Stage, ...]  # stages that a model passes
+    make_splits: "Callable[[Task], pd.DataFrame]"  # returns the scored items, a table in the form of splits
 
 
 CLUSTERING = TaskType(
@@ -307,7 +307,8 @@ def index_texts(records: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     -------
     corpus : DataFrame (text_id, text), in order of first occurrence
         Queries come last.
-    indexed : the records with `text_id` in place of `text` and `query_id` in place of `query`
+    indexed : DataFrame
+        The records with `text_id` in place of `text` and `query_id` in place of `query`.
     """
     texts = records["text"].tolist()
     indexed = records.drop(columns="text").assign(text_id=[text_id(t) for t in texts])

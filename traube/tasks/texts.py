@@ -43,7 +43,7 @@ def read_texts(given: Any, where: str, column: str | None = None, labels: Any = 
     column : str, optional
         The table's column of texts. By default its only one, the column of `labels` aside.
     labels : object, optional
-        What was passed as labels: of a table, maybe the name of a column.
+        Labels that were passed: of a table, maybe the name of a column.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def _to_frame(given: Any) -> pd.DataFrame | None:
     """Return a table as pandas has it; None of anything else."""
     if isinstance(given, pd.DataFrame):
         return given
-    # Arrow's tables, and those of whatever library gives itself to pandas so
+    # Arrow's tables, and those of other libraries that convert to pandas in the same way
     return given.to_pandas() if hasattr(given, "to_pandas") and hasattr(given, "column_names") else None
 
 

@@ -24,7 +24,7 @@ def value_scores(judgements: Judgements, iterations: int = ITERATIONS, seed: int
     judgements : Judgements
         Whose implied pairs are learned.
     iterations : int, default=100
-        How often all pairs are learned, each time in another random order.
+        Number of passes over all pairs, each in another random order.
     seed : int, default=42
         Of the orders, together with the judgements: other judgements are learned in other orders.
 

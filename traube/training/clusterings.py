@@ -23,7 +23,7 @@ from traube.training.trainer import LEARNT, Blocks, NetworkAtStep, Trainer, mean
 VALIDATED = Protocol(reducers=("none",), clusterers=("agglomerative_average",), seeds=(42,))
 ARI = "ari/noise_as_cluster"
 HEAD = 256
-MATRICES = 10  # square ones of a step: distances, both adjacencies, their gradients and what the linkage copies
+MATRICES = 10  # square ones of a step: distances, both adjacencies, their gradients and the linkage's copies
 
 
 class ClusteringRecipe(ValidatedRecipe):
@@ -159,7 +159,7 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
             self.network = network
             self.texts = texts
             self.encoded = Encoded(network, texts, tokens=TOKENS_A_BATCH)
-            self.below = None  # what the head is given, for all texts
+            self.below = None  # the head's inputs, for all texts
             if recipe.layers == 0:
                 if recipe.head == "none":
                     raise TraubeError("recipe: layers: 0 leaves nothing that learns where there is no head")

@@ -97,10 +97,10 @@ class Loop:
     task: Task
     base: Transformer
     texts: Sequence[str]
-    work: Path  # folder of what a training that is stopped goes on from; in the end `last` and `best` lie there
+    work: Path  # folder of the state that a stopped training resumes from; in the end `last` and `best` lie there
     executor: Executor
     progress: Progress
-    watch: Callable[[Entry], None]  # told of each entry of the curve
+    watch: Callable[[Entry], None]  # called with each entry of the curve
 
     def __post_init__(self) -> None:
         self.recipe: TrainingRecipe = self.trainer.recipe

@@ -62,7 +62,7 @@ def open_study(path: Path, trainer: str) -> "optuna.Study":
             pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=1),
             load_if_exists=True,
         )
-    except Exception as error:  # whatever a damaged file raises
+    except Exception as error:  # a corrupt file raises many kinds
         raise TraubeError(f"{path}: not a study's file ({error}); delete it to begin anew") from None
     # not the same random numbers again after a stop
     study.sampler = optuna.samplers.TPESampler(seed=SEED + len(study.trials))

@@ -100,7 +100,7 @@ class Trainer(RecipeMixin[R]):
     # texts without labels; labels of train and validation splits; or pairs of texts
     learns_from: ClassVar[Literal["texts", "splits", "pairs"]]
     paper: ClassVar[Mapping[str, Any]] = {}  # values of the paper's recipe where the defaults are Traube's own
-    # what a study searches: by value of the recipe, the least and the greatest, or all there are
+    # values of the recipe that a study searches: for each the least and the greatest, or all choices
     searched: ClassVar[Ranges] = {}
     watched: ClassVar[str] = "v_measure"  # name of the score in the learning curve
     in_name: ClassVar[tuple[str, ...]] = ("seed",)  # values of the recipe that stand in a checkpoint's name themselves
@@ -246,7 +246,7 @@ class Trainer(RecipeMixin[R]):
                 "task": task.name,
                 "parts": self.parts(task),
                 "base": base.name,
-                "precision": base.card.precision,  # in which it is evaluated, as its base is
+                "precision": base.card.precision,  # precision of the evaluation, as of the base model
                 "watched": self.watched,
                 "curve": curve,
                 "created": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 Entry: TypeAlias = dict[str, float]
 
-FILE = "training.pt"  # of what a stopped training goes on from
-SHOWN = ("acc", "nmi", "loss")  # what fits beside a progress bar
+FILE = "training.pt"  # the state that a stopped training resumes from
+SHOWN = ("acc", "nmi", "loss")  # values that fit beside a progress bar
 LIBRARIES = ("torch", "transformers", "sentence-transformers", "scikit-learn", "numpy")
 
 
@@ -54,8 +54,8 @@ R = TypeVar("R", bound=DeepRecipe)
 class Step:
     """Result of a batch."""
 
-    loss: "Tensor"  # what is minimized
-    parts: dict[str, "Tensor"] = field(default_factory=dict)  # what it is made of, by name
+    loss: "Tensor"  # the minimized loss
+    parts: dict[str, "Tensor"] = field(default_factory=dict)  # summands of the loss, by name
     # cluster of each text as the batch sees it, int64 [n]; None where there is none yet
     predicted: "Tensor | None" = None
     points: "Tensor | None" = None  # representations of the texts, [n, d], for the history
@@ -159,7 +159,7 @@ class Work:
 
         try:
             kept = torch.load(self.path, map_location=self.device, weights_only=True)
-        except Exception:  # absent, or whatever torch raises of a damaged one
+        except Exception:  # the file is absent, or corrupt: torch raises many kinds
             return []
         if not isinstance(kept, dict) or kept.get("identity") != self.identity:
             return []
@@ -193,7 +193,7 @@ class DeepClusterer(RecipeMixin[R]):
 
     Parameters
     ----------
-    recipe : R, optional
+    recipe : DeepRecipe, optional
         By default the paper's.
     augment : Augment, optional
         Makes another text of each text, from texts and a seed (see `traube.models.augmentation`); by default random
@@ -203,7 +203,7 @@ class DeepClusterer(RecipeMixin[R]):
     ----------
     augmentations : int
         Number of augmentations of each text that the clusterer learns from.
-    substituted : ClassVar, default=0.2
+    substituted : float, default=0.2
         Share of a text's words that contextual substitution replaces.
     seconds_between_saves : float
         Most seconds of work that a kill loses, or an epoch if that takes longer.

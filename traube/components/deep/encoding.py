@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Rows = NDArray[np.int64]
-# Padded tokens that go through the network at once: on a CPU, what stays in its caches.
+# Padded tokens that go through the network at once: on a CPU, as many as stay in its caches.
 TOKENS = {"cpu": 4_000, "cuda": 131_072, "mps": 16_384}
 
 
@@ -112,7 +112,7 @@ class Encoded:
         device, lengths, blocks = self.network.device, self.lengths[rows], []
         order = np.argsort(-lengths, kind="stable")
         start = 0
-        # whoever trains may compute in bfloat16 already, which stays as it is
+        # a caller that trains may compute in bfloat16 already; that setting is kept
         with torch.autocast(device.type, torch.bfloat16) if self.bf16 else nullcontext():
             while start < len(order):
                 # the longest text of a batch, its first, says how many fit: padding lifts none above the budget

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-PROJECTED = 128  # dimensions of what is contrasted
+PROJECTED = 128  # dimensions of the contrasted vectors
 
 
 class CodedAttention(nn.Module):

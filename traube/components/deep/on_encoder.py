@@ -63,7 +63,7 @@ class EncoderFit(Fit[E]):
         learnt = [{"params": list(heads.parameters()), "lr": self.recipe.head_learning_rate}]
         if self._fixed is None:
             learnt.append({"params": list(self.network.parameters()), "lr": self.recipe.learning_rate})
-        # what is not learned needs no saving
+        # frozen weights need no saving
         self.modules = nn.ModuleDict({"heads": heads} | ({"encoder": self.network} if self._fixed is None else {}))
         self.optimizer = torch.optim.Adam(learnt, fused=self.first.device.type != "mps")
 

@@ -40,7 +40,7 @@ class Words:
 
         import torch
 
-        # the mean of what the encoder puts in for a word's tokens
+        # the mean of the encoder's input embeddings of a word's tokens
         table = network[0].auto_model.get_input_embeddings().weight.detach().float().cpu()
         tokens = network.tokenizer(words, add_special_tokens=False, return_attention_mask=False)["input_ids"]
         vectors = [table[torch.tensor(t)].mean(dim=0) if t else torch.zeros(table.shape[1]) for t in tokens]

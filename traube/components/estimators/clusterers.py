@@ -140,7 +140,7 @@ class AgglomerativeKnn(ClusterMixin, BaseEstimator):
         graph = kneighbors_graph(X, min(self.n_neighbors, len(X) - 1))
         inner = AgglomerativeClustering(n_clusters=self.n_clusters, linkage="ward", connectivity=graph)
         with warnings.catch_warnings():
-            # scikit-learn then links the graph's parts at their nearest points, which is what we want.
+            # scikit-learn then links the graph's parts at their nearest points, as intended.
             warnings.filterwarnings("ignore", message="the number of connected components", category=UserWarning)
             self.labels_: Labels = inner.fit_predict(X).astype(np.int64)
         return self

@@ -27,7 +27,7 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
     import numba
 
     dispatcher = numba.njit(error_model="numpy")(function)
-    with _kept("traube"), suppress(RuntimeError):  # no folder can be written to: it is compiled in memory
+    with _kept("traube"), suppress(RuntimeError):  # without a writable folder numba compiles in memory
         dispatcher.enable_caching()
     return cast("Callable[P, T]", dispatcher)
 

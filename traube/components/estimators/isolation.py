@@ -42,7 +42,7 @@ def rows_of(X: Any) -> Rows:
     if sparse.issparse(X):
         return X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float32), X.shape[1]
     n, d = X.shape
-    values = np.array(X, dtype=np.float32, order="C").ravel()  # a copy: what is read-only is compiled anew
+    values = np.array(X, dtype=np.float32, order="C").ravel()  # a copy: numba compiles again for a read-only array
     return np.arange(n + 1, dtype=np.int64) * d, np.empty(0, dtype=np.int32), values, d
 
 

@@ -15,7 +15,7 @@ from traube.components.estimators.lazy_umap import import_umap
 from traube.components.new_points import Matrix, by_neighbours
 from traube.components.spherical import Array
 
-FLOATS = [np.float64, np.float32]  # either is left as it is
+FLOATS = [np.float64, np.float32]  # neither is converted
 
 
 class _SparseInput(BaseEstimator):
@@ -137,7 +137,7 @@ class Umap(_Reducer):
             b=b,
             precomputed_knn=(*_neighbours(X, n_neighbors, self.metric), None) if exact else (None, None, None),
             force_approximation_algorithm=exact,  # or UMAP ignores the neighbors of fewer than 4,096 texts
-            n_jobs=-1 if self.random_state is None else 1,  # what a seed forces anyway, with a warning
+            n_jobs=-1 if self.random_state is None else 1,  # a seed forces one job anyway, with a warning
         )
         with warnings.catch_warnings():
             message = r"precomputed_knn\[2\] \(knn_search_index\)"

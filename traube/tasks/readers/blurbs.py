@@ -27,7 +27,7 @@ FOLDER = "germeval2019_task1"
 PARTS = ("blurbs_train.txt", "blurbs_dev.txt", "blurbs_test.txt")  # of a classification task; here one collection
 DRAWN = 10  # splits by top genre, and as many by second-level genre
 
-# The files look like XML and are not: `&` stands for itself, and so may `<`. Tags are told by their names.
+# The files look like XML and are not: `&` stands for itself, and so may `<`. Tags are recognized by their names.
 BOOK = re.compile(r"<book\b[^>]*>(.*?)</book>", re.S)
 TOPIC = re.compile(r'<topic d="(\d)"[^>]*>(.*?)</topic>', re.S)
 

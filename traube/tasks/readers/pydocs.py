@@ -57,7 +57,7 @@ DECLARED: dict[SizeName, Declared] = {
 
 DISTRIBUTIONS = {"sklearn": "scikit-learn", "graphql": "graphql-core"}  # where the two names differ
 
-# Tests and copies of other packages: what they say does not belong to the package they lie in.
+# Tests and copies of other packages: their docstrings do not belong to the package that contains them.
 FOREIGN = {"conftest.py", "test", "tests", "testing", "externals", "extern", "vendor", "vendored", "third_party"}
 # One text per model architecture, nearly word for word the same, and a third of all bytes.
 REPETITIVE = {("transformers", "models")}
@@ -78,7 +78,7 @@ CODE = (
     re.compile(
         r"^( *)(Examples?|Usage) *\n\1([-=~^])\3{2,}\n.*?(?=^\1\S[^\n]*\n\1([-=~^])\4{2,} *$|\Z)", re.M | re.S | re.I
     ),
-    # A heading `Example:` or a directive of code, with what is indented below it.
+    # A heading `Example:` or a directive of code, with the lines indented below it.
     re.compile(
         r"^( *)((Examples?|Usage)[^\n:]{,20}::?"
         r"|\.\. (code|code-block|doctest|ipython|plot|prompt|sourcecode|testcode)::[^\n]*)"

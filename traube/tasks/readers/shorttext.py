@@ -16,7 +16,7 @@ from traube.tasks.source import Source, catalogue_card
 from traube.tasks.splitting import everything
 from traube.tasks.task import TaskCard
 
-EMPTY = "."  # what the paper's code puts in place of a missing text
+EMPTY = "."  # the paper's code puts this in place of a missing text
 
 
 @dataclass(frozen=True)

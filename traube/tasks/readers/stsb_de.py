@@ -10,7 +10,7 @@ from traube.tasks.reading import as_score, lines, plain_or_gzipped
 from traube.tasks.scored_pairs import PairCard, PairSource
 from traube.tasks.source import catalogue_card
 
-FILES = {"train": "train", "dev": "validation", "test": "test"}  # what a file's name says, and its part
+FILES = {"train": "train", "dev": "validation", "test": "test"}  # word in a file's name, and its subset
 
 
 class StsbDe(PairSource):

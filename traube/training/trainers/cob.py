@@ -1,6 +1,8 @@
-"""COB: training on the clustering metric itself (Kashyapi & Dietz, "Learn The Big Picture", RepL4NLP 2021). The loss is
-the metric of a clustering of a split's vectors, which has no gradient; blackbox backpropagation (Vlastelica et al.
-2020) says dL/dD = (A' - A) / lambda, with A = cluster(D), g = dL/dA and A' = cluster(max(D + lambda g, 0)).
+"""COB: training on the clustering metric itself (Kashyapi & Dietz, "Learn The Big Picture", RepL4NLP 2021).
+
+The loss is the metric of a clustering of a split's vectors, which has no gradient; blackbox backpropagation
+(Vlastelica et al. 2020) says dL/dD = (A' - A) / lambda, with A = cluster(D), g = dL/dA and A' = cluster(max(D +
+lambda g, 0)).
 """
 
 from collections.abc import Callable, Sequence

@@ -1,6 +1,7 @@
-"""QS3M: similarities for a query (Kashyapi & Dietz, JCDL 2022, section 3). A frozen encoder gives vectors of passages
-and queries; the network that compares two passages for a query is trained, and saved beside the encoder in
-`similarity/`.
+"""QS3M: similarities for a query (Kashyapi & Dietz, JCDL 2022, section 3).
+
+A frozen encoder gives vectors of passages and queries; the network that compares two passages for a query is trained,
+and saved beside the encoder in `similarity/`.
 """
 
 import shutil

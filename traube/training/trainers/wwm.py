@@ -1,6 +1,8 @@
-"""Whole-word masking (Wehrli et al. 2023, section 3.3): words in random order until 15 % of the tokens are chosen; of
-these 80 % become [MASK], 10 % another token, 10 % stay. (transformers 5 masks a word with the probability of its first
-token, perhaps none of a short text, and always by [MASK].)
+"""Whole-word masking (Wehrli et al. 2023, section 3.3).
+
+Words are chosen in random order until 15 % of the tokens are chosen; of these 80 % become [MASK], 10 % another token,
+10 % stay. (transformers 5 masks a word with the probability of its first token, perhaps none of a short text, and
+always by [MASK].)
 """
 
 import math
@@ -24,7 +26,7 @@ SHARE = 0.15
 MOST = 512  # tokens chosen of a text
 MASKED, REPLACED = 0.8, 0.1
 ASIDE = 2**20  # epochs of examples that the training proper never comes to
-IGNORED = -100  # what torch's cross entropy leaves out
+IGNORED = -100  # target that torch's cross entropy leaves out
 
 
 class WwmRecipe(TrainingRecipe):

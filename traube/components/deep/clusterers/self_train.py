@@ -1,6 +1,7 @@
-"""Self-training on SIF embeddings (Hadifar et al. 2019). An autoencoder learns codes of the texts' vectors; then its
-codes are drawn to centers that move, as in DEC. Layers are trained together from the start, not one after the other
-as the paper's are.
+"""Self-training on SIF embeddings (Hadifar et al. 2019).
+
+An autoencoder learns codes of the texts' vectors; then its codes are drawn to centers that move, as in DEC. Layers
+are trained together from the start, not one after the other as the paper's are.
 """
 
 from collections.abc import Sequence

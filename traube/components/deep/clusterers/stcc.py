@@ -1,6 +1,7 @@
-"""STCC: self-taught convolutional neural networks for short-text clustering (Xu et al. 2017). Words in common give a
-graph of the texts, whose spectrum gives each text a binary code; a convolutional network on word vectors learns these
-codes, and k-means groups its deep features.
+"""STCC: self-taught convolutional neural networks for short-text clustering (Xu et al. 2017).
+
+Words in common give a graph of the texts, whose spectrum gives each text a binary code; a convolutional network on
+word vectors learns these codes, and k-means groups its deep features.
 """
 
 import warnings
