@@ -119,7 +119,8 @@ def cluster_samples(
     Yields
     ------
     k : int
-    centers : float32 [samples, k, d], rows of length 1
+    centers : float32 [samples, k, d]
+        Rows of length 1.
     """
     samples, m, _ = X.shape
     which, weighted = np.arange(samples)[:, None], X * weights[:, :, None]

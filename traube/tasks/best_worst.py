@@ -46,7 +46,8 @@ def design(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, seed:
 
     Returns
     -------
-    Tuples in random order, their items in random order.
+    list of Tuple
+        Tuples in random order, their items in random order.
     """
     names = list(items)
     twice = [name for name, times in Counter(names).items() if times > 1]
@@ -144,12 +145,14 @@ class Answers:
 def read_judgements(
     files: Iterable[Path], columns: Columns | None = None, tuples: Iterable[Tuple] | None = None
 ) -> Answers:
-    """Read the answers of annotators: csv, tsv, jsonl or parquet, with a row for each judgment::
+    """Read the answers of annotators.
+
+    Files are csv, tsv, jsonl or parquet, with a row for each judgment::
 
         annotator,item_1,item_2,item_3,best,worst
         anna,d07_a,d07_c,d07_e,d07_c,d07_e
 
-    A file that cannot be read, or lacks a column, is left out, and told. So is a row where an answer or an item is
+    A file that cannot be read, or lacks a column, is left out and reported. So is a row where an answer or an item is
     missing, the best is also the worst, an answer is none of the tuple's items, the tuple shows an item twice or is
     none of the design's, or the same annotator judged it before.
 
@@ -248,7 +251,7 @@ def scores_table(
 ) -> pd.DataFrame:
     """Return a row for each item that was shown.
 
-    The columns are item, score, perhaps value (by value scoring), best, worst and judgments.
+    The columns are `item`, `score`, perhaps `value` (by value scoring), `best`, `worst` and `judgements`.
     """
     answers = {"best": judgements.best, "worst": judgements.worst, "judgements": judgements.shown.ravel()}
     counts = {name: np.bincount(items, minlength=len(judgements.items)) for name, items in answers.items()}

@@ -78,7 +78,9 @@ def records(pages: Iterable[Page], level: Level, where: Path, part: Part = "test
 
     Returns
     -------
-    DataFrame split_set, part, page, query, label, text (str), a row a passage in each split set, in the order of the pages
+    DataFrame
+        Columns split_set, part, page, query, label, text (str); a row a passage in each split set, in the order of the
+        pages.
     """
     rows: list[tuple[str, ...]] = []
     for page in pages:

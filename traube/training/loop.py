@@ -61,7 +61,7 @@ class Examples(ABC):
     """Training examples in order: number i is example `order(i // n)[i % n]` of epoch i // n.
 
     Everything random of an example depends on (seed, epoch, example) alone, and the order on (seed, epoch): a training
-    that was killed goes on from its last saved step with the very examples that it would have seen.
+    that was killed resumes from its last saved step with the same examples that it would have seen.
     """
 
     def __init__(self, n: int, seed: int) -> None:

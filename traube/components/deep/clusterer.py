@@ -153,7 +153,7 @@ class Work:
     def restore(self, fit: Any) -> list[dict[str, float]]:
         """Restore a training, a `Fit`, to where it was stopped; return the history so far, empty if there is none.
 
-        A file that is damaged, or of another training, counts as absent.
+        A file that is corrupt, or of another training, counts as absent.
         """
         import torch
 
@@ -209,8 +209,8 @@ class DeepClusterer(RecipeMixin[R]):
         Most seconds of work that a kill loses, or an epoch if that takes longer.
     history : list of Entry
         Of the last fit, an entry for each epoch: its losses by name, `clusters` (that were predicted), `changed`
-        (share of texts whose cluster is another than an epoch before) and, where labels were given, what they say of
-        it.
+        (share of texts whose cluster is another than an epoch before) and, where labels were given, scores against
+        them.
     """
 
     training: ClassVar[type[Fit[Any]]]  # all that is trained

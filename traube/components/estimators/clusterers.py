@@ -21,7 +21,7 @@ def plus_plus(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -
 
     See Arthur & Vassilvitskii 2007.
 
-    For dense float32 vectors scikit-learn widens all of them anew for every center, two thirds of
+    For dense float32 vectors scikit-learn widens all of them again for every center, two thirds of
     the time of a mini-batch k-means. Here it is done once, at 8 bytes a number; mini-batch k-means
     starts from a sample, so that is little.
     """
@@ -169,8 +169,11 @@ class DBStream(ClusterMixin, BaseEstimator):
     Attributes
     ----------
     labels_ : int64 [n]
-    cluster_centers_ : float64 [macro-clusters, d], weighted means of the connected micro-clusters
-    n_micro_clusters_ : int, never less than the macro-clusters
+        Labels; -1 is noise.
+    cluster_centers_ : float64 [macro-clusters, d]
+        Weighted means of the connected micro-clusters.
+    n_micro_clusters_ : int
+        Number of micro-clusters, never less than the macro-clusters.
 
     Notes
     -----

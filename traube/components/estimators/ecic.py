@@ -24,7 +24,7 @@ class IterativeClassification(ClusterMixin, _SparseInput):
 
     In every iteration a share P is drawn uniformly from [`least`, `most`]. In each cluster the outliers are left aside,
     and of the others at most P n / k, drawn at random, are learned from by multinomial logistic regression, which labels
-    all other texts anew. It ends once the clusters' sizes change by no more than `steady`, in the mean.
+    all other texts again. The iterations end once the clusters' sizes change by no more than `steady`, in the mean.
 
     Parameters
     ----------
@@ -33,15 +33,15 @@ class IterativeClassification(ClusterMixin, _SparseInput):
         Clusterer that makes the first clusters, a registered one that takes their number; or these clusters
         themselves, int [n].
     iterations : int
-        Most iterations.
-    least, most
+        Largest number of iterations.
+    least, most : float
         Bounds of the share P.
     outliers : float, default=0.1
         Share of a cluster's texts that an isolation forest leaves aside, rounded down; .1 is that of the authors'
         public code.
     steady : float, default=0.05
-        Mean change of the clusters' sizes, relative to their sizes, at which it ends; from good clusters that is
-        after the first iteration. With 0 it goes on as the authors' public code does, which makes all 50.
+        Mean change of the clusters' sizes, relative to their sizes, at which the iterations end; from good
+        clusters they end after the first one. With 0 they go on as in the authors' public code, which makes all 50.
     random_state : int, optional
         Seed.
 

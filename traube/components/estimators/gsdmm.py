@@ -27,7 +27,7 @@ class Gsdmm(ClusterMixin, BaseEstimator):
 
     Both distributions, over clusters and over words, have Dirichlet priors.
 
-    Every text in turn leaves its cluster and draws one anew, with
+    Every text in turn leaves its cluster and draws a cluster again, with
 
         p(z_d = k | rest)  ~  (m_k + alpha)  prod_w prod_{j=1..N_dw} (n_k^w + beta + j - 1)
                                            / prod_{i=1..N_d} (n_k + V beta + i - 1)

@@ -44,7 +44,8 @@ class StableKMeans(ClusterMixin, _SparseInput):
 
     Attributes
     ----------
-    labels_ : int64 [n], from 0
+    labels_ : int64 [n]
+        Labels from 0.
     n_clusters_ : int
         Clusters that are not empty.
     score_ : float

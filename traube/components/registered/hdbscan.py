@@ -47,6 +47,6 @@ register_clusterer(
     input_kind="reduced",
     libraries=(*NUMERICAL, "hdbscan"),
     assign=assign,
-    # dense regions are told by distances as well as by coordinates
+    # distances determine dense regions as well as coordinates do
     by_distance=lambda params: {**params, "metric": "precomputed"},
 )

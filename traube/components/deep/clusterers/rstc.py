@@ -99,7 +99,10 @@ def self_adaptive_transport(cost: "Tensor", softness: float, evenness: float) ->
 
     Returns
     -------
-    plan [n, k], sizes [k]
+    plan : Tensor
+        Plan [n, k].
+    sizes : Tensor
+        Sizes [k].
     """
     import torch
 
