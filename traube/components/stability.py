@@ -74,7 +74,7 @@ def choose_stable_k(X: Any, seed: int, candidates: Iterable[int] | None = None) 
     Parameters
     ----------
     X : array or csr matrix of shape (n_texts, n_dimensions)
-        Vectors. At most 5,000 rows, drawn by `seed`, are looked at, in at most 50 principal directions: this bounds time
+        Vectors. At most 5,000 rows, drawn by `seed`, are sampled, in at most 50 principal directions: this bounds time
         and memory whatever the number of texts is.
     seed : int
         Of everything random.
@@ -173,12 +173,12 @@ def cluster_stability(samples: Samples, labels: Labels, seed: int) -> NDArray[np
     labels : int64 array of shape (n_texts,)
         From 0, without gaps.
     seed : int
-        Draws the at most 5,000 texts that are looked at.
+        Seed of the draw of at most 5,000 texts that are sampled.
 
     Returns
     -------
     float64 array of shape (n_clusters,)
-        From 0 to 1; nan for a cluster none of whose texts is looked at.
+        From 0 to 1; nan for a cluster none of whose texts is sampled.
     """
     rows = _drawn(len(labels), np.random.default_rng(seed))
     own, k = labels[rows], int(labels.max()) + 1

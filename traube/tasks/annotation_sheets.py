@@ -45,7 +45,7 @@ def read_items(path: Path) -> dict[str, Item]:
     """Return the items of a table with the columns `item` (an id) and `text`, by their ids.
 
     It may have the columns `group` (tuples are drawn within one: a dialogue) and `context` (what is shown above the
-    tuple: lines, or a list in jsonl). Other columns are for whoever reads the scores.
+    tuple: lines, or a list in jsonl). Other columns are meant for readers of the scores.
     """
     rows = read_rows(path)
     absent = [None] * len(rows)

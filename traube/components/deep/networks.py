@@ -21,7 +21,7 @@ class CodedAttention(nn.Module):
 
     The batch's texts are the sequence (one head, biases, residuals with layer norms, a feed-forward part).
 
-    In training the similarity is what is left of it after dropout, as in the code.
+    In training, dropout is applied to the similarity, as in the code.
     """
 
     def __init__(self, width: int) -> None:

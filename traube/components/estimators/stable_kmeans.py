@@ -28,7 +28,7 @@ class StableKMeans(ClusterMixin, _SparseInput):
 
     The vectors are smoothed over their neighbors; `traube.components.choose_stable_k` chooses the number of clusters.
 
-    The number is chosen on the vectors as they are: of smoothed ones any clusters are steady. For
+    The number is chosen on the vectors as they are: smoothed vectors make any clusters stable. For
     the labels every vector is moved eight times half-way towards the weighted mean of its neighbors
     in UMAP's graph. Of more than 20,000 vectors so many are drawn for this, and the others join the
     cluster whose mean is nearest: this bounds time and memory.

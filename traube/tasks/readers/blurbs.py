@@ -115,7 +115,7 @@ def labelled(all_books: list[Book]) -> pd.DataFrame:
 
     The columns are title, whole (title and blurb), coarse and fine.
 
-    Of two the one that fewer books have counts.
+    Of two second-level genres, the one that fewer books have counts.
     """
     frequency = Counter(genre for book in all_books for genre in book.second)
     rows = []
