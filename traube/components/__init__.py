@@ -1,6 +1,8 @@
-"""Reducers and clusterers, and the methods they make up. Those that come with Traube are the modules of
-`traube.components.registered`; other packages register theirs through the entry point group `traube.components`. What
-is done to vectors belongs here; where vectors come from does not.
+"""Reducers and clusterers, and the methods that combine them.
+
+The components that come with Traube are the modules of `traube.components.registered`; other packages register theirs
+through the entry point group `traube.components`. Code that transforms vectors belongs here; code that makes vectors
+does not.
 """
 
 from importlib.metadata import entry_points

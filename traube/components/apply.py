@@ -27,19 +27,25 @@ def reduce(
     seed: int | None,
     memory_bytes: int | None = None,
 ) -> Matrix:
-    """Fit a reducer and give the coordinates.
+    """Fit a reducer and return the coordinates.
 
     Parameters
     ----------
-    reducer : the component, or the name of a registered one
-    params : in place of some defaults
-    X : [n, d], dense or sparse
-    seed : same inputs and seed, same result
-    memory_bytes : what may be used; None = half of the memory that is free
+    reducer : str or Component
+        The component, or the name of a registered one.
+    params : mapping or None
+        Parameters in place of some defaults.
+    X : array or csr matrix
+        [n, d], dense or sparse.
+    seed : int or None
+        Seed; the same inputs and seed give the same result.
+    memory_bytes : int, optional
+        Memory that may be used. By default half of the memory that is free.
 
     Returns
     -------
-    float32 [n, m]; csr only from `none`, which leaves the vectors as they are
+    float32 [n, m]
+        Csr only from `none`, which leaves the vectors as they are.
 
     Raises
     ------
@@ -65,18 +71,22 @@ def cluster(
     seed: int | None,
     memory_bytes: int | None = None,
 ) -> Labels:
-    """Fit a clusterer and give the labels.
+    """Fit a clusterer and return the labels.
 
     Parameters
     ----------
-    clusterer : the component, or the name of a registered one
-    k : number of clusters, for clusterers that take it; "auto", or `k: auto` among the parameters,
-        = that of `choose_stable_k`
-    params, X, seed, memory_bytes : as in `reduce`
+    clusterer : str or Component
+        The component, or the name of a registered one.
+    k : int, "auto" or None
+        Number of clusters, for clusterers that take it. With "auto", or `k: auto` among the parameters, the number is
+        that of `choose_stable_k`.
+    params, X, seed, memory_bytes
+        As in `reduce`.
 
     Returns
     -------
-    int64 [n]; -1 is noise. A single text, or k = 1, leaves nothing to decide: all zeros.
+    int64 [n]
+        -1 is noise. A single text, or k = 1, leaves nothing to decide: all zeros.
 
     Raises
     ------
@@ -126,7 +136,10 @@ def _labels(
 def cluster_by_distance(
     clusterer: str | Component, params: Mapping[str, Any] | None, distances: Matrix, k: int | None, seed: int | None
 ) -> Labels:
-    """As `cluster`, on distances, float [n, n]: symmetric, 0 on the diagonal; for clusterers that work on these."""
+    """Cluster items by their distances, as `cluster` does by vectors.
+
+    The distances are float [n, n], symmetric, 0 on the diagonal. The clusterer must work on distances.
+    """
     component = get_clusterer(clusterer)
     resolved = component.resolve(params)
     suited = component.by_distance(resolved)
@@ -140,7 +153,10 @@ def cluster_by_distance(
 def cluster_by_text(
     clusterer: str | Component, params: Mapping[str, Any] | None, texts: Sequence[str], k: int | None, seed: int | None
 ) -> Labels:
-    """As `cluster`, on texts, of which empty ones may be some, but not none; for clusterers that work on these."""
+    """Cluster texts, as `cluster` does vectors.
+
+    Some texts may be empty, but not all. The clusterer must work on texts.
+    """
     component = get_clusterer(clusterer)
     if component.input_kind != "texts":
         raise TraubeError(f"{component.name} works on {component.fitted_on}, not on texts")
@@ -167,10 +183,10 @@ def _run(
     given: Mapping[str, int],
     fit: Callable[[Any], Any],
 ) -> Any:
-    """Build and fit, in one thread.
+    """Build and fit a component in one thread.
 
     Threads add their partial sums in the order in which they finish, so with several of them the last bits of a k-means
-    centre, and now and then a label, would differ from run to run. Splits, methods and seeds run side by side instead.
+    center, and now and then a label, would differ from run to run. Splits, methods and seeds run side by side instead.
     """
     try:
         estimator = component.estimator(params, seed, **given)
@@ -184,14 +200,17 @@ def _run(
 
 @lru_cache(maxsize=1)
 def _thread_pools(modules: int) -> Any:
-    """The thread pools of the loaded libraries, looked for after imports only: it takes longer than a small clustering."""
+    """Return the thread pools of the loaded libraries.
+
+    They are searched after imports only, because the search takes longer than a small clustering.
+    """
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
 
 
 def _checked(X: Matrix) -> Matrix:
-    """X as float32, csr_matrix if sparse. Copied only where it must be."""
+    """Return X as float32, csr_matrix if sparse; X is copied only if necessary."""
     X = X if sparse.issparse(X) else np.asarray(X)
     if X.ndim != 2 or 0 in X.shape:
         raise TraubeError(f"vectors must be a table of texts x dimensions, at least one of each; this is {X.shape}")
@@ -208,12 +227,12 @@ def _checked(X: Matrix) -> Matrix:
 
 
 def bytes_needed(component: Component, params: Mapping[str, Any], n: int, d: int, is_sparse: bool) -> int:
-    """What a component is known to need of memory beside n vectors of d dimensions: distances, a dense copy."""
+    """Return the known memory need of a component beside n vectors of d dimensions: distances, a dense copy."""
     return (8 * n * d if component.dense and is_sparse else 0) + (8 * n * n if component.holds_distances(params) else 0)
 
 
 def _suited(component: Component, params: Mapping[str, Any], X: Matrix, memory_bytes: int | None) -> Matrix:
-    """X, dense where the component needs it so; refused where the component would not fit."""
+    """Return X, dense if the component needs that; refuse X if the component would not fit into memory."""
     n, d = X.shape
     needed = bytes_needed(component, params, n, d, sparse.issparse(X))
     budget = psutil.virtual_memory().available // 2 if memory_bytes is None else memory_bytes

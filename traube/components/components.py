@@ -1,4 +1,4 @@
-"""The registries: which reducers and clusterers there are, and how to add one's own."""
+"""The registries of reducers and clusterers, and the functions that add one's own."""
 
 import inspect
 import json
@@ -28,31 +28,49 @@ class Component:
 
     Attributes
     ----------
-    build : makes the scikit-learn estimator from `params`, with `n_clusters` and `random_state` where it takes them
-    params : every parameter that may be set, with its default
-    takes_k : it needs the number of clusters. `k: auto` is then a parameter of it, beside its own:
-        the number is chosen from the vectors in place of that of the split's classes
-    finds_k : it finds the number of clusters, and tables say which
-    seeded : it draws random numbers
-    dense : sparse vectors must be made dense for it, after a check of the memory
-    quadratic : it holds all distances, 8 n^2 bytes; or a function that says so of its parameters
-    input_kind : what a clusterer makes sense on: "vectors", which are a model's "embeddings" or what a
-        reducer has made of them ("reduced"), or one of these only; the "texts" themselves, a list: what
-        it makes of these is the same whatever the model; or texts and their "encoder", which it trains:
-        `build` then makes a `traube.components.deep.DeepClusterer`
-    version : of the component's own code; raise it when the same inputs would give another result: its cells are
-        computed again
-    libraries : the packages that do the numbers; after an upgrade of one its cells are computed again
-    identity : a reducer whose points are the vectors themselves: nothing is computed or stored
-    place : how a reducer places new vectors; by default among their nearest neighbours
-    assign : how a clusterer assigns new points; by default to the nearest centre
-    types : of some parameters, the type that pydantic is to find, such as `Annotated[int, Field(ge=1)]`: what is out of
-        its limits is refused before hours of work
-    seconds : of a core for each text and cluster, of dense and of sparse vectors, where the number of
-        clusters decides how long it takes; 0 elsewhere
-    pace : seconds of a core for each text besides, roughly: a run says beforehand how long it takes
-    by_distance : what a clusterer is built with where distances are given in place of vectors, from
-        its parameters; None where it cannot work on these
+    build : callable
+        Makes the scikit-learn estimator from `params`, with `n_clusters` and `random_state` where the estimator takes
+        them.
+    params : mapping
+        Every parameter that may be set, with its default.
+    takes_k : bool
+        True if the component needs the number of clusters. `k: auto` is then a parameter of it, beside its own: the
+        number is chosen from the vectors in place of that of the split's classes.
+    finds_k : bool
+        True if the component finds the number of clusters, and tables report the number.
+    seeded : bool
+        True if the component draws random numbers.
+    dense : bool
+        True if sparse vectors must be made dense for the component, after a check of the memory.
+    quadratic : bool or callable
+        True if the component holds all distances, 8 n^2 bytes; or a function that says so of its parameters.
+    input_kind : str
+        Input on which a clusterer makes sense: "vectors", which are a model's "embeddings" or the output of a reducer
+        ("reduced"), or one of these only; the "texts" themselves, a list, on which the result is the same whatever
+        the model; or texts and their "encoder", which the clusterer trains: `build` then makes a
+        `traube.components.deep.DeepClusterer`.
+    version : str
+        Version of the component's own code. Raise it when the same inputs would give another result: the component's
+        cells are computed again.
+    libraries : iterable of str
+        Packages that compute the result; after an upgrade of one, the component's cells are computed again.
+    identity : bool
+        True for a reducer whose points are the vectors themselves: nothing is computed or stored.
+    place : callable
+        Places new vectors for a reducer; by default among their nearest neighbors.
+    assign : callable
+        Assigns new points to clusters for a clusterer; by default to the nearest center.
+    types : mapping
+        Types of some parameters for pydantic, such as `Annotated[int, Field(ge=1)]`: a value out of its limits is
+        refused before hours of work.
+    seconds : tuple of float
+        Seconds of a core for each text and cluster, of dense and of sparse vectors, where the number of clusters
+        decides the run time; 0 elsewhere.
+    pace : float
+        Further seconds of a core for each text, roughly: a run announces its duration beforehand.
+    by_distance : callable
+        Returns, from the parameters, the arguments that build the clusterer where distances are given in place of
+        vectors; None if the clusterer cannot work on distances.
     """
 
     name: str
@@ -76,37 +94,38 @@ class Component:
 
     @property
     def fitted_on(self) -> str:
-        """What its estimator is fitted on: "vectors", "texts" or, with an "encoder", texts."""
+        """Input on which the estimator is fitted: "vectors", "texts" or, with an "encoder", texts."""
         return self.input_kind if self.input_kind in ("texts", "encoder") else "vectors"
 
     def seconds_needed(self, n: int, k: int | None, is_sparse: bool) -> float:
-        """About how long it takes on one core, as far as that is known: n texts in k clusters."""
+        """Return the approximate seconds on one core for n texts in k clusters, as far as they are known."""
         return n * (k or 0) * self.seconds[is_sparse] if self.takes_k else 0.0
 
     def estimator(self, params: Mapping[str, Any], seed: int | None, **more: Any) -> Any:
-        """The estimator, not fitted, with its seed where it takes one."""
+        """Return the estimator, not fitted, with its seed if the estimator takes one."""
         own = {key: value for key, value in params.items() if key != "k"} if self.chooses_k(params) else params
         return self.build(**own, **({"random_state": seed} if self.seeded else {}), **more)
 
     def holds_distances(self, params: Mapping[str, Any]) -> bool:
-        """Whether it needs 8 n^2 bytes, with these parameters."""
+        """Return whether the component needs 8 n^2 bytes with these parameters."""
         return self.quadratic if isinstance(self.quadratic, bool) else self.quadratic(params)
 
     def chooses_k(self, params: Mapping[str, Any]) -> bool:
-        """Whether `k: auto` is asked for, and not a parameter of its own by chance."""
+        """Return whether `k: auto` is requested, and is not by chance a parameter of the component itself."""
         return self.takes_k and "k" not in self.params and params.get("k") == AUTO
 
     @property
     def numerics(self) -> dict[str, str]:
-        """What computes the component's result, with versions: hashed into every cell of it, so that
-        mending one component recomputes one.
+        """Code that computes the component's result, with versions.
+
+        It is hashed into every cell of the component, so that a fix of one component recomputes that component only.
         """
         source = f"{self.build.__module__}.{getattr(self.build, '__qualname__', type(self.build).__qualname__)}"
         own = {} if source.startswith("traube.") else {"class": source}  # another class of one's own is another one
         return {"version": self.version, **own, **versions(self.libraries)}
 
     def resolve(self, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """All parameters: the defaults, with `params` in place of some."""
+        """Return all parameters: the defaults, with `params` in place of some."""
         given = dict(params or {})
         for key in given:
             if key in GIVEN:
@@ -128,7 +147,7 @@ class Component:
 
 @dataclass(frozen=True)
 class LazyEstimator:
-    """Build an estimator of a class that is imported then: plans and lists need names and defaults only."""
+    """Builder of an estimator whose class is imported at the first use: plans and lists need names and defaults only."""
 
     module: str
     name: str
@@ -143,7 +162,7 @@ def _make_adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def _like(default: Any, value: Any) -> Any:
-    """A number in the type of the default, so that 1 and 1.0 are one parameter."""
+    """Return a number in the type of the default, so that 1 and 1.0 are one parameter."""
     if isinstance(default, float) and type(value) is int:
         return float(value)
     if type(default) is int and isinstance(value, float) and value.is_integer():
@@ -156,12 +175,12 @@ CLUSTERERS: dict[str, Component] = {}
 
 
 def get_reducer(reducer: str | Component) -> Component:
-    """Return a reducer as it is, or the registered one of a name."""
+    """Return the registered reducer of a name; a component is returned unchanged."""
     return reducer if isinstance(reducer, Component) else _get("reducer", REDUCERS, reducer)
 
 
 def get_clusterer(clusterer: str | Component) -> Component:
-    """Return a clusterer as it is, or the registered one of a name."""
+    """Return the registered clusterer of a name; a component is returned unchanged."""
     return clusterer if isinstance(clusterer, Component) else _get("clusterer", CLUSTERERS, clusterer)
 
 
@@ -184,14 +203,21 @@ def register_reducer(
 
     Parameters
     ----------
-    name : lower-case letters, digits and `_ + . -`; must not be taken
-    build : an estimator's class, or a function that returns an estimator
-    params : the parameters that may be set, with defaults; None = those of `build`'s signature that have one
-    seeded : `build` takes `random_state`; None = as its signature says
-    dense, version, libraries, identity, types, pace : see `Component`
-    place : where new vectors go, a function of `traube.components.new_points` or one like it; None =
-        among their neighbours
-    replace : put it in the place of one with the same name, such as in a notebook's cell that is run again
+    name : str
+        Lower-case letters, digits and `_ + . -`; must not be taken.
+    build : callable
+        An estimator's class, or a function that returns an estimator.
+    params : mapping, optional
+        Parameters that may be set, with defaults. By default those of `build`'s signature that have one.
+    seeded : bool, optional
+        True if `build` takes `random_state`. By default as its signature says.
+    dense, version, libraries, identity, types, pace
+        See `Component`.
+    place : callable, optional
+        Places new vectors: a function of `traube.components.new_points` or one like it. By default among their
+        neighbors.
+    replace : bool, default=False
+        Replace a component with the same name, such as in a notebook's cell that is run again.
     """
     accepted = inspect.signature(build).parameters
     component = Component(
@@ -233,11 +259,14 @@ def register_clusterer(
 
     Parameters
     ----------
-    takes_k : `build` takes `n_clusters`; None = as its signature says
-    finds_k, quadratic, input_kind, seconds, by_distance : see `Component`. One that takes texts makes an estimator with
-        `fit_predict(texts) -> int [n]`
-    assign : which cluster new points join, a function of `traube.components.new_points` or one like it
-    name, build, params, seeded, dense, version, libraries, types, replace : see `register_reducer`
+    takes_k : bool, optional
+        True if `build` takes `n_clusters`. By default as its signature says.
+    finds_k, quadratic, input_kind, seconds, by_distance
+        See `Component`. One that takes texts makes an estimator with `fit_predict(texts) -> int [n]`.
+    assign : callable, optional
+        Assigns new points to clusters: a function of `traube.components.new_points` or one like it.
+    name, build, params, seeded, dense, version, libraries, types, replace
+        See `register_reducer`.
 
     Examples
     --------
@@ -292,7 +321,7 @@ def _defaults(name: str, accepted: Mapping[str, inspect.Parameter], params: Mapp
 
 
 def _plain(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of the parameters as JSON has them: they are hashed, stored and shown."""
+    """Return a copy of the parameters as JSON has them: they are hashed, stored and shown."""
     try:
         plain: dict[str, Any] = json.loads(json.dumps(dict(params), allow_nan=False))
     except (TypeError, ValueError) as error:

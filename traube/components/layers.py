@@ -1,4 +1,4 @@
-"""Layers of clusters, each nested in the one before, around a clustering that is there.
+"""Layers of clusters, each nested in the one before, around an existing clustering.
 
 Two texts belong together as often as samples put them into one cluster (evidence accumulation, Fred and Jain 2005).
 Average linkage of micro clusters by that measure is a tree: above the given clusters it merges them, below it splits them.
@@ -49,7 +49,7 @@ def find_layers(labels: Labels, samples: Samples, seed: int) -> list[Labels]:
 
 
 class _Tree:
-    """Average linkage of atoms: what a micro cluster and a given cluster have in common."""
+    """Average linkage of atoms: an atom is the intersection of a micro cluster and a given cluster."""
 
     def __init__(self, labels: Labels, points: Array, atoms: Labels, merges: NDArray[np.float64]) -> None:
         self.labels, self.points, self.atoms, self.merges = labels, points, atoms, merges

@@ -21,7 +21,7 @@ class Method:
     clusterer_params: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # Resolved at once, so that a misspelt parameter is found before hours of work, and equal methods are equal.
+        # Resolved at once, so that a misspelled parameter is found before hours of work, and equal methods are equal.
         object.__setattr__(self, "reducer_params", get_reducer(self.reducer).resolve(self.reducer_params))
         object.__setattr__(self, "clusterer_params", get_clusterer(self.clusterer).resolve(self.clusterer_params))
 
@@ -35,26 +35,26 @@ class Method:
 
     @property
     def reduces(self) -> bool:
-        """Whether other points are clustered than the vectors themselves."""
+        """True if other points are clustered than the vectors themselves."""
         return not get_reducer(self.reducer).identity
 
     @property
     def reducer_seeded(self) -> bool:
-        """Whether the reduction depends on the seed."""
+        """True if the reduction depends on the seed."""
         return get_reducer(self.reducer).seeded
 
     @property
     def seeded(self) -> bool:
-        """Whether anything depends on the seed; if not, one seed is as good as many."""
+        """True if anything depends on the seed; if not, one seed is as good as many."""
         return self.reducer_seeded or get_clusterer(self.clusterer).seeded
 
     @property
     def trains(self) -> bool:
-        """Whether its clusterer trains the encoder whose vectors others cluster."""
+        """True if its clusterer trains the encoder whose vectors other clusterers group."""
         return get_clusterer(self.clusterer).input_kind == "encoder"
 
     def unsupported(self) -> str | None:
-        """Why this pair makes no sense, in one line; None if it does."""
+        """Return why this pair makes no sense, in one line; None if it does."""
         component = get_clusterer(self.clusterer)
         if component.fitted_on != "vectors" and self.reduces:
             return f"{self.clusterer} works on texts, and {self.reducer} reduces vectors: use none/{self.clusterer}"
@@ -71,7 +71,10 @@ class Method:
         return None
 
     def unsupported_by_distance(self) -> str | None:
-        """Why it makes no sense for a model that gives distances in place of vectors, in one line; None if it does."""
+        """Return why the method makes no sense for a model that gives distances in place of vectors.
+
+        The reason is one line; None if the method does make sense.
+        """
         if self.reduces:
             return f"a similarity gives distances, and {self.reducer} reduces vectors: use none/agglomerative_average"
         component = get_clusterer(self.clusterer)
@@ -83,11 +86,11 @@ class Method:
 
     @property
     def numerics(self) -> dict[str, dict[str, str]]:
-        """What computes the reduction and the clustering, with versions."""
+        """Code that computes the reduction and the clustering, with versions."""
         return {"reducer": get_reducer(self.reducer).numerics, "clusterer": get_clusterer(self.clusterer).numerics}
 
     def params(self) -> dict[str, Any]:
-        """Everything that identifies the method, for hashing and for people; JSON can write it."""
+        """Return everything that identifies the method, for hashing and for people; JSON can write it."""
         return {
             "reducer": self.reducer,
             "reducer_params": dict(self.reducer_params),
@@ -120,7 +123,7 @@ def parse_method(name: str, params: Params | None = None) -> Method:
 
 
 def _registered(name: str, registry: Iterable[str]) -> str:
-    """The component that a person means, who may write it in another case."""
+    """Return a registered name in its registered case; an unknown name is returned unchanged."""
     return next((known for known in registry if known.casefold() == name.casefold()), name)
 
 
@@ -130,6 +133,9 @@ def is_method(name: str, wanted: str) -> bool:
 
 
 def grid(reducers: Iterable[str], clusterers: Iterable[str], params: Params | None = None) -> list[Method]:
-    """Every pair, the unsupported ones too: they are shown as such, not left out."""
+    """Return every pair of reducer and clusterer.
+
+    Unsupported pairs are included: they are shown as such, not left out.
+    """
     clusterers = list(clusterers)
     return [parse_method(f"{reducer}/{clusterer}", params) for reducer in reducers for clusterer in clusterers]

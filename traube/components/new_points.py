@@ -1,6 +1,7 @@
-"""Where new texts go beside those that were clustered: a component's `place` and `assign`. A clustering is served
-from its vectors, points and clusters alone, so a fitted estimator is never stored: what needs one fits it again, with
-the same parameters and seed.
+"""Placement of new texts beside those that were clustered: a component's `place` and `assign`.
+
+A clustering is served from its vectors, points and clusters alone, so a fitted estimator is never stored: a component
+that needs one fits it again, with the same parameters and seed.
 """
 
 from collections.abc import Callable
@@ -22,46 +23,53 @@ Assign: TypeAlias = Callable[[Build, Matrix, Clusters, Matrix], Clusters]
 
 
 def as_they_are(build: Build, vectors: Matrix, points: Matrix, new: Matrix) -> Matrix:
-    """For a reducer that changes nothing."""
+    """Return new vectors unchanged, for a reducer that changes nothing."""
     return new
 
 
 def by_transform(build: Build, vectors: Matrix, points: Matrix, new: Matrix) -> Matrix:
-    """For a reducer that gives the same when it is fitted again, and can place new vectors."""
+    """Place new vectors by a reducer that gives the same when it is fitted again, and can place new vectors."""
     return np.asarray(build().fit(vectors).transform(new), dtype=np.float32)
 
 
 def by_neighbours(build: Build, vectors: Matrix, points: Matrix, new: Matrix) -> NDArray[np.float32]:
-    """For any other: the mean of the nearest neighbours' places, weighted by cosine, float32 [k, m]; UMAP's first guess."""
+    """Return the mean of the nearest neighbors' places, weighted by cosine, float32 [k, m].
+
+    This serves any other reducer; it is UMAP's first guess.
+    """
     from sklearn.neighbors import NearestNeighbors
 
     index = NearestNeighbors(n_neighbors=min(NEIGHBOURS, vectors.shape[0]), metric="cosine", algorithm="brute")
     distances, rows = index.fit(vectors).kneighbors(new)
     weights = np.maximum(1 - distances, 1e-6)
-    weights[distances < 1e-6] = 1e6  # one of the texts themselves stays where it is
+    weights[distances < 1e-6] = 1e6  # a text of the clustering itself stays where it is
     weights /= weights.sum(axis=1, keepdims=True)
     return np.einsum("nk,nkm->nm", weights, np.asarray(points)[rows]).astype(np.float32)
 
 
 def centres(points: Matrix, clusters: Clusters) -> tuple[Clusters, NDArray[np.float64]]:
-    """The clusters without noise, int64 [k], ascending; and the means of their points, [k, m]."""
+    """Return the clusters without noise, int64 [k], ascending; and the means of their points, [k, m]."""
     ids = np.unique(clusters[clusters >= 0])
     means = [np.asarray(points[clusters == c].mean(axis=0)).ravel() for c in ids]
     return ids, np.stack(means) if means else np.empty((0, points.shape[1]))
 
 
 def nearest_on_average(distances: NDArray[Any], clusters: Clusters) -> tuple[Clusters, NDArray[np.float64]]:
-    """The cluster whose members are nearest to each new item, as average linkage joins clusters.
+    """Return the cluster whose members are nearest to each new item, as average linkage joins clusters.
 
     Parameters
     ----------
-    distances : [k, n], of new items to those that were clustered
-    clusters : [n]
+    distances : array
+        Distances [k, n] of new items to those that were clustered.
+    clusters : array of int
+        Clusters [n] of the clustered items.
 
     Returns
     -------
-    clusters : int64 [k]; -1 where there are none but noise
-    means : float64 [k], the distance to the cluster's members; nan for noise
+    clusters : int64 [k]
+        -1 where there are none but noise.
+    means : float64 [k], the distance to the cluster's members
+        Nan for noise.
     """
     ids = np.unique(clusters[clusters >= 0])
     if not len(ids):
@@ -71,7 +79,7 @@ def nearest_on_average(distances: NDArray[Any], clusters: Clusters) -> tuple[Clu
 
 
 def nearest(points: NDArray[Any] | Matrix, means: NDArray[Any]) -> Clusters:
-    """Which of the means is nearest to each point, int64 [n]; -1 where there are none."""
+    """Return which of the means is nearest to each point, int64 [n]; -1 where there are none."""
     from sklearn.metrics import pairwise_distances_argmin
 
     if not len(means):
@@ -80,7 +88,7 @@ def nearest(points: NDArray[Any] | Matrix, means: NDArray[Any]) -> Clusters:
 
 
 def nearest_centre(build: Build, points: Matrix, clusters: Clusters, new: Matrix) -> Clusters:
-    """For any clusterer: the cluster whose mean is nearest; noise where there are no clusters."""
+    """Return the cluster whose mean is nearest, for any clusterer; noise where there are no clusters."""
     ids, means = centres(points, clusters)
     rows = nearest(new, means)
     return ids[rows].astype(np.int64) if len(ids) else rows

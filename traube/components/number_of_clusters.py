@@ -1,4 +1,4 @@
-"""How many clusters, where no gold labels say so."""
+"""The number of clusters, where no gold labels give it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -18,19 +18,24 @@ MOST = 100
 def choose_k(
     X: Matrix, seed: int, candidates: Iterable[int] | None = None, metric: str = "euclidean"
 ) -> tuple[int, pd.DataFrame]:
-    """The number of clusters whose k-means clustering has the best silhouette (Rousseeuw 1987).
+    """Return the number of clusters whose k-means clustering has the best silhouette (Rousseeuw 1987).
 
     Parameters
     ----------
-    X : float32 [n, d], dense or csr. At most 3,000 rows, drawn by `seed`, are clustered and scored:
-        this bounds time and memory whatever n is.
-    candidates : numbers to try; None = a geometric grid from 2 to 1.5 sqrt(n), at most 100
-    metric : of the silhouette; "cosine" suits a model's own vectors
+    X : array or csr matrix
+        float32 [n, d], dense or csr. At most 3,000 rows, drawn by `seed`, are clustered and scored: this bounds time
+        and memory whatever n is.
+    candidates : iterable of int, optional
+        Numbers to try. By default a geometric grid from 2 to 1.5 sqrt(n), at most 100.
+    metric : str, default="euclidean"
+        Metric of the silhouette; "cosine" suits a model's own vectors.
 
     Returns
     -------
-    k : int; of equal ones the smallest
-    table : DataFrame (k, silhouette), a row per candidate in ascending order; nan where k-means found fewer than two
+    k : int
+        Of equal ones the smallest.
+    table : DataFrame (k, silhouette), a row per candidate in ascending order
+        Nan where k-means found fewer than two.
 
     Raises
     ------
@@ -62,7 +67,7 @@ def choose_k_by_distance(
     seed: int,
     candidates: Iterable[int] | None = None,
 ) -> tuple[int, pd.DataFrame]:
-    """The number of clusters at which a clusterer's own clustering fits the distances best.
+    """Return the number of clusters at which a clusterer's own clustering fits the distances best.
 
     The fit is the correlation of distances with lying in different clusters (the point-biserial index of Milligan &
     Cooper 1985). The silhouette would take one text apart from all others: on 40 pages of TREC CAR it chose 2 clusters
@@ -70,14 +75,19 @@ def choose_k_by_distance(
 
     Parameters
     ----------
-    clusterer, params : as in `cluster_by_distance`
-    distances : float [n, n], symmetric, 0 on the diagonal; of at most 3,000 rows, drawn by `seed`
-    candidates : as in `choose_k`
+    clusterer, params
+        As in `cluster_by_distance`.
+    distances : array or csr matrix
+        float [n, n], symmetric, 0 on the diagonal; of at most 3,000 rows, drawn by `seed`.
+    candidates : iterable of int, optional
+        As in `choose_k`.
 
     Returns
     -------
-    k : int; of equal ones the smallest
-    table : DataFrame (k, correlation), a row per candidate in ascending order; nan where there is one cluster only
+    k : int
+        Of equal ones the smallest.
+    table : DataFrame (k, correlation), a row per candidate in ascending order
+        Nan where there is one cluster only.
     """
     rows = _sample(len(distances), seed)
     tried = _tried(len(distances), len(rows), candidates)

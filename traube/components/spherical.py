@@ -14,14 +14,15 @@ MICRO_ITERATIONS = 8
 
 
 def unit(X: Array) -> Array:
-    """Rows of length 1; zeros stay zeros."""
+    """Return rows scaled to length 1; zeros stay zeros."""
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     return np.asarray(X / np.where(norms > 0, norms, 1), dtype=np.float32)
 
 
 def spread_out(X: Array, k: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """Rows to begin with, int64 [k], by k-means++ (Arthur & Vassilvitskii 2007): each is drawn in
-    proportion to its squared distance from those before. The first few of them are such rows too.
+    """Draw rows to begin with, int64 [k], by k-means++ (Arthur & Vassilvitskii 2007).
+
+    Each is drawn in proportion to its squared distance from those before. The first few of them are such rows too.
     """
     chosen = np.empty(k, dtype=np.int64)
     chosen[0] = random.integers(len(X))
@@ -36,17 +37,20 @@ def spread_out(X: Array, k: int, random: np.random.Generator) -> NDArray[np.int6
 
 
 def spherical(X: Array, centres: Array, iterations: int) -> tuple[Labels, float]:
-    """Lloyd's algorithm from given centres.
+    """Run Lloyd's algorithm from given centers.
 
     Parameters
     ----------
-    X : float32 [n, d], rows of length 1
-    centres : float32 [k, d], rows of length 1. One that loses its last row stays where it is
+    X : array
+        float32 [n, d], rows of length 1.
+    centres : array
+        float32 [k, d], rows of length 1. One that loses its last row stays where it is.
 
     Returns
     -------
     labels : int64 [n]
-    fit : the sum of the rows' cosines to their centres
+    fit : float
+        Sum of the rows' cosines to their centers.
     """
     labels, rows, k = (X @ centres.T).argmax(axis=1), np.arange(len(X)), len(centres)
     for _ in range(iterations):
@@ -72,8 +76,9 @@ def spherical(X: Array, centres: Array, iterations: int) -> tuple[Labels, float]
 def best_of_each(
     X: Array, ks: Sequence[int], starts: int, iterations: int, random: np.random.Generator
 ) -> list[Labels]:
-    """The labels with the best fit of several starts for each of several numbers of clusters. A start
-    of fewer clusters is the beginning of one of more, so that it is drawn once.
+    """Return the labels with the best fit of several starts for each of several numbers of clusters.
+
+    A start of fewer clusters is the beginning of one of more, so that it is drawn once.
     """
     seeds = [spread_out(X, max(ks), random) for _ in range(starts)]
     return [max((spherical(X, X[rows[:k]], iterations) for rows in seeds), key=lambda found: found[1])[0] for k in ks]
@@ -101,15 +106,21 @@ def cluster_samples(
 
     Parameters
     ----------
-    X : float32 [samples, m, d], rows of length 1
-    weights : float32 [samples, m]
-    ks : numbers of clusters, each in turn
-    starts : by k-means++; the best fit is kept. A start of fewer clusters is the beginning of one of more
+    X : array
+        float32 [samples, m, d], rows of length 1.
+    weights : array
+        float32 [samples, m].
+    ks : sequence of int
+        Numbers of clusters, each in turn.
+    starts : int
+        Number of starts by k-means++; the best fit is kept. A start of fewer clusters is the beginning of one of
+        more.
 
     Yields
     ------
     k : int
-    centers : float32 [samples, k, d], rows of length 1
+    centers : float32 [samples, k, d]
+        Rows of length 1.
     """
     samples, m, _ = X.shape
     which, weighted = np.arange(samples)[:, None], X * weights[:, :, None]

@@ -1,7 +1,7 @@
-"""How many clusters, and how stable each is, by clustering the texts again and again with other weights.
+"""Number of clusters, and the stability of each, by clustering the texts repeatedly with other weights.
 
-Clusters that are there are found again in another sample of the texts. So are, to some extent, those of a cloud without
-any, along its longest axes; what counts is the difference. The samples are bootstraps: each text counts as often as a
+Existing clusters recur in another sample of the texts. So do, to some extent, those of a cloud without any clusters,
+along its longest axes; the difference is what counts. The samples are bootstraps: each text counts as often as a
 Poisson draw says. Texts are first put together into a few hundred micro clusters, so that a sample costs milliseconds.
 """
 
@@ -17,7 +17,7 @@ from traube.components.spherical import Array, Labels, best_of_each, cluster_sam
 from traube.core.errors import TraubeError
 
 GRID = (*range(2, 11), *(12, 14, 16, 18, 20, 23, 26, 30, 35, 40, 46, 53, 61, 70, 80, 92, 106, 122, 140, 160, 184, 210))
-TEXTS = 5_000  # that are looked at, whatever there are
+TEXTS = 5_000  # most texts that are sampled
 TEXTS_A_CLUSTER = 8  # there must be so many for a number of clusters to be tried
 COMPONENTS = 50
 MICRO = 400  # micro clusters
@@ -47,9 +47,12 @@ class Samples:
 
     Attributes
     ----------
-    points : float32 [n, d], unit vectors of all texts in their principal directions
-    centers : by number of clusters, float32 [samples, k, d], unit vectors
-    stability : by number of clusters, the mean adjusted Rand index of two samples
+    points : array
+        float32 [n, d], unit vectors of all texts in their principal directions.
+    centers : dict of int to array
+        By number of clusters, float32 [samples, k, d], unit vectors.
+    stability : dict of int to float
+        By number of clusters, the mean adjusted Rand index of two samples.
     """
 
     points: Array
@@ -71,7 +74,7 @@ def choose_stable_k(X: Any, seed: int, candidates: Iterable[int] | None = None) 
     Parameters
     ----------
     X : array or csr matrix of shape (n_texts, n_dimensions)
-        Vectors. At most 5,000 rows, drawn by `seed`, are looked at, in at most 50 principal directions: this bounds time
+        Vectors. At most 5,000 rows, drawn by `seed`, are sampled, in at most 50 principal directions: this bounds time
         and memory whatever the number of texts is.
     seed : int
         Of everything random.
@@ -98,7 +101,7 @@ def choose_stable_k(X: Any, seed: int, candidates: Iterable[int] | None = None) 
 def sample_clusters(
     points: Array, seed: int, candidates: Iterable[int] | None = None
 ) -> tuple[int, pd.DataFrame, Samples]:
-    """Return what `choose_stable_k` does of projected points, and the samples that say so."""
+    """Return the result of `choose_stable_k` for projected points, and the samples that it is based on."""
     random = np.random.default_rng(seed)
     rows = _drawn(len(points), random)
     most = len(rows) // TEXTS_A_CLUSTER
@@ -159,7 +162,7 @@ def sample_some(points: Array, k: int, seed: int) -> Samples:
 
 
 def cluster_stability(samples: Samples, labels: Labels, seed: int) -> NDArray[np.float64]:
-    """Return how well each cluster is found again in samples of the texts.
+    """Return how well each cluster recurs in samples of the texts.
 
     This is the mean, over the samples, of a cluster's best Jaccard index with a cluster there (Hennig 2007).
 
@@ -170,12 +173,12 @@ def cluster_stability(samples: Samples, labels: Labels, seed: int) -> NDArray[np
     labels : int64 array of shape (n_texts,)
         From 0, without gaps.
     seed : int
-        Draws the at most 5,000 texts that are looked at.
+        Seed of the draw of at most 5,000 texts that are sampled.
 
     Returns
     -------
     float64 array of shape (n_clusters,)
-        From 0 to 1; nan for a cluster none of whose texts is looked at.
+        From 0 to 1; nan for a cluster none of whose texts is sampled.
     """
     rows = _drawn(len(labels), np.random.default_rng(seed))
     own, k = labels[rows], int(labels.max()) + 1
@@ -216,7 +219,7 @@ def _drawn(n: int, random: np.random.Generator) -> NDArray[np.int64]:
 
 
 def _thinned(ks: Sequence[int]) -> list[int]:
-    """Return the small numbers, and of the others every second and the last."""
+    """Return the small numbers; of the others, every second and the last."""
     many = [k for k in ks if k > FEW]
     return sorted({*(k for k in ks if k <= FEW), *many[::2], *many[-1:]})
 
@@ -237,7 +240,10 @@ def _table(
 
 
 def _gap(points: Array, k: int, random: np.random.Generator) -> float:
-    """The margin between the nearest two centers, in cosine, that 19 of 20 points have; over the mean one."""
+    """Return the margin between the nearest two centers that 95 % of the points exceed, over the mean margin.
+
+    Margins are in cosine.
+    """
     (labels,) = best_of_each(points, [k], EXACT_STARTS, ITERATIONS, random)
     centers = unit(np.stack([points[labels == c].sum(axis=0) for c in np.unique(labels)]))
     if len(centers) < 2:
@@ -260,8 +266,10 @@ def _sample(
 
     Returns
     -------
-    centers : by number of clusters, float32 [partitions * samples, k, d]
-    stability : by number of clusters, the mean adjusted Rand index of two samples of one partition
+    centers : dict of int to array
+        By number of clusters, float32 [partitions * samples, k, d].
+    stability : dict of int to float
+        By number of clusters, the mean adjusted Rand index of two samples of one partition.
     """
     centers: dict[int, list[Array]] = {k: [] for k in ks}
     stability: dict[int, list[float]] = {k: [] for k in ks}
@@ -288,7 +296,10 @@ def _next(sample: int, samples: int) -> list[int]:
 
 
 def _rand(a: Labels, b: Labels, size: NDArray[np.float64], k: int) -> float:
-    """The adjusted Rand index of two clusterings of weighted points; 1 if both have one cluster, or single points alone."""
+    """Return the adjusted Rand index of two clusterings of weighted points.
+
+    It is 1 if both have one cluster, or single points alone.
+    """
     counts = np.bincount(a * k + b, weights=size, minlength=k * k).reshape(k, k)
     n = size.sum()
     together, first, second = (_pairs(sizes, n) for sizes in (counts.ravel(), counts.sum(axis=1), counts.sum(axis=0)))
@@ -298,5 +309,5 @@ def _rand(a: Labels, b: Labels, size: NDArray[np.float64], k: int) -> float:
 
 
 def _pairs(sizes: NDArray[Any], n: float) -> float:
-    """The number of pairs of texts within clusters of these sizes, n texts in all."""
+    """Return the number of pairs of texts within clusters of these sizes, n texts in all."""
     return float(sizes @ sizes - n) / 2

@@ -1,4 +1,4 @@
-"""Tasks: the data model (`task`), the registry of those that come with Traube, and the user's own cards."""
+"""Tasks: the data model (`task`), the registry of the tasks that come with Traube, and the user's own cards."""
 
 import re
 from functools import lru_cache
@@ -42,7 +42,10 @@ RESERVED = {
 
 
 def sources(kind: TaskType | None = CLUSTERING) -> dict[str, Source]:
-    """Return the tasks of a type, None: of all, by name: Traube's own, then those of the cards that can be used."""
+    """Return the tasks of a type by name; None means all types.
+
+    Traube's own tasks come first, then those of the cards that can be used.
+    """
     known = {**_built_in(), **_read_cards()[0]}
     return {name: source for name, source in known.items() if kind in (None, source.card.type)}
 
@@ -53,12 +56,18 @@ def own_tasks() -> set[str]:
 
 
 def card_errors() -> dict[Path, TraubeError]:
-    """The cards that cannot be used, and why: a broken card does not take the others down."""
+    """Return the errors of the cards that cannot be used.
+
+    A broken card does not take the others down.
+    """
     return _read_cards()[1]
 
 
 def get_source(name: str, kind: TaskType | None = CLUSTERING) -> Source:
-    """Return the source of a task; by default of clustering, None: of any type."""
+    """Return the source of a task.
+
+    By default the task is of clustering; with None, of any type.
+    """
     source = sources(None).get(name)
     if source is None:
         for path, error in card_errors().items():
@@ -87,7 +96,7 @@ def load_task(name: str) -> Task:
 
 
 def load_pairs(name: str) -> Task:
-    """Read a pair task from its raw data; as `load_task`."""
+    """Read a pair task from its raw data, as `load_task` does."""
     source = get_source(name, PAIRS)
     source.fetch()
     return source.load()
@@ -106,7 +115,7 @@ def _built_in() -> dict[str, Source]:
 
 
 def _read_cards() -> tuple[dict[str, Source], dict[Path, TraubeError]]:
-    """The sources of the cards, and the errors of those that are broken."""
+    """Return the sources of the cards, and the errors of the broken ones."""
     taken = {*_built_in(), *RESERVED}
     readers = {key: reader for module in _readers() for key, reader in getattr(module, "CARDS", {}).items()}
 

@@ -21,17 +21,17 @@ from traube.tasks.splitting import SEED, generator, shuffled
 
 @dataclass(frozen=True)
 class Item:
-    """What is judged."""
+    """An item to judge."""
 
     item: str  # its id
     text: str
-    group: str = ""  # what it is compared within
-    context: tuple[str, ...] = ()  # what is shown above its tuples, in lines
+    group: str = ""  # group within which it is compared
+    context: tuple[str, ...] = ()  # lines shown above its tuples
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """What one annotator judges, in the order in which it is shown."""
+    """Tuples that one annotator judges, in the order in which they are shown."""
 
     annotator: str
     tuples: tuple[Tuple, ...]
@@ -42,10 +42,10 @@ WORDINGS: dict[str, dict[str, str]] = read_yaml(Path(__file__).parent / "wording
 
 
 def read_items(path: Path) -> dict[str, Item]:
-    """The items of a table with the columns `item` (an id) and `text`, by their ids.
+    """Return the items of a table with the columns `item` (an id) and `text`, by their ids.
 
     It may have the columns `group` (tuples are drawn within one: a dialogue) and `context` (what is shown above the
-    tuple: lines, or a list in jsonl). Other columns are for whoever reads the scores.
+    tuple: lines, or a list in jsonl). Other columns are meant for readers of the scores.
     """
     rows = read_rows(path)
     absent = [None] * len(rows)
@@ -75,7 +75,7 @@ def read_items(path: Path) -> dict[str, Item]:
 
 
 def design_of(items: Mapping[str, Item], size: int, per_item: float = PER_ITEM, *, seed: int = SEED) -> list[Tuple]:
-    """The tuples of items, drawn within each group; as `design`."""
+    """Return tuples of items, drawn within each group as `design` draws them."""
     groups: dict[str, list[str]] = {}
     for item in items.values():
         groups.setdefault(item.group, []).append(item.item)
@@ -89,8 +89,10 @@ def design_of(items: Mapping[str, Item], size: int, per_item: float = PER_ITEM, 
 
 
 def sheets(tuples: Sequence[Tuple], annotators: int, each: int | None = None, *, seed: int = SEED) -> list[Sheet]:
-    """Who judges what: every tuple is judged by `each` annotators, by default all, and they have as much to do as each
-    other, or one tuple more. Each sees tuples, and items in them, in an order of their own.
+    """Distribute tuples among annotators.
+
+    Every tuple is judged by `each` annotators, by default all. All annotators have the same number of tuples, or one
+    more. Each annotator sees tuples, and items in them, in an order of their own.
     """
     per_tuple = annotators if each is None else each
     if not 1 <= per_tuple <= annotators:
@@ -115,8 +117,10 @@ def sheets(tuples: Sequence[Tuple], annotators: int, each: int | None = None, *,
 
 
 def sheet_table(sheet: Sheet, items: Mapping[str, Item]) -> str:
-    """A sheet as CSV: context, the tuple's texts, and their ids; `best` and `worst` are to be filled in with ids. It
-    begins with a byte order mark, by which spreadsheets know UTF-8.
+    """Return a sheet as CSV: context, the tuple's texts, and their ids.
+
+    The columns `best` and `worst` are to be filled in with ids. The text begins with a byte order mark, by which
+    spreadsheets recognize UTF-8.
     """
     rows = []
     for one in sheet.tuples:

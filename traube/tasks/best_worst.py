@@ -1,4 +1,4 @@
-"""Best-worst scaling: which tuples of items annotators see (`design`), and what they answered (`read_judgements`).
+"""Best-worst scaling: the tuples of items that annotators see (`design`), and their answers (`read_judgements`).
 
 Items are named by ids, unique among all items: the same items are the same tuple.
 """
@@ -20,16 +20,18 @@ from traube.tasks.reading import Rows, read_rows
 from traube.tasks.splitting import SEED, generator, shuffled
 
 PER_ITEM = 2.0  # tuples for each item: 1.5 to 2 are enough (Kiritchenko and Mohammad, 2016)
-TRIES = 20  # at one tuple, before all are drawn anew
+TRIES = 20  # attempts at one tuple, before all are drawn again
 
-ITEM = "item_"  # what the columns of a tuple's items begin with
+ITEM = "item_"  # prefix of the columns of a tuple's items
 
 Tuple = tuple[str, ...]
 
 
 def design(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, seed: int = SEED) -> list[Tuple]:
-    """Tuples of items to be judged: distinct items in each, no tuple twice, and every item in as many of them as any
-    other, or in one more.
+    """Draw tuples of items to be judged.
+
+    The items of a tuple are distinct, no tuple occurs twice, and every item is in as many tuples as any other, or in
+    one more.
 
     There are `per_item` tuples for each item, and no more than there can be: then the design is complete, as GiCCS's is
     (all ten tuples of three of five items). Where items can be chosen for a tuple, those are that have met each other
@@ -37,12 +39,15 @@ def design(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, seed:
 
     Parameters
     ----------
-    size : items of a tuple
-    seed : the same one gives the same tuples, in the same order
+    size : int
+        Items of a tuple.
+    seed : int, optional
+        The same one gives the same tuples, in the same order.
 
     Returns
     -------
-    Tuples in random order, their items in random order.
+    list of Tuple
+        Tuples in random order, their items in random order.
     """
     names = list(items)
     twice = [name for name, times in Counter(names).items() if times > 1]
@@ -57,7 +62,7 @@ def design(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, seed:
     rng = generator(f"tuples {size} {wanted} {' '.join(names)}", seed)
     if wanted <= possible // 2:
         chosen = _balanced(len(names), size, wanted, rng)
-    else:  # what is left out of all tuples is balanced, and so is the rest
+    else:  # draw the tuples to leave out: if these are balanced, so is the rest
         left_out = set(_balanced(len(names), size, possible - wanted, rng))
         chosen = [drawn for drawn in map(frozenset, combinations(range(len(names)), size)) if drawn not in left_out]
     order = shuffled(len(chosen), rng)
@@ -66,7 +71,7 @@ def design(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, seed:
 
 
 def _balanced(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[frozenset[int]]:
-    """Distinct tuples in which every item occurs as often as any other, or once more."""
+    """Return distinct tuples in which every item occurs as often as any other, or once more."""
     for _ in range(5):
         found = _drawn(n, size, wanted, rng)
         if found is not None:
@@ -88,7 +93,7 @@ def _balanced(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[
 
 
 def _drawn(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[frozenset[int]] | None:
-    """Tuples drawn one after the other; None where a new one was not found."""
+    """Draw tuples one after the other; return None if no new tuple was found."""
     times, met = np.zeros(n), [Counter[int]() for _ in range(n)]
     drawn: dict[frozenset[int], None] = {}
     for _ in range(wanted):
@@ -107,7 +112,7 @@ def _drawn(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[fro
 def least_met(
     times: NDArray[np.float64], met: Sequence[Counter[int]] | None, size: int, rng: np.random.Generator
 ) -> list[int]:
-    """The items that were drawn least often; of these, those that have met the others least."""
+    """Return the items that were drawn least often; of these, those that have met the others least."""
     cost = times * len(times) * (times.max() + 2) * size + rng.random(len(times))
     chosen: list[int] = []
     for _ in range(size):
@@ -121,37 +126,40 @@ def least_met(
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column of a table of judgements is what."""
+    """Names of the columns of a table of judgments."""
 
     best: str = "best"
     worst: str = "worst"
-    annotator: str | None = "annotator"  # None if each file is one annotator's, who is then named by the file
+    annotator: str | None = "annotator"  # None if each file is one annotator's; the file's name is then theirs
     items: tuple[str, ...] = ()  # those of the best and the worst may be among them; empty: all that begin with `item_`
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Judgements that were read, and what is wrong with the rest."""
+    """Judgments that were read, and the faults of the rest."""
 
     judgements: Judgements  # of the rows that can be used
-    faults: tuple[str, ...]  # a line for each other row: file, line and what is wrong
+    faults: tuple[str, ...]  # a line for each other row: file, line and fault
 
 
 def read_judgements(
     files: Iterable[Path], columns: Columns | None = None, tuples: Iterable[Tuple] | None = None
 ) -> Answers:
-    """Read what annotators answered: csv, tsv, jsonl or parquet, with a row for each judgement::
+    """Read the answers of annotators.
+
+    Files are csv, tsv, jsonl or parquet, with a row for each judgment::
 
         annotator,item_1,item_2,item_3,best,worst
         anna,d07_a,d07_c,d07_e,d07_c,d07_e
 
-    A file that cannot be read, or lacks a column, is left out, and told. So is a row where an answer or an item is
+    A file that cannot be read, or lacks a column, is left out and reported. So is a row where an answer or an item is
     missing, the best is also the worst, an answer is none of the tuple's items, the tuple shows an item twice or is
     none of the design's, or the same annotator judged it before.
 
     Parameters
     ----------
-    tuples : the design; by default any tuple is taken
+    tuples : iterable of Tuple, optional
+        The design; by default any tuple is taken.
 
     Raises
     ------
@@ -191,7 +199,7 @@ def read_judgements(
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """What a row says; empty where it says nothing."""
+    """Values of a row; empty where the row has none."""
 
     place: str
     annotator: str
@@ -209,13 +217,13 @@ def _tuples(table: Rows, names: Sequence[str] = ()) -> list[Tuple]:
 
 
 def read_ids(table: Rows, name: str) -> list[str]:
-    """A column of ids, as judgements name them: without what a spreadsheet puts around them."""
+    """Return a column of ids, without the characters that a spreadsheet puts around them."""
     ids = [(text or "").strip() for text in table.texts(name)]
     return [text[1:] if text[:1] == "'" and text[1:2] in {"=", "+", "-", "@"} else text for text in ids]
 
 
 def _fault(row: _Row, known: set[frozenset[str]] | None, before: dict[tuple[str, frozenset[str]], str]) -> str:
-    """What is wrong with a row; empty if nothing is."""
+    """Return the fault of a row; empty if there is none."""
     shown = frozenset(row.items)
     if not row.annotator:
         return "the annotator is missing"
@@ -241,7 +249,10 @@ def _fault(row: _Row, known: set[frozenset[str]] | None, before: dict[tuple[str,
 def scores_table(
     judgements: Judgements, scores: NDArray[np.float64], values: NDArray[np.float64] | None = None
 ) -> pd.DataFrame:
-    """A row for each item that was shown: item, score, perhaps value (by value scoring), best, worst, judgements."""
+    """Return a row for each item that was shown.
+
+    The columns are `item`, `score`, perhaps `value` (by value scoring), `best`, `worst` and `judgements`.
+    """
     answers = {"best": judgements.best, "worst": judgements.worst, "judgements": judgements.shown.ravel()}
     counts = {name: np.bincount(items, minlength=len(judgements.items)) for name, items in answers.items()}
     learned = {} if values is None else {"value": values}
@@ -250,12 +261,12 @@ def scores_table(
 
 
 def read_design(path: Path) -> list[Tuple]:
-    """The tuples of a design: a table with the columns item_1, item_2, ..."""
+    """Return the tuples of a design: a table with the columns item_1, item_2, ..."""
     return _tuples(read_rows(path))
 
 
 def read_expert(path: Path) -> dict[str, bool]:
-    """What an expert says of items, from a table item, above (yes or no)."""
+    """Return an expert's answer for each item, from a table with the columns item and above (yes or no)."""
     table = read_rows(path)
     items, said = (read_ids(table, name) for name in ("item", "above"))
     words = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}

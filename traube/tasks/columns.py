@@ -1,4 +1,4 @@
-"""Which column of a table holds texts and which labels, where its names leave no doubt."""
+"""Detection of the columns that hold texts and labels, where their names leave no doubt."""
 
 from traube.core.errors import LISTED, TraubeError
 from traube.tasks.reading import Rows
@@ -45,14 +45,14 @@ def guess_label_column(rows: Rows, text_column: str) -> str | None:
 
 
 def _named(rows: Rows, names: tuple[str, ...], beside: str | None = None) -> str | None:
-    """The column that has the first of some names; one of labels if it stands beside that of the texts."""
+    """Return the column with the first of some names; a column of labels only if it stands beside that of the texts."""
     columns = {name.strip().casefold(): name for name in reversed(rows.columns) if name != beside}
     found = (columns[name] for name in names if name in columns)
     return next((name for name in found if beside is None or _groups(rows, name)), None)
 
 
 def _groups(rows: Rows, name: str) -> bool:
-    """Whether the values of a column group texts: there are two or more, and they do not name each text."""
+    """Return whether the values of a column group texts: there are two or more, and they do not name each text."""
     values = [None if value is None else str(value) for value in rows.columns[name]]
     return len({*values} - {None}) > 1 and not names_texts(values)
 

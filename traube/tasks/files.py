@@ -1,7 +1,8 @@
-"""Tasks of files that are named without a card: a card is written into the data directory, and is one like any other.
+"""Tasks of files that are named without a card.
 
-What a card needs to say is told from the file: the columns, the encoding, the language. To keep it, or to say more, a
-person copies it into `cards/`, where it goes before the one that was written.
+A card is written into the data directory, and is used like any other. The columns, the encoding and the language are
+detected from the file. To keep the card, or to extend it, copy it into `cards/`, where it takes precedence over the
+generated one.
 """
 
 import re
@@ -38,7 +39,7 @@ MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "xlsx", b"\x1f\x8b": "csv.gz", b"{":
 
 @dataclass(frozen=True)
 class FileRows:
-    """A table that was read as it is, and what was told of the file to read it."""
+    """A table as it was read, and the format that was detected to read the file."""
 
     rows: Rows
     encoding: str
@@ -46,14 +47,14 @@ class FileRows:
 
     @property
     def notes(self) -> list[str]:
-        """What a person would like to know of how it was read."""
+        """Notes for the user about how the file was read."""
         encoding = [] if self.encoding == UTF_8 else [f"encoding {self.encoding}"]
         return [*encoding, *([SEPARATORS[self.separator]] if self.separator not in (None, ",") else [])]
 
 
 @dataclass(frozen=True)
 class FileTask:
-    """The task of a file, and what its card says."""
+    """The task of a file, and the contents of its card."""
 
     name: str
     file: Path
@@ -65,7 +66,7 @@ class FileTask:
 
     @property
     def said(self) -> str:
-        """All of it in a line."""
+        """All notes in one line."""
         labels = f"labels in {', '.join(map(repr, self.labels))}" if self.labels else "no labels"
         notes = filter(None, [name_languages(self.languages), *self.notes])
         about = f" ({', '.join(notes)})"
@@ -73,13 +74,13 @@ class FileTask:
 
 
 def names_file(name: str) -> bool:
-    """Whether a person who gives this for a task means a file: standard input, a path, or a name with a known ending."""
+    """Return whether a task's name means a file: standard input, a path, or a name with a known ending."""
     endings = tuple(f".{kind}" for kind in (*TEXT_FORMATS, "xlsx", "xls", "parquet", "gz"))
     return name == STDIN or "/" in name or "\\" in name or name.lower().endswith(endings)
 
 
 def read_file(path: Path) -> FileRows:
-    """Read a table in whatever encoding it is, and with whatever separates its fields."""
+    """Read a table in whatever encoding and with whatever separator it has."""
     regular(path)
     kind = format_of(path)
     encoding = detect_encoding(path) if kind in TEXT_FORMATS else UTF_8
@@ -140,13 +141,13 @@ def make_task_of(file: Path, text: str | None = None, labels: Sequence[str] = ()
 
 
 def _tables_of(file: Path) -> list[Table]:
-    """The tasks whose cards name a file; those of `cards/` come first."""
+    """Return the tasks whose cards name a file; those of `cards/` come first."""
     tables = [source for source in sources(None).values() if isinstance(source, Table) and source.files()[0] == file]
     return sorted(tables, key=lambda table: is_generated(table.path))
 
 
 def _agrees(table: Table, rows: Rows, text: str | None, labels: Sequence[str]) -> bool:
-    """Whether a task's columns are those that are asked for, and there."""
+    """Return whether a task's columns exist and are the requested ones."""
     own = table.settings
     is_asked = text in (None, own.text) and (not labels or tuple(labels) == own.labels)
     return is_asked and {own.text, *own.labels} <= {*rows.columns}
@@ -185,7 +186,7 @@ def save_stdin(columns: Collection[str] = ()) -> Path:
 
 
 def _free_name(file: Path) -> str:
-    """A name for the task of a file, from the file's; with a number where another task has it."""
+    """Return a name for the task of a file, from the file's name; with a number if another task has it."""
     stem = re.sub(rf"\.({'|'.join((*TEXT_FORMATS, 'xlsx', 'parquet'))})(\.gz)?$", "", file.name, flags=re.I)
     plain = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode().lower()
     name = re.sub(r"[^a-z0-9]+", "_", plain).strip("_") or "texts"

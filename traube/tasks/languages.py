@@ -1,4 +1,4 @@
-"""Languages by their ISO 639-1 codes: which some texts are in, and what people call them."""
+"""Languages by their ISO 639-1 codes: detection from texts, and their English names."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ import numpy as np
 from traube.core.errors import join_words
 
 SAMPLE = 200  # texts whose languages are looked at
-PIECE = 160  # characters of which a language is told
+PIECE = 160  # characters from which a language is detected
 SPOKEN = 0.1  # share of them that makes a language one of the texts'
 UNKNOWN = "und"  # a task's language that its card does not say
 NAMES = {
@@ -24,7 +24,9 @@ NAMES = {
 
 
 def detect_languages(texts: Sequence[str]) -> list[str]:
-    """Return the languages of some texts, the most frequent first, as ISO 639-1 codes; none of too few letters.
+    """Return the languages of some texts, the most frequent first, as ISO 639-1 codes.
+
+    The list is empty if there are too few letters.
 
     Pieces of a sample vote; a language with fewer than a tenth of the votes is left out.
     """

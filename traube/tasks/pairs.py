@@ -1,4 +1,4 @@
-"""Pairs of a split's items, same group or not: what a similarity learns from and is judged by.
+"""Pairs of a split's items, same group or not, from which a similarity learns and by which it is judged.
 
 Where labels are paths of sections (`separator`), a pair of a section and one above it may be called same or different
 with equal right. Such pairs are left out, as QS3M does for training.
@@ -35,21 +35,26 @@ def all_pairs(split: Split, *, separator: str | None = None) -> Pairs:
 
     Parameters
     ----------
-    separator : what stands between the sections of labels that are paths; pairs of a section and one above it are then
-        left out. None: no pair is
+    separator : str, optional
+        Separator between the sections of labels that are paths; pairs of a section and one above it are then left
+        out. By default no pair is left out.
     """
     same, different = _partners(split, separator)
     return _pairs(same.at(np.arange(same.total)), different.at(np.arange(different.total)))
 
 
 def balanced_pairs(split: Split, *, seed: int = SEED, separator: str | None = None, most: int = MOST) -> Pairs:
-    """As many pairs of the same group as of different ones: all of the rarer kind, at most `most`, and random ones of
-    the other, each pair at most once. First those of the same group.
+    """Return as many pairs of the same group as of different ones.
+
+    All pairs of the rarer kind are taken, at most `most`, and random ones of the other, each pair at most once. Those
+    of the same group come first.
 
     Parameters
     ----------
-    seed : of the draw, which depends on the split's name and level besides
-    separator : as for `all_pairs`
+    seed : int, default=SEED
+        Seed of the draw, which also depends on the split's name and level.
+    separator : str, optional
+        As for `all_pairs`.
     """
     same, different = _partners(split, separator)
     count = min(same.total, different.total, most)
@@ -60,8 +65,10 @@ def balanced_pairs(split: Split, *, seed: int = SEED, separator: str | None = No
 
 @dataclass(frozen=True)
 class _Partners:
-    """The pairs of one kind. None is held: in the order of labels, the partners of the item at place p are one range,
-    the `counts[p]` items from place `begins[p]` on, so that the pair of a given rank can be computed.
+    """The pairs of one kind, computed by rank instead of stored.
+
+    In the order of labels, the partners of the item at place p are one range, the `counts[p]` items from place
+    `begins[p]` on, so that the pair of a given rank can be computed.
     """
 
     order: Ints  # the items in the order of their labels
@@ -73,7 +80,7 @@ class _Partners:
         return int(self.counts.sum())
 
     def at(self, ranks: Ints) -> tuple[Ints, Ints]:
-        """The pairs of some ranks, below `total`: two arrays of items."""
+        """Return the pairs of some ranks, below `total`: two arrays of items."""
         until = np.cumsum(self.counts)
         places = np.searchsorted(until, ranks, side="right")
         partners = self.begins[places] + ranks - (until - self.counts)[places]
@@ -81,7 +88,7 @@ class _Partners:
 
 
 def _partners(split: Split, separator: str | None) -> tuple[_Partners, _Partners]:
-    """The pairs of the same label, and those of different ones."""
+    """Return the pairs of the same label, and those of different ones."""
     if split.labels is None:
         raise TraubeError(f"split '{split.split}' ({split.level}): has no labels, so no pair is known to be the same")
     labels, codes = np.unique(split.labels.astype(str), return_inverse=True)
@@ -111,7 +118,7 @@ def _pairs(same: tuple[Ints, Ints], different: tuple[Ints, Ints]) -> Pairs:
 
 
 def _distinct(total: int, count: int, rng: np.random.Generator) -> Ints:
-    """`count` random numbers below `total`, ascending, none twice; in memory for `count`."""
+    """Return `count` distinct random numbers below `total`, ascending, in memory for `count`."""
     if 2 * count > total:
         kept = np.ones(total, dtype=bool)
         kept[_distinct(total, total - count, rng)] = False

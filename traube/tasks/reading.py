@@ -33,7 +33,7 @@ csv.field_size_limit(2**31 - 1)  # a text may be longer than the 128 KiB that th
 
 
 def plain_or_gzipped(path: Path) -> Path:
-    """The file, or the same with `.gz` if only that is there."""
+    """Return the file, or the same with `.gz` if only that exists."""
     gzipped = path.with_name(f"{path.name}.gz")
     return gzipped if is_file(gzipped) and not is_file(path) else path
 
@@ -47,7 +47,7 @@ def read_text(path: Path, encoding: str = UTF_8) -> str:
 
 
 def read_any_text(path: Path, most: int | None = None, encoding: str = UTF_8) -> str:
-    """As `read_text`, of a file that may be empty, of at most `most` bytes."""
+    """Return the contents of a file that may be empty, as `read_text` does; at most `most` bytes."""
     data = read_bytes(path, most)
     try:
         return data.decode("utf-8-sig" if encoding == UTF_8 else encoding).removeprefix("\ufeff")
@@ -86,21 +86,27 @@ def detect_encoding(path: Path) -> str:
 
 
 def detect_separator(path: Path, encoding: str = UTF_8) -> str:
-    """Return what separates the fields of a CSV file: what its header has most of, outside of quotes."""
+    """Return the separator of a CSV file's fields: the one most frequent in its header, outside of quotes."""
     header, _, _ = read_text(path, encoding).partition("\n")
     unquoted = "".join(header.split('"')[::2])
     return max(SEPARATORS, key=unquoted.count)
 
 
 def lines(path: Path, encoding: str = UTF_8) -> list[str]:
-    """The lines of a text file. Only line feeds end a line: texts may hold the other separators that Unicode knows."""
+    """Return the lines of a text file.
+
+    Only line feeds end a line: texts may hold the other separators that Unicode knows.
+    """
     return read_text(path, encoding).removesuffix("\n").replace("\r\n", "\n").split("\n")
 
 
 def csv_rows(
     path: Path, *, separator: str = ",", quote: str = '"', width: int | None = None, encoding: str = UTF_8
 ) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a CSV file but blank ones, with the line at which each begins; as wide as the first, or `width` fields."""
+    """Yield the rows of a CSV file except blank ones, with the line at which each begins.
+
+    Each row is as wide as the first, or has `width` fields.
+    """
     reader = csv.reader(
         io.StringIO(read_text(path, encoding), newline=""), delimiter=separator, quotechar=quote, strict=True
     )
@@ -119,7 +125,7 @@ def csv_rows(
 
 @dataclass(frozen=True)
 class Rows:
-    """A table as it was read, before anything is made of it."""
+    """A table as it was read, before any conversion."""
 
     path: Path
     columns: dict[str, list[Any]]  # the values of each column; None where there is none
@@ -160,7 +166,7 @@ def read_rows(path: Path, separator: str | None = None, encoding: str = UTF_8) -
     path : Path
         A file of one of `FORMATS`; of an .xlsx, its first sheet.
     separator : str, optional
-        What separates the fields of a CSV file; by default `detect_separator` says it, and in a .tsv it is a tab.
+        Separator of the fields of a CSV file; by default `detect_separator` says it, and in a .tsv it is a tab.
     encoding : str, default="utf-8"
         Of a text file; `detect_encoding` says it of one that is not in UTF-8.
     """
@@ -185,7 +191,7 @@ def read_rows(path: Path, separator: str | None = None, encoding: str = UTF_8) -
 
 
 def _from_fields(path: Path, header: list[str], rows: list[tuple[str, list[Any]]], place: str) -> Rows:
-    """The table of a header and of rows with their places; `place` is the header's."""
+    """Return the table of a header and of rows with their places; `place` is the header's."""
     twice = next((name for name in header if name and header.count(name) > 1), None)
     if twice:
         raise TraubeError(f"{place}: column '{twice}' occurs twice")
@@ -194,14 +200,14 @@ def _from_fields(path: Path, header: list[str], rows: list[tuple[str, list[Any]]
 
 
 def _json_lines(path: Path, encoding: str) -> Iterator[tuple[str, Any]]:
-    """Each line's place and value."""
+    """Yield each line's place and value."""
     for number, line in enumerate(lines(path, encoding), start=1):
         if line.strip():
             yield f"{path}:{number}", _parse_json(line, f"{path}:{number}")
 
 
 def _json_list(path: Path, encoding: str) -> Iterator[tuple[str, Any]]:
-    """Place and value of each element of the list that a file holds; a text is a row with the column `text`."""
+    """Yield place and value of each element of a file's list; a text is a row with the column `text`."""
     values = _parse_json(read_text(path, encoding), str(path))
     if not isinstance(values, list):
         raise TraubeError(f"{path}: expected a list [...] of objects or texts, not {type(values).__name__}")
@@ -229,7 +235,7 @@ def _from_json(path: Path, found: Iterator[tuple[str, Any]]) -> Rows:
 
 
 def _read_excel(path: Path) -> Rows:
-    """The first sheet of a spreadsheet; its first row that is not empty names the columns."""
+    """Return the first sheet of a spreadsheet; its first row that is not empty names the columns."""
     try:
         from openpyxl import load_workbook
     except ImportError:
@@ -243,7 +249,7 @@ def _read_excel(path: Path) -> Rows:
         book.close()
     except TraubeError:
         raise
-    except Exception as error:  # openpyxl raises whatever its parsers do
+    except Exception as error:  # openpyxl passes on its parsers' errors
         raise TraubeError(f"{path}: not a readable .xlsx file ({first_line(error)})") from None
     filled = [(f"{path}: row {number}", values) for number, values in sheet if any(v is not None for v in values)]
     if not filled:
@@ -274,13 +280,16 @@ def _read_parquet(path: Path) -> Rows:
         columns = {name: table.column(name).to_pylist() for name in table.column_names}
     except TraubeError:
         raise
-    except Exception as error:  # Arrow raises many kinds: what it cannot read, and what Python cannot hold
+    except Exception as error:  # Arrow raises many kinds: for unreadable files, and for values that Python cannot hold
         raise TraubeError(f"{path}: not a readable parquet file ({first_line(error)})") from None
     return Rows(path, columns, [f"{path}: row {i}" for i in range(table.num_rows)])
 
 
 def as_text(value: Any, place: str, column: str) -> str | None:
-    """A value as text; None for null, NaN and the empty string. A whole number loses the `.0` that nulls give it."""
+    """Return a value as text; None for null, NaN and the empty string.
+
+    A whole number loses the `.0` that nulls give it.
+    """
     if value is None or value == "" or value != value:
         return None
     if isinstance(value, bytes):  # as some programs write text to parquet
@@ -304,7 +313,7 @@ def as_score(text: str, place: str) -> float:
 
 
 def as_cell(value: Any) -> Any:
-    """A value as a CSV file can hold it: lists and maps as JSON; all else is as it was."""
+    """Return a value as a CSV file can hold it: lists and maps as JSON; all else is as it was."""
     if isinstance(value, list | dict):
         value = json.dumps(value, ensure_ascii=False, default=str)
     if isinstance(value, bytes):

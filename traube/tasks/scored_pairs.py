@@ -1,4 +1,4 @@
-"""Pair tasks: pairs of texts with a gold score of how alike they are, which a model's similarities shall follow.
+"""Pair tasks: pairs of texts with a gold score of their similarity, which a model's similarities should follow.
 
 A pair may have a history, the turns of a dialogue before its texts: then the first text is the dialogue's last turn,
 and the second one is compared with it.
@@ -17,7 +17,7 @@ from traube.core.errors import TraubeError
 from traube.tasks.source import Source
 from traube.tasks.task import PARTS, SPLIT_COLUMNS, Stage, Task, TaskCard, TaskType, text_id
 
-# The columns, and what each means: int, str, str, float, str, str and str. The card's groups (str), such as domain, are
+# The columns, and their meanings: int, str, str, float, str, str and str. The card's groups (str), such as domain, are
 # columns besides.
 PAIR_COLUMNS = {
     "pair": "Number of the pair.",
@@ -49,7 +49,7 @@ def iterate_groups(task: Task) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
 
 
 def make_splits(task: Task) -> pd.DataFrame:
-    """Return what scores of pairs are of in the form of splits: a set a part, a level a group, a split a value."""
+    """Return the sets of pairs that are scored as splits: a set a part, a level a group, a split a value."""
     tables = []
     for part in task.rows["part"].unique():
         own = select_pairs(task, part)
@@ -63,7 +63,7 @@ PAIRS = TaskType("pairs", "pairs", (Stage.EMBEDDINGS, Stage.PAIR_SCORES), make_s
 
 
 class PairCard(TaskCard):
-    """What people must know of a pair task before they quote a number of it."""
+    """Facts that people must know of a pair task before they quote a number of it."""
 
     type: ClassVar[TaskType] = PAIRS
 
@@ -118,8 +118,9 @@ def join_histories(task: Task) -> Task:
 
 
 def make_pairs(card: PairCard, records: pd.DataFrame) -> Task:
-    """A pair task from records: text_a, text_b, score and, where there are, part, dialogue, history and the card's
-    groups.
+    """Make a pair task from records.
+
+    The columns are text_a, text_b, score and, where they exist, part, dialogue, history and the card's groups.
 
     Raises
     ------
@@ -169,7 +170,10 @@ def _texts(records: pd.DataFrame, name: str, default: str | list[str]) -> list[s
 
 
 class PairSource(Source):
-    """Turns raw data into a pair task. One subclass per raw format; `read` gives what `make_pairs` takes."""
+    """Reader that turns raw data into a pair task.
+
+    One subclass per raw format; `read` returns the records that `make_pairs` takes.
+    """
 
     card: PairCard
 

@@ -40,12 +40,15 @@ class Page:
 
 
 def path_of(passage: Passage, level: Level) -> tuple[str, ...]:
-    """The section that a passage belongs to, from the top down."""
+    """Return the section that a passage belongs to, from the top down."""
     return passage.sections[:1] if level == "flat" else passage.sections
 
 
 def label_of(passage: Passage, level: Level) -> str:
-    """The label of a passage; slashes in headings are `%2F`: `Rise/Set` and `Set` below `Rise` stay two labels."""
+    """Return the label of a passage.
+
+    Slashes in headings are `%2F`: `Rise/Set` and `Set` below `Rise` stay two labels.
+    """
     path = path_of(passage, level)
     if level == "flat":
         return path[0]
@@ -53,7 +56,7 @@ def label_of(passage: Passage, level: Level) -> str:
 
 
 def grouped(passages: Iterable[Passage]) -> list[Passage]:
-    """A page's passages that are to be grouped: those in a section (the first of several), not blank, each once."""
+    """Return a page's passages to group: those in a section (the first of several), not blank, each once."""
     found: dict[str, Passage] = {}
     for passage in passages:
         if passage.sections and passage.text.strip():
@@ -62,7 +65,7 @@ def grouped(passages: Iterable[Passage]) -> list[Passage]:
 
 
 def records(pages: Iterable[Page], level: Level, where: Path, part: Part = "test") -> pd.DataFrame:
-    """The clustering problems of some pages; pages that are none are left out.
+    """Return the clustering problems of some pages; pages that are not a clustering problem are left out.
 
     The query is the page's title in the split set `default`; in the split set `description` it is the text before the
     first section, or the title where there is none. That split set exists where some page has such a text: else both
@@ -70,11 +73,14 @@ def records(pages: Iterable[Page], level: Level, where: Path, part: Part = "test
 
     Parameters
     ----------
-    where : the file or folder they are from, for errors
+    where : Path
+        The file or folder they are from, for errors.
 
     Returns
     -------
-    DataFrame split_set, part, page, query, label, text (str), a row a passage in each split set, in the order of the pages
+    DataFrame
+        Columns split_set, part, page, query, label, text (str); a row a passage in each split set, in the order of the
+        pages.
     """
     rows: list[tuple[str, ...]] = []
     for page in pages:
@@ -96,6 +102,9 @@ def records(pages: Iterable[Page], level: Level, where: Path, part: Part = "test
 
 
 def draw(indexed: pd.DataFrame, level: Level) -> pd.DataFrame:
-    """The splits table, a split a page and split set, from `records` with `text_id` and `query_id` in place of texts."""
+    """Return the splits table, a split a page and split set.
+
+    The table is made from `records` with `text_id` and `query_id` in place of texts.
+    """
     item = indexed.groupby(["split_set", "part", "page"], sort=False).cumcount()
     return indexed.assign(split=indexed["page"], level=level, item=item)[list(SPLIT_COLUMNS)]

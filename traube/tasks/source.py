@@ -1,4 +1,4 @@
-"""What a reader of raw data must be able to do."""
+"""The base classes of readers of raw data."""
 
 from abc import ABC, abstractmethod
 from functools import lru_cache
@@ -31,11 +31,14 @@ def catalogue_card(name: str, form: type[C]) -> C:
 
 
 class Source(ABC):
-    """Turns raw data into a task. One subclass per raw format."""
+    """Reader that turns raw data into a task.
+
+    One subclass per raw format.
+    """
 
     card: TaskCard
     version = "1"  # raise it when the reader's output changes for the same raw data
-    has_training_splits = False  # labelled, to train on and to validate, besides those that are scored
+    has_training_splits = False  # labeled, to train on and to validate, besides those that are scored
     offline = False  # whether no raw data has to be fetched or put there by a person
 
     def __init__(self, card: TaskCard) -> None:
@@ -47,17 +50,17 @@ class Source(ABC):
 
     @abstractmethod
     def files(self) -> list[Path]:
-        """The raw files that are read."""
+        """Return the raw files that are read."""
 
     def missing(self) -> str | None:
-        """Why the task cannot be read here, and where to get what is missing; None if it can."""
+        """Return why the task cannot be read here, and where to get the missing files; None if it can."""
         for path in self.files():
             if not path.is_file():
                 return f"{path} is not there; get it from {self.card.source} (licence: {self.card.licence})"
         return None
 
     def fetch(self) -> None:  # noqa: B027 (most raw data is put there by a person)
-        """Download what is missing, where that can be done.
+        """Download the missing files, where that is possible.
 
         Raises
         ------
@@ -66,12 +69,18 @@ class Source(ABC):
         """
 
     def raw_version(self) -> str:
-        """Content hash of the raw data and the reader: the same string means there is nothing to read again."""
+        """Return the content hash of the raw data and the reader.
+
+        The same string means that there is nothing to read again.
+        """
         hashes = [file_sha256(path) for path in self.files()]
         return digest([type(self).__name__, self.version, self.card.model_dump(), hashes])
 
     def check(self) -> None:
-        """Compare the raw files with their checksums, where these are stated: they may be damaged since the download."""
+        """Compare the raw files with their checksums, if these are stated.
+
+        The files may be corrupt since the download.
+        """
         for path in self.files():
             stated = stated_sha256(path)
             if stated is not None and stated != file_sha256(path):
@@ -79,16 +88,18 @@ class Source(ABC):
                 raise TraubeError(f"{path}: {fault}; delete it and get it again")
 
     def unlabelled(self) -> list[str]:
-        """More texts of the same kind, without labels, to train on; mostly none."""
+        """Return more texts of the same kind, without labels, to train on; mostly none."""
         return []
 
     def augmented(self) -> dict[str, str]:
-        """Published texts that mean the same, by text, the first of several; mostly none."""
+        """Return published texts that mean the same, by text, the first of several; mostly none."""
         return {}
 
     @abstractmethod
     def read(self) -> pd.DataFrame:
-        """The records, in raw order: `text`, labels per level and, where there are, `part` and `query` (its text).
+        """Return the records, in raw order.
+
+        The columns are `text`, labels per level and, where they exist, `part` and `query` (its text).
 
         Raises
         ------
@@ -98,7 +109,7 @@ class Source(ABC):
 
     @abstractmethod
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        """The splits table (task.py), from records whose `text` has become `text_id`."""
+        """Return the splits table (task.py), from records whose `text` has become `text_id`."""
 
     def ingest(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Read raw data, after `check`, into a corpus, and records that `draw` takes."""
@@ -127,7 +138,7 @@ K = TypeVar("K", bound=Strict)
 
 
 class CardSource(Source, Generic[K]):
-    """What a card in `cards/` describes, by one of the user's own files."""
+    """A task that a card in `cards/` describes, read from one of the user's own files."""
 
     form: ClassVar[Any]  # of the cards, with `plain()`, the part of a card that every task has
     key: ClassVar[str]  # of the card, which names the file

@@ -11,12 +11,12 @@ SMALLEST = 0.1  # share of the records that a random split holds
 
 
 def generator(name: str, seed: int = SEED) -> np.random.Generator:
-    """Random numbers that depend on a name and a seed only: a new split leaves the others as they are."""
+    """Return a random generator that depends on a name and a seed only: a new split leaves the others as they are."""
     return np.random.default_rng([seed, *name.encode()])
 
 
 def shuffled(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """The numbers 0 to n - 1 in random order.
+    """Return the numbers 0 to n - 1 in random order.
 
     Sorting uniform numbers, because NumPy may change how `permutation` and `choice` use the stream, and a benchmark's
     splits must not change with them.
@@ -31,19 +31,22 @@ def random_fraction(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def random_fractions(records: pd.DataFrame, count: int, level: str, *, prefix: str) -> list[pd.DataFrame]:
-    """Draw `count` splits `<prefix>_00`, ...: each a random share of the records, labelled by their column `level`."""
+    """Draw `count` splits `<prefix>_00`, ...: each a random share of the records, labeled by their column `level`."""
     names = [f"{prefix}_{i:02d}" for i in range(count)]
     rows = [random_fraction(len(records), generator(name)) for name in names]
     return [make_split(records.iloc[r], name, level, label=level) for name, r in zip(names, rows, strict=True)]
 
 
 def everything(records: pd.DataFrame, name: str, level: str) -> pd.DataFrame:
-    """All records, shuffled, as one split: an order that follows the labels would favour order-sensitive clusterers."""
+    """Return all records, shuffled, as one split.
+
+    An order that follows the labels would favor order-sensitive clusterers.
+    """
     return make_split(records.iloc[shuffled(len(records), generator(name))], name, level, label=level)
 
 
 def each_value(records: pd.DataFrame, column: str, level: str) -> pd.DataFrame:
-    """The records of each value of a column, in each part, as one split."""
+    """Return the records of each value of a column, in each part, as one split."""
     groups = records.groupby([column, "part"], sort=False)
     splits = [make_split(rows, name, level, label=level, part=part) for (name, part), rows in groups]
     return pd.concat(splits, ignore_index=True)

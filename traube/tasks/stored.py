@@ -18,7 +18,7 @@ CARDS: dict[str, type[TaskCard]] = {card.type.name: card for card in (TaskCard, 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a stored task was read from, and what it holds."""
+    """Raw version and contents of a stored task."""
 
     card: TaskCard  # with which it was read
     raw_version: str
@@ -52,7 +52,10 @@ def save_corpus(storage: Storage, name: str, corpus: pd.DataFrame, records: pd.D
 
 
 def save_rows(storage: Storage, card: TaskCard, rows: pd.DataFrame) -> Manifest:
-    """Store a task's splits or pairs. The task counts as absent until `complete_task` is called, unless the same is stored."""
+    """Store a task's splits or pairs.
+
+    The task counts as absent until `complete_task` is called, unless the same is stored.
+    """
     read = _get_ingested(storage, card.name)
     if read is None:
         raise TraubeError(
@@ -72,12 +75,12 @@ def save_rows(storage: Storage, card: TaskCard, rows: pd.DataFrame) -> Manifest:
 
 
 def complete_task(storage: Storage, card: TaskCard) -> None:
-    """Have a task count from now on: its tables are stored, and their checks are done."""
+    """Mark a task as complete: its tables are stored, and their checks are done."""
     storage.set_task_state(card.name, "checked", card.model_dump(mode="json"))
 
 
 def read_ingested(storage: Storage, name: str, table: str) -> pd.DataFrame:
-    """Return what was read of a task last, its corpus or records, whether its splits or pairs are stored or not."""
+    """Return the corpus or records of a task that were read last, whether its splits or pairs are stored or not."""
     read = _get_ingested(storage, name)
     if read is None:
         raise not_read(name)
@@ -85,7 +88,7 @@ def read_ingested(storage: Storage, name: str, table: str) -> pd.DataFrame:
 
 
 def get_manifest(storage: Storage, name: str) -> Manifest | None:
-    """Return what is stored of a task; None if its checks were not done, or it was read anew since."""
+    """Return the manifest of a stored task; None if its checks were not done, or it was read again since."""
     row = _get_current(storage, name)
     if row is None:
         return None
@@ -97,13 +100,13 @@ def get_manifest(storage: Storage, name: str) -> Manifest | None:
 
 
 def get_card(storage: Storage, name: str) -> TaskCard | None:
-    """Return the card that a stored task was read with; None where `get_manifest` gives none."""
+    """Return the card that a stored task was read with; None if `get_manifest` returns None."""
     manifest = get_manifest(storage, name)
     return None if manifest is None else manifest.card
 
 
 def is_valid(storage: Storage, name: str) -> bool:
-    """Return whether a task is stored, and its tables are what was written."""
+    """Return whether a task is stored and its tables are unchanged since they were written."""
     row = _get_current(storage, name)
     try:
         return row is not None and all(storage.get_path(blob) for blob in row["files"].values())
@@ -128,7 +131,7 @@ def read_task(storage: Storage, name: str) -> Task:
 
 
 def _get_ingested(storage: Storage, name: str) -> dict[str, Any] | None:
-    """What was read of a task last, whether its splits or pairs are stored or not."""
+    """Return the entry of a task's last reading, whether its splits or pairs are stored or not."""
     return next(iter(storage.read_rows("document", kind="corpus", key=name)), None)
 
 

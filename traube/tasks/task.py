@@ -18,7 +18,7 @@ from traube.core.hashing import digest, frame_digest
 from traube.metrics import GROUPS, full_name
 from traube.tasks.texts import read_labels, read_texts
 
-# The columns of a table, and what each means. All are str but `item`.
+# The columns of a table, and their meanings. All are str but `item`.
 CORPUS_COLUMNS = {"text_id": "Id of the text, from its hash.", "text": "The text."}
 SPLIT_COLUMNS = {
     "split_set": "Splits that are evaluated together; protocols choose one.",
@@ -72,10 +72,10 @@ class Stage(StrEnum):
 class TaskType:
     """A type of tasks."""
 
-    name: str  # as it is stored
+    name: str  # name in storage
     table: Literal["splits", "pairs"]  # that a task has besides its corpus; the asset that makes it, and its checks
-    stages: tuple[Stage, ...]  # what a model passes
-    make_splits: "Callable[[Task], pd.DataFrame]"  # returns what scores are of, a table in the form of splits
+    stages: tuple[Stage, ...]  # stages that a model passes
+    make_splits: "Callable[[Task], pd.DataFrame]"  # returns the scored items, a table in the form of splits
 
 
 CLUSTERING = TaskType(
@@ -87,7 +87,7 @@ CLUSTERING = TaskType(
 
 
 class Declared(Strict):
-    """What a task's card says its splits look like; a check compares it with what is there."""
+    """Expected shape of a task's splits, from its card; a check compares the splits with it."""
 
     splits: Annotated[int | tuple[int, int] | None, BeforeValidator(_number_or_range)] = Field(
         None, description="number of test splits; or the fewest and most of a split set"
@@ -97,7 +97,7 @@ class Declared(Strict):
 
 
 class TaskCard(Strict):
-    """What people must know of a task before they quote a number of it."""
+    """Facts that people must know of a task before they quote a number of it."""
 
     type: ClassVar[TaskType] = CLUSTERING
 
@@ -115,7 +115,7 @@ class TaskCard(Strict):
     blocking: tuple[CheckName, ...] = Field((), description="warnings that shall stop the task, by check name")
 
     def plain(self) -> "TaskCard":
-        """The part that every task has, of a card that has more fields."""
+        """Return the fields that every task has, of a card that has more."""
         return TaskCard.model_validate(self.model_dump(include=set(TaskCard.model_fields)))
 
 
@@ -144,18 +144,24 @@ class Split:
 
 
 def text_id(text: str) -> str:
-    """The id of a text: 16 hexadecimal characters of its BLAKE2b hash."""
+    """Return the id of a text: 16 hexadecimal characters of its BLAKE2b hash."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def groups_of(text_ids: Iterable[str]) -> NDArray[np.int64]:
-    """The jackknife group of each text, int64 [n]: its id modulo `GROUPS`, the same in all splits, models and nights."""
+    """Return the jackknife group of each text, int64 [n].
+
+    The group is the id modulo `GROUPS`, the same in all splits, models and nightly runs.
+    """
     return np.array([int(name, 16) % GROUPS for name in text_ids], dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class Task:
-    """A named benchmark data set. Its tables do not change: their versions are hashed once."""
+    """A named benchmark data set.
+
+    Its tables do not change: their versions are hashed once.
+    """
 
     card: TaskCard
     corpus: pd.DataFrame  # of `CORPUS_COLUMNS`
@@ -176,7 +182,7 @@ class Task:
         return self.corpus["text"].tolist()
 
     def texts_at(self, rows: NDArray[np.integer]) -> list[str]:
-        """Some of the texts, by their positions in the corpus, in the order given."""
+        """Return some of the texts, by their positions in the corpus, in the order given."""
         return self.corpus["text"].take(rows).tolist()
 
     @property
@@ -204,7 +210,7 @@ class Task:
         return bool(self.splits["label"].notna().any())
 
     def test_splits(self, split_set: str = "default") -> Iterator[Split]:
-        """The clustering problems that the engine scores, in table order.
+        """Yield the clustering problems that the engine scores, in table order.
 
         Raises
         ------
@@ -268,7 +274,7 @@ class Task:
 
 
 def _positions(corpus: pd.Index, text_ids: Iterable[str], where: str) -> NDArray[np.int64]:
-    """Where in the corpus some texts are, int64 [n]."""
+    """Return the positions of some texts in the corpus, int64 [n]."""
     ids = pd.Index(text_ids)
     positions = corpus.get_indexer(ids)
     if (positions < 0).any():
@@ -277,7 +283,7 @@ def _positions(corpus: pd.Index, text_ids: Iterable[str], where: str) -> NDArray
 
 
 def data_version(corpus_version: str, rows_version: str) -> str:
-    """A task's data version, from the content hashes of its two tables."""
+    """Return a task's data version, from the content hashes of its two tables."""
     return digest([corpus_version, rows_version])
 
 
@@ -293,13 +299,16 @@ def index_texts(records: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
     Parameters
     ----------
-    records : DataFrame with a column `text`, one row per item of the raw data, and perhaps a column `query`, the text
-        of the query that the item answers
+    records : DataFrame
+        One row per item of the raw data, with a column `text` and perhaps a column `query`, the text of the query
+        that the item answers.
 
     Returns
     -------
-    corpus : DataFrame (text_id, text), in order of first occurrence; queries come last
-    indexed : the records with `text_id` in place of `text` and `query_id` in place of `query`
+    corpus : DataFrame (text_id, text), in order of first occurrence
+        Queries come last.
+    indexed : DataFrame
+        The records with `text_id` in place of `text` and `query_id` in place of `query`.
     """
     texts = records["text"].tolist()
     indexed = records.drop(columns="text").assign(text_id=[text_id(t) for t in texts])
@@ -315,7 +324,10 @@ Part = Literal["train", "validation", "test"]
 
 
 def names_texts(labels: Sequence[str | None]) -> bool:
-    """Whether labels name texts, as ids do, and no groups of texts: there are 20 or more, and most of them occur once."""
+    """Return whether labels name texts, as ids do, and no groups of texts.
+
+    They do if there are 20 or more, and most of them occur once.
+    """
     return len(labels) >= 20 and len(set(labels)) > 0.5 * len(labels)
 
 
@@ -328,11 +340,12 @@ def make_split(
     part: Part | pd.Series = "test",
     split_set: str = "default",
 ) -> pd.DataFrame:
-    """Rows of the splits table for one (split, level), from records with `text_id`.
+    """Return rows of the splits table for one (split, level), from records with `text_id`.
 
     Parameters
     ----------
-    label : the records' column that holds the gold labels, or None for a split without labels
+    label : str, optional
+        The records' column that holds the gold labels, or None for a split without labels.
     """
     n = len(records)
     return pd.DataFrame(

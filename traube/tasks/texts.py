@@ -1,4 +1,4 @@
-"""What people pass as texts, labels and embeddings: lists, arrays, and columns of pandas or Arrow."""
+"""Texts, labels and embeddings that users pass: lists, arrays, and columns of pandas or Arrow."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ def read_texts(given: Any, where: str, column: str | None = None, labels: Any = 
     column : str, optional
         The table's column of texts. By default its only one, the column of `labels` aside.
     labels : object, optional
-        What was passed as labels: of a table, maybe the name of a column.
+        Labels that were passed: of a table, maybe the name of a column.
 
     Raises
     ------
@@ -75,7 +75,8 @@ def read_labels(given: Any, where: str, texts: Any = None) -> list[str | None]:
     ----------
     given : iterable, or str
         The labels, or the name of a column of `texts`, a table.
-    where, texts : as in `read_texts`
+    where, texts
+        As in `read_texts`.
     """
     if isinstance(given, str) and (table := _to_frame(texts)) is not None:
         if given not in table:
@@ -117,7 +118,7 @@ def _to_frame(given: Any) -> pd.DataFrame | None:
     """Return a table as pandas has it; None of anything else."""
     if isinstance(given, pd.DataFrame):
         return given
-    # Arrow's tables, and those of whatever library gives itself to pandas so
+    # Arrow's tables, and those of other libraries that convert to pandas in the same way
     return given.to_pandas() if hasattr(given, "to_pandas") and hasattr(given, "column_names") else None
 
 

@@ -1,6 +1,7 @@
-"""Value scoring of best-worst judgements (Hollis, 2017): scores that are learned from pairs of items, for designs in
-which items meet others of unequal strength. Counting (`traube.metrics.agreement.counting_scores`) ignores whom an
-item was better than.
+"""Value scoring of best-worst judgments (Hollis, 2017).
+
+Scores are learned from pairs of items, for designs in which items meet others of unequal strength. Counting
+(`traube.metrics.agreement.counting_scores`) ignores whom an item was better than.
 """
 
 from typing import Any
@@ -16,14 +17,14 @@ RATE = 0.025  # of learning, in the first iteration; divided by the number of th
 
 
 def value_scores(judgements: Judgements, iterations: int = ITERATIONS, seed: int = SEED) -> Array:
-    """Return each item's value, learned from the pairs that the judgements put in order.
+    """Return each item's value, learned from the pairs that the judgments put in order.
 
     Parameters
     ----------
     judgements : Judgements
         Whose implied pairs are learned.
     iterations : int, default=100
-        How often all pairs are learned, each time in another random order.
+        Number of passes over all pairs, each in another random order.
     seed : int, default=42
         Of the orders, together with the judgements: other judgements are learned in other orders.
 
@@ -50,7 +51,7 @@ def value_scores(judgements: Judgements, iterations: int = ITERATIONS, seed: int
     always_wins, always_loses = np.full(len(shown), n), np.full(len(shown), n + 1)
     winners = np.concatenate([winners, always_wins, shown])
     losers = np.concatenate([losers, shown, always_loses])
-    # two halves of judgements must not share their orders: items that are tied would be put apart alike in both
+    # two halves of judgments must not share their orders: items that are tied would be put apart alike in both
     values, rng = np.full(n + 2, 0.5), np.random.default_rng([seed, crc32(np.append(winners, losers).tobytes())])
     for iteration in range(1, iterations + 1):
         order = rng.permutation(len(winners))

@@ -24,5 +24,5 @@ TRAINERS = find_trainers()
 
 
 def searched_trainers() -> list[str]:
-    """The trainers whose recipe a study can search."""
+    """Return the trainers whose recipe a study can search."""
     return [name for name, trainer in TRAINERS.items() if trainer.searched]

@@ -1,4 +1,4 @@
-"""What trainers on gold clusterings share: recipe, encoder, the splits of a task, and validation by clustering."""
+"""Recipe, encoder, splits and validation that trainers on gold clusterings share."""
 
 import hashlib
 from collections.abc import Sequence
@@ -23,11 +23,11 @@ from traube.training.trainer import LEARNT, Blocks, NetworkAtStep, Trainer, mean
 VALIDATED = Protocol(reducers=("none",), clusterers=("agglomerative_average",), seeds=(42,))
 ARI = "ari/noise_as_cluster"
 HEAD = 256
-MATRICES = 10  # square ones of a step: distances, both adjacencies, their gradients and what the linkage copies
+MATRICES = 10  # square ones of a step: distances, both adjacencies, their gradients and the linkage's copies
 
 
 class ClusteringRecipe(ValidatedRecipe):
-    """How to train on gold clusterings."""
+    """Recipe of a training on gold clusterings."""
 
     head: Literal["tanh", "none"] = Field(
         "tanh", description="a new dense layer of 256 with tanh on the pooled tokens (reference code), or none (paper)"
@@ -42,7 +42,7 @@ C = TypeVar("C", bound=ClusteringRecipe)
 
 
 class ClusteringTrainer(Trainer[C]):
-    """Trains on the train splits of a task; `best` has the highest mean ARI on its validation splits."""
+    """Trainer on the train splits of a task; `best` has the highest mean ARI on its validation splits."""
 
     learns_from = "splits"
     watched = "validation_ari"
@@ -53,7 +53,7 @@ class ClusteringTrainer(Trainer[C]):
         return f".n{self.recipe.passages}" if self.recipe.passages else ""
 
     def texts(self, task: Task, extra: Sequence[str]) -> list[str]:
-        """The texts of the train and validation splits."""
+        """Return the texts of the train and validation splits."""
         seen = self.labelled_rows(task, extra)
         return task.corpus.loc[task.corpus["text_id"].isin(seen["text_id"]), "text"].tolist()
 
@@ -61,7 +61,10 @@ class ClusteringTrainer(Trainer[C]):
         return list(LEARNT)
 
     def network(self, base: Transformer) -> Any:
-        """The base model; with a head, tokens, pooling and a new layer in the place of what came after the pooling."""
+        """Return the base model.
+
+        With a head, a new layer follows tokens and pooling, in place of the modules after the pooling.
+        """
         import torch
         from sentence_transformers import SentenceTransformer
         from sentence_transformers.sentence_transformer.modules import Dense, Pooling
@@ -82,7 +85,7 @@ class ClusteringTrainer(Trainer[C]):
         )
 
     def measure(self, loop: Loop, step: int) -> float:
-        """Mean ARI over the validation splits."""
+        """Return the mean ARI over the validation splits."""
         encoder = loop.learner.encoder
         row_of = {text: row for row, text in enumerate(encoder.texts)}
 
@@ -93,7 +96,10 @@ class ClusteringTrainer(Trainer[C]):
         return mean_score(part_as_test(loop.task, "validation"), snapshot, VALIDATED, ARI, loop.executor)
 
     def split_problems(self, task: Task, texts: Sequence[str]) -> list["Problem"]:
-        """The train splits, as rows of `texts` and classes; refused where matrices of one would not fit into the memory."""
+        """Return the train splits, as rows of `texts` and classes.
+
+        A split whose matrices would not fit into the memory is refused.
+        """
         rows = {text: row for row, text in enumerate(texts)}
         trained = part_as_test(task, "train")
         rows_of_corpus = np.array([rows[t] for t in trained.texts], dtype=np.int64)
@@ -125,8 +131,10 @@ class Problem:
 
 
 def part_as_test(task: Task, part: str) -> Task:
-    """The task with a part in place of its test part, and the texts of that part only; of the split set `default`,
-    whose test part the others may train on. Queries, which these trainers do not look at, are left out.
+    """Return the task with a subset in place of its test subset, and the texts of that subset only.
+
+    The split set is `default`, whose test subset the other split sets may train on. Queries are left out: these
+    trainers do not use them.
     """
     splits = task.splits[(task.splits["part"] == part) & (task.splits["split_set"] == "default")]
     splits = splits.assign(query_id=None)
@@ -139,7 +147,7 @@ _KEPT: dict[tuple[str, int, str, str], Any] = {}
 
 
 def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -> Any:
-    """A torch module that encodes texts by their rows, each text of a batch once, with gradients."""
+    """Return a torch module that encodes texts by their rows, each text of a batch once, with gradients."""
     import torch
     from torch import nn
 
@@ -151,21 +159,21 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
             self.network = network
             self.texts = texts
             self.encoded = Encoded(network, texts, tokens=TOKENS_A_BATCH)
-            self.below = None  # what the head is given, for all texts
+            self.below = None  # the head's inputs, for all texts
             if recipe.layers == 0:
                 if recipe.head == "none":
                     raise TraubeError("recipe: layers: 0 leaves nothing that learns where there is no head")
                 self.below = _kept_below(network, self.encoded, texts)
 
         def forward(self, rows: NDArray[np.int64]) -> torch.Tensor:
-            """Vectors, float32 [n, d]."""
+            """Return vectors, float32 [n, d]."""
             if self.below is not None:
                 return network[-1]({"sentence_embedding": self.below[rows]})["sentence_embedding"]
             unique, back = np.unique(rows, return_inverse=True)
             return self.encoded.through(network, unique)[back]
 
         def vectors(self, rows: Sequence[int]) -> NDArray[np.float32]:
-            """The same without gradients, for any number of texts."""
+            """Return vectors without gradients, float32 [n, d], for any number of texts."""
             with torch.inference_mode():
                 return self(np.array(rows, dtype=np.int64)).float().cpu().numpy()
 
@@ -173,7 +181,7 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
 
 
 def _kept_below(network: Any, encoded: Encoded, texts: Sequence[str]) -> Any:
-    """What is below the head, without gradients, kept for the next training of this process, as in a study."""
+    """Return the outputs below the head, without gradients, cached for this process's next training, as in a study."""
     import torch
 
     below = list(network)[:-1]
@@ -195,7 +203,7 @@ def _kept_below(network: Any, encoded: Encoded, texts: Sequence[str]) -> Any:
 
 
 def _freeze(network: Any, layers: int | None) -> None:
-    """Let the top layers of the encoder learn only, and what comes after it."""
+    """Freeze the encoder except its top layers and the modules after it."""
     from torch import nn
 
     if layers is None:

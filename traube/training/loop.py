@@ -1,4 +1,4 @@
-"""The training loop: transformers' Trainer, with evaluation, the best network kept, and what it lacks to resume."""
+"""The training loop: transformers' Trainer with evaluation, the best network, and the state that resuming needs."""
 
 import json
 import math
@@ -30,7 +30,7 @@ Entry = dict[str, float | None]
 
 
 class TrainingRecipe(Recipe):
-    """What every training has; what only one trainer knows is added beside that trainer."""
+    """Values that every training has; those of a single trainer are defined beside that trainer."""
 
     epochs: float = Field(ge=0, le=10_000, description="passes over the examples")
     batch: int = Field(ge=1, le=100_000, description="examples at once")
@@ -49,7 +49,10 @@ class TrainingRecipe(Recipe):
 
 
 class ValidatedRecipe(TrainingRecipe):
-    """Recipe of a training that is scored on validation splits, whose score may end it; that of test splits may not."""
+    """Recipe of a training that is scored on validation splits, whose score may end the training.
+
+    A score on test splits may not end a training.
+    """
 
     patience: int = Field(0, ge=0, le=10_000, description="evaluations without a better score to end after; 0: never")
 
@@ -58,7 +61,7 @@ class Examples(ABC):
     """Training examples in order: number i is example `order(i // n)[i % n]` of epoch i // n.
 
     Everything random of an example depends on (seed, epoch, example) alone, and the order on (seed, epoch): a training
-    that was killed goes on from its last saved step with the very examples that it would have seen.
+    that was killed resumes from its last saved step with the same examples that it would have seen.
     """
 
     def __init__(self, n: int, seed: int) -> None:
@@ -68,10 +71,10 @@ class Examples(ABC):
 
     @abstractmethod
     def make(self, example: int, rng: np.random.Generator) -> Any:
-        """An example with its noise."""
+        """Return an example with its noise."""
 
     def collate(self, made: list[Any]) -> Any:
-        """A batch for the learner."""
+        """Return a batch for the learner."""
         return made
 
     def __len__(self) -> int:
@@ -94,10 +97,10 @@ class Loop:
     task: Task
     base: Transformer
     texts: Sequence[str]
-    work: Path  # folder of what a training that is stopped goes on from; in the end `last` and `best` lie there
+    work: Path  # folder of the state that a stopped training resumes from; in the end `last` and `best` lie there
     executor: Executor
     progress: Progress
-    watch: Callable[[Entry], None]  # told of each entry of the curve
+    watch: Callable[[Entry], None]  # called with each entry of the curve
 
     def __post_init__(self) -> None:
         self.recipe: TrainingRecipe = self.trainer.recipe
@@ -117,7 +120,7 @@ class Loop:
         self.losses: list[float] = []
 
     def train(self) -> list[Entry]:
-        """Train to the end; the curve."""
+        """Train to the end and return the curve."""
         self.work.mkdir(parents=True, exist_ok=True)
         saved = last_whole(self.work)
         path = self.work / "curve.json"
@@ -137,7 +140,7 @@ class Loop:
         return self.curve
 
     def evaluate(self, step: int) -> None:
-        """Score the network, keep the curve, and the network itself if it is the best so far."""
+        """Score the network, append to the curve, and keep the network if its score is the best so far."""
         if step:
             self.seconds += time.monotonic() - self.began
         learner, watched = self.learner, self.trainer.watched
@@ -171,19 +174,22 @@ class Loop:
 
     @property
     def is_in_vain(self) -> bool:
-        """Whether the score has not risen for as many evaluations as patience lasts."""
+        """True if the score has not risen for as many evaluations as patience lasts."""
         scores = [entry[self.trainer.watched] or 0 for entry in self.curve]
         return 0 < self.trainer.patience < len(scores) - int(np.argmax(scores))
 
     def diverged(self, step: int, what: str) -> TraubeError:
-        """The error for numbers that are not finite."""
+        """Return the error for numbers that are not finite."""
         return TraubeError(
             f"after step {step}: {what}; the learning rate {self.recipe.learning_rate:g} is too high, or the base model is broken"
         )
 
 
 def last_whole(folder: Path) -> str | None:
-    """The newest saved step in a folder. Half-written ones are deleted; the Trainer writes its state last."""
+    """Return the newest complete step in a folder, or None.
+
+    Incomplete steps are deleted; the Trainer writes its state last.
+    """
     from transformers.trainer_utils import get_last_checkpoint
 
     while step := get_last_checkpoint(str(folder)):
@@ -194,7 +200,7 @@ def last_whole(folder: Path) -> str | None:
 
 
 def _transformers_trainer(loop: Loop) -> Any:
-    """transformers' Trainer, which saves weights that modules share once, and stops at a loss that is not finite."""
+    """Return a Trainer of transformers that saves shared weights once and stops at a loss that is not finite."""
     from safetensors.torch import load_model, save_model
     from torch.nn import Module
     from transformers import PrinterCallback, Trainer, TrainerCallback
@@ -239,7 +245,7 @@ def _transformers_trainer(loop: Loop) -> Any:
 
 
 def _arguments(loop: Loop) -> Any:
-    """transformers' arguments for a loop: it evaluates and saves at the same steps, and reports to nobody."""
+    """Return transformers' arguments for a loop that evaluates and saves at the same steps and reports to no service."""
     from transformers import TrainingArguments
 
     recipe = loop.recipe

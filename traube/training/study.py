@@ -1,5 +1,7 @@
-"""Search for a recipe's best values by Optuna: trainings judged by what they watch, the hopeless ones stopped early. A
-study is one file and goes on where it stopped.
+"""Search for a recipe's best values by Optuna.
+
+Trainings are judged by their watched score, and the hopeless ones are stopped early. A study is one file and goes on
+where it stopped.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +26,7 @@ SEED = 42
 
 @dataclass(frozen=True)
 class StudyState:
-    """What a study knows."""
+    """State of a study."""
 
     best: dict[str, float]  # values of the best trial, and `value`, its score
     trials: int  # that are finished, pruned ones among them
@@ -32,13 +34,16 @@ class StudyState:
 
 
 def study_file(folder: Path, trainer: str, task: str, base: str, changes: Mapping[str, Any] | None = None) -> Path:
-    """Where a study is kept: one for each set of values that it does not search."""
+    """Return the path of a study's file: one for each set of values that the study does not search."""
     mark = f".x{digest({name: str(value) for name, value in changes.items()})[:6]}" if changes else ""
     return folder / f"{trainer}__{task}__{base}{mark}.log"
 
 
 def open_study(path: Path, trainer: str) -> "optuna.Study":
-    """A study that is there, or a new one; TraubeError if Optuna is not installed, or the file cannot be read."""
+    """Open an existing study, or create a new one.
+
+    Raises TraubeError if Optuna is not installed, or the file cannot be read.
+    """
     try:
         import optuna
         from optuna.storages.journal import JournalFileBackend
@@ -57,7 +62,7 @@ def open_study(path: Path, trainer: str) -> "optuna.Study":
             pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=1),
             load_if_exists=True,
         )
-    except Exception as error:  # whatever a damaged file raises
+    except Exception as error:  # a corrupt file raises many kinds
         raise TraubeError(f"{path}: not a study's file ({error}); delete it to begin anew") from None
     # not the same random numbers again after a stop
     study.sampler = optuna.samplers.TPESampler(seed=SEED + len(study.trials))
@@ -78,9 +83,12 @@ def search(
 
     Parameters
     ----------
-    path : the study's file
-    changes : values of the recipe that are not searched
-    watch : told of each evaluation, with the trial's number
+    path : Path
+        The study's file.
+    changes : mapping, optional
+        Values of the recipe that are not searched.
+    watch : callable, optional
+        Called at each evaluation with the trial's number and the entry.
     """
     import optuna
 
@@ -123,7 +131,10 @@ def search(
 
 
 def _take_up(study: "optuna.Study", path: Path, identity: dict[str, str]) -> None:
-    """Close trials that were killed, and refuse others' ones. Nobody else searches: the lock is held."""
+    """Close trials that were killed, and refuse a study of another identity.
+
+    The caller holds the lock, so no other process searches.
+    """
     from optuna.trial import TrialState
 
     for trial in study.get_trials(states=[TrialState.RUNNING]):
@@ -135,7 +146,7 @@ def _take_up(study: "optuna.Study", path: Path, identity: dict[str, str]) -> Non
 
 
 def known(study: "optuna.Study") -> StudyState:
-    """The state of a study; without a complete trial, `best` is empty."""
+    """Return the state of a study; without a complete trial, `best` is empty."""
     from optuna.trial import TrialState
 
     complete = study.get_trials(states=[TrialState.COMPLETE])
@@ -144,14 +155,17 @@ def known(study: "optuna.Study") -> StudyState:
 
 
 def finished(study: "optuna.Study") -> int:
-    """Number of trials that came to an end, pruned ones among them."""
+    """Return the number of trials that came to an end, pruned ones included."""
     from optuna.trial import TrialState
 
     return len(study.get_trials(deepcopy=False, states=[TrialState.COMPLETE, TrialState.PRUNED]))
 
 
 def best_by_task(folder: Path, trainer: str) -> dict[str, dict[str, float]]:
-    """The best values of each task's studies in a folder, with the highest score. A damaged file is passed over."""
+    """Return the best values of each task's studies in a folder, with the highest score.
+
+    A corrupt file is passed over.
+    """
     by_task: dict[str, dict[str, float]] = {}
     for path in sorted(folder.glob(f"{trainer}__*.log")):
         task = path.stem.split("__")[1]

@@ -1,5 +1,7 @@
-"""What a trainer is: a task and a base model in, a checkpoint folder out, whole or not there. A trainer says what it
-learns from, and makes the examples and the learner; what all share is here.
+"""The base class of trainers: a task and a base model in, a checkpoint folder out, complete or absent.
+
+A trainer names the texts that it learns from, and makes the examples and the learner; the steps that all trainers
+share are here.
 """
 
 import json
@@ -37,13 +39,13 @@ METRIC = "v_measure/noise_as_cluster"
 WATCHED = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), seeds=(42,))
 
 R = TypeVar("R", bound=TrainingRecipe)
-LEARNT = ("train", "validation")  # parts of splits whose labels are learnt from
+LEARNT = ("train", "validation")  # parts of splits whose labels are learned from
 Ranges = Mapping[str, tuple[float, float] | list[int]]
 Blocks = Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]
 
 
 class NetworkAtStep(BatchEncoder):
-    """A network as it is at a step, as the engine wants a model; `base` is that from which the training started."""
+    """A network at a step, as a model of the engine; `base` is the model from which the training started."""
 
     weight_bytes = 0  # the network is in memory
 
@@ -63,16 +65,17 @@ class NetworkAtStep(BatchEncoder):
 def mean_score(
     task: Task, model: NetworkAtStep, protocol: Protocol, metric: str, executor: Executor | None = None
 ) -> float:
-    """The unweighted mean of a metric over the task's test splits."""
+    """Return the unweighted mean of a metric over the task's test splits."""
     scores, _ = evaluate_cells(task, model, cells(task, model, protocol), executor=executor)
     return float(scores.loc[scores["metric"] == metric, "value"].mean())
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a training left: `last` and `best` are folders in sentence-transformers' layout.
+    """Result of a training: `last` and `best` are folders in sentence-transformers' layout.
 
-    `best` has the highest watched score, which flatters where it is of the task's test splits (trainers without labels).
+    `best` has the highest watched score. That score flatters if it is computed on the task's test splits (trainers
+    without labels).
     """
 
     last: Path
@@ -89,22 +92,22 @@ class Checkpoint:
 
 
 class Trainer(RecipeMixin[R]):
-    """Trains an encoder on a task.
+    """Base class of the trainers of an encoder on a task.
 
-    What is defined here serves trainers on texts; those that learn from something else say so, and override it.
+    The methods defined here serve trainers on texts; trainers that learn from other data override them.
     """
 
     # texts without labels; labels of train and validation splits; or pairs of texts
     learns_from: ClassVar[Literal["texts", "splits", "pairs"]]
     paper: ClassVar[Mapping[str, Any]] = {}  # values of the paper's recipe where the defaults are Traube's own
-    # what a study searches: by value of the recipe, the least and the greatest, or all there are
+    # values of the recipe that a study searches: for each the least and the greatest, or all choices
     searched: ClassVar[Ranges] = {}
     watched: ClassVar[str] = "v_measure"  # name of the score in the learning curve
     in_name: ClassVar[tuple[str, ...]] = ("seed",)  # values of the recipe that stand in a checkpoint's name themselves
 
     @classmethod
     def unsuited(cls, source: Source) -> str | None:
-        """Why the trainer cannot learn from a source's task; None if it can."""
+        """Return why the trainer cannot learn from a source's task; None if it can."""
         if cls.learns_from == "texts" or (cls.learns_from == "splits" and source.has_training_splits):
             return None
         needed = {"splits": "labelled splits for training and for validation", "pairs": "pairs of texts"}
@@ -112,17 +115,19 @@ class Trainer(RecipeMixin[R]):
 
     @property
     def patience(self) -> int:
-        """Evaluations without a better score after which a training ends; 0: it never does."""
+        """Evaluations without a better score after which a training ends; with 0 a training never ends early."""
         return self.recipe.patience if isinstance(self.recipe, ValidatedRecipe) else 0
 
     @property
     def variant(self) -> str:
-        """What tells the checkpoints of variants of a recipe apart; part of their names."""
+        """Part of the checkpoints' names that tells variants of a recipe apart."""
         return ""
 
     def names(self, task: str, base: str, extra: bool = False) -> str:
-        """What its checkpoints are called, before `-last` and `-best`. One with a recipe that is not the default, or with
-        more texts than the task's, has a digest in its name, so that no training takes the place of another.
+        """Return the name of its checkpoints, before `-last` and `-best`.
+
+        With a recipe that is not the default, or with more texts than the task's, the name has a digest, so that no
+        training takes the place of another.
         """
         usual = self.defaults.model_dump(mode="json")
         changed = {
@@ -134,13 +139,16 @@ class Trainer(RecipeMixin[R]):
         return f"{self.name}__{task}__{base}{self.variant}{mark}.s{self.recipe.seed}"
 
     def left(self, task: str, base: str, out: Path, extra: bool = False) -> Checkpoint:
-        """What a finished training left in the folder of checkpoints; FileNotFoundError if it is not finished."""
+        """Return the checkpoint that a finished training left in the folder of checkpoints.
+
+        Raises FileNotFoundError if the training is not finished.
+        """
         last, best = (out / f"{self.names(task, base, extra)}-{kind}" for kind in ("last", "best"))
         about = json.loads((last / "checkpoint.json").read_text(encoding="utf-8"))
         return Checkpoint(last, best, about["curve"], about["watched"])
 
     def texts(self, task: Task, extra: Sequence[str]) -> list[str]:
-        """What is trained on: all the task's texts and more."""
+        """Return the texts to train on: all the task's texts and the extra ones."""
         return list(dict.fromkeys([*task.texts, *extra]))
 
     def labelled_rows(self, task: Task, extra: Sequence[str], split_set: str = "default") -> pd.DataFrame:
@@ -157,11 +165,14 @@ class Trainer(RecipeMixin[R]):
         return rows
 
     def parts(self, task: Task) -> list[str]:
-        """Of which parts of the task the training sees texts."""
+        """Return the subsets of the task whose texts the training sees."""
         return sorted(task.splits["part"].unique())
 
     def network(self, base: Transformer) -> Any:
-        """The base model in fp32, to be changed. It saves its prompt where sentence-transformers looks."""
+        """Return the base model's network in fp32, to be changed.
+
+        The network saves its prompt where sentence-transformers looks for it.
+        """
         network = Transformer(base.card.model_copy(update={"precision": "fp32"}), base.device).network
         if self.recipe.max_length:
             network.max_seq_length = self.recipe.max_length
@@ -169,21 +180,21 @@ class Trainer(RecipeMixin[R]):
 
     @abstractmethod
     def examples(self, network: Any, task: Task, texts: Sequence[str]) -> Examples:
-        """The training examples."""
+        """Return the training examples."""
 
     @abstractmethod
     def learner(self, network: Any, examples: Any) -> Any:
-        """A torch module that shares the network's encoder: batch (from `examples`) in, loss out."""
+        """Return a torch module that shares the network's encoder: batch (from `examples`) in, loss out."""
 
     def prepare(self, learner: Any, examples: Any, progress: Progress) -> None:
-        """What is done before the first step, and not again when a training goes on."""
+        """Prepare the learner before the first step; a resumed training does not repeat this."""
 
     def report(self, learner: Any) -> dict[str, float]:
-        """What else goes into the learning curve, of the steps since the last time."""
+        """Return further entries of the learning curve, of the steps since the last report."""
         return {}
 
     def measure(self, loop: Loop, step: int) -> float:
-        """The watched score of the network as it is: V-measure, the unweighted mean over the task's test splits."""
+        """Return the watched score of the network: V-measure, the unweighted mean over the task's test splits."""
         snapshot = NetworkAtStep(loop.base, step, loop.base.with_network(loop.network).encode_batches)
         return mean_score(loop.task, snapshot, WATCHED, METRIC, loop.executor)
 
@@ -200,11 +211,15 @@ class Trainer(RecipeMixin[R]):
 
         Parameters
         ----------
-        task : what is trained on, and scored on the way: without labels, the texts of all parts and
-            its test splits; with labels, its train and its validation splits
-        out : folder of checkpoints; `<name>-last` and `<name>-best` are written there, whole or not at all
-        extra : more texts to train on
-        watch : told of each entry of the curve
+        task : Task
+            The task to train on, and to score on the way: without labels, the texts of all subsets and its test
+            splits; with labels, its train and its validation splits.
+        out : Path
+            Folder of checkpoints; `<name>-last` and `<name>-best` are written there, complete or not at all.
+        extra : sequence of str, optional
+            More texts to train on.
+        watch : callable, optional
+            Called with each entry of the curve.
 
         Raises
         ------
@@ -231,7 +246,7 @@ class Trainer(RecipeMixin[R]):
                 "task": task.name,
                 "parts": self.parts(task),
                 "base": base.name,
-                "precision": base.card.precision,  # in which it is evaluated, as its base is
+                "precision": base.card.precision,  # precision of the evaluation, as of the base model
                 "watched": self.watched,
                 "curve": curve,
                 "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -248,7 +263,7 @@ class Trainer(RecipeMixin[R]):
         return Checkpoint(folders["last"], folders["best"], curve, self.watched)
 
     def _identity(self, task: Task, base: Transformer, texts: Sequence[str]) -> dict[str, Any]:
-        """What the result follows from."""
+        """Return all inputs that determine the result."""
         return {
             **({"prompt": base.card.prompt} if base.card.prompt is not None else {}),
             "version": self.version,

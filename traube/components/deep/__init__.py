@@ -1,6 +1,7 @@
-"""Deep clusterers train on the texts of one clustering problem, without labels, and group them. `clusterers/` holds
-them, found by themselves; `clusterer` says what one is, and trains; the other modules are what they are made of. They
-are clusterers of the grid like any other (`traube.components`); running them is the pipeline's.
+"""Deep clusterers, which train on the texts of one clustering problem, without labels, and group them.
+
+`clusterers/` holds them, discovered by the package; `clusterer` defines their base class and trains; the other
+modules are their parts. They are clusterers of the grid like any other (`traube.components`); the pipeline runs them.
 """
 
 from typing import Any

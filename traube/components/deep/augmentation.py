@@ -11,7 +11,10 @@ SHARE = 0.2  # of the words that are changed (ALGORITHMS E.1)
 
 
 def swapped_or_deleted(texts: Sequence[str], seed: int) -> list[str]:
-    """Each text with a fifth of its words, one at least, either swapped or left out; a text of one word stays as it is."""
+    """Return each text with a fifth of its words, at least one, either swapped or deleted.
+
+    A text of one word stays as it is.
+    """
     others = []
     for row, text in enumerate(texts):
         words, rng = text.split(), np.random.default_rng([seed, row])

@@ -1,6 +1,7 @@
-"""What a deep clusterer is: it trains on one task's texts, without labels, and groups them. All that they share is
-here: recipes, the loop over epochs, resuming, the history. Each says what is trained as a `Fit`: what the loss of a
-batch is, and what the labels are in the end.
+"""The base class of deep clusterers, which train on one task's texts, without labels, and group them.
+
+The code that all share is here: recipes, the loop over epochs, resuming, the history. Each clusterer defines its
+training as a `Fit`: the loss of a batch, and the final labels.
 """
 
 import math
@@ -32,13 +33,16 @@ if TYPE_CHECKING:
 
 Entry: TypeAlias = dict[str, float]
 
-FILE = "training.pt"  # of what a stopped training goes on from
-SHOWN = ("acc", "nmi", "loss")  # what fits beside a progress bar
+FILE = "training.pt"  # the state that a stopped training resumes from
+SHOWN = ("acc", "nmi", "loss")  # values that fit beside a progress bar
 LIBRARIES = ("torch", "transformers", "sentence-transformers", "scikit-learn", "numpy")
 
 
 class DeepRecipe(Recipe):
-    """How to train. Each deep clusterer has its paper's values as defaults, in a class of its own."""
+    """Recipe of a training.
+
+    Each deep clusterer has its paper's values as defaults, in a class of its own.
+    """
 
     batch: int = Field(ge=2, le=100_000, description="texts at once")
 
@@ -48,10 +52,10 @@ R = TypeVar("R", bound=DeepRecipe)
 
 @dataclass
 class Step:
-    """What came of a batch."""
+    """Result of a batch."""
 
-    loss: "Tensor"  # what is minimised
-    parts: dict[str, "Tensor"] = field(default_factory=dict)  # what it is made of, by name
+    loss: "Tensor"  # the minimized loss
+    parts: dict[str, "Tensor"] = field(default_factory=dict)  # summands of the loss, by name
     # cluster of each text as the batch sees it, int64 [n]; None where there is none yet
     predicted: "Tensor | None" = None
     points: "Tensor | None" = None  # representations of the texts, [n, d], for the history
@@ -60,20 +64,28 @@ class Step:
 
 
 class Fit(ABC, Generic[R]):
-    """One training as it is before the first epoch. What it draws, it draws from torch, which is seeded.
+    """One training as it is before the first epoch.
+
+    Random numbers are drawn from torch, which is seeded.
 
     Parameters
     ----------
-    views : the texts, then as many augmentations as it learns from
-    k : number of clusters
+    views : sequence of sequence of str
+        The texts, then as many augmentations as the training learns from.
+    k : int
+        Number of clusters.
 
     Attributes
     ----------
-    n : number of texts
-    modules : a torch module of all that learns
-    optimizer : torch's
-    memory : what else a training goes on from: numbers, and tensors by name; `settled`, where it is true, says that
-        nothing more is to be learnt, whatever the number of epochs
+    n : int
+        Number of texts.
+    modules : torch.nn.Module
+        All modules that learn.
+    optimizer : torch.optim.Optimizer
+        Optimizer of the modules.
+    memory : dict
+        Further state that a training resumes from: numbers, and tensors by name. If `settled` is true, there is
+        nothing more to be learned, whatever the number of epochs.
     """
 
     modules: Any
@@ -86,14 +98,14 @@ class Fit(ABC, Generic[R]):
         self.recipe, self.n, self.k, self.seed, self.losses = recipe, len(views[0]), k, seed, losses
 
     def begin_epoch(self, epoch: int) -> None:
-        """What is done before an epoch's first batch, such as choosing targets."""
+        """Prepare an epoch before its first batch, for example by choosing targets."""
 
     @abstractmethod
     def step(self, epoch: int, rows: Rows) -> Step:
-        """The loss of a batch."""
+        """Return the loss of a batch."""
 
     def settle(self, labels: "Tensor", settled: float) -> None:
-        """Remember pseudo-labels, and whether the share of them that changed is so small that the training ends."""
+        """Remember pseudo-labels, and whether so small a share of them changed that the training ends."""
         before = self.memory.get("labels")
         if before is not None:
             self.memory["settled"] = float((labels != before).float().mean()) < settled
@@ -101,7 +113,7 @@ class Fit(ABC, Generic[R]):
 
     @contextmanager
     def at_rest(self) -> Iterator[None]:
-        """Without dropout or gradients, until the next batch."""
+        """Switch off dropout and gradients until the next batch."""
         import torch
 
         self.modules.eval()
@@ -110,25 +122,28 @@ class Fit(ABC, Generic[R]):
 
     @abstractmethod
     def labels(self) -> Labels:
-        """The clusters of the texts, int64 [n]."""
+        """Return the clusters of the texts, int64 [n]."""
 
     @abstractmethod
     def representations(self) -> Points:
-        """What the texts have become, float32 [n, d]: what the clusters are told by."""
+        """Return the learned representations of the texts, float32 [n, d], by which the clusters are told apart."""
 
     @abstractmethod
     def predict(self, texts: Sequence[str]) -> Labels:
-        """The clusters that other texts join, int64 [n]."""
+        """Return the clusters that other texts join, int64 [n]."""
 
 
 class Work:
-    """What a training that was stopped goes on from: one file, written whole.
+    """The state that a stopped training resumes from: one file, written atomically.
 
     Parameters
     ----------
-    folder : it lies there
-    identity : what the result follows from; a file of anything else is not gone on with
-    seconds : between two writes, but for the last one
+    folder : Path
+        Folder of the file.
+    identity : mapping
+        Inputs that determine the result; a file with another identity is not resumed from.
+    seconds : float
+        Seconds between two writes, except the last one.
     """
 
     def __init__(self, folder: Path, identity: str, device: str, seconds: float) -> None:
@@ -136,15 +151,15 @@ class Work:
         self.written = time.monotonic()
 
     def restore(self, fit: Any) -> list[dict[str, float]]:
-        """Bring a training, a `Fit`, to where it was stopped; the history so far, empty if there is none.
+        """Restore a training, a `Fit`, to where it was stopped; return the history so far, empty if there is none.
 
-        A file that is damaged, or of another training, counts as absent.
+        A file that is corrupt, or of another training, counts as absent.
         """
         import torch
 
         try:
             kept = torch.load(self.path, map_location=self.device, weights_only=True)
-        except Exception:  # absent, or whatever torch raises of a damaged one
+        except Exception:  # the file is absent, or corrupt: torch raises many kinds
             return []
         if not isinstance(kept, dict) or kept.get("identity") != self.identity:
             return []
@@ -154,7 +169,7 @@ class Work:
         return list(kept["history"])
 
     def save(self, fit: Any, history: list[dict[str, float]], last: bool) -> None:
-        """Write how far a training is, if the last time was long ago."""
+        """Write the progress of a training, if the last write was long ago."""
         import torch
 
         if not last and time.monotonic() - self.written < self.seconds:
@@ -166,28 +181,36 @@ class Work:
 
 
 def even_batches(rows: Rows, batch: int) -> list[Rows]:
-    """Rows in their order, in as few batches as there must be, whose sizes differ by one at most:
-    none is left with a text or two, which would have nothing to be told apart from.
+    """Return rows in their order, in as few batches as possible, whose sizes differ by one at most.
+
+    No batch is left with a text or two, which would have nothing to be told apart from.
     """
     return np.array_split(rows, math.ceil(len(rows) / batch))
 
 
 class DeepClusterer(RecipeMixin[R]):
-    """Trains on the texts of one clustering problem, without labels, and groups them.
+    """Base class of clusterers that train on the texts of one clustering problem, without labels, and group them.
 
     Parameters
     ----------
-    recipe : by default the paper's
-    augment : makes another text of each text, from texts and a seed (see `traube.models.augmentation`); by
-        default random words are swapped or left out
+    recipe : DeepRecipe, optional
+        By default the paper's.
+    augment : Augment, optional
+        Makes another text of each text, from texts and a seed (see `traube.models.augmentation`); by default random
+        words are swapped or left out.
 
     Attributes
     ----------
-    augmentations : how many other texts of each text it learns from
-    substituted : share of a text's words that contextual substitution replaces
-    seconds_between_saves : a kill loses no more than this, or than an epoch if that takes longer
-    history : of the last fit, an entry for each epoch: its losses by name, `clusters` (that were predicted), `changed`
-        (share of texts whose cluster is another than an epoch before) and, where labels were given, what they say of it
+    augmentations : int
+        Number of augmentations of each text that the clusterer learns from.
+    substituted : float, default=0.2
+        Share of a text's words that contextual substitution replaces.
+    seconds_between_saves : float
+        Most seconds of work that a kill loses, or an epoch if that takes longer.
+    history : list of Entry
+        Of the last fit, an entry for each epoch: its losses by name, `clusters` (that were predicted), `changed`
+        (share of texts whose cluster is another than an epoch before) and, where labels were given, scores against
+        them.
     """
 
     training: ClassVar[type[Fit[Any]]]  # all that is trained
@@ -203,7 +226,7 @@ class DeepClusterer(RecipeMixin[R]):
 
     @abstractmethod
     def epochs(self, n: int) -> int:
-        """Passes over n texts."""
+        """Return the number of passes over n texts."""
 
     def fit_predict(
         self,
@@ -215,19 +238,25 @@ class DeepClusterer(RecipeMixin[R]):
         progress: Progress = SILENT,
         labels: Sequence[str] | None = None,
     ) -> Labels:
-        """Train, or go on with a training that was stopped, and group the texts.
+        """Train, or resume a training that was stopped, and group the texts.
 
         Parameters
         ----------
-        k : number of clusters
-        base : the encoder to start from; it is not changed
-        seed : same texts, recipe, encoder and seed, same clusters on one machine
-        work : folder of what a stopped training goes on from; whoever calls removes it
-        labels : gold labels, for the history alone: nothing is learnt from them
+        k : int
+            Number of clusters.
+        base : Base
+            Encoder to start from; the encoder itself is not changed.
+        seed : int
+            Seed; the same texts, recipe, encoder and seed give the same clusters on one machine.
+        work : Path
+            Folder of the state that a stopped training resumes from; the caller removes it.
+        labels : sequence of str, optional
+            Gold labels, for the history alone: nothing is learned from them.
 
         Returns
         -------
-        int64 [n]; a single text, or k = 1, leaves nothing to decide: all zeros
+        int64 [n]
+            A single text, or k = 1, leaves nothing to decide: all zeros.
 
         Raises
         ------
@@ -257,23 +286,29 @@ class DeepClusterer(RecipeMixin[R]):
         return fit.labels()
 
     def with_texts_made(self, texts: Sequence[str], seed: int) -> Self:
-        """The same with the other texts of these texts and this seed made: it can be sent where what makes them is not."""
+        """Return the same clusterer with the augmentations of these texts and this seed computed.
+
+        The copy can be sent to processes that lack the augmenting model.
+        """
         other = copy(self)
         other.augment = partial(_as_made, self._others(texts, seed), seed)
         return other
 
     def _others(self, texts: Sequence[str], seed: int) -> list[list[str]]:
-        """As many other texts of each as it learns from."""
+        """Return as many augmentations of each text as the clusterer learns from."""
         return [self.augment(texts, seed + i) for i in range(self.augmentations)]
 
     def predict(self, texts: Sequence[str]) -> Labels:
-        """The clusters that other texts join, int64 [n]."""
+        """Return the clusters that other texts join, int64 [n]."""
         if not texts:
             raise TraubeError(f"{self.name}: there are no texts to group")
         return self.fitted.predict(list(texts))
 
     def representations(self) -> Points | None:
-        """What the fitted texts have become, float32 [n, d]; None if nothing was trained: k was 1, or there was one text."""
+        """Return the learned representations of the fitted texts, float32 [n, d], or None.
+
+        None if nothing was trained: k was 1, or there was one text.
+        """
         return None if self._fit is None else self._fit.representations()
 
     @property
@@ -332,13 +367,13 @@ class DeepClusterer(RecipeMixin[R]):
 
 
 def _as_made(made: Sequence[list[str]], first: int, texts: Sequence[str], seed: int) -> list[str]:
-    """What `Augment` is, of texts that are made already: of the seeds from the first."""
+    """Return precomputed augmentations in the form of `Augment`, for the seeds from the first."""
     return made[seed - first]
 
 
 @contextmanager
 def _seeded(seed: int, epoch: int, device: str) -> Iterator[None]:
-    """torch's random numbers of an epoch, the same in a training that goes on; whoever calls keeps theirs."""
+    """Seed torch's random numbers for an epoch, equally in a resumed training, and restore the caller's afterwards."""
     import torch
 
     devices = [torch.cuda.current_device()] if device.startswith("cuda") else []
@@ -348,7 +383,7 @@ def _seeded(seed: int, epoch: int, device: str) -> Iterator[None]:
 
 
 def _compare_step(gold: Labels, step: Step) -> Entry:
-    """NS and PS (AECL, equations 18 and 19) and the mean cosine between texts of one class, in a batch."""
+    """Return NS and PS (AECL, equations 18 and 19) and the mean cosine between texts of one class, in a batch."""
     import torch
     from torch.nn import functional
 
@@ -369,7 +404,10 @@ def _compare_step(gold: Labels, step: Step) -> Entry:
 
 
 def _compare_clusters(fit: Fit[Any], predicted: Labels, gold: Labels | None) -> Entry:
-    """An epoch's clusters beside those of the epoch before and the gold labels; empty if a text has none yet."""
+    """Compare an epoch's clusters with those of the epoch before and the gold labels.
+
+    The result is empty if a text has no cluster yet.
+    """
     if (predicted < 0).any():
         return {}
     before = fit.memory.get("predicted")
@@ -388,5 +426,5 @@ def _compare_clusters(fit: Fit[Any], predicted: Labels, gold: Labels | None) -> 
 
 
 def collapsed(labels: Labels) -> str:
-    """A warning in words where all texts are in one cluster; empty where they are not."""
+    """Return a warning if all texts are in one cluster, else an empty string."""
     return f"all {len(labels)} texts are in one cluster" if len(labels) > 1 and len(np.unique(labels)) == 1 else ""

@@ -1,4 +1,4 @@
-"""Texts through an encoder that learns: tokenised once, in batches of like length."""
+"""Texts through an encoder that learns: tokenized once, in batches of similar length."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -12,17 +12,19 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Rows = NDArray[np.int64]
-# Padded tokens that go through the network at once: on a CPU, what stays in its caches.
+# Padded tokens that go through the network at once: on a CPU, as many as stay in its caches.
 TOKENS = {"cpu": 4_000, "cuda": 131_072, "mps": 16_384}
 
 
 class Base(Protocol):
-    """An encoder to start from, as `traube.models.Transformer` is one.
+    """An encoder to start from, such as `traube.models.Transformer`.
 
     Attributes
     ----------
-    network : the sentence-transformers network; never changed, but copied
-    fingerprint : content hash that says exactly which encoder
+    network : object
+        The sentence-transformers network; never changed, but copied.
+    fingerprint : str
+        Content hash that identifies the encoder exactly.
     """
 
     @property
@@ -37,7 +39,7 @@ class Base(Protocol):
 
 @dataclass(frozen=True)
 class InMemory:
-    """An encoder whose network is in memory: its files need not be here."""
+    """An encoder whose network is in memory; its files need not be on this machine."""
 
     name: str
     device: str
@@ -46,7 +48,10 @@ class InMemory:
 
 
 def copied(base: Base, max_length: int | None, dropout: bool) -> Any:
-    """The encoder's network in fp32, to be changed: it reads at most `max_length` tokens, and has its dropout or none."""
+    """Return a copy of the encoder's network in fp32, to be changed.
+
+    The copy reads at most `max_length` tokens, and has its dropout or none.
+    """
     from copy import deepcopy
 
     from torch import nn
@@ -65,9 +70,12 @@ class Encoded:
 
     Parameters
     ----------
-    network : from `copied`
-    bf16 : whether it computes in bfloat16 where torch's autocast finds that safe
-    tokens : padded ones that go through the network at once, by kind of device
+    network : object
+        Network from `copied`.
+    bf16 : bool
+        Compute in bfloat16 where torch's autocast finds that safe.
+    tokens : mapping of str to int
+        Padded tokens that go through the network at once, by kind of device.
     """
 
     def __init__(
@@ -90,18 +98,21 @@ class Encoded:
         self.lengths = np.array([max(1, len(t)) for t in self.tokens], dtype=np.int64)
 
     def __call__(self, rows: Rows) -> "Tensor":
-        """Vectors of some texts, float32 [n, d], with gradients where these are on."""
+        """Return vectors of some texts, float32 [n, d], with gradients if these are on."""
         return self.through(self.network, rows).float()
 
     def through(self, modules: Any, rows: Rows) -> "Tensor":
-        """What the network, or its first modules, make of some texts, in the precision in which they compute."""
+        """Return the output of the network, or of its first modules, for some texts.
+
+        The output has the precision in which the modules compute.
+        """
         import torch
         from torch.nn.utils.rnn import pad_sequence
 
         device, lengths, blocks = self.network.device, self.lengths[rows], []
         order = np.argsort(-lengths, kind="stable")
         start = 0
-        # whoever trains may compute in bfloat16 already, which stays as it is
+        # a caller that trains may compute in bfloat16 already; that setting is kept
         with torch.autocast(device.type, torch.bfloat16) if self.bf16 else nullcontext():
             while start < len(order):
                 # the longest text of a batch, its first, says how many fit: padding lifts none above the budget
@@ -116,7 +127,10 @@ class Encoded:
         return torch.cat(blocks)[torch.from_numpy(np.argsort(order)).to(device)]
 
     def vectors(self) -> "Tensor":
-        """Vectors of all texts without gradients or dropout, float32 [n, d]. Rows of equal texts are equal."""
+        """Return vectors of all texts without gradients or dropout, float32 [n, d].
+
+        Rows of equal texts are equal.
+        """
         import torch
 
         first: dict[tuple[int, ...], int] = {}

@@ -1,4 +1,4 @@
-"""k-means for the deep clusterers, which start from its centres or end with it."""
+"""k-means for the deep clusterers, which start from its centers or end with it."""
 
 import warnings
 
@@ -12,7 +12,7 @@ Points = NDArray[np.float32]
 def k_means(
     points: Points, k: int, seed: int, starts: int = 1, max_iter: int = 300, tol: float = 1e-4
 ) -> tuple[Labels, Points]:
-    """Labels, int64 [n], and centres, float32 [k, d].
+    """Return labels, int64 [n], and centers, float32 [k, d].
 
     In one thread: several add their sums in the order in which they finish, and the last digits
     would differ from run to run.

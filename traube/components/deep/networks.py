@@ -1,6 +1,8 @@
-"""The networks of the deep clusterers. Whoever needs one imports this module then: it brings torch.
+"""The networks of the deep clusterers.
 
-What is trained how is said by the clusterers, in `traube.components.deep.clusterers`.
+Import this module only where a network is needed: it imports torch.
+
+The clusterers in `traube.components.deep.clusterers` define how each network is trained.
 """
 
 import math
@@ -11,14 +13,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-PROJECTED = 128  # dimensions of what is contrasted
+PROJECTED = 128  # dimensions of the contrasted vectors
 
 
 class CodedAttention(nn.Module):
-    """AECL's sample attention as its code has it: a whole transformer layer over a batch, whose
-    texts are the sequence (one head, biases, residuals with layer norms, a feed-forward part).
+    """AECL's sample attention as in its code: a whole transformer layer over a batch.
 
-    In training the similarity is what is left of it after dropout, as in the code.
+    The batch's texts are the sequence (one head, biases, residuals with layer norms, a feed-forward part).
+
+    In training, dropout is applied to the similarity, as in the code.
     """
 
     def __init__(self, width: int) -> None:
@@ -31,7 +34,10 @@ class CodedAttention(nn.Module):
         self.dropout = nn.Dropout(0.1)
 
     def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Views of a batch, [views, n, width], to consistent representations of that shape and similarities [views, n, n]."""
+        """Map views of a batch to consistent representations and similarities.
+
+        The views and the representations are [views, n, width], the similarities [views, n, n].
+        """
         mixed, similarity = self.attention(z, z, z, need_weights=True)
         first = self.norms[0](z + self.dropout(mixed))
         return self.norms[1](first + self.dropout(self.forward_part(first))), similarity
@@ -45,7 +51,7 @@ class PrintedAttention(nn.Module):
         self.k1, self.k2, self.t = (nn.Linear(width, width, bias=False) for _ in range(3))
 
     def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """As in `CodedAttention`."""
+        """Map views of a batch to representations and similarities, as `CodedAttention` does."""
         scores = self.k1(z) @ self.k2(z).transpose(-1, -2) / math.sqrt(z.shape[-1])
         similarity = scores.softmax(dim=-1)
         return similarity @ self.t(z), similarity
@@ -64,19 +70,23 @@ class AeclHeads(nn.Module):
         self.assign = assignment(PROJECTED, dimensions, k)
 
     def forward(self, v: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Vectors [views, n, dimensions] to unit z and h [views, n, width], logits [views, n, k], similarities [views, n, n]."""
+        """Map vectors to unit z and h, logits and similarities.
+
+        Vectors are [views, n, dimensions], z and h [views, n, width], logits [views, n, k], similarities [views, n,
+        n].
+        """
         z = self.project(v)
         h, similarity = self.attend(z)
         return functional.normalize(z, dim=-1), functional.normalize(h, dim=-1), self.assign(h), similarity
 
 
 def projection(dimensions: int) -> nn.Module:
-    """What is contrasted: [n, dimensions] to [n, PROJECTED]."""
+    """Return the network before the contrast: [n, dimensions] to [n, PROJECTED]."""
     return nn.Sequential(nn.Linear(dimensions, dimensions), nn.ReLU(), nn.Linear(dimensions, PROJECTED))
 
 
 def assignment(width: int, dimensions: int, k: int) -> nn.Module:
-    """The clusters' logits: [n, width] to [n, k]."""
+    """Return the network of the clusters' logits: [n, width] to [n, k]."""
     return nn.Sequential(
         nn.Dropout(0.5),
         nn.Linear(width, dimensions),
@@ -89,8 +99,9 @@ def assignment(width: int, dimensions: int, k: int) -> nn.Module:
 
 
 class Centres(nn.Module):
-    """Centres of clusters that move (DEC, Xie et al. 2016): log of Student's t assignments. They are all zero until they
-    are set.
+    """Centers of clusters that move (DEC, Xie et al. 2016): log of Student's t assignments.
+
+    They are all zero until they are set.
     """
 
     def __init__(self, k: int, dimensions: int) -> None:
@@ -98,23 +109,25 @@ class Centres(nn.Module):
         self.points = nn.Parameter(torch.zeros(k, dimensions))
 
     def forward(self, v: Tensor) -> Tensor:
-        """[n, dimensions] to log q, [n, k]: q of a centre falls with 1 + the squared distance."""
+        """Map [n, dimensions] to log q, [n, k]: q of a center falls with 1 + the squared distance."""
         squares = (v[:, None, :] - self.points[None, :, :]).square().sum(dim=2)
         return (-torch.log1p(squares)).log_softmax(dim=1)
 
     @torch.no_grad()
     def put(self, points: Tensor) -> None:
-        """Set the centres, [k, dimensions]."""
+        """Set the centers, [k, dimensions]."""
         self.points.copy_(points)
 
 
 class Autoencoder(nn.Module):
-    """Fully connected, with ReLU inside, and centres of its codes (Hadifar et al. 2019).
+    """Fully connected, with ReLU inside, and centers of its codes (Hadifar et al. 2019).
 
     Parameters
     ----------
-    width : of the first two layers; the third is four times as wide
-    code : size of a code
+    width : int
+        Width of the first two layers; the third is four times as wide.
+    code : int
+        Size of a code.
     """
 
     def __init__(self, dimensions: int, k: int, width: int, code: int) -> None:
@@ -133,13 +146,16 @@ def _layers(widths: tuple[int, ...]) -> nn.Sequential:
 
 
 class TextCnn(nn.Module):
-    """Two convolutions over a text's word vectors, each followed by the greatest values over the
-    text (k-max pooling), and the codes that are to be met (Xu et al. 2017).
+    """Two convolutions over a text's word vectors, and the codes that are to be predicted (Xu et al. 2017).
+
+    Each convolution is followed by the greatest values over the text (k-max pooling).
 
     Parameters
     ----------
-    vectors : of the words, [words, dimensions]; the first is that of no word. They are learnt too
-    codes : bits of a code
+    vectors : Tensor
+        Vectors of the words, [words, dimensions]; the first is that of no word. They are learned too.
+    codes : int
+        Bits of a code.
     """
 
     POOLED = (5, 2)  # values that are kept of each channel
@@ -155,7 +171,7 @@ class TextCnn(nn.Module):
         self.code = nn.Linear(channels * self.POOLED[-1], codes)
 
     def features(self, words: Tensor) -> Tensor:
-        """Words by number [n, length], to deep features [n, f]."""
+        """Map words by number, [n, length], to deep features [n, f]."""
         x = self.words(words).transpose(1, 2)
         for convolution, kept in zip(self.convolutions, self.POOLED, strict=True):
             x = convolution(x)
@@ -164,5 +180,5 @@ class TextCnn(nn.Module):
         return x.flatten(1)
 
     def forward(self, words: Tensor) -> Tensor:
-        """Words by number [n, length], to logits of the codes, [n, codes]."""
+        """Map words by number, [n, length], to logits of the codes, [n, codes]."""
         return self.code(self.dropout(self.features(words)))

@@ -1,4 +1,4 @@
-"""Trainings of an encoder with something on top of it: what AECL, SCCL and RSTC share."""
+"""Trainings of an encoder with heads on top of it: the code that AECL, SCCL and RSTC share."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class EncoderRecipe(DeepRecipe):
-    """How to train an encoder with something on top of it."""
+    """Recipe of a training of an encoder with heads on top of it."""
 
     learning_rate: float = Field(ge=0, le=1, description="of the encoder")
     head_learning_rate: float = Field(gt=0, le=1, description="of what is put on the encoder")
@@ -34,11 +34,12 @@ E = TypeVar("E", bound=EncoderRecipe)
 
 
 class EncoderFit(Fit[E]):
-    """An encoder, views of the texts, and what is put on it.
+    """An encoder, views of the texts, and the heads on top of the encoder.
 
     Attributes
     ----------
-    first : vectors of the texts before the training, float32 [n, d], scaled
+    first : Tensor
+        Vectors of the texts before the training, float32 [n, d], scaled.
     """
 
     def __init__(self, recipe: E, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> None:
@@ -54,7 +55,7 @@ class EncoderFit(Fit[E]):
         self._fixed = [self.first, *(view.vectors() * scale for view in self.views[1:])] if recipe.frozen else None
 
     def learn(self, heads: Any) -> None:
-        """Say what is put on the encoder: it and, unless frozen, the encoder are learnt (Adam)."""
+        """Put heads on the encoder; the heads and, unless frozen, the encoder are learned (Adam)."""
         import torch
         from torch import nn
 
@@ -62,12 +63,12 @@ class EncoderFit(Fit[E]):
         learnt = [{"params": list(heads.parameters()), "lr": self.recipe.head_learning_rate}]
         if self._fixed is None:
             learnt.append({"params": list(self.network.parameters()), "lr": self.recipe.learning_rate})
-        # what is not learnt needs no saving
+        # frozen weights need no saving
         self.modules = nn.ModuleDict({"heads": heads} | ({"encoder": self.network} if self._fixed is None else {}))
         self.optimizer = torch.optim.Adam(learnt, fused=self.first.device.type != "mps")
 
     def encoded(self, rows: Rows, views: Sequence[int] | None = None) -> "Tensor":
-        """Vectors of some texts, [views, n, d]; of all views, or of those given."""
+        """Return vectors of some texts, [views, n, d]; of all views, or of those given."""
         import torch
 
         views = range(len(self.views)) if views is None else views
@@ -76,13 +77,13 @@ class EncoderFit(Fit[E]):
         return torch.stack([self.views[view](rows) for view in views]) * self.memory["scale"]
 
     def vectors(self) -> "Tensor":
-        """Vectors of all texts as the encoder gives them now, without dropout, [n, d]."""
+        """Return vectors of all texts from the encoder's current weights, without dropout, [n, d]."""
         return self._fixed[0] if self._fixed is not None else self.views[0].vectors() * self.memory["scale"]
 
     def representations(self) -> Points:
-        """The encoder's vectors."""
+        """Return the encoder's vectors."""
         return np.asarray(self.vectors().cpu().numpy(), dtype=np.float32)
 
     def vectors_of(self, texts: Sequence[str]) -> "Tensor":
-        """Vectors of other texts, [n, d]."""
+        """Return vectors of other texts, [n, d]."""
         return Encoded(self.network, texts, self.recipe.bf16).vectors() * self.memory["scale"]

@@ -16,7 +16,7 @@ DIMENSIONS = 100  # of vectors that are made of the texts
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a text in lower case."""
+    """Return the words of a text in lower case."""
     return WORD.findall(text.lower())
 
 
@@ -30,7 +30,7 @@ class Words:
 
     @classmethod
     def of(cls, texts: Sequence[str], source: Source, network: Any, seed: int) -> "Words":
-        """The words of texts, with vectors that are made of the texts, or are those of the encoder's network."""
+        """Return the words of texts, with vectors learned from the texts, or those of the encoder's network."""
         counted = Counter(word for text in texts for word in split_words(text))
         words = sorted(counted) or [""]
         numbers = {word: i for i, word in enumerate(words)}
@@ -40,20 +40,21 @@ class Words:
 
         import torch
 
-        # the mean of what the encoder puts in for a word's tokens
+        # the mean of the encoder's input embeddings of a word's tokens
         table = network[0].auto_model.get_input_embeddings().weight.detach().float().cpu()
         tokens = network.tokenizer(words, add_special_tokens=False, return_attention_mask=False)["input_ids"]
         vectors = [table[torch.tensor(t)].mean(dim=0) if t else torch.zeros(table.shape[1]) for t in tokens]
         return cls(numbers, counts, torch.stack(vectors).numpy())
 
     def of_text(self, text: str) -> list[int]:
-        """The numbers of a text's words that are known."""
+        """Return the numbers of a text's known words."""
         return [self.numbers[word] for word in split_words(text) if word in self.numbers]
 
 
 def of_corpus(texts: Sequence[str], numbers: dict[str, int], seed: int) -> Dense:
-    """Vectors of words by the words that they share texts with, float32 [w, d]: positive pointwise
-    mutual information, and its greatest singular vectors (Levy & Goldberg 2014).
+    """Return vectors of words by the words that they share texts with, float32 [w, d].
+
+    These are the greatest singular vectors of the positive pointwise mutual information (Levy & Goldberg 2014).
     """
     from scipy import sparse
     from sklearn.utils.extmath import randomized_svd
@@ -73,8 +74,10 @@ def of_corpus(texts: Sequence[str], numbers: dict[str, int], seed: int) -> Dense
 
 @dataclass(frozen=True)
 class Sif:
-    """Smooth inverse frequency vectors of texts (Arora et al. 2017): the mean of a text's word
-    vectors, rare words counting more, less what all texts have in common."""
+    """Smooth inverse frequency vectors of texts (Arora et al. 2017).
+
+    A vector is the mean of a text's word vectors, rare words counting more, less what all texts have in common.
+    """
 
     words: Words
     weights: NDArray[np.float64]  # of the words, float64 [w]
@@ -83,7 +86,7 @@ class Sif:
 
     @classmethod
     def fit(cls, words: Words, texts: Sequence[str], rarity: float) -> "Sif":
-        """Of some texts; `rarity` is a of a / (a + p), p being a word's share of all."""
+        """Fit on some texts; `rarity` is a of a / (a + p), p being a word's share of all."""
         weights = rarity / (rarity + words.counts / max(1, words.counts.sum()))
         plain = cls(words, weights, np.zeros(words.vectors.shape[1]), 1.0)
         means = plain.of(texts)
@@ -92,7 +95,7 @@ class Sif:
         return cls(words, weights, common, 1 / max(float(np.sqrt(np.mean(rest**2))), 1e-12))
 
     def of(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Vectors of texts, float64 [n, d]; of a text of no known word, what is not in common of nothing: zeros."""
+        """Return vectors of texts, float64 [n, d]; zeros for a text without any known word."""
         means = np.zeros((len(texts), self.words.vectors.shape[1]))
         for i, text in enumerate(texts):
             numbers = self.words.of_text(text)

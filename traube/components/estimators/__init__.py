@@ -1,3 +1,4 @@
-"""Estimators of our own, and wrapped ones, with scikit-learn conventions: they pass its checks.
-Imported when one is built.
+"""Estimators of Traube, and wrapped ones, with scikit-learn conventions: they pass its checks.
+
+A module is imported when its estimator is built.
 """

@@ -17,9 +17,11 @@ from traube.components.spherical import Array, Labels
 
 
 def plus_plus(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -> Matrix:
-    """First centres [n_clusters, d] by greedy k-means++ (Arthur & Vassilvitskii 2007), as scikit-learn draws them.
+    """Return the first centers [n_clusters, d] by greedy k-means++, as scikit-learn draws them.
 
-    For dense float32 vectors scikit-learn widens all of them anew for every centre, two thirds of
+    See Arthur & Vassilvitskii 2007.
+
+    For dense float32 vectors scikit-learn widens all of them again for every center, two thirds of
     the time of a mini-batch k-means. Here it is done once, at 8 bytes a number; mini-batch k-means
     starts from a sample, so that is little.
     """
@@ -35,7 +37,7 @@ def plus_plus(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -
         return np.maximum(squared.astype(np.float32), 0)
 
     n, trials = len(X), 2 + int(np.log(n_clusters))
-    weights = np.ones(n, dtype=np.float32)  # the sums below are rounded as scikit-learn's, or other centres would win
+    weights = np.ones(n, dtype=np.float32)  # the sums below are rounded as scikit-learn's, or other centers would win
     chosen = [int(random_state.choice(n, p=weights / weights.sum()))]
     nearest = distances(np.array(chosen))[0]
     potential = nearest @ weights
@@ -60,9 +62,11 @@ class Agglomerative(ClusterMixin, _SparseInput):
 
     Parameters
     ----------
-    n_clusters : int
-    linkage : "ward" (with metric "euclidean"), "average", "complete" or "single"
-    metric : "euclidean" or "cosine"; "precomputed" where X [n, n] holds the distances
+    n_clusters : int, default=2
+    linkage : str, default="ward"
+        "ward" (with metric "euclidean"), "average", "complete" or "single".
+    metric : str
+        "euclidean" or "cosine"; "precomputed" if X [n, n] holds the distances.
     """
 
     n_clusters: int = 2
@@ -93,7 +97,7 @@ class Agglomerative(ClusterMixin, _SparseInput):
 
 
 def _condensed(X: Matrix, metric: str) -> NDArray[np.float64]:
-    """Distances of all pairs in SciPy's order, float64 [n (n - 1) / 2], from blocks of 256 MB."""
+    """Return distances of all pairs in SciPy's order, float64 [n (n - 1) / 2], from blocks of 256 MB."""
     from sklearn.metrics import pairwise_distances_chunked
 
     if metric == "cosine":
@@ -115,12 +119,13 @@ def _condensed(X: Matrix, metric: str) -> NDArray[np.float64]:
 
 @dataclass(eq=False, repr=False)
 class AgglomerativeKnn(ClusterMixin, BaseEstimator):
-    """Ward's method where only near neighbours may be merged: an approximation in O(n k) memory.
+    """Ward's method where only near neighbors may be merged: an approximation in O(n k) memory.
 
     Parameters
     ----------
-    n_clusters : int
-    n_neighbors : neighbours of each text that it may be merged with, at most n - 1
+    n_clusters : int, default=2
+    n_neighbors : int
+        Neighbors of each text that it may be merged with, at most n - 1.
     """
 
     n_clusters: int = 2
@@ -135,7 +140,7 @@ class AgglomerativeKnn(ClusterMixin, BaseEstimator):
         graph = kneighbors_graph(X, min(self.n_neighbors, len(X) - 1))
         inner = AgglomerativeClustering(n_clusters=self.n_clusters, linkage="ward", connectivity=graph)
         with warnings.catch_warnings():
-            # scikit-learn then links the graph's parts at their nearest points, which is what we want.
+            # scikit-learn then links the graph's parts at their nearest points, as intended.
             warnings.filterwarnings("ignore", message="the number of connected components", category=UserWarning)
             self.labels_: Labels = inner.fit_predict(X).astype(np.int64)
         return self
@@ -150,17 +155,25 @@ class DBStream(ClusterMixin, BaseEstimator):
 
     Parameters
     ----------
-    clustering_threshold : radius r of a micro-cluster
-    fading_factor : lambda; a weight fades by 2^(-lambda) per point
-    cleanup_interval : t_gap, points between two removals of weak micro-clusters
-    intersection_factor : alpha, the shared density from which on two micro-clusters are connected
-    minimum_weight : weight below which a micro-cluster is noise
+    clustering_threshold : float, default=1.0
+        Radius r of a micro-cluster.
+    fading_factor : float, default=0.01
+        Lambda; a weight fades by 2^(-lambda) per point.
+    cleanup_interval : float, default=2
+        t_gap, points between two removals of weak micro-clusters.
+    intersection_factor : float, default=0.3
+        Alpha, the shared density from which on two micro-clusters are connected.
+    minimum_weight : float, default=1.0
+        Weight below which a micro-cluster is noise.
 
     Attributes
     ----------
     labels_ : int64 [n]
-    cluster_centers_ : float64 [macro-clusters, d], weighted means of the connected micro-clusters
-    n_micro_clusters_ : int, never less than the macro-clusters
+        Labels; -1 is noise.
+    cluster_centers_ : float64 [macro-clusters, d]
+        Weighted means of the connected micro-clusters.
+    n_micro_clusters_ : int
+        Number of micro-clusters, never less than the macro-clusters.
 
     Notes
     -----
@@ -190,7 +203,10 @@ class DBStream(ClusterMixin, BaseEstimator):
         return self
 
     def predict(self, X: Array) -> Labels:
-        """The nearest macro-cluster of each row, int64 [n]; -1 where no micro-cluster is heavy enough to make one."""
+        """Return the nearest macro-cluster of each row, int64 [n].
+
+        It is -1 where no micro-cluster is heavy enough to make one.
+        """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=FLOATS, reset=False)
         return nearest(X.astype(np.float64), self.cluster_centers_)

@@ -1,6 +1,8 @@
-"""Machine code, kept on disk below TRAUBE_HOME, or where NUMBA_CACHE_DIR says: numba compiles it anew in each process
-otherwise, for four CPU seconds in UMAP's case. Results are the same to the last bit. Folders are named by the versions of
-numba and of the package that is compiled; numba itself tells processors, signatures and states of a source file apart.
+"""Machine code, cached on disk below TRAUBE_HOME, or where NUMBA_CACHE_DIR says.
+
+Without the cache numba compiles again in each process, for four CPU seconds in UMAP's case. Results are the same to
+the last bit. Folders are named by the versions of numba and of the compiled package; numba itself tells processors,
+signatures and states of a source file apart.
 """
 
 import os
@@ -18,18 +20,21 @@ T = TypeVar("T")
 
 
 def compiled(function: Callable[P, T]) -> Callable[P, T]:
-    """The function as machine code, compiled at its first call or read from disk; 1 / 0 is infinity, as in numpy."""
+    """Return the function as machine code, compiled at its first call or read from disk.
+
+    1 / 0 is infinity, as in numpy.
+    """
     import numba
 
     dispatcher = numba.njit(error_model="numpy")(function)
-    with _kept("traube"), suppress(RuntimeError):  # no folder can be written to: it is compiled in memory
+    with _kept("traube"), suppress(RuntimeError):  # without a writable folder numba compiles in memory
         dispatcher.enable_caching()
     return cast("Callable[P, T]", dispatcher)
 
 
 @lru_cache(maxsize=1)
 def keep_machine_code() -> None:
-    """From now on, this process reads UMAP's machine code from disk, or writes it there once it is compiled."""
+    """Cache UMAP's machine code on disk from now on: this process reads it there, or writes it once compiled."""
     from umap import layouts, umap_
 
     slow = (
@@ -46,7 +51,7 @@ def keep_machine_code() -> None:
 
 @contextmanager
 def _kept(of: str) -> Iterator[None]:
-    """Whatever begins to be kept meanwhile lies in a folder for its package, below TRAUBE_HOME or NUMBA_CACHE_DIR."""
+    """Cache the code compiled meanwhile in a package's folder, below TRAUBE_HOME or NUMBA_CACHE_DIR."""
     import numba
 
     config: Any = numba.config

@@ -20,30 +20,38 @@ TREES = 100
 
 @dataclass(eq=False, repr=False)
 class IterativeClassification(ClusterMixin, _SparseInput):
-    """A clustering, mended by a classifier that learns from the inner part of each cluster.
+    """Improve a clustering by a classifier that learns from the inner part of each cluster.
 
     In every iteration a share P is drawn uniformly from [`least`, `most`]. In each cluster the outliers are left aside,
-    and of the others at most P n / k, drawn at random, are learnt from by multinomial logistic regression, which labels
-    all other texts anew. It ends once the clusters' sizes change by no more than `steady`, in the mean.
+    and of the others at most P n / k, drawn at random, are learned from by multinomial logistic regression, which labels
+    all other texts again. The iterations end once the clusters' sizes change by no more than `steady`, in the mean.
 
     Parameters
     ----------
-    n_clusters : int
-    start : the clusterer that makes the first clusters, a registered one that takes their number; or
-        these clusters themselves, int [n]
-    iterations : at most
-    least, most : bounds of the share P
-    outliers : share of a cluster's texts that an isolation forest leaves aside, rounded down; .1 is
-        that of the authors' public code
-    steady : mean change of the clusters' sizes, relative to their sizes, at which it ends; from good clusters that is
-        after the first iteration. With 0 it goes on as the authors' public code does, which makes all 50
-    random_state : seed
+    n_clusters : int, default=8
+    start : str or array of int
+        Clusterer that makes the first clusters, a registered one that takes their number; or these clusters
+        themselves, int [n].
+    iterations : int
+        Largest number of iterations.
+    least, most : float
+        Bounds of the share P.
+    outliers : float, default=0.1
+        Share of a cluster's texts that an isolation forest leaves aside, rounded down; .1 is that of the authors'
+        public code.
+    steady : float, default=0.05
+        Mean change of the clusters' sizes, relative to their sizes, at which the iterations end; from good
+        clusters they end after the first one. With 0 they go on as in the authors' public code, which makes all 50.
+    random_state : int, optional
+        Seed.
 
     Attributes
     ----------
     labels_ : int64 [n]
-    start_ : int64 [n], the clusters that it started from
-    n_iter_ : iterations
+    start_ : int64 [n]
+        Clusters that the iterations started from.
+    n_iter_ : int
+        Number of iterations.
     """
 
     n_clusters: int = 8
@@ -89,7 +97,7 @@ class IterativeClassification(ClusterMixin, _SparseInput):
         return self
 
     def _inner(self, X: Matrix, labels: Labels, random: np.random.RandomState) -> NDArray[np.int64]:
-        """The texts to learn from, ascending; at least one of each cluster."""
+        """Return the texts to learn from, ascending; at least one of each cluster."""
         n, k = len(labels), int(labels.max()) + 1
         limit = max(1, int(random.uniform(self.least, self.most) * n / k))
         depth = depths(X, labels, TREES, int(random.randint(2**31 - 1)))

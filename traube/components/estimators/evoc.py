@@ -1,4 +1,4 @@
-"""EVoC where there are few vectors, too."""
+"""EVoC, which also accepts few vectors."""
 
 import warnings
 from dataclasses import dataclass

@@ -23,9 +23,11 @@ Words: TypeAlias = tuple[NDArray[np.int64], Counts, Counts]
 
 @dataclass(eq=False, repr=False)
 class Gsdmm(ClusterMixin, BaseEstimator):
-    """A text is drawn from one cluster's distribution over words; both have Dirichlet priors.
+    """Dirichlet multinomial mixture: a text is drawn from one cluster's distribution over words.
 
-    Every text in turn leaves its cluster and draws one anew, with
+    Both distributions, over clusters and over words, have Dirichlet priors.
+
+    Every text in turn leaves its cluster and draws a cluster again, with
 
         p(z_d = k | rest)  ~  (m_k + alpha)  prod_w prod_{j=1..N_dw} (n_k^w + beta + j - 1)
                                            / prod_{i=1..N_d} (n_k + V beta + i - 1)
@@ -39,16 +41,23 @@ class Gsdmm(ClusterMixin, BaseEstimator):
 
     Parameters
     ----------
-    most : number of clusters to begin with, at most that of the texts; never are there more
-    alpha : how readily a text takes an empty cluster
-    beta : how readily it takes one without its words; the larger, the fewer clusters there are
-    sweeps : over all texts
-    random_state : seed
+    most : int
+        Number of clusters to begin with, at most the number of texts; there are never more.
+    alpha : float
+        How readily a text takes an empty cluster.
+    beta : float
+        How readily a text takes a cluster without its words; the larger, the fewer clusters there are.
+    sweeps : int
+        Number of sweeps over all texts.
+    random_state : int, optional
+        Seed.
 
     Attributes
     ----------
-    labels_ : int64 [n], from 0 in the order of the first text of each cluster; -1 where a text has no word
-    n_clusters_ : clusters that are not empty
+    labels_ : array of int
+        int64 [n], from 0 in the order of the first text of each cluster; -1 where a text has no word.
+    n_clusters_ : int
+        Clusters that are not empty.
     """
 
     most: int = 500
@@ -81,7 +90,7 @@ class Gsdmm(ClusterMixin, BaseEstimator):
 
 
 def word_counts(texts: Iterable[str]) -> tuple[Words, int]:
-    """How often each word is in each text, and the number of different words of all texts."""
+    """Return how often each word is in each text, and the number of different words of all texts."""
     number: dict[str, int] = {}
     counted = [Counter(number.setdefault(word, len(number)) for word in split_words(text)) for text in texts]
     begins = np.cumsum([0, *map(len, counted)], dtype=np.int64)
@@ -93,13 +102,16 @@ def word_counts(texts: Iterable[str]) -> tuple[Words, int]:
 
 @compiled
 def sample(X: Any, clusters: Any, shape: tuple[int, int], alpha: float, beta: float, sweeps: int, seed: int) -> None:
-    """Draw the cluster of every text anew, sweep by sweep, in place.
+    """Draw the cluster of every text again, sweep by sweep, in place.
 
     Parameters
     ----------
-    X : of `word_counts`; every text has a word
-    clusters : int64 [n], the clusters to begin with
-    shape : number of clusters, and of different words
+    X : Words
+        Counts from `word_counts`; every text has a word.
+    clusters : int64 array
+        int64 [n], the clusters to begin with.
+    shape : tuple of int
+        Number of clusters, and of different words.
     """
     np.random.seed(seed)  # noqa: NPY002 (numba's own generator)
     k, vocabulary = shape
@@ -137,7 +149,7 @@ def _move(X: Any, d: int, c: int, sign: int, texts: Any, total: Any, counts: Any
 def _weigh(
     X: Any, d: int, alpha: float, beta: float, texts: Any, total: Any, counts: Any, weight: Any, log_weight: Any
 ) -> None:
-    """The logarithms of equation 4 for text d, up to a constant, into `log_weight` [k]."""
+    """Write the logarithms of equation 4 for text d, up to a constant, into `log_weight` [k]."""
     begins, words, times = X
     k, prior = len(texts), len(counts) * beta
     for c in range(k):

@@ -1,6 +1,7 @@
-"""Isolation forests (Liu, Ting & Zhou 2008), one for each cluster, dense or sparse. scikit-learn's takes a tenth of a
-second for a forest, mostly to build a hundred estimators, and iterative classification needs one for each of 150
-clusters up to fifty times. Here all of them take that long together.
+"""Isolation forests (Liu, Ting & Zhou 2008), one for each cluster, dense or sparse.
+
+scikit-learn's forest takes a tenth of a second, mostly to build a hundred estimators, and iterative classification
+needs one for each of 150 clusters up to fifty times. Here all clusters' forests take that long together.
 """
 
 from typing import Any, TypeAlias
@@ -21,8 +22,10 @@ STACK = 64
 
 
 def depths(X: Any, labels: NDArray[np.int64], trees: int, seed: int) -> NDArray[np.float64]:
-    """How deep each text lies in the isolation forest of its cluster, mean over the trees, float64 [n]: E(h(x)) of the
-    paper's equation 2; the less, the more it is an outlier there. X is [n, d], dense or csr with sorted columns.
+    """Return the mean depth of each text in the isolation forest of its cluster, float64 [n].
+
+    The mean is over the trees: E(h(x)) of the paper's equation 2. The smaller the depth, the more the text is an
+    outlier. X is [n, d], dense or csr with sorted columns.
     """
     order = np.argsort(labels, kind="stable")
     _, sizes = np.unique(labels, return_counts=True)
@@ -32,17 +35,20 @@ def depths(X: Any, labels: NDArray[np.int64], trees: int, seed: int) -> NDArray[
 
 
 def rows_of(X: Any) -> Rows:
-    """A matrix as `depths` reads it. Always in single precision, so that it is compiled once."""
+    """Return a matrix as `depths` reads it.
+
+    The matrix is always in single precision, so that the code is compiled once.
+    """
     if sparse.issparse(X):
         return X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float32), X.shape[1]
     n, d = X.shape
-    values = np.array(X, dtype=np.float32, order="C").ravel()  # a copy: what is read-only is compiled anew
+    values = np.array(X, dtype=np.float32, order="C").ravel()  # a copy: numba compiles again for a read-only array
     return np.arange(n + 1, dtype=np.int64) * d, np.empty(0, dtype=np.int32), values, d
 
 
 @compiled
 def _forests(X: Any, order: Any, edges: Any, trees: int, seed: int) -> Any:
-    """The mean depths of the texts in `order`, whose clusters lie between the `edges`."""
+    """Return the mean depths of the texts in `order`, whose clusters lie between the `edges`."""
     np.random.seed(seed)  # noqa: NPY002 (numba's own generator)
     found = np.zeros(len(order))
     nodes = 2 * SAMPLE
@@ -99,7 +105,10 @@ def _grow(X: Any, sample: Any, column: Any, split: Any, child: Any) -> None:
 
 @compiled
 def _draw_column(X: Any, texts: Any) -> tuple[int, float, float]:
-    """A column that tells the texts apart, each as likely, its smallest and its largest number; -1 if there is none."""
+    """Draw a column that tells the texts apart, each with equal probability.
+
+    Return it with its smallest and its largest number; -1 if there is none.
+    """
     begins, columns, _, width = X
     total = 0
     for row in texts:
@@ -151,7 +160,7 @@ def _value(X: Any, row: int, column: int) -> float:
 
 @compiled
 def _unsplit(n: int) -> float:
-    """The mean depth of n texts in a tree that goes on until each is alone (equation 1)."""
+    """Return the mean depth of n texts in a tree that goes on until each is alone (equation 1)."""
     if n < 2:
         return 0.0
     if n == 2:

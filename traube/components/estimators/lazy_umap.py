@@ -1,5 +1,7 @@
-"""umap-learn with a lazy import of pynndescent, its search for neighbors: that compiles 97 functions at its import, in half
-a minute where it is new, and exact neighbors need none of them.
+"""umap-learn with a lazy import of pynndescent, its search for neighbors.
+
+pynndescent compiles 97 functions at its import, in half a minute on a new installation, and exact neighbors need none
+of them.
 """
 
 import sys
@@ -17,8 +19,9 @@ KNOWN = ("cosine", "euclidean", "manhattan", "correlation")
 
 
 def import_umap() -> ModuleType:
-    """Import umap-learn with placeholders, each of which imports pynndescent when it is first used; an import of
-    pynndescent itself, afterwards, gives pynndescent.
+    """Import umap-learn with placeholders, each of which imports pynndescent when it is first used.
+
+    A later import of pynndescent itself gives pynndescent.
     """
     with _LOCK:
         if "umap" not in sys.modules and SEARCH not in sys.modules:

@@ -15,7 +15,7 @@ from traube.components.estimators.lazy_umap import import_umap
 from traube.components.new_points import Matrix, by_neighbours
 from traube.components.spherical import Array
 
-FLOATS = [np.float64, np.float32]  # either is left as it is
+FLOATS = [np.float64, np.float32]  # neither is converted
 
 
 class _SparseInput(BaseEstimator):
@@ -28,7 +28,7 @@ class _SparseInput(BaseEstimator):
 
 
 class _Reducer(TransformerMixin, _SparseInput):
-    """What the reducers share: dense or sparse rows, in single or double precision."""
+    """Base class of the reducers: dense or sparse rows, in single or double precision."""
 
     def _validated(self, X: Any, fitting: bool) -> Matrix:
         if not fitting:
@@ -45,13 +45,14 @@ class _Reducer(TransformerMixin, _SparseInput):
 class Pca(_Reducer):
     """Principal components of dense or sparse vectors.
 
-    Sparse vectors are centred implicitly (ARPACK), so the dense matrix is never built. There are
+    Sparse vectors are centered implicitly (ARPACK), so the dense matrix is never built. There are
     never more components than texts or dimensions: the result is [n, min(n_components, n, d)].
 
     Parameters
     ----------
-    n_components : int
-    random_state : seed of the randomised solvers, which scikit-learn takes for large inputs
+    n_components : int, default=2
+    random_state : int or None
+        Seed of the randomized solvers, which scikit-learn takes for large inputs.
     """
 
     n_components: int = 2
@@ -82,19 +83,21 @@ class Umap(_Reducer):
 
     Parameters
     ----------
-    n_components, n_neighbors, metric, min_dist, spread, n_epochs, init : as in umap-learn.
-        Differences: the metric is cosine, and `n_neighbors` is at most n - 1.
-    knn : "exact" computes the neighbours by brute force in scikit-learn; "approximate" leaves them
-        to UMAP: exact ones through a Python call for every pair of dense vectors below 4,096 texts (four fifths of a
-        fit), NN-descent above, whose compilation costs 20 s and more in each process. After "exact", new texts are
-        placed at the weighted mean of their nearest neighbours' places; after "approximate" UMAP places them itself.
-    random_state : with a seed UMAP is deterministic on one machine, and single-threaded
+    n_components, n_neighbors, metric, min_dist, spread, n_epochs, init
+        As in umap-learn. Differences: the metric is cosine, and `n_neighbors` is at most n - 1.
+    knn : str, default="exact"
+        "exact" computes the neighbors by brute force in scikit-learn; "approximate" leaves them to UMAP: exact ones
+        through a Python call for every pair of dense vectors below 4,096 texts (four fifths of a fit), NN-descent
+        above, whose compilation costs 20 s and more in each process. After "exact", new texts are placed at the
+        weighted mean of their nearest neighbors' places; after "approximate" UMAP places them itself.
+    random_state : int or None
+        Seed; with a seed UMAP is deterministic on one machine, and single-threaded.
 
     Notes
     -----
     The spectral start needs more than `n_components` + 1 texts. For fewer the start is random,
     which is also what UMAP falls back to when its eigensolver fails. Below three texts there is no
-    neighbourhood graph at all: they are put in a row, one unit apart.
+    neighborhood graph at all: they are put in a row, one unit apart.
     """
 
     n_components: int = 2
@@ -133,8 +136,8 @@ class Umap(_Reducer):
             a=a,
             b=b,
             precomputed_knn=(*_neighbours(X, n_neighbors, self.metric), None) if exact else (None, None, None),
-            force_approximation_algorithm=exact,  # or UMAP ignores the neighbours of fewer than 4,096 texts
-            n_jobs=-1 if self.random_state is None else 1,  # what a seed forces anyway, with a warning
+            force_approximation_algorithm=exact,  # or UMAP ignores the neighbors of fewer than 4,096 texts
+            n_jobs=-1 if self.random_state is None else 1,  # a seed forces one job anyway, with a warning
         )
         with warnings.catch_warnings():
             message = r"precomputed_knn\[2\] \(knn_search_index\)"
@@ -159,7 +162,10 @@ class Umap(_Reducer):
 
 
 def _neighbours(X: Matrix, k: int, metric: str) -> tuple[NDArray[np.int64], Array]:
-    """The k nearest of each row, itself among them: indices and distances [n, k]. Memory: blocks of 256 MB."""
+    """Return the k nearest rows of each row, itself among them: indices and distances [n, k].
+
+    Memory: blocks of 256 MB.
+    """
     from sklearn import config_context
     from sklearn.neighbors import NearestNeighbors
 

@@ -1,4 +1,4 @@
-"""k-means that finds the number of clusters by itself, and says how far to believe it."""
+"""k-means that finds the number of clusters by itself, and reports how far to trust it."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -24,30 +24,41 @@ BLOCK = 2**26  # bytes of a block of cosines
 
 @dataclass(eq=False, repr=False)
 class StableKMeans(ClusterMixin, _SparseInput):
-    """Spherical k-means on vectors that are smoothed over their neighbours, where
-    `traube.components.choose_stable_k` says how many clusters there are.
+    """Spherical k-means on smoothed vectors, with the most stable number of clusters.
 
-    The number is chosen on the vectors as they are: of smoothed ones any clusters are steady. For
-    the labels every vector is moved eight times half-way towards the weighted mean of its neighbours
+    The vectors are smoothed over their neighbors; `traube.components.choose_stable_k` chooses the number of clusters.
+
+    The number is chosen on the vectors as they are: smoothed vectors make any clusters stable. For
+    the labels every vector is moved eight times half-way towards the weighted mean of its neighbors
     in UMAP's graph. Of more than 20,000 vectors so many are drawn for this, and the others join the
     cluster whose mean is nearest: this bounds time and memory.
 
     Parameters
     ----------
-    n_clusters : int; None = the number is found
-    n_neighbors : in the graph, itself among them; at most n
-    random_state : seed
+    n_clusters : int, optional
+        Number of clusters. By default the number is found.
+    n_neighbors : int
+        Neighbors in the graph, the text itself among them; at most n.
+    random_state : int, optional
+        Seed.
 
     Attributes
     ----------
-    labels_ : int64 [n], from 0
-    n_clusters_ : clusters that are not empty
-    score_ : how far to believe the number: below .12 there are no clear groups, up to .25 weak ones;
-        nan where the number is given
-    k_table_ : DataFrame (k, stability, null, excess); None where the number is given
-    cluster_stability_ : float64 [n_clusters_], of `traube.components.stability.cluster_stability`
-    layers_ : list of int64 [n], nested layers from the coarsest to the finest, `labels_` among them
-    layer_stability_ : list of float64 [clusters], of each layer's clusters
+    labels_ : int64 [n]
+        Labels from 0.
+    n_clusters_ : int
+        Clusters that are not empty.
+    score_ : float
+        How far to trust the number: below .12 there are no clear groups, up to .25 weak ones; nan if the number is
+        given.
+    k_table_ : DataFrame
+        Columns k, stability, null, excess; None if the number is given.
+    cluster_stability_ : float64 [n_clusters_]
+        Result of `traube.components.stability.cluster_stability`.
+    layers_ : list of int64 [n]
+        Nested layers from the coarsest to the finest, `labels_` among them.
+    layer_stability_ : list of float64 [clusters]
+        Stability of each layer's clusters.
     """
 
     n_clusters: int | None = None
@@ -104,7 +115,7 @@ class StableKMeans(ClusterMixin, _SparseInput):
 
 
 def smoothed(points: Array, n_neighbors: int) -> Array:
-    """Unit vectors, each moved eight times half-way towards the mean of its neighbours."""
+    """Return unit vectors, each moved eight times half-way towards the mean of its neighbors."""
     graph = fuzzy_graph(*nearest(points, min(n_neighbors, len(points))))
     degree = np.asarray(graph.sum(axis=1))
     graph = sparse.csr_matrix(graph.multiply(1 / np.where(degree > 0, degree, 1)), dtype=np.float32)
@@ -114,7 +125,7 @@ def smoothed(points: Array, n_neighbors: int) -> Array:
 
 
 def nearest(points: Array, k: int) -> tuple[NDArray[np.int64], Array]:
-    """The k nearest of each unit vector by the cosine, itself first: rows and distances [n, k]."""
+    """Return the k nearest of each unit vector by the cosine, itself first: rows and distances [n, k]."""
     n = len(points)
     rows, distances = np.empty((n, k), dtype=np.int64), np.empty((n, k), dtype=np.float32)
     block = max(1, BLOCK // (4 * n))
@@ -132,9 +143,10 @@ def nearest(points: Array, k: int) -> tuple[NDArray[np.int64], Array]:
 
 
 def fuzzy_graph(rows: NDArray[np.int64], distances: Array) -> sparse.csr_matrix:
-    """UMAP's graph of nearest neighbours (McInnes et al. 2018, section 3.1): the weight of a neighbour
-    is exp(-(d - rho) / sigma), where rho is the distance of the nearest one and sigma such that the
-    weights sum to log2(k); and that of a pair is a + b - a b. float32 [n, n], symmetric.
+    """Return UMAP's graph of nearest neighbors, float32 [n, n], symmetric.
+
+    See McInnes et al. 2018, section 3.1: the weight of a neighbor is exp(-(d - rho) / sigma), where rho is the
+    distance of the nearest one and sigma such that the weights sum to log2(k); and that of a pair is a + b - a b.
     """
     n, k = rows.shape
     if k < 2:

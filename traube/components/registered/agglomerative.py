@@ -8,7 +8,10 @@ from traube.components.limits import Count
 
 
 def by_distance(params: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Linkages but Ward's, which is of vectors."""
+    """Return the arguments for clustering by distances.
+
+    Ward's linkage returns None, because it is defined on vectors.
+    """
     return None if params["linkage"] == "ward" else {**params, "metric": "precomputed"}
 
 

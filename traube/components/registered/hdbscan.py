@@ -27,7 +27,7 @@ def hdbscan(**params: Any) -> Any:
 
 
 def assign(build: Build, points: Matrix, clusters: Clusters, new: Matrix) -> Clusters:
-    """The cluster that HDBSCAN's own `approximate_predict` gives each new point, or noise."""
+    """Return the cluster that HDBSCAN's own `approximate_predict` gives each new point, or noise."""
     from hdbscan import approximate_predict
 
     fitted = build(prediction_data=True).fit(points)
@@ -47,6 +47,6 @@ register_clusterer(
     input_kind="reduced",
     libraries=(*NUMERICAL, "hdbscan"),
     assign=assign,
-    # dense regions are told by distances as well as by coordinates
+    # distances determine dense regions as well as coordinates do
     by_distance=lambda params: {**params, "metric": "precomputed"},
 )

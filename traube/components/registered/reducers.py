@@ -21,7 +21,7 @@ LIBRARIES = (*NUMERICAL, "umap-learn", "numba")
 
 
 def pca_umap(pca_components: int, random_state: int | None = None, **params: Any) -> Any:
-    """Principal components first, then UMAP on them: in the paper's code, not in the paper."""
+    """Return a pipeline of principal components and UMAP on them: in the paper's code, not in the paper."""
     from sklearn.pipeline import make_pipeline
 
     from traube.components.estimators.reducers import Pca, Umap

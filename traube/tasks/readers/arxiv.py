@@ -53,7 +53,7 @@ class ArxivSubjects(Source):
         return found.drop_duplicates("text", ignore_index=True)  # it would be in both folds, or in two subjects
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        """Two split sets of a test, a train and a validation split for each subject.
+        """Return two split sets of a test, a train and a validation split for each subject.
 
         A subject's abstracts, in file order, are two folds with the same share of every subtopic. In the split set
         `default` the first is scored and the second trained on, in `fold_2` the other way round. The first tenth of the

@@ -27,14 +27,14 @@ FOLDER = "germeval2019_task1"
 PARTS = ("blurbs_train.txt", "blurbs_dev.txt", "blurbs_test.txt")  # of a classification task; here one collection
 DRAWN = 10  # splits by top genre, and as many by second-level genre
 
-# The files look like XML and are not: `&` stands for itself, and so may `<`. Tags are told by their names.
+# The files look like XML and are not: `&` stands for itself, and so may `<`. Tags are recognized by their names.
 BOOK = re.compile(r"<book\b[^>]*>(.*?)</book>", re.S)
 TOPIC = re.compile(r'<topic d="(\d)"[^>]*>(.*?)</topic>', re.S)
 
 
 @dataclass(frozen=True)
 class Book:
-    """What a file says of a book."""
+    """A book as a file describes it."""
 
     title: str
     blurb: str
@@ -54,7 +54,7 @@ class Blurbs(Source):
         self.kind = kind
 
     def files(self) -> list[Path]:
-        """The labelled parts that are there: splits can be drawn from any of them."""
+        """Return the labeled parts that exist: splits can be drawn from any of them."""
         paths = [plain_or_gzipped(raw() / FOLDER / part) for part in PARTS]
         return [p for p in paths if p.is_file()] or paths
 
@@ -63,13 +63,17 @@ class Blurbs(Source):
         return rows.assign(text=rows["title"] if self.kind == "s2s" else rows["whole"])[["text", "coarse", "fine"]]
 
     def unlabelled(self) -> list[str]:
-        """The books whose genres were not published; none where their file is absent."""
+        """Return the books whose genres were not published; none if their file is absent."""
         path = plain_or_gzipped(raw() / FOLDER / "blurbs_test_nolabel.txt")
         found = [book for book in books(path) if book.title] if path.is_file() else []
         return [book.title if self.kind == "s2s" else book.whole for book in found]
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        """Ten random shares by top genre, each top genre by second-level genre, and ten shares by second-level genre."""
+        """Draw the splits of the German benchmark.
+
+        These are ten random shares by top genre, each top genre by second-level genre, and ten shares by second-level
+        genre.
+        """
         coarse = random_fractions(records, DRAWN, "coarse", prefix="coarse")
         fine = random_fractions(records, DRAWN, "fine", prefix="fine")
         genres = records.groupby("coarse")["fine"].nunique()
@@ -81,7 +85,7 @@ class Blurbs(Source):
 
 
 def books(path: Path) -> Iterator[Book]:
-    """The books of a file."""
+    """Yield the books of a file."""
     text = read_text(path)
     whole = {match.start(): match[1] for match in BOOK.finditer(text)}
     for begun in re.finditer(r"<book\b", text):
@@ -102,14 +106,16 @@ def books(path: Path) -> Iterator[Book]:
 
 
 def _clean(text: str) -> str:
-    """In one line, without soft hyphens, which only say where a word may be broken."""
+    """Return a text in one line, without soft hyphens, which only mark where a word may be broken."""
     return " ".join(html.unescape(text).replace("\xad", "").split())
 
 
 def labelled(all_books: list[Book]) -> pd.DataFrame:
-    """Title, whole (title and blurb), coarse and fine of the books with one top genre and one or two second-level ones.
+    """Return the books with one top genre and one or two second-level ones.
 
-    Of two the one that fewer books have counts.
+    The columns are title, whole (title and blurb), coarse and fine.
+
+    Of two second-level genres, the one that fewer books have counts.
     """
     frequency = Counter(genre for book in all_books for genre in book.second)
     rows = []

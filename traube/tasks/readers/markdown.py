@@ -90,7 +90,7 @@ class Markdown(CardSource[MarkdownCard], Source):
         return path.relative_to(self.folder).as_posix()
 
     def _part(self, page: str) -> Part:
-        """It depends on the page's name only: a new page leaves the others where they are."""
+        """Return a page's subset, which depends on its name only: a new page leaves the others where they are."""
         drawn = generator(page).random()
         if drawn < self.settings.train:
             return "train"
@@ -98,9 +98,10 @@ class Markdown(CardSource[MarkdownCard], Source):
 
 
 def page_of(path: Path, name: str) -> Page:
-    """A file's title and passages: headings are sections, paragraphs, lists and quotes passages; code, tables and HTML
-    are none. The title is that of the front matter, or the only heading of level one if it comes first, or the name of
-    the file.
+    """Return a file's title and passages.
+
+    Headings are sections; paragraphs, lists and quotes are passages; code, tables and HTML are left out. The title is
+    that of the front matter, or the only heading of level one if it comes first, or the name of the file.
     """
     from markdown_it import MarkdownIt
 
@@ -124,7 +125,10 @@ def page_of(path: Path, name: str) -> Page:
 
 
 def _blocks(tokens: "list[Token]") -> Iterator[tuple[int, str]]:
-    """Headings and passages of a page in order: level (0: a passage) and text; headings in lists and quotes are text."""
+    """Yield headings and passages of a page in order: level (0: a passage) and text.
+
+    Headings in lists and quotes are text.
+    """
     begin = 0
     for i, token in enumerate(tokens):
         if token.level:
@@ -139,7 +143,7 @@ def _blocks(tokens: "list[Token]") -> Iterator[tuple[int, str]]:
 
 
 def _read(part: "Token") -> str:
-    """What people read of a part; of a picture, what stands for it."""
+    """Return the visible text of a part; of a picture, its alternative text."""
     if part.type in ("text", "code_inline", "image"):
         return part.content
     return " " if part.type in ("softbreak", "hardbreak", "html_inline") else ""

@@ -22,7 +22,10 @@ from traube.tasks.task import TaskCard, make_split
 
 
 class RowsCard(TaskCard):
-    """A task card that says where the rows are; by default of the revision that was downloaded first."""
+    """A task card that says where the rows are.
+
+    By default the revision is the one that was downloaded first.
+    """
 
     rows: PathName | None = None
     dataset: str | None = Field(None, pattern=r"^[\w.-]+/[\w.-]+$")
@@ -36,7 +39,7 @@ class RowsCard(TaskCard):
         return self
 
     def plain(self) -> TaskCard:
-        """The part that every task has; a data set says itself where it comes from."""
+        """Return the fields that every task has; a data set itself says where it comes from."""
         card = super().plain()
         hub = f"https://huggingface.co/datasets/{self.dataset}"
         return card if card.source or not self.dataset else card.model_copy(update={"source": hub})
@@ -49,7 +52,7 @@ class MtebRows(CardSource[RowsCard], Source):
     key = "rows"
 
     def files(self) -> list[Path]:
-        """The local file, or the downloaded files of the data set.
+        """Return the local file, or the downloaded files of the data set.
 
         Raises
         ------
@@ -95,7 +98,9 @@ class MtebRows(CardSource[RowsCard], Source):
             raise Unavailable(f"{where} ({first_line(error)})") from None
 
     def read(self) -> pd.DataFrame:
-        """A record per text: text, split and a column `level:<name>` per level, None where the text has no such level.
+        """Return a record per text.
+
+        The columns are text, split and `level:<name>` per level, None where the text has no such level.
 
         Labels that are lists are levels: `level_0`, `level_1`, ...
         """
@@ -130,7 +135,7 @@ class MtebRows(CardSource[RowsCard], Source):
         return pd.DataFrame(records, columns=["text", "split", *names], dtype="str")
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        """One split per row and level; where labels are lists, without the texts that lack the level."""
+        """Return one split per row and level; where labels are lists, without the texts that lack the level."""
         names = [name for name in records if str(name).startswith("level:")]
         splits = []
         for split, group in records.groupby("split", sort=False):
@@ -141,8 +146,9 @@ class MtebRows(CardSource[RowsCard], Source):
 
 
 class GermanRows(MtebRows):
-    """One of the data sets that the authors of the German benchmark published, from a file under raw data or from the
-    hub; those of Reddit were never released. They are tasks of their own, beside those drawn from raw data: the splits
+    """A data set that the authors of the German benchmark published, from a file under raw data or from the hub.
+
+    Those of Reddit were never released. These are tasks of their own, beside those drawn from raw data: the splits
     differ, and so do the numbers.
     """
 
@@ -154,17 +160,17 @@ class GermanRows(MtebRows):
         self.local = f"{repository}.jsonl"
 
     def files(self) -> list[Path]:
-        """The file `slvnwhrl/<name>.jsonl`, also .gz, of the raw data, or the downloaded files."""
+        """Return the file `slvnwhrl/<name>.jsonl`, also .gz, of the raw data, or the downloaded files."""
         local = plain_or_gzipped(paths.raw() / "slvnwhrl" / self.local)
         return [local] if local.is_file() else super().files()
 
     def fetch(self) -> None:
-        """Download it, unless it lies under raw data."""
+        """Download the data set, unless it lies under raw data."""
         if not plain_or_gzipped(paths.raw() / "slvnwhrl" / self.local).is_file():
             super().fetch()
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        """The splits as they are, each at its level."""
+        """Return the splits as they are, each at its level."""
         splits = super().draw(records)
         levels = [level for level, count in self.levels for _ in range(count)]
         by_split = dict(zip(splits["split"].unique(), levels, strict=False))
@@ -176,7 +182,7 @@ def _key(card: RowsCard) -> str:
 
 
 def _from_cache(card: RowsCard) -> Path | None:
-    """What was downloaded completely: a folder in the hub's cache alone may be half of it."""
+    """Return the folder of a complete download, or None: a folder in the hub's cache alone may be incomplete."""
     from huggingface_hub import snapshot_download
 
     revision = _downloads().get(_key(card))

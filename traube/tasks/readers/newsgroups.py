@@ -32,8 +32,9 @@ class Newsgroups(Source):
 
     Parameters
     ----------
-    shifted_labels : in validation and test, keep the first labels of a block instead of those of the posts that are
-        left, as the reference code does; from the first empty post on, labels are those of other posts
+    shifted_labels : bool, default=False
+        In validation and test, keep the first labels of a block instead of those of the posts that are left, as the
+        reference code does; from the first empty post on, labels are those of other posts.
     """
 
     has_training_splits = True
@@ -79,7 +80,7 @@ class Newsgroups(Source):
         return pd.concat([self._blocks(path, posts, part) for part in ("train", "test")], ignore_index=True)
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        """A split for each block."""
+        """Return a split for each block."""
         return each_value(records, "split", LEVEL)
 
     def _blocks(self, path: Path, archived: Mapping[tuple[str, ...], str], part: str) -> pd.DataFrame:

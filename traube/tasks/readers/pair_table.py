@@ -34,7 +34,7 @@ N_TURNS = "n_turns"
 
 
 class PairTableCard(PairCard):
-    """A pair task's card that says where the data lies, and which column is what."""
+    """A pair task's card that says where the data lies, and names its columns."""
 
     pairs: PathName
     text_a: str | None = None
@@ -64,7 +64,7 @@ class PairTableCard(PairCard):
         return self
 
     def plain(self) -> PairCard:
-        """The part that every pair task has; the number of turns is a group."""
+        """Return the fields that every pair task has; the number of turns is a group."""
         plain = self.model_dump(include=set(PairCard.model_fields) - {"groups"})
         return PairCard(**plain, groups=(*self.groups, *((N_TURNS,) if self.turns else ())))
 
@@ -110,7 +110,7 @@ class PairTable(CardSource[PairTableCard], PairSource):
 
 
 def _turns(value: Any, place: str) -> list[str]:
-    """The turns in a value: a list, a list in JSON, or lines."""
+    """Return the turns in a value: a list, a list in JSON, or lines."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         with suppress(ValueError):  # a turn may begin with a bracket
             value = parse_json(value)
@@ -158,8 +158,9 @@ class Giccs(PairSource):
 
 
 class NluSimilarityDe(PairSource):
-    """German utterances to a home assistant: the pairs with a score. 1,374 were shown, 247 skipped. One annotator
-    judged each once, so nothing can be said of agreement.
+    """German utterances to a home assistant: the pairs with a score.
+
+    1,374 pairs were shown, 247 skipped. Each pair was judged once, by one annotator, so agreement cannot be computed.
     """
 
     def files(self) -> list[Path]:

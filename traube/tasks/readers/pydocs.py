@@ -27,7 +27,7 @@ SizeName = Literal["small", "full"]
 
 @dataclass(frozen=True)
 class Size:
-    """How much documentation a task holds."""
+    """Amount of documentation that a task holds."""
 
     packages: tuple[str, ...]  # import names; a summary that occurs twice belongs to the first
     drawn: int  # number of random splits per level
@@ -57,7 +57,7 @@ DECLARED: dict[SizeName, Declared] = {
 
 DISTRIBUTIONS = {"sklearn": "scikit-learn", "graphql": "graphql-core"}  # where the two names differ
 
-# Tests and copies of other packages: what they say does not belong to the package they lie in.
+# Tests and copies of other packages: their docstrings do not belong to the package that contains them.
 FOREIGN = {"conftest.py", "test", "tests", "testing", "externals", "extern", "vendor", "vendored", "third_party"}
 # One text per model architecture, nearly word for word the same, and a third of all bytes.
 REPETITIVE = {("transformers", "models")}
@@ -78,7 +78,7 @@ CODE = (
     re.compile(
         r"^( *)(Examples?|Usage) *\n\1([-=~^])\3{2,}\n.*?(?=^\1\S[^\n]*\n\1([-=~^])\4{2,} *$|\Z)", re.M | re.S | re.I
     ),
-    # A heading `Example:` or a directive of code, with what is indented below it.
+    # A heading `Example:` or a directive of code, with the lines indented below it.
     re.compile(
         r"^( *)((Examples?|Usage)[^\n:]{,20}::?"
         r"|\.\. (code|code-block|doctest|ipython|plot|prompt|sourcecode|testcode)::[^\n]*)"
@@ -99,7 +99,7 @@ class PydocsCard(TaskCard):
     size: SizeName = Field("small", description="small for a demo, full for benchmarks")
 
     def plain(self) -> TaskCard:
-        """The part that every task has; what the card leaves out is known of the packages."""
+        """Return the fields that every task has; the packages supply those that the card leaves out."""
         packages = SIZES[self.size].packages
         known = TaskCard(
             name=self.name,
@@ -117,7 +117,7 @@ class PydocsCard(TaskCard):
 
 
 class Pydocs(CardSource[PydocsCard], Source):
-    """What the public modules, classes, methods and functions of the packages of a size say of themselves.
+    """Docstrings of the public modules, classes, methods and functions of the packages of a size.
 
     A text is a summary (`s2s`) or all but the code examples (`p2p`). `coarse` is its package, `fine` its public
     subpackage (`sklearn.cluster`). Both kinds of task hold the same records in the same order, so that short and long
@@ -151,7 +151,7 @@ class Pydocs(CardSource[PydocsCard], Source):
         return records.assign(text=records[self.settings.pydocs])[["text", "coarse", "fine"]]
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        """Random shares labelled by package and by subpackage, and the largest packages labelled by subpackage."""
+        """Draw random shares labeled by package and by subpackage, and the largest packages labeled by subpackage."""
         coarse = random_fractions(records, self.size.drawn, "coarse", prefix="coarse")
         fine = random_fractions(records, self.size.drawn, "fine", prefix="fine")
         packages = records.groupby("coarse", sort=False)["fine"].agg(["size", "nunique"])
@@ -165,7 +165,10 @@ class Pydocs(CardSource[PydocsCard], Source):
 
 @lru_cache(maxsize=2)  # parsing takes seconds and two tasks share it
 def docstrings(size: Size) -> pd.DataFrame:
-    """The records of a size: coarse, fine, s2s (the summary) and p2p (the prose), in package and file order."""
+    """Return the records of a size, in package and file order.
+
+    The columns are coarse, fine, s2s (the summary) and p2p (the prose).
+    """
     with collect_nothing():  # syntax trees have no cycles, and looking for them takes a third of the time
         records = [record for package in size.packages for record in _records(package)]
     frame = pd.DataFrame(records, columns=["coarse", "fine", "s2s", "p2p"])
@@ -187,7 +190,10 @@ def docstrings(size: Size) -> pd.DataFrame:
 
 
 def _records(package: str) -> Iterator[tuple[str, str, str, str]]:
-    """The records of a package. Its files are parsed, never imported: the same everywhere, and no foreign code runs."""
+    """Yield the records of a package.
+
+    Its files are parsed, never imported: the result is the same everywhere, and no foreign code runs.
+    """
     spec = importlib.util.find_spec(package)  # of a top-level name: finds without importing
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(f"there is no installed package '{package}'")
@@ -207,7 +213,7 @@ def _records(package: str) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _docstrings_of(path: Path) -> Iterator[str]:
-    """The docstrings of a file's public names; none of a file that is a template or of another Python."""
+    """Yield the docstrings of a file's public names; none of a file that is a template or of another Python."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about escapes in other people's strings
         try:
@@ -228,21 +234,21 @@ def _public_nodes(parent: ast.AST) -> Iterator[ast.ClassDef | ast.FunctionDef | 
 
 
 def summary(docstring: str) -> str:
-    """The first paragraph in one line, without a signature before it and field lists or sections after it."""
+    """Return the first paragraph in one line, without a signature before it and field lists or sections after it."""
     head = AFTER_SUMMARY.split(f"\n{docstring}", maxsplit=1)[0]
     paragraphs = (" ".join(p.split()) for p in re.split(r"\n\s*\n", head))
     return next((p for p in paragraphs if p and not SIGNATURE.match(p)), "")
 
 
 def prose(docstring: str) -> str:
-    """The whole docstring in one line, without examples, code and rules."""
+    """Return the whole docstring in one line, without examples, code and rules."""
     for code in CODE:
         docstring = code.sub(lambda match: match.groupdict().get("kept", "") + "\n", docstring)
     return " ".join(RULE.sub("", docstring).split())
 
 
 def sources() -> list[Source]:
-    """The four tasks: summaries and whole docstrings, small (the default) and full."""
+    """Return the four tasks: summaries and whole docstrings, small (the default) and full."""
     found: list[Source] = []
     for size in SIZES:
         for kind in TEXTS:

@@ -39,7 +39,7 @@ BATCH = 100  # ids that the API takes at once
 
 
 class Reddit(Source):
-    """Titles, or titles and texts, of the submissions that are still there.
+    """Titles, or titles and texts, of the submissions that still exist.
 
     The tasks called `..._paper` hold the defects of the authors' scripts: a link's pattern that swallows what lies
     between two links of a line, submissions without a text dropped from P2P, and each split's subreddits drawn from the
@@ -84,7 +84,7 @@ class Reddit(Source):
         return frame.loc[frame["text"] != "", ["text", "subreddit"]].reset_index(drop=True)
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        """Ten splits: all submissions of 10 to 50 random subreddits."""
+        """Draw ten splits: all submissions of 10 to 50 random subreddits."""
         names = sorted(records["subreddit"].unique())
         drawn = draw_as_paper(names) if self.way == "paper" else draw_subreddits(names)
         samples = (records[records["subreddit"].isin(chosen)] for chosen in drawn)
@@ -93,7 +93,7 @@ class Reddit(Source):
 
 
 def draw_subreddits(names: list[str]) -> Iterator[list[str]]:
-    """The subreddits of each split: a number from 10 to 50, drawn uniformly, and as many of them."""
+    """Yield the subreddits of each split: a number from 10 to 50, drawn uniformly, and as many of them."""
     for i in range(SPLITS):
         rng = generator(f"subreddits_{i:02d}")
         count = min(len(names), FEWEST + int(rng.random() * (MOST - FEWEST + 1)))
@@ -101,7 +101,7 @@ def draw_subreddits(names: list[str]) -> Iterator[list[str]]:
 
 
 def draw_as_paper(names: list[str]) -> Iterator[list[str]]:
-    """The same as the authors' script draws them: one list, shuffled on and on."""
+    """Yield the subreddits of each split as the authors' script draws them: one list, shuffled on and on."""
     rng = random.Random(SEED)  # noqa: S311
     order = list(names)
     for _ in range(SPLITS):
@@ -111,12 +111,12 @@ def draw_as_paper(names: list[str]) -> Iterator[list[str]]:
 
 
 def clean_text(text: str) -> str:
-    """In one line, links as what they show, without web addresses."""
+    """Return a text in one line, with links replaced by their visible text and without web addresses."""
     return " ".join(URL.sub("", LINK.sub(r"\1", text)).split())
 
 
 def clean_as_paper(text: str) -> str:
-    """The same with the authors' pattern of a link."""
+    """Return a text as `clean_text` does, with the authors' pattern of a link."""
     return URL.sub("", GREEDY_LINK.sub(r"\1", text.strip()))
 
 
@@ -132,7 +132,7 @@ class Api:
     sleep: Callable[[float], None] = time.sleep  # waits; a test need not
 
     def submissions(self, ids: list[str]) -> Iterator[tuple[list[str], dict[str, dict[str, Any]]]]:
-        """Batches of ids, each with what the API says of those that are still there.
+        """Yield batches of ids, each with the API's data of the submissions that still exist.
 
         Raises
         ------
@@ -177,7 +177,7 @@ class Api:
 
 
 def download(path: Path, api: Api) -> None:
-    """Add to the file what it lacks; of a submission that is gone, only its id is noted."""
+    """Add missing submissions to the file; of a submission that is gone, only its id is noted."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with locked(path.with_suffix(".download")):
         if path.is_file() and not (data := path.read_bytes()).endswith(b"\n"):
@@ -192,7 +192,7 @@ def download(path: Path, api: Api) -> None:
 
 
 def _ids() -> list[str]:
-    """The ids that the authors published, each once; none where their file is absent."""
+    """Return the ids that the authors published, each once; none if their file is absent."""
     path = _id_file()
     if not path.is_file():
         return []
@@ -204,7 +204,7 @@ def _id_file() -> Path:
 
 
 def _fetched(path: Path) -> dict[str, dict[str, Any]]:
-    """What is in the file, by id."""
+    """Return the contents of the file, by id."""
     if not path.is_file():
         return {}
     posts = {}

@@ -16,7 +16,7 @@ from traube.tasks.source import Source, catalogue_card
 from traube.tasks.splitting import everything
 from traube.tasks.task import TaskCard
 
-EMPTY = "."  # what the paper's code puts in place of a missing text
+EMPTY = "."  # the paper's code puts this in place of a missing text
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ COLLECTIONS = {
 
 
 class ShortText(Source):
-    """One collection, from the best of its forms that is there."""
+    """One collection, from the best of its forms that exists."""
 
     def __init__(self, name: str, collection: Collection) -> None:
         super().__init__(catalogue_card(name, TaskCard))
@@ -78,7 +78,7 @@ class ShortText(Source):
         return records.assign(text=records["text"].where(records["text"] != "", EMPTY))
 
     def augmented(self) -> dict[str, str]:
-        """The paper's augmentations; none where its files are not there."""
+        """Return the paper's augmentations; none if its files are absent."""
         path = plain_or_gzipped(raw() / "shorttext" / "aecl" / f"{self.collection.aecl}.csv")
         if not self.collection.aecl or not path.is_file():
             return {}
@@ -88,12 +88,12 @@ class ShortText(Source):
         return found
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        """All texts, shuffled: most of the files are sorted by label."""
+        """Return all texts, shuffled: most of the files are sorted by label."""
         return everything(records, "all", "topic")
 
 
 def _aecl(path: Path) -> list[tuple[str, str, str]]:
-    """Label, text and augmented text."""
+    """Return label, text and augmented text of each line."""
     rows = csv_rows(path, width=3)
     line, header = next(rows)
     if header != ["label", "text0", "text1"]:

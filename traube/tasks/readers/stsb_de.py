@@ -10,7 +10,7 @@ from traube.tasks.reading import as_score, lines, plain_or_gzipped
 from traube.tasks.scored_pairs import PairCard, PairSource
 from traube.tasks.source import catalogue_card
 
-FILES = {"train": "train", "dev": "validation", "test": "test"}  # what a file's name says, and its part
+FILES = {"train": "train", "dev": "validation", "test": "test"}  # word in a file's name, and its subset
 
 
 class StsbDe(PairSource):
@@ -25,7 +25,7 @@ class StsbDe(PairSource):
         return [plain_or_gzipped(folder / f"{self.translator}_stsb_de_{name}.csv") for name in FILES]
 
     def read(self) -> pd.DataFrame:
-        """The lines' score, tab, sentence, tab, sentence.
+        """Return the scores and sentences of the lines: score, tab, sentence, tab, sentence.
 
         The files have no quoting convention: a quotation mark is part of a sentence, so lines are split by hand. (A
         reader of CSV joins rows of DeepL's files, from one mark to the next, and finds 1,344 of 1,379 test pairs.)

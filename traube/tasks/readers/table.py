@@ -1,4 +1,4 @@
-"""The user's own data: a table, and a card in `cards/` that says which column is what (`cards/README.md`)."""
+"""The user's own data: a table, and a card in `cards/` that names its columns (`cards/README.md`)."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from traube.tasks.task import PARTS, Part, TaskCard, make_split, names_texts
 
 
 class TableCard(TaskCard):
-    """A task card that says where the data lies, and which column is what."""
+    """A task card that says where the data lies, and names its columns."""
 
     file: PathName
     text: str
@@ -52,7 +52,10 @@ class Table(CardSource[TableCard], Source):
         self.has_training_splits = settings.part is not None and bool(settings.labels)
 
     def read(self) -> pd.DataFrame:
-        """Text, and a column `level:<name>` per level: a user's column may have any name, also one of ours."""
+        """Return text, and a column `level:<name>` per level.
+
+        The prefix is there because a user's column may have any name, also one of Traube's.
+        """
         rows = read_rows(self.files()[0], self.settings.separator, self.settings.encoding)
         if not len(rows):
             raise TraubeError(f"{rows.path}: there are no rows")
@@ -78,7 +81,7 @@ class Table(CardSource[TableCard], Source):
         return pd.DataFrame({name: pd.array(values, dtype="str") for name, values in columns.items()})
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        """One split per value of the column `split`, or one split called `all`; once per level."""
+        """Return one split per value of the column `split`, or one split called `all`; once per level."""
         groups = records.groupby("split", sort=False) if "split" in records else [("all", records)]
         labels: dict[str, str | None] = {level: f"level:{level}" for level in self.settings.labels} or {"none": None}
         splits = []

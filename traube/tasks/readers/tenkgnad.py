@@ -67,12 +67,12 @@ class TenKGnad(Source):
         return articles.rename(columns={self.kind: "text"})[["text", "category"]]
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        """Ten random samples of at least a tenth of the articles."""
+        """Draw ten random samples of at least a tenth of the articles."""
         return pd.concat(random_fractions(records, SPLITS, "category", prefix="sample"), ignore_index=True)
 
 
 class _Text(HTMLParser):
-    """Collects what people read of a page."""
+    """Parser that collects the visible text of a page."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -42,8 +42,10 @@ LIST, BREAK = b"\x9f", b"\xff"  # CBOR's open-ended list, and its end
 
 
 class TrecCar(Source):
-    """Benchmark Y1 of TREC CAR as COB uses it: articles of train.v2.0 with 30, 35 or 40 passages to train on, 25 of
-    benchmarkY1-train to validate, benchmarkY1-test to score.
+    """Benchmark Y1 of TREC CAR as COB uses it.
+
+    Articles of train.v2.0 with 30, 35 or 40 passages are for training, 25 of benchmarkY1-train for validation, and
+    benchmarkY1-test for scoring.
 
     The training articles are optional: without them the task can be scored, not trained on.
     """
@@ -81,7 +83,7 @@ class TrecCar(Source):
         return _clusterable(pd.concat(tables, ignore_index=True), self.level)
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        """A split for each article."""
+        """Return a split for each article."""
         return each_value(records, "page", self.level)
 
 
@@ -97,7 +99,7 @@ class Test200(TrecCar):
 
 
 def parts_of_test200(pages: pd.Series) -> pd.Series:
-    """The part of each passage, from the names of their articles."""
+    """Return the subset of each passage, from the names of their articles."""
     names = pages.unique()
     parts: dict[str, str] = {}
     order = [names[i] for i in shuffled(len(names), generator("test200"))]
@@ -107,13 +109,13 @@ def parts_of_test200(pages: pd.Series) -> pd.Series:
 
 
 def passages(path: Path) -> pd.DataFrame:
-    """The passages of a file, as `articles` reads it: DataFrame page, coarse, fine (labels), text."""
+    """Return the passages of a file, as `articles` reads it: DataFrame page, coarse, fine (labels), text."""
     rows = [(p.page, *_labels(p.sections), p.text) for article in articles(path) for p in article if p.text.strip()]
     return pd.DataFrame(rows, columns=["page", "coarse", "fine", "text"])
 
 
 def articles(path: Path) -> Iterator[list[Passage]]:
-    """The passages of each article, one at a time, of a file of articles, or of paragraphs with qrels beside it."""
+    """Yield the passages of each article of a file of articles, or of paragraphs with qrels beside it."""
     name = path.name.removesuffix(".gz")
     if not name.endswith(("paragraphs.cbor", ".paragraphs")):
         for page in _objects(path):
@@ -144,7 +146,10 @@ def _labels(sections: tuple[str, ...]) -> tuple[str, str]:
 
 
 def qrels(path: Path) -> pd.DataFrame:
-    """Hierarchical qrels: DataFrame page, coarse, fine (labels as in `passages`), paragraph (its id), sections."""
+    """Return hierarchical qrels.
+
+    DataFrame page, coarse, fine (labels as in `passages`), paragraph (its id), sections.
+    """
     rows = []
     for number, line in enumerate(lines(path), start=1):
         fields = line.split()
@@ -157,7 +162,7 @@ def qrels(path: Path) -> pd.DataFrame:
 
 
 def _objects(path: Path) -> Iterator[Any]:
-    """The articles or paragraphs of a file; since release 1.6 a header comes before one open-ended list."""
+    """Yield the articles or paragraphs of a file; since release 1.6 a header comes before one open-ended list."""
     import cbor2
 
     with opened(path, LARGEST) as file:
@@ -187,7 +192,7 @@ def _of_body(page: str, sections: tuple[str, ...], body: list[Any], path: Path) 
 
 
 def _paragraph(paragraph: Any, path: Path) -> tuple[str, str]:
-    """Id and text; of a link, what people read."""
+    """Return id and text; of a link, its visible text."""
     try:
         _, identifier, bodies = paragraph
         return identifier.decode("ascii"), "".join(b[1] if b[0] == 0 else b[1][-1] for b in bodies)
@@ -196,12 +201,12 @@ def _paragraph(paragraph: Any, path: Path) -> tuple[str, str]:
 
 
 def _clusterable(records: pd.DataFrame, level: Level) -> pd.DataFrame:
-    """The passages of the articles that are a clustering problem: they have two groups or more."""
+    """Return the passages of the articles that are a clustering problem: they have two groups or more."""
     return records[records.groupby("page")[level].transform("nunique") >= 2].reset_index(drop=True)
 
 
 def first_of(*places: str | Path) -> Path:
-    """The first file below the folder of TREC CAR that is there, plain or gzipped; else the first."""
+    """Return the first file below the folder of TREC CAR that exists, plain or gzipped; else the first."""
     paths = [plain_or_gzipped(raw() / "trec_car" / place) for place in places]
     return next((path for path in paths if path.is_file()), paths[0])
 

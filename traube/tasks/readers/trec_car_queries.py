@@ -1,5 +1,7 @@
-"""TREC CAR as QS3M uses it: an article's title is a query, its passages are what was found for it, its sections the
-subtopics. See `traube.tasks.sections` for labels, split sets and what is left out.
+"""TREC CAR as QS3M uses it: an article's title is a query, its sections the subtopics.
+
+An article's passages are the results found for the query. See `traube.tasks.sections` for labels, split sets and what
+is left out.
 """
 
 from collections.abc import Iterable, Iterator
@@ -39,8 +41,9 @@ class CarB(Source):
 
 
 class CarA(CarB):
-    """The articles of benchmarkY1-test, with those of train.v2.0 to train on, which are optional: without them the task
-    can be scored, not trained on.
+    """The articles of benchmarkY1-test, with those of train.v2.0 to train on.
+
+    The latter are optional: without them the task can be scored, not trained on.
     """
 
     has_training_splits = True
@@ -51,7 +54,7 @@ class CarA(CarB):
         return [*super().files(), *(path for path in optional if path.is_file())]
 
     def read(self) -> pd.DataFrame:
-        """Three passages of each training article, as QS3M takes them; a tenth of the articles validates."""
+        """Return three passages of each training article, as QS3M takes them; a tenth of the articles validates."""
         tested, train = super().read(), first_of(*TRAIN)
         if train not in self.files():
             return tested
@@ -69,8 +72,10 @@ class CarA(CarB):
 
 
 class Test200(CarB):
-    """The public sample of 198 articles, with COB's parts (`trec_car`). None has a text before its first section, so
-    there are no descriptions. The split sets `fold_1` to `fold_5` test a fifth of the articles each, a tenth validates.
+    """The public sample of 198 articles, with COB's parts (`trec_car`).
+
+    No article has a text before its first section, so there are no descriptions. The split sets `fold_1` to `fold_5`
+    test a fifth of the articles each; a tenth validates.
     """
 
     has_training_splits = True
@@ -98,7 +103,10 @@ def _pages(found: Iterable[list[Passage]]) -> Iterator[Page]:
 
 
 def _triple(page: list[Passage], level: Level, held_out: set[str]) -> list[Passage]:
-    """An article's lead and three random passages, two of one section; nothing if there are none or it is held out."""
+    """Return an article's lead and three random passages, two of one section.
+
+    The result is empty if there are no such passages, or the article is held out.
+    """
     if not page or page[0].page in held_out:
         return []
     passages = grouped(page)

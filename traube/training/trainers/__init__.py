@@ -1,1 +1,4 @@
-"""Trainers, one file each, found by themselves: each offers `TRAINER`. What several share is in `traube.training`."""
+"""Trainers, one file each, which offers `TRAINER` and is discovered by the package.
+
+Code that several trainers share is in `traube.training`.
+"""

@@ -1,6 +1,8 @@
-"""COB: training on the clustering metric itself (Kashyapi & Dietz, "Learn The Big Picture", RepL4NLP 2021). The loss is
-the metric of a clustering of a split's vectors, which has no gradient; blackbox backpropagation (Vlastelica et al.
-2020) says dL/dD = (A' - A) / lambda, with A = cluster(D), g = dL/dA and A' = cluster(max(D + lambda g, 0)).
+"""COB: training on the clustering metric itself (Kashyapi & Dietz, "Learn The Big Picture", RepL4NLP 2021).
+
+The loss is the metric of a clustering of a split's vectors, which has no gradient; blackbox backpropagation
+(Vlastelica et al. 2020) says dL/dD = (A' - A) / lambda, with A = cluster(D), g = dL/dA and A' = cluster(max(D +
+lambda g, 0)).
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +29,7 @@ Loss = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]
 
 
 def linkage(kind: Literal["average", "complete", "single"]) -> Clusterer:
-    """Agglomerative clustering of a distance matrix, scikit-learn's."""
+    """Return scikit-learn's agglomerative clustering of a distance matrix."""
     from sklearn.cluster import AgglomerativeClustering
 
     def cluster(distances: NDArray[np.float64], k: int) -> NDArray[np.int64]:
@@ -38,12 +40,14 @@ def linkage(kind: Literal["average", "complete", "single"]) -> Clusterer:
 
 
 class Blackbox:
-    """Clusters distance matrices, with blackbox backpropagation's gradient.
+    """Clustering of distance matrices, with blackbox backpropagation's gradient.
 
     Parameters
     ----------
-    lam : the paper's lambda, how far distances are moved; above 0
-    cluster : any clusterer of a distance matrix
+    lam : float
+        The paper's lambda: how far distances are moved; above 0.
+    cluster : Clusterer
+        Any clusterer of a distance matrix.
     """
 
     def __init__(self, lam: float, cluster: Clusterer) -> None:
@@ -58,16 +62,19 @@ class Blackbox:
     def adjacency(
         self, distances: Sequence["torch.Tensor"], gold: Sequence["torch.Tensor"]
     ) -> tuple["torch.Tensor", ...]:
-        """Who shares a cluster with whom, for each split, with as many clusters as there are classes.
+        """Return the adjacency matrix of each split's clustering, with as many clusters as there are classes.
 
         Parameters
         ----------
-        distances : float [n, n] each, symmetric with diagonal 0; n may differ
-        gold : float [n, n] each, 1 where two items share a class
+        distances : sequence of Tensor
+            float [n, n] each, symmetric with diagonal 0; n may differ.
+        gold : sequence of Tensor
+            float [n, n] each, 1 where two items share a class.
 
         Returns
         -------
-        like `gold`, of the clusterings; in backward, the gradient (A' - A) / lambda
+        like `gold`, of the clusterings
+            In backward, the gradient (A' - A) / lambda.
         """
         import torch
 
@@ -92,7 +99,7 @@ class Blackbox:
         return Clustered.apply(self, [t.detach() for t in gold], *distances)
 
     def solve(self, distances: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-        """The adjacency matrix [n, n] of the clustering into k; one cluster and n clusters need no clusterer."""
+        """Return the adjacency matrix [n, n] of the clustering into k; one cluster and n clusters need no clusterer."""
         n = len(distances)
         if not np.isfinite(distances).all():
             raise TraubeError("a distance between two vectors is NaN or infinite")
@@ -106,7 +113,7 @@ class Blackbox:
     def moved(
         self, distances: NDArray[np.float64], gradient: NDArray[np.float64], gold: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """A', the adjacency matrix of the distances moved by lambda times the gradient."""
+        """Return A', the adjacency matrix of the distances moved by lambda times the gradient."""
         self.steps += 1
         after = np.maximum(distances + self.lam * (gradient + gradient.T) / 2, 0.0)
         np.fill_diagonal(after, 0.0)
@@ -119,7 +126,7 @@ class Blackbox:
 
 
 def classes_of(gold: NDArray[np.float64]) -> int:
-    """Number of classes of an adjacency matrix."""
+    """Return the number of classes of an adjacency matrix."""
     return round(float((1 / gold.sum(axis=1)).sum()))
 
 
@@ -134,12 +141,18 @@ def _in_threads(function: Callable[..., Any], *arguments: list[Any]) -> list[Any
 
 
 def rand_loss(clustered: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
-    """sum |A - T| = n (n - 1) (1 - RI), as A (1 - T) + (1 - A) T: it has a slope at its minimum (section 3.2)."""
+    """Return the Rand loss, sum |A - T| = n (n - 1) (1 - RI).
+
+    It is computed as A (1 - T) + (1 - A) T, which has a slope at its minimum (section 3.2).
+    """
     return (clustered * (1 - gold) + (1 - clustered) * gold).sum()
 
 
 def ari_loss(clustered: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
-    """1 - ARI (Hubert & Arabie 1985) from counts of ordered pairs; 0 where both agree that nothing or all is one."""
+    """Return 1 - ARI (Hubert & Arabie 1985) from counts of ordered pairs.
+
+    The loss is 0 where both clusterings have single items only, or both have one cluster.
+    """
     n = len(gold)
     together, in_class, in_cluster = (clustered * gold).sum() - n, gold.sum() - n, clustered.sum() - n
     chance = in_class * in_cluster / max(n * (n - 1), 1)
@@ -148,7 +161,7 @@ def ari_loss(clustered: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
 
 
 def purity_loss(clustered: "torch.Tensor", gold: "torch.Tensor") -> "torch.Tensor":
-    """1 - purity, the mean over items of the share of their cluster's commonest class."""
+    """Return 1 - purity; purity is the mean over items of the share of their cluster's commonest class."""
     # (A T) counts, for items i and j, how many of i's cluster are of j's class
     commonest = (clustered * (clustered @ gold)).amax(dim=1)
     return 1 - (commonest / clustered.sum(dim=1)).mean()
@@ -158,7 +171,10 @@ LOSSES: dict[str, Loss] = {"ri": rand_loss, "ari": ari_loss, "purity": purity_lo
 
 
 def margin(distances: Sequence["torch.Tensor"], gold: Sequence["torch.Tensor"]) -> "torch.Tensor":
-    """Mean distance within classes less that between them, if any, over all pairs with the diagonal (section 3.4)."""
+    """Return the mean distance within classes less that between them, if any.
+
+    The means are over all pairs with the diagonal (section 3.4).
+    """
     within = sum((d * t).sum() for d, t in zip(distances, gold, strict=True)) / sum(t.sum() for t in gold)
     between = sum((1 - t).sum() for t in gold)
     if between == 0:
@@ -167,14 +183,14 @@ def margin(distances: Sequence["torch.Tensor"], gold: Sequence["torch.Tensor"]) 
 
 
 def pairwise_distances(vectors: "torch.Tensor") -> "torch.Tensor":
-    """Euclidean distances [n, n] of vectors [n, d]; between equal vectors 0, with gradient 0."""
+    """Return Euclidean distances [n, n] of vectors [n, d]; between equal vectors 0, with gradient 0."""
     import torch
 
     return torch.cdist(vectors[None], vectors[None], compute_mode="donot_use_mm_for_euclid_dist")[0]
 
 
 class CobRecipe(ClusteringRecipe):
-    """How to train with COB.
+    """Recipe of a training with COB.
 
     The paper tuned lambda and r by task: 90 and 1 on 20 Newsgroups, 47 and 3.8 on CAR coarse, 103 and 0.3 on fine.
     """
@@ -221,7 +237,7 @@ class Cob(ClusteringTrainer[CobRecipe]):
         return Clustering()
 
     def report(self, learner: Any) -> dict[str, float]:
-        """`shortcut`: of the gradients since the last time the share that needed no second clustering."""
+        """Return `shortcut`: the share of gradients since the last report that needed no second clustering."""
         box: Blackbox = learner.box
         share = {"shortcut": box.shortcuts / box.steps} if box.steps else {}
         box.steps = box.shortcuts = 0
@@ -229,7 +245,7 @@ class Cob(ClusteringTrainer[CobRecipe]):
 
 
 class Problems(Examples):
-    """One example a split."""
+    """Examples of which each is a split."""
 
     def __init__(self, problems: list[Problem], texts: Sequence[str], seed: int) -> None:
         super().__init__(len(problems), seed)
@@ -242,7 +258,7 @@ class Problems(Examples):
 def cob_loss(
     box: Blackbox, loss: Loss, r: float, distances: Sequence["torch.Tensor"], gold: Sequence["torch.Tensor"]
 ) -> "torch.Tensor":
-    """L_r: the loss of the clusterings, mean over the batch, and r times the margin (sections 3.3 and 3.4)."""
+    """Return L_r: the mean loss of the clusterings over the batch, and r times the margin (sections 3.3 and 3.4)."""
     clustered = box.adjacency(distances, gold)
     missed = sum(loss(a, t) for a, t in zip(clustered, gold, strict=True)) / len(gold)
     return missed + r * margin(distances, gold)

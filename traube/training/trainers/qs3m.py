@@ -1,6 +1,7 @@
-"""QS3M: similarities for a query (Kashyapi & Dietz, JCDL 2022, section 3). A frozen encoder gives vectors of passages
-and queries; the network that compares two passages for a query is trained, and saved beside the encoder in
-`similarity/`.
+"""QS3M: similarities for a query (Kashyapi & Dietz, JCDL 2022, section 3).
+
+A frozen encoder gives vectors of passages and queries; the network that compares two passages for a query is trained,
+and saved beside the encoder in `similarity/`.
 """
 
 import shutil
@@ -42,7 +43,7 @@ from traube.training.trainer import LEARNT, Trainer
 
 
 class Qs3mRecipe(ValidatedRecipe):
-    """How to train a similarity."""
+    """Recipe of the training of a similarity."""
 
     network: Literal["qs3m", "qss", "attention"] = Field(
         "qs3m", description="qss: the query scales dimensions; attention: over the sentences of a passage"
@@ -71,8 +72,9 @@ class Qs3mRecipe(ValidatedRecipe):
 
 
 class Qs3m(Trainer[Qs3mRecipe]):
-    """Learns from pairs of passages whether two belong to one subtopic; `best` has the highest AUC
-    on the validation splits (all pairs of a page, mean over pages).
+    """Trainer on pairs of passages, which belong to one subtopic or not.
+
+    `best` has the highest AUC on the validation splits (all pairs of a page, mean over pages).
     """
 
     name = "qs3m"
@@ -96,8 +98,9 @@ class Qs3m(Trainer[Qs3mRecipe]):
         return "".join(f".{value}" for value, default in parts if value != default)
 
     def parts(self, task: Task) -> list[str]:
-        """Of which parts of the usual split set the training sees texts: what one fold learns from,
-        another tests, and a model that has seen a task's test texts is marked.
+        """Return the subsets of the usual split set whose texts the training sees.
+
+        One fold learns from texts that another fold tests, and a model that has seen a task's test texts is marked.
         """
         if self.recipe.split_set == "default":
             return list(LEARNT)
@@ -106,7 +109,7 @@ class Qs3m(Trainer[Qs3mRecipe]):
         return sorted(usual.loc[usual["text_id"].isin(learnt), "part"].unique())
 
     def texts(self, task: Task, extra: Sequence[str]) -> list[str]:
-        """The texts of the train and validation splits, and their queries where these are asked for."""
+        """Return the texts of the train and validation splits, and their queries if the recipe uses them."""
         seen = self.labelled_rows(task, extra, self.recipe.split_set)
         if self.recipe.query != "text":
             wanted = seen["text_id"]
@@ -153,7 +156,7 @@ class Qs3m(Trainer[Qs3mRecipe]):
         return {**super()._identity(task, base, texts), **({"start_fingerprint": begun} if begun else {})}
 
     def measure(self, loop: Loop, step: int) -> float:
-        """AUC over all pairs of a validation page, mean over pages."""
+        """Return the AUC over all pairs of a validation page, mean over pages."""
         from traube.metrics.pairs import page_auc
 
         examples, values = loop.examples, []
@@ -169,7 +172,7 @@ class Qs3m(Trainer[Qs3mRecipe]):
 
 
 class Comparer:
-    """An encoder, which stays as it is, and the network that compares, which is trained."""
+    """A frozen encoder and the network that compares, which is trained."""
 
     def __init__(self, base: Transformer, recipe: Qs3mRecipe) -> None:
         import torch
@@ -200,7 +203,7 @@ class Comparer:
         )
 
     def vectors(self, texts: Sequence[str]) -> Dense:
-        """The encoder's vectors, float32 [n, m], from the cache where they are in it."""
+        """Return the encoder's vectors, float32 [n, m], from the cache if they are in it."""
         return np.asarray(Workbench.at(paths.home()).vectors_of_texts(texts, self.encoder).load())
 
     def eval(self) -> None:
@@ -222,7 +225,7 @@ class Comparer:
 
 
 class PagePairs(Examples):
-    """Pairs of passages of a page, whether they are of one group, and what is asked.
+    """Pairs of passages of a page, each with its target (one group or not) and the page's query.
 
     Where labels are paths of sections, pairs of a section and one above it are left out.
     """
@@ -247,7 +250,7 @@ class PagePairs(Examples):
         super().__init__(len(self.same), recipe.seed)
 
     def pages(self, task: Task, part: str) -> list[Split]:
-        """The splits of a part, their rows being those of `vectors`."""
+        """Return the splits of a subset; their rows are those of `vectors`."""
         chosen = replace(task, rows=task.splits[task.splits["part"] == part].assign(part="test"))
         rows = np.array([self.row_of.get(text, -1) for text in task.texts], dtype=np.int64)
         return [
@@ -256,19 +259,21 @@ class PagePairs(Examples):
         ]
 
     def query(self, split: Split) -> Dense | None:
-        """The vector of what is asked of a split, float32 [d]."""
+        """Return the vector of a split's query, float32 [d]."""
         if self.recipe.query == "none":
             return None
         row = self.vectors[split.rows].mean(axis=0) if self.recipe.query == "passages" else self.vectors[split.query]
         return row[: self.dimensions]
 
     def make(self, example: int, rng: np.random.Generator) -> tuple[int, bool]:
-        """A pair's number, and whether its passages change places: their order means nothing."""
+        """Return a pair's number, and whether its passages change places: their order means nothing."""
         return example, bool(rng.random() < 0.5)
 
     def collate(self, made: list[tuple[int, bool]]) -> dict[str, Any]:
-        """Pairs: rows of the first and of the second passages, int64 [b]; what is asked, float32 [b, d] or None; and
-        which pairs are the same, bool [b].
+        """Return a batch of pairs.
+
+        It holds the rows of the first and of the second passages, int64 [b]; the queries' vectors, float32 [b, d] or
+        None; and which pairs belong to one group, bool [b].
         """
         numbers, swapped = (np.array(values) for values in zip(*made, strict=True))
         first, second = self.first[numbers], self.second[numbers]

@@ -1,6 +1,8 @@
-"""Triplet loss on gold clusterings, COB's baseline: max(0, |a - p| - |a - n| + margin) (Kashyapi & Dietz 2021, section
-4.2), of all triples of a split in which the first two share a class and the third does not. (The reference's
-enumeration has some triples twice, and some with anchor and positive the same: its third index begins too early.)
+"""Triplet loss on gold clusterings, COB's baseline (Kashyapi & Dietz 2021, section 4.2).
+
+The loss is max(0, |a - p| - |a - n| + margin), of all triples of a split in which the first two share a class and the
+third does not. (The reference's enumeration has some triples twice, and some with anchor and positive the same: its
+third index begins too early.)
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,14 +19,14 @@ from traube.training.loop import Examples
 
 
 class TripletRecipe(ClusteringRecipe):
-    """How to train with triplets."""
+    """Recipe of a training with triplets."""
 
     margin: float = Field(5.0, ge=0, description="how much farther the negative is to be")
     share: float = Field(1.0, gt=0, le=1, description="share of all triples that makes an epoch, drawn once")
 
 
 class Triplet(ClusteringTrainer[TripletRecipe]):
-    """Anchors nearer to texts of their class than to others."""
+    """Trainer that moves anchors nearer to texts of their class than to others."""
 
     name = "triplet"
     section = "Kashyapi & Dietz 2021, section 4.2, SBERT Triplet"
@@ -82,7 +84,7 @@ class Triples(Examples):
         super().__init__(n, seed)
 
     def make(self, example: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """int64 [3]: rows of anchor, positive and negative, of which the first two come in random order."""
+        """Return the rows of anchor, positive and negative, int64 [3]; the first two come in random order."""
         number = example if self.drawn is None else int(self.drawn[example])
         pair = int(np.searchsorted(self.first_of_pair, number, side="right")) - 1
         split = int(self.split_of_pair[pair])
@@ -93,7 +95,7 @@ class Triples(Examples):
         return problem.rows[[a, p, n] if rng.random() < 0.5 else [p, a, n]]
 
     def collate(self, made: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-        """int64 [b, 3]."""
+        """Return a batch of triples, int64 [b, 3]."""
         return np.stack(made)
 
 

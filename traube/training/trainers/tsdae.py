@@ -18,7 +18,10 @@ DELETED = 0.6
 
 
 class TsdaeRecipe(TrainingRecipe):
-    """How to train with TSDAE. Its authors pool by the first token; the German benchmark by the mean."""
+    """Recipe of a training with TSDAE.
+
+    Its authors pool by the first token; the German benchmark by the mean.
+    """
 
     pooling: Literal["mean", "cls"] = Field("mean", description="how tokens become the one vector, in training")
 
@@ -44,7 +47,7 @@ class Tsdae(Trainer[TsdaeRecipe]):
         recipe = self.recipe
 
         class Denoising(nn.Module):
-            """The encoder, and itself as a decoder that sees nothing of the text but its vector."""
+            """The encoder, which also serves as a decoder that sees nothing of the text but its vector."""
 
             def __init__(self) -> None:
                 super().__init__()
@@ -72,13 +75,16 @@ class DamagedTexts(Examples):
         return damage(self.texts[example], rng), self.texts[example]
 
     def collate(self, made: list[tuple[str, str]]) -> list[dict[str, Any]]:
-        """Tokens of the damaged texts, and of the texts, behind the model's prompt."""
+        """Return the tokens of the damaged texts, and of the texts, behind the model's prompt."""
         prompt = prompt_of(self.network)
         return [dict(self.network.preprocess(list(side), prompt=prompt)) for side in zip(*made, strict=True)]
 
 
 def damage(text: str, rng: np.random.Generator) -> str:
-    """The text without six words of ten, split at white space and chosen at random; one stays at least."""
+    """Delete six words of ten from a text.
+
+    The text is split at white space, and the words are chosen at random; at least one stays.
+    """
     words = text.split()
     kept = rng.random(len(words)) >= DELETED
     if not kept.any() and words:

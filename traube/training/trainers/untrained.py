@@ -8,7 +8,7 @@ from traube.training.trainers.cob import Cob, CobRecipe
 
 
 class Untrained(Cob):
-    """The network before its first step: what the reference code calls SBERT raw, pooled tokens and a random head."""
+    """COB's network before its first step: the reference code's "SBERT raw", pooled tokens and a random head."""
 
     name = "untrained"
     section = "Kashyapi & Dietz 2021, Table 4, SBERT raw"

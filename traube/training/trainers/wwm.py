@@ -1,6 +1,8 @@
-"""Whole-word masking (Wehrli et al. 2023, section 3.3): words in random order until 15 % of the tokens are chosen; of
-these 80 % become [MASK], 10 % another token, 10 % stay. (transformers 5 masks a word with the probability of its first
-token, perhaps none of a short text, and always by [MASK].)
+"""Whole-word masking (Wehrli et al. 2023, section 3.3).
+
+Words are chosen in random order until 15 % of the tokens are chosen; of these 80 % become [MASK], 10 % another token,
+10 % stay. (transformers 5 masks a word with the probability of its first token, perhaps none of a short text, and
+always by [MASK].)
 """
 
 import math
@@ -24,11 +26,11 @@ SHARE = 0.15
 MOST = 512  # tokens chosen of a text
 MASKED, REPLACED = 0.8, 0.1
 ASIDE = 2**20  # epochs of examples that the training proper never comes to
-IGNORED = -100  # what torch's cross entropy leaves out
+IGNORED = -100  # target that torch's cross entropy leaves out
 
 
 class WwmRecipe(TrainingRecipe):
-    """How to train by whole-word masking.
+    """Recipe of a training by whole-word masking.
 
     The paper's models bring a head that predicts words. Where a base model brings none, a new one begins at random, and
     what it asks of the encoder in the first steps spoils it: let it learn alone first.
@@ -41,7 +43,10 @@ class WwmRecipe(TrainingRecipe):
 
 
 class Wwm(Trainer[WwmRecipe]):
-    """Whole-word masking. Where the base model brings no head for masked words, a new one is trained along with it."""
+    """Whole-word masking.
+
+    Where the base model brings no head for masked words, a new one is trained along with it.
+    """
 
     name = "wwm"
     learns_from = "texts"
@@ -96,7 +101,7 @@ class Wwm(Trainer[WwmRecipe]):
         return Masked()
 
     def prepare(self, learner: Any, examples: "MaskedTexts", progress: Progress) -> None:
-        """Let the head learn alone: not the encoder, nor what the head shares with it."""
+        """Train the head alone, without the encoder and the weights that the head shares with it."""
         import torch
 
         batch = self.recipe.batch
@@ -123,8 +128,9 @@ class Wwm(Trainer[WwmRecipe]):
 
 
 class MaskedTexts(Examples):
-    """Texts with words masked, by a fast tokenizer, which knows the word of each token. Of the prompt in front of them
-    there is nothing to learn, so it is never masked.
+    """Texts with words masked, by a fast tokenizer, which knows the word of each token.
+
+    The prompt in front of a text is never masked, because there is nothing to learn from it.
     """
 
     def __init__(self, tokenizer: Any, texts: Sequence[str], max_length: int, seed: int, prompt: str = "") -> None:
@@ -143,7 +149,7 @@ class MaskedTexts(Examples):
         self.ordinary = np.array([t for t in range(len(tokenizer)) if t not in special])
 
     def make(self, example: int, rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Tokens with some masked, and what these were; IGNORED elsewhere."""
+        """Return tokens with some masked, and the original tokens at the masked positions; IGNORED elsewhere."""
         tokens = self.tokens[example].copy()
         chosen = choose(self.words[example], rng)
         labels = np.full(len(tokens), IGNORED, dtype=np.int64)
@@ -155,7 +161,7 @@ class MaskedTexts(Examples):
         return tokens, labels
 
     def collate(self, made: list[tuple[NDArray[np.int32], NDArray[np.int64]]]) -> dict[str, Any]:
-        """Padded tensors int64 [b, t]: input_ids, attention_mask, labels."""
+        """Return padded tensors int64 [b, t]: input_ids, attention_mask, labels."""
         import torch
         from torch.nn.utils.rnn import pad_sequence
 
@@ -171,8 +177,10 @@ class MaskedTexts(Examples):
 
 
 def choose(words: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Positions of the tokens to predict, int64 [m], ascending: whole words in random order, as long as they fit 15 % of
-    the tokens; one word at least, if there is one. `words`, int32 [t], are those of the tokens; -1 for special ones.
+    """Return the positions of the tokens to predict, int64 [m], ascending.
+
+    Whole words are taken in random order, as long as they fit 15 % of the tokens; at least one word, if there is one.
+    `words`, int32 [t], are those of the tokens; -1 for special ones.
     """
     names, sizes = np.unique(words[words >= 0], return_counts=True)
     if not len(names):

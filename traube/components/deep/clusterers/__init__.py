@@ -1,1 +1,1 @@
-"""The deep clusterers, one module each, which offers `CLUSTERER`. Each is found by itself."""
+"""The deep clusterers, one module each, which offers `CLUSTERER` and is discovered by the package."""

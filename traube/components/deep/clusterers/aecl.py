@@ -1,6 +1,7 @@
-"""AECL: attention-enhanced contrastive learning for short-text clustering (Yao & Li). Where the paper and its code
-differ, the default is the code, which is what was measured; what is printed is there by name (`attention`,
-`contrast`, `cluster_contrast`, `signs`, `temperatures`).
+"""AECL: attention-enhanced contrastive learning for short-text clustering (Yao & Li).
+
+Where the paper and its code differ, the default is the code, which is what was measured; the printed variants are
+available by name (`attention`, `contrast`, `cluster_contrast`, `signs`, `temperatures`).
 """
 
 import math
@@ -24,7 +25,7 @@ LARGE, MEDIUM = 15_000, 5_000
 FIRST = {"large": 3, "medium": 11, "small": 21}
 # Epochs of stage 2 of 70: from this many clusters there are many. A set of few clusters has one
 # epoch, or more if these are fewer batches than that of AgNews, the smallest one of the paper: with
-# 8 batches the labels of k-means are not learnt, and stage 3 goes astray.
+# 8 batches the labels of k-means are not learned, and stage 3 goes astray.
 MANY, BATCHES = 50, 20
 SECOND = {"many": 6, "many, small": 10}
 EPOCHS = 70
@@ -32,7 +33,7 @@ BALANCE = {"even": 10.0, "slight": 0.18, "heavy": 0.09}  # lambda 4 by how unlik
 
 
 class AeclRecipe(EncoderRecipe):
-    """How to train AECL (section 4.2)."""
+    """Recipe of a training with AECL (section 4.2)."""
 
     epochs: int = Field(EPOCHS, ge=1, le=10_000, description="passes over the texts")
     stage_1: int | None = Field(None, ge=0, le=10_000, description="epochs of contrast alone; by default by data size")
@@ -59,7 +60,10 @@ class AeclRecipe(EncoderRecipe):
 
 
 def stages(recipe: AeclRecipe, n: int, k: int) -> tuple[int, int]:
-    """Epochs of the stages 1 and 2 (section 4.10). Where fewer than 70 are trained in all, they keep their share."""
+    """Return the epochs of the stages 1 and 2 (section 4.10).
+
+    Where fewer than 70 are trained in all, they keep their share.
+    """
     size = "large" if n >= LARGE else "medium" if n >= MEDIUM else "small"
     share = min(1.0, recipe.epochs / EPOCHS)
     first = max(1, round(share * FIRST[size])) if recipe.stage_1 is None else recipe.stage_1
@@ -71,8 +75,10 @@ def stages(recipe: AeclRecipe, n: int, k: int) -> tuple[int, int]:
 
 
 def spread_weight(recipe: AeclRecipe, k: int) -> float:
-    """lambda 4. The paper sets it by the gold labels; the sizes of k-means' clusters do not tell it,
-    being even where the classes are not, but its heavily imbalanced sets are those of many classes.
+    """Return lambda 4.
+
+    The paper sets it by the gold labels. The sizes of k-means' clusters do not tell it, being even where the classes
+    are not, but the paper's heavily imbalanced sets are those of many classes.
     """
     if isinstance(recipe.balance, float):
         return recipe.balance
@@ -99,11 +105,14 @@ class AeclFit(EncoderFit[AeclRecipe]):
         self.learn(self.heads)
 
     def stage(self, epoch: int) -> int:
-        """1, 2 or 3."""
+        """Return the stage of an epoch: 1, 2 or 3."""
         return 1 if epoch < self.stage_1 else 2 if epoch < self.stage_1 + self.stage_2 else 3
 
     def begin_epoch(self, epoch: int) -> None:
-        """k-means on the encoder's vectors once stage 1 has ended (section 3.4; as the code does it: one start)."""
+        """Run k-means on the encoder's vectors once stage 1 has ended.
+
+        See section 3.4; as in the code, with one start.
+        """
         if self.stage(epoch) == 1 or self.memory["targets"] is not None:
             return
         import torch
@@ -112,7 +121,7 @@ class AeclFit(EncoderFit[AeclRecipe]):
         self.memory["targets"] = torch.from_numpy(labels)
 
     def step(self, epoch: int, rows: Rows) -> Step:
-        """Equations 9, 14 and 15."""
+        """Return the loss of equations 9, 14 and 15."""
         from torch.nn import functional
 
         recipe, losses = self.recipe, self.losses
@@ -142,7 +151,7 @@ class AeclFit(EncoderFit[AeclRecipe]):
         return Step(loss, parts, predicted, z[0], similarity[0], {"sure": sure})
 
     def representations(self) -> Points:
-        """z, which the contrast makes alike; unlike h, it depends on no other text of a batch."""
+        """Return z, which the contrast makes similar; unlike h, z depends on no other text of a batch."""
         from torch.nn import functional
 
         with self.at_rest():
@@ -150,12 +159,17 @@ class AeclFit(EncoderFit[AeclRecipe]):
         return np.asarray(z.cpu().numpy(), dtype=np.float32)
 
     def labels(self) -> Labels:
-        """The clusters of the texts, int64 [n]. Attention makes them depend on the batch: batches are always the same."""
+        """Return the clusters of the texts, int64 [n].
+
+        Attention makes them depend on the batch: batches are always the same.
+        """
         return self._assigned(self.vectors(), np.random.default_rng(0).permutation(self.n))
 
     def predict(self, texts: Sequence[str]) -> Labels:
-        """The clusters that other texts join, int64 [n]. Where they are fewer than half a batch, texts
-        that were trained on go with them: a text by itself would be compared with nothing.
+        """Return the clusters that other texts join, int64 [n].
+
+        Fewer texts than half a batch are joined by texts of the training: a text by itself would be compared with
+        nothing.
         """
         import torch
 

@@ -1,6 +1,7 @@
-"""RSTC: robust short-text clustering (Zheng et al. 2023). Texts are carried to clusters by optimal transport with
-sizes that are learnt too, now and then; where they land are pseudo-labels for two augmentations of each text, which
-are contrasted as well.
+"""RSTC: robust short-text clustering (Zheng et al. 2023).
+
+At intervals, texts are assigned to clusters by optimal transport with sizes that are learned too. The assignments are
+pseudo-labels for two augmentations of each text, which are contrasted as well.
 """
 
 import math
@@ -48,7 +49,7 @@ class RstcFit(EncoderFit[RstcRecipe]):
         self.times = {int(time) for time in times}
 
     def step(self, epoch: int, rows: Rows) -> Step:
-        """The contrast of two augmentations and, once there are pseudo-labels, their cross entropy."""
+        """Return the contrast of two augmentations and, once there are pseudo-labels, their cross entropy."""
         from torch.nn import functional
 
         if self.memory["steps"] in self.times:
@@ -80,22 +81,28 @@ class RstcFit(EncoderFit[RstcRecipe]):
 
 
 def self_adaptive_transport(cost: "Tensor", softness: float, evenness: float) -> tuple["Tensor", "Tensor"]:
-    """The plan and the sizes of clusters that cost least.
+    """Return the plan and the sizes of clusters with the lowest cost.
 
-    Minimises ``<plan, cost> + softness * sum plan (log plan - 1) - evenness * sum (log b + log(1 - b))``
+    Minimizes ``<plan, cost> + softness * sum plan (log plan - 1) - evenness * sum (log b + log(1 - b))``
     where each row of the plan adds up to 1/n, its columns to b, and b to 1. Rows and columns are
     scaled in turn (Sinkhorn, in logarithms); then the sizes go towards those that the columns' prices
     ask for. They go the less far the more the prices would answer: otherwise they swing for ever.
 
     Parameters
     ----------
-    cost : [n, k]
-    softness : of the plan (epsilon)
-    evenness : how much unlike sizes cost
+    cost : Tensor
+        [n, k].
+    softness : float
+        Softness of the plan (epsilon).
+    evenness : float
+        Cost of unequal sizes.
 
     Returns
     -------
-    plan [n, k], sizes [k]
+    plan : Tensor
+        Plan [n, k].
+    sizes : Tensor
+        Sizes [k].
     """
     import torch
 
@@ -118,8 +125,9 @@ def self_adaptive_transport(cost: "Tensor", softness: float, evenness: float) ->
 
 
 def _sizes(prices: "Tensor", evenness: float) -> "Tensor":
-    """What makes the sizes' part least where they add up to 1, [k]: of each, the root of a quadratic
-    equation, given what all of them share, which is found by halving.
+    """Return the sizes, [k], that minimize their part of the cost and add up to 1.
+
+    Each is the root of a quadratic equation, given a multiplier that all share, which is found by bisection.
     """
     import torch
 

@@ -1,6 +1,8 @@
-"""SCCL: supporting clustering with contrastive learning (Zhang et al. 2021). Two other texts of each text are
-contrasted; the text itself is drawn to centres that move, as in DEC. As its authors say where they were asked, the
-clusters are those of k-means on what was learnt, not those of the centres (`labels`).
+"""SCCL: supporting clustering with contrastive learning (Zhang et al. 2021).
+
+Two augmentations of each text are contrasted; the text itself is drawn to centers that move, as in DEC. As the
+authors answered when they were asked, the clusters are those of k-means on the learned representations, not those of
+the centers (`labels`).
 """
 
 import math
@@ -40,7 +42,7 @@ class ScclFit(EncoderFit[ScclRecipe]):
         self.learn(torch.nn.ModuleDict({"project": self.project, "centres": self.centres}))
 
     def step(self, epoch: int, rows: Rows) -> Step:
-        """Equation 6: the contrast of two augmentations, and the divergence from sharpened targets."""
+        """Return the loss of equation 6: the contrast of two augmentations and the divergence from sharpened targets."""
         own, one, other = self.encoded(rows)
         contrast = self.losses.cross_entropy_contrast(self.project(one), self.project(other), self.recipe.temperature)
         log_q = self.centres(own)
@@ -56,7 +58,7 @@ class ScclFit(EncoderFit[ScclRecipe]):
         return k_means(vectors.cpu().numpy(), self.k, self.seed, starts=10)[0]
 
     def predict(self, texts: Sequence[str]) -> Labels:
-        """The nearest centre's cluster."""
+        """Return the cluster of the nearest center."""
         new = self.vectors_of(texts)
         if self.recipe.labels == "centres":
             return self._by_centres(new)
@@ -69,7 +71,7 @@ class ScclFit(EncoderFit[ScclRecipe]):
 
 
 class Sccl(DeepClusterer[ScclRecipe]):
-    """Contrast of two augmentations, and centres that move."""
+    """Contrast of two augmentations, and centers that move."""
 
     name = "sccl"
     section = "Zhang et al. 2021, section 3"

@@ -1,6 +1,7 @@
-"""Self-training on SIF embeddings (Hadifar et al. 2019). An autoencoder learns codes of the texts' vectors; then its
-codes are drawn to centres that move, as in DEC. Layers are trained together from the start, not one after the other
-as the paper's are.
+"""Self-training on SIF embeddings (Hadifar et al. 2019).
+
+An autoencoder learns codes of the texts' vectors; then its codes are drawn to centers that move, as in DEC. Layers
+are trained together from the start, not one after the other as the paper's are.
 """
 
 from collections.abc import Sequence
@@ -55,7 +56,7 @@ class SelfTrainFit(Fit[SelfTrainRecipe]):
             return self.modules.encode(points)
 
     def begin_epoch(self, epoch: int) -> None:
-        """Put the centres where k-means finds them, and make the targets of an epoch."""
+        """Put the centers where k-means finds them, and make the targets of an epoch."""
         import torch
 
         if epoch < self.recipe.pretraining:
@@ -71,7 +72,7 @@ class SelfTrainFit(Fit[SelfTrainRecipe]):
         self.settle(labels, self.recipe.settled)
 
     def step(self, epoch: int, rows: Rows) -> Step:
-        """The reconstruction of the autoencoder; then the divergence from sharpened targets."""
+        """Return the reconstruction loss of the autoencoder; later the divergence from sharpened targets."""
         from torch.nn import functional
 
         points = self.points[rows]
@@ -88,7 +89,7 @@ class SelfTrainFit(Fit[SelfTrainRecipe]):
             return self.modules.centres(self.modules.encode(points))
 
     def representations(self) -> Points:
-        """The codes."""
+        """Return the codes."""
         return np.asarray(self._codes(self.points).cpu().numpy(), dtype=np.float32)
 
     def labels(self) -> Labels:

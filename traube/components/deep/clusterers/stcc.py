@@ -1,6 +1,7 @@
-"""STCC: self-taught convolutional neural networks for short-text clustering (Xu et al. 2017). Words in common give a
-graph of the texts, whose spectrum gives each text a binary code; a convolutional network on word vectors learns these
-codes, and k-means groups its deep features.
+"""STCC: self-taught convolutional neural networks for short-text clustering (Xu et al. 2017).
+
+Words in common give a graph of the texts, whose spectrum gives each text a binary code; a convolutional network on
+word vectors learns these codes, and k-means groups its deep features.
 """
 
 import warnings
@@ -50,7 +51,7 @@ class StccFit(Fit[StccRecipe]):
         self.memory = {}
 
     def _numbers(self, texts: Sequence[str]) -> "Tensor":
-        """The words of texts by number from 1, int64 [n, LENGTH]; 0 is no word."""
+        """Return the words of texts by number from 1, int64 [n, LENGTH]; 0 is no word."""
         import torch
 
         numbers = np.zeros((len(texts), LENGTH), dtype=np.int64)
@@ -60,7 +61,7 @@ class StccFit(Fit[StccRecipe]):
         return torch.from_numpy(numbers).to(self.device)
 
     def step(self, epoch: int, rows: Rows) -> Step:
-        """The cross entropy with the codes' bits."""
+        """Return the cross entropy with the codes' bits."""
         from torch.nn import functional
 
         logits = self.modules(self.numbers[rows])
@@ -72,21 +73,23 @@ class StccFit(Fit[StccRecipe]):
             return np.asarray(self.modules.features(numbers).cpu().numpy(), dtype=np.float32)
 
     def representations(self) -> Points:
-        """The deep features."""
+        """Return the deep features."""
         return self._features(self.numbers)
 
     def labels(self) -> Labels:
         return k_means(self._features(self.numbers), self.k, self.seed, starts=10)[0]
 
     def predict(self, texts: Sequence[str]) -> Labels:
-        """The nearest centre's cluster."""
+        """Return the cluster of the nearest center."""
         _, centres = k_means(self._features(self.numbers), self.k, self.seed, starts=10)
         return nearest(self._features(self._numbers(texts)), centres)
 
 
 def spectral_codes(texts: Sequence[str], bits: int, neighbours: int, seed: int) -> NDArray[np.bool_]:
-    """Binary codes, bool [n, bits]: of each eigenvector of the neighbour graph's Laplacian (tf-idf,
-    cosine), which texts lie above its median. There are no more bits than texts less two.
+    """Return binary codes, bool [n, bits].
+
+    For each eigenvector of the neighbor graph's Laplacian (tf-idf, cosine), a bit says which texts lie above its
+    median. There are no more bits than texts less two.
     """
     from scipy import sparse
     from sklearn.feature_extraction.text import TfidfVectorizer
