@@ -259,7 +259,7 @@ def test_texts_without_labels_are_grouped_and_described(traube: Traube, tmp_path
     with (tmp_path / "notes.txt.clusters.csv").open() as written:
         rows = list(csv.DictReader(written))
     assert len(rows) == 60
-    assert list(rows[0]) == ["text", "group", "name", "distance", "stability"]
+    assert list(rows[0]) == ["text", "group", "name", "distance", "stability", "path"]
     assert len({row["group"] for row in rows}) == 3
     assert all(float(row["distance"]) >= 0 and 0 <= float(row["stability"]) <= 1 for row in rows)
     assert len({row["name"] for row in rows}) == 3
