@@ -88,7 +88,7 @@ def cluster(
     ] = None,
     groups: Annotated[
         Path | None,
-        typer.Option(help="A groups.yaml: groups that are renamed, merged and split (docs/command_line.md)."),
+        typer.Option(help="A groups.yaml: groups that are renamed, merged and split (docs/how-to/group_texts.md)."),
     ] = None,
     seed: Annotated[
         int | None,
