@@ -1,43 +1,33 @@
-"""EVoC with its defaults on vectors that are there: the labels it holds to be best, and its layers.
+"""EVoC with its defaults on given vectors; runs in an environment of its own, without Traube.
 
-Reads vectors.npy of a folder, and writes there what it found: labels (-1 is noise), labels with noise put into the group
-whose mean is nearest, all layers reassigned in the same way, CPU seconds. Runs in an environment of its own.
+Finds the labels that EVoC holds to be best (-1 is noise), labels with noise put into the cluster whose mean is nearest, and
+all layers reassigned in the same way; CPU seconds count the labels alone.
 """
 
-import argparse
-import json
-from pathlib import Path
+from typing import Any
 
 import numpy as np
-from cpu import used
 from evoc import EVoC
+from grouping_side import cpu_seconds, noise_vectors, run
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--seed", type=int, required=True)
-    arguments = parser.parse_args()
-    vectors = np.load(arguments.folder / "vectors.npy")
-    random = np.random.default_rng(0).normal(size=(300, vectors.shape[1])).astype(np.float32)
-    EVoC(random_state=0).fit(random)  # compile first
-    began = used()
-    fitted = EVoC(random_state=arguments.seed).fit(vectors)
-    seconds = used() - began
-    layers = [reassigned(vectors, np.asarray(layer)) for layer in fitted.cluster_layers_]
+def group(texts: list[str], vectors: np.ndarray, seed: int) -> dict[str, Any]:
+    began = cpu_seconds()
+    fitted = EVoC(random_state=seed).fit(vectors)
+    seconds = cpu_seconds() - began
     labels = np.asarray(fitted.labels_)
-    found = {
+    layers = [reassign_noise(vectors, np.asarray(layer)) for layer in fitted.cluster_layers_]
+    return {
         "labels": labels.tolist(),
-        "reassigned": reassigned(vectors, labels).tolist(),
+        "reassigned": reassign_noise(vectors, labels).tolist(),
         "layers": [layer.tolist() for layer in layers],
         "words": {},
         "seconds": seconds,
     }
-    (arguments.folder / "evoc.json").write_text(json.dumps(found))
 
 
-def reassigned(vectors: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Labels with noise in the cluster whose mean is nearest."""
+def reassign_noise(vectors: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return labels with noise in the cluster whose mean is nearest."""
     clusters = np.unique(labels[labels >= 0])
     if not len(clusters):
         return labels
@@ -47,4 +37,4 @@ def reassigned(vectors: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    main()
+    run("evoc", group, lambda d: EVoC(random_state=0).fit(noise_vectors(d)))

@@ -4,7 +4,7 @@ All get the same vectors. For each set and seed: ARI and V-measure (noise as a c
 classes, the best ARI of any layer that a person is shown (Traube, EVoC), names (the mean NPMI of pairs of a group's first
 five words, over the texts themselves, and the share of different words among all groups' first five), and CPU seconds of
 grouping and naming on one thread, without encoding and compiling. BERTopic and EVoC are installed into environments below
-TRAUBE_HOME. Rows are kept in a CSV file, and what is there is not computed again.
+TRAUBE_HOME. What each found is kept there, too, and is not computed again.
 """
 
 import argparse
@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from itertools import combinations
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,13 @@ ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "NUMBA", "OPENBLAS"
 TOP = 5  # words of a group's name
 OURS, BARE, REASSIGNED = "Traube", "BERTopic", "BERTopic, outliers reassigned"
 EVOC_BARE, EVOC_REASSIGNED = "EVoC", "EVoC, outliers reassigned"
+COLUMNS = (  # what a row says it was grouped by, the side that wrote it, and the key of its labels
+    (OURS, "traube", "labels"),
+    (BARE, "bertopic", "labels"),
+    (REASSIGNED, "bertopic", "reassigned"),
+    (EVOC_BARE, "evoc", "labels"),
+    (EVOC_REASSIGNED, "evoc", "reassigned"),
+)
 _WORD = re.compile(r"\b\w\w+\b")
 
 
@@ -45,18 +51,35 @@ def main() -> None:
     parser.add_argument("--rows", type=Path, default=Path("vs_bertopic.csv"), help="the CSV file")
     parser.add_argument("--again", action="store_true", help="group by Traube again, such as after a change of it")
     arguments = parser.parse_args()
-    rows = pd.read_csv(arguments.rows).to_dict("records") if arguments.rows.exists() else []
+    sets = [load(name) for name in arguments.set or [*TUNED, *OTHERS]]
+    folders = [write_inputs(data) for data in sets]
     if arguments.again:
-        rows = [row for row in rows if row["by"] != OURS]
-    bertopic = install(f"bertopic=={BERTOPIC}", "plotly", "tqdm", "pyyaml")
-    evoc = install(f"evoc=={EVOC}", "tqdm")
-    for name in arguments.set or [*TUNED, *OTHERS]:
-        data = load(name)
-        for seed in range(arguments.seeds):
-            there = {row["by"] for row in rows if (row["set"], row["seed"]) == (name, seed)}
-            rows += measured(data, seed, there, bertopic, evoc)
-            pd.DataFrame(rows).to_csv(arguments.rows, index=False)
-    report(pd.DataFrame(rows))
+        for folder in folders:
+            for path in folder.glob("traube-*.json"):
+                path.unlink()
+    pythons = {
+        "traube_grouping_side.py": sys.executable,
+        "bertopic_side.py": install(f"bertopic=={BERTOPIC}", "plotly", "tqdm", "pyyaml"),
+        "evoc_side.py": install(f"evoc=={EVOC}", "tqdm"),
+    }
+    for script, python in pythons.items():  # one process a side: EVoC compiles for minutes
+        command = [python, HERE / script, *folders, "--seeds", str(arguments.seeds)]
+        subprocess.run(command, check=True, env={**os.environ, **ONE_THREAD})
+    rows = pd.DataFrame(
+        [row for data, folder in zip(sets, folders, strict=True) for row in score(data, folder, arguments.seeds)]
+    )
+    rows.to_csv(arguments.rows, index=False)
+    report(rows)
+
+
+def write_inputs(data: LabelledSet) -> Path:
+    """Write a set's texts and vectors for the sides to read, once; return the folder."""
+    folder = paths.home() / "vs_bertopic" / data.name
+    if not (folder / "vectors.npy").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "texts.json").write_text(json.dumps(data.texts))
+        np.save(folder / "vectors.npy", data.vectors())
+    return folder
 
 
 def install(package: str, *others: str) -> Path:
@@ -74,38 +97,18 @@ def install(package: str, *others: str) -> Path:
     return python
 
 
-def measured(data: LabelledSet, seed: int, there: set[str], bertopic: Path, evoc: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a set and seed that are not there yet."""
-    if {OURS, BARE, REASSIGNED, EVOC_BARE, EVOC_REASSIGNED} <= there:
-        return
-    with TemporaryDirectory(prefix="vs-bertopic-") as name:
-        folder = Path(name)
-        (folder / "texts.json").write_text(json.dumps(data.texts))
-        np.save(folder / "vectors.npy", data.vectors())
-        if OURS not in there:
-            yield _row(data, seed, OURS, "labels", _found(sys.executable, "traube_grouping.py", folder, seed))
-        if {BARE, REASSIGNED} - there:
-            found = _found(bertopic, "bertopic_side.py", folder, seed)
-            yield _row(data, seed, BARE, "labels", found)
-            yield _row(data, seed, REASSIGNED, "reassigned", found)
-        if {EVOC_BARE, EVOC_REASSIGNED} - there:
-            found = _found(evoc, "evoc_side.py", folder, seed)
-            yield _row(data, seed, EVOC_BARE, "labels", found)
-            yield _row(data, seed, EVOC_REASSIGNED, "reassigned", found)
-
-
-def _found(python: Path | str, script: str, folder: Path, seed: int) -> dict[str, Any]:
-    command = [python, HERE / script, folder, "--seed", str(seed)]
-    subprocess.run(command, check=True, env={**os.environ, **ONE_THREAD})
-    written: dict[str, Any] = json.loads((folder / f"{script.partition('_')[0]}.json").read_text())
-    return written
+def score(data: LabelledSet, folder: Path, seeds: int) -> Iterator[dict[str, Any]]:
+    """Yield a row for each seed and way of grouping a set."""
+    for seed in range(seeds):
+        for by, side, key in COLUMNS:
+            yield _row(data, seed, by, key, json.loads((folder / f"{side}-{seed}.json").read_text()))
 
 
 def _row(data: LabelledSet, seed: int, by: str, key: str, found: dict[str, Any]) -> dict[str, Any]:
     labels = np.array(found[key])
     k = len(set(labels[labels >= 0].tolist()))
     names = [_words(" ".join(words))[:TOP] for words in found["words"].values()]
-    row = {
+    return {
         "set": data.name,
         "texts": len(data.texts),
         "classes": data.classes,
@@ -124,8 +127,6 @@ def _row(data: LabelledSet, seed: int, by: str, key: str, found: dict[str, Any])
         "diversity": diversity(names),
         "CPU s": found["seconds"],
     }
-    print({name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()}, flush=True)
-    return row
 
 
 def _words(text: str) -> list[str]:

@@ -1,0 +1,28 @@
+"""Traube's default grouping of given vectors, in a process of its own: the other side of `bertopic_side.py`."""
+
+from typing import Any
+
+import numpy as np
+from grouping_side import run
+
+from traube.components.estimators.stable_kmeans import StableKMeans
+from traube.grouping.describe import keywords
+
+
+def group(texts: list[str], vectors: np.ndarray, seed: int) -> dict[str, Any]:
+    fitted = StableKMeans(random_state=seed).fit(vectors)
+    return {
+        "labels": fitted.labels_.tolist(),
+        "words": keywords(texts, fitted.labels_),
+        "layers": [layer.tolist() for layer in fitted.layers_],
+        "score": fitted.score_,
+    }
+
+
+def load_words(dimensions: int) -> None:
+    """Load stop words and languages."""
+    keywords(["a few words", "einige Worte"] * 25, np.arange(50) % 2)
+
+
+if __name__ == "__main__":
+    run("traube", group, load_words)
