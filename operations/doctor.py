@@ -9,12 +9,12 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Literal
+from typing import Annotated, Literal
 
 import typer
 
 from traube.cli.options import Json
-from traube.cli.printing import print_json, print_table
+from traube.cli.printing import bars, err, print_json, print_table
 from traube.core import paths, settings
 from traube.core.disk import OTHERS
 from traube.core.errors import TraubeError, Unavailable
@@ -25,11 +25,16 @@ OLDEST_POSTGRES = 12
 
 
 @app.command()
-def doctor(as_json: Json = False) -> None:
+def doctor(
+    mend: Annotated[bool, typer.Option("--mend", help="Log again what MLflow shows differently.")] = False,
+    as_json: Json = False,
+) -> None:
     """Check this installation, and say how to repair it.
 
     The exit code is 1 if something is wrong.
     """
+    if mend:
+        mend_mlflow()
     findings = examine()
     rows = [asdict(finding) for finding in findings]
     print_json(rows) if as_json else print_table(rows, fold={"finding": 30})
@@ -244,7 +249,22 @@ def _databases() -> Iterator[Finding]:
 
 
 def _mlflow() -> Iterator[Finding]:
-    from resources.tracking import TrackingResource, default_uri
+    from resources.tracking import default_uri
+
+    contradictions = find_contradictions()
+    yield Finding("mlflow", "ok", settings.without_password(default_uri()))
+    for model, task, protocol, is_there in contradictions:
+        what = "has other scores than the leaderboard" if is_there else "lacks the scores of the leaderboard"
+        mend = f"`traube doctor --mend`, or `traube run -t {task} -m {model} --protocol {protocol}`, logs them"
+        yield Finding("mlflow", "wrong", f"{task}, {model}: MLflow {what}; {mend}")
+
+
+def find_contradictions() -> list[tuple[str, str, str, bool]]:
+    """Return model, task and protocol of which MLflow has other scores than the leaderboard, and whether it has any.
+
+    The next run logs them again.
+    """
+    from resources.tracking import TrackingResource
     from resources.unlogged import add_debt
     from traube.core.files import read_parquet
     from traube.reports.tables import NAME, tables_are_current
@@ -252,12 +272,24 @@ def _mlflow() -> Iterator[Finding]:
 
     tracking, storage = TrackingResource(), open_storage(paths.home())
     tracking.client()
-    yield Finding("mlflow", "ok", settings.without_password(default_uri()))
     if not tables_are_current(storage):
-        return  # MLflow may be ahead of the leaderboard
-    for model, task, protocol, is_there in tracking.find_contradictions(read_parquet(storage.get_table_path(NAME))):
-        if not storage.catalog.is_read_only:
+        return []  # MLflow may be ahead of the leaderboard
+    found = tracking.find_contradictions(read_parquet(storage.get_table_path(NAME)))
+    if not storage.catalog.is_read_only:
+        for model, task, protocol, _ in found:
             add_debt(model, task, protocol)
-        what = "has other scores than the leaderboard" if is_there else "lacks the scores of the leaderboard"
-        mend = f"`traube run -t {task} -m {model} --protocol {protocol}` logs them"
-        yield Finding("mlflow", "wrong", f"{task}, {model}: MLflow {what}; {mend}")
+    return found
+
+
+def mend_mlflow() -> None:
+    """Log scores again of which MLflow has others than the leaderboard, or none."""
+    from operations.launch import Launcher
+    from traube.pipeline.params import load_params
+    from traube.pipeline.plan import request_of
+
+    contradictions = find_contradictions()
+    with bars() as (progress, _), Launcher(progress) as launcher:
+        for model, task, protocol, _ in contradictions:
+            err.print(f"Logging {model} on {task} to MLflow")
+            for error in launcher.evaluate(model, [task], request_of(load_params(), protocol)):
+                err.print(error)
