@@ -39,6 +39,8 @@ def doctor(as_json: Json = False) -> None:
 
 @dataclass(frozen=True)
 class Finding:
+    """The result of one check of the installation."""
+
     check: str
     status: Literal["ok", "note", "wrong"]
     finding: str

@@ -92,6 +92,7 @@ class Sample:
 
     @property
     def mean(self) -> float:
+        """Mean over the splits."""
         return float(self.values[:, 0].mean())
 
     @property

@@ -153,6 +153,7 @@ class LazyEstimator:
     name: str
 
     def __call__(self, **params: Any) -> Any:
+        """Import the estimator and return an instance with these parameters."""
         return getattr(import_module(self.module), self.name)(**params)
 
 

@@ -88,6 +88,8 @@ class Module(Strict):
 
 
 class RouterParameters(Strict):
+    """Settings of a router."""
+
     default_route: Word | None = None
     allow_empty_key: bool = True
     route_mappings: Nothing = Field({})
@@ -113,11 +115,15 @@ class Package(Strict):
 
 
 class Modality(Strict):
+    """Method of the network that encodes a modality."""
+
     method: Literal["forward"]
     method_output_name: Literal["last_hidden_state", "pooler_output", "logits"]
 
 
 class Modalities(Strict):
+    """Modalities that a Transformer reads: text alone."""
+
     text: Modality
 
 
@@ -145,6 +151,8 @@ ACTIVATIONS = {**dict.fromkeys(("Tanh", "ReLU", "GELU", "SiLU", "Sigmoid"), "act
 
 
 class Dense(Strict):
+    """Settings of a Dense module."""
+
     in_features: int
     out_features: int
     bias: bool = True
@@ -155,10 +163,14 @@ class Dense(Strict):
 
 
 class LayerNorm(Strict):
+    """Settings of a LayerNorm module."""
+
     dimension: int
 
 
 class Dropout(Strict):
+    """Settings of a Dropout module."""
+
     dropout: float
 
 

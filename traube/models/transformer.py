@@ -58,6 +58,7 @@ class Transformer(OfCard, BatchEncoder):
 
     @cached_property
     def device(self) -> str:
+        """Device of the network; by default the best one there is."""
         return self._device or best_device()
 
     @cached_property
@@ -86,10 +87,12 @@ class Transformer(OfCard, BatchEncoder):
 
     @property
     def weight_bytes(self) -> int:
+        """Size of the safetensors files in bytes."""
         return sum(path.stat().st_size for path in self.folder.glob("**/*.safetensors"))
 
     @cached_property
     def precision(self) -> str:
+        """Precision of the network; "auto" in its card is resolved by a measurement."""
         if self.card.precision != "auto":
             return self.card.precision
 
@@ -100,10 +103,12 @@ class Transformer(OfCard, BatchEncoder):
 
     @property
     def numerics(self) -> dict[str, str]:
+        """Versions of the encoder's code and libraries."""
         return {"encoder": ENCODER_VERSION, **versions(LIBRARIES)}
 
     @cached_property
     def fingerprint(self) -> str:
+        """Hash of the weights, the prompt, the pooling and the precision."""
         files = {path.relative_to(self.folder).as_posix(): content for path, content in self._hashes.items()}
         card = self.card
         # a card's own values differ from those that it leaves to the folder: "" means no prompt, and an absent
@@ -117,6 +122,7 @@ class Transformer(OfCard, BatchEncoder):
         return hashes(self.folder)
 
     def load(self) -> int:
+        """Bring the weights into memory; return their bytes."""
         return sum(weights.nbytes for weights in self.network.parameters())
 
     def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:

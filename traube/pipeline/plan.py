@@ -159,14 +159,17 @@ class Plan:
 
     @property
     def unread(self) -> list[str]:
+        """Requested tasks that are not ingested."""
         return self.at_hand.unread
 
     @property
     def unavailable(self) -> dict[str, str]:
+        """Reasons why tasks and models cannot be used here, by name."""
         return self.at_hand.unavailable
 
     @property
     def cell_ids(self) -> list[str]:
+        """Ids of `cells`, in their order."""
         return [cell.cell_id for cell in self.cells]
 
     @property

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
+from typing_extensions import override
 
 from traube.components.estimators.compiled import keep_machine_code
 from traube.components.estimators.lazy_umap import import_umap
@@ -59,9 +60,11 @@ class Pca(_Reducer):
     random_state: int | None = None
 
     def fit(self, X: Matrix, y: None = None) -> Self:
+        """Fit on dense or sparse [n, d]."""
         self.fit_transform(X)
         return self
 
+    @override
     def fit_transform(self, X: Matrix, y: None = None, **fit_params: Any) -> Array:
         from sklearn.decomposition import PCA
 
@@ -74,6 +77,7 @@ class Pca(_Reducer):
             return self.pca_.fit_transform(X)
 
     def transform(self, X: Matrix) -> Array:
+        """Return the principal components of [n, d], float [n, n_components]."""
         return self.pca_.transform(self._validated(X, fitting=False))
 
 
@@ -145,6 +149,7 @@ class Umap(_Reducer):
             self.embedding_ = self.umap_.fit_transform(X)
         return self
 
+    @override
     def fit_transform(self, X: Matrix, y: None = None, **fit_params: Any) -> Array:
         return self.fit(X).embedding_
 

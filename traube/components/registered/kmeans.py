@@ -16,6 +16,7 @@ MINIBATCH = {
 
 
 def minibatch_kmeans(**params: Any) -> Any:
+    """Return mini-batch k-means with these parameters, and a faster k-means++ of the same centers."""
     from sklearn.cluster import MiniBatchKMeans
 
     from traube.components.estimators.clusterers import plus_plus
