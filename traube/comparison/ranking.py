@@ -124,7 +124,7 @@ def tied(p: Array) -> list[list[int]]:
     Parameters
     ----------
     p : ndarray of shape (n_models, n_models)
-        p-value of each pair.
+        The p-value of each pair.
 
     Returns
     -------

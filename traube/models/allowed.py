@@ -96,7 +96,7 @@ class RouterParameters(Strict):
 
 
 class Router(Strict):
-    """router_config.json: folders of modules by route."""
+    """Folders of modules by route, of router_config.json."""
 
     types: dict[Below, Literal[tuple(CLASS_PATHS)]]  # type: ignore[valid-type]
     structure: dict[Word, list[str]]
@@ -104,7 +104,7 @@ class Router(Strict):
 
 
 class Package(Strict):
-    """config_sentence_transformers.json: settings of the whole model."""
+    """Settings of the whole model, of config_sentence_transformers.json."""
 
     version: dict[Word, Word] = Field({}, alias="__version__")
     model_type: Word = "SentenceTransformer"
@@ -128,7 +128,7 @@ class Modalities(Strict):
 
 
 class TransformerSettings(Strict):
-    """sentence_bert_config.json: settings by which a Transformer reads texts."""
+    """Settings by which a Transformer reads texts, of sentence_bert_config.json."""
 
     max_seq_length: int | None = None
     do_lower_case: bool = False

@@ -71,7 +71,7 @@ class Model(Protocol):
 
     @property
     def numerics(self) -> Mapping[str, str]:
-        """Versions of what computes the vectors."""
+        """Code and libraries that compute the vectors, with versions."""
 
     @property
     def fingerprint(self) -> str:
@@ -104,7 +104,15 @@ class Encoder(Model, Protocol):
 
 
 class OfCard:
-    """A model that a card describes. It is pickled as the card: what is loaded can be loaded again."""
+    """A model that a card describes. It is pickled as the card: what is loaded can be loaded again.
+
+    Parameters
+    ----------
+    card : ModelCard
+        The card.
+    device : {"cuda", "mps", "cpu"}, optional
+        Device of the network. By default the best one there is.
+    """
 
     def __init__(self, card: ModelCard, device: str | None = None) -> None:
         self.card = card

@@ -34,7 +34,7 @@ class OfWords(OfCard, OwnEncoder):
 
     @property
     def numerics(self) -> dict[str, str]:
-        """Versions of the libraries that count words."""
+        """The libraries that count words, with versions."""
         return versions(LIBRARIES)
 
 

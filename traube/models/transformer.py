@@ -44,15 +44,7 @@ BATCHES_AT_ONCE = 16  # on a CPU, at most: more threads would wait for Python's 
 
 
 class Transformer(OfCard, BatchEncoder):
-    """A sentence-transformers model.
-
-    Parameters
-    ----------
-    card : ModelCard
-        A card of kind `packaged` or `transformer`.
-    device : {"cuda", "mps", "cpu"}, optional
-        By default the best one there is.
-    """
+    """A sentence-transformers model, of a card of kind `packaged` or `transformer`."""
 
     trainable = True
 
@@ -103,7 +95,7 @@ class Transformer(OfCard, BatchEncoder):
 
     @property
     def numerics(self) -> dict[str, str]:
-        """Versions of the encoder's code and libraries."""
+        """Code and libraries of the encoder, with versions."""
         return {"encoder": ENCODER_VERSION, **versions(LIBRARIES)}
 
     @cached_property

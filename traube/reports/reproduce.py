@@ -51,7 +51,7 @@ class Reproduction:
 
     @property
     def equal(self) -> bool:
-        """Whether scores, clusters and vectors are the same but for rounding."""
+        """True if scores, clusters and vectors are the same but for rounding."""
         return self.difference <= ROUNDING and self.clusters_equal and self.vectors <= PARITY
 
 

@@ -189,7 +189,7 @@ class Task:
 
     @property
     def scored(self) -> NDArray[np.int64]:
-        """Positions in the corpus of the texts and queries of test splits, ascending."""
+        """Row numbers in the corpus of the texts and queries of test splits, ascending."""
         tested = self.splits[self.splits["part"] == "test"]
         needed = pd.unique(pd.concat([tested["text_id"], tested["query_id"].dropna()]))
         at = pd.Index(self.corpus["text_id"]).get_indexer(pd.Index(needed))  # isin is slow on strings
@@ -212,7 +212,7 @@ class Task:
 
     @property
     def labelled(self) -> bool:
-        """Whether any item has a gold label."""
+        """True if any item has a gold label."""
         return bool(self.splits["label"].notna().any())
 
     def test_splits(self, split_set: str = "default") -> Iterator[Split]:
@@ -396,6 +396,7 @@ def make_task(
     Returns
     -------
     Task
+        The task.
 
     Raises
     ------

@@ -118,7 +118,7 @@ class Trainer(RecipeMixin[R]):
 
     @property
     def patience(self) -> int:
-        """Evaluations without a better score after which a training ends; with 0 a training never ends early."""
+        """Number of evaluations without a better score after which a training ends; with 0 a training never ends early."""
         return self.recipe.patience if isinstance(self.recipe, ValidatedRecipe) else 0
 
     @property

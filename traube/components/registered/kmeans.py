@@ -1,4 +1,4 @@
-"""k-means: Lloyd's algorithm, mini-batches, and one that finds the number of clusters by itself."""
+"""The k-means family: Lloyd's algorithm, mini-batches, and one that finds the number of clusters by itself."""
 
 from typing import Any, Literal
 

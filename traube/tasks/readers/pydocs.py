@@ -130,7 +130,7 @@ class Pydocs(CardSource[PydocsCard], Source):
 
     @property
     def size(self) -> Size:
-        """Packages and number of docstrings."""
+        """The packages, and how many docstrings are drawn."""
         return SIZES[self.settings.size]
 
     @override

@@ -68,9 +68,9 @@ class Blackbox:
         Parameters
         ----------
         distances : sequence of Tensor
-            float [n, n] each, symmetric with diagonal 0; n may differ.
+            Distances of each split, float [n, n], symmetric with diagonal 0; n may differ.
         gold : sequence of Tensor
-            float [n, n] each, 1 where two items share a class.
+            Adjacency of the classes of each split, float [n, n], 1 where two items share a class.
 
         Returns
         -------
