@@ -52,9 +52,11 @@ test-all: $(ALL)  ## that, and what is slow, starts real servers or a browser, o
 pytest: $(ALL)
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not gpu $(MARKED)"  # each imports all libraries: a fourth costs more than it fills
 
-lint: $(ALL)  ## ruff (lint and format), mypy, and the layers of the architecture (import-linter)
+SOURCES := traube assets deploy operations resources sensors definitions.py
+lint: $(ALL)  ## ruff (lint and format), numpydoc, mypy, and the layers of the architecture (import-linter)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/numpydoc lint $$(find $(SOURCES) -name '*.py')
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

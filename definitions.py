@@ -21,8 +21,19 @@ from traube.tasks import PAIRS, sources  # noqa: E402
 
 
 def build_defs(shown: bool = False, **overrides: Any) -> dg.Definitions:
-    """All definitions, with what only pages show if they are `shown`, and without stages that nothing fills; `overrides`
-    are resources to use instead of the default ones, by name.
+    """Return all assets, jobs, sensors, schedules and resources.
+
+    Parameters
+    ----------
+    shown : bool, default=False
+        Add what only pages show, and leave out stages that nothing fills.
+    **overrides : object
+        Resources by name, to use instead of the default ones.
+
+    Returns
+    -------
+    dagster.Definitions
+        The definitions of the code location.
     """
     tasks = {**sources(), **sources(PAIRS)}
     unfilled = list_without_training(sources().values()) if shown else []
@@ -40,6 +51,6 @@ def build_defs(shown: bool = False, **overrides: Any) -> dg.Definitions:
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """What Dagster loads, built when Dagster asks, not when this module is imported: a command builds its own."""
+    """Return the definitions when Dagster loads the code location; a command builds its own."""
     make_private(paths.home())  # `dagster dev` may be all that was ever started
     return build_defs(shown=True)

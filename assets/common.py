@@ -49,6 +49,7 @@ def describe_table(frame: "pd.DataFrame", meanings: Mapping[str, str]) -> dict[s
 
 
 def asset_key(task: str, stage: str) -> dg.AssetKey:
+    """Return the key of a stage of a task."""
     return dg.AssetKey([task, str(stage)])  # Dagster writes no enum
 
 

@@ -55,6 +55,7 @@ def _table_asset(source: Source, table: Table, what: str, **about: Any) -> Calla
 
 
 def corpus_asset(source: Source) -> dg.AssetsDefinition:
+    """Make the asset of a task's unique texts, which later reads skip while the raw data is the same."""
     about = {"language": source.card.language, "licence": source.card.licence, "source": source.card.source}
 
     @_table_asset(source, "corpus", "the unique texts", metadata=about)

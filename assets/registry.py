@@ -41,6 +41,7 @@ def registry(
     encoder: EncoderResource,
     models: RegistryResource,
 ) -> dg.MaterializeResult:
+    """Register the best model of each task, and decide whether it becomes the champion."""
     from traube.comparison.candidates import candidates, main_metric
     from traube.comparison.promotion import judge
 

@@ -25,6 +25,7 @@ NONE_WORSE = "none_worse"  # the check of `regressions`
 
 
 def leaderboard_asset(tasks: Iterable[Source]) -> dg.AssetsDefinition:
+    """Make the asset of the leaderboard, from the scores of all tasks."""
     scores = [asset_key(task.name, task.card.type.stages[-1]) for task in tasks]
 
     @dg.asset(
@@ -75,6 +76,7 @@ def leaderboard_asset(tasks: Iterable[Source]) -> dg.AssetsDefinition:
 def regressions(
     context: dg.AssetExecutionContext, storage: StorageResource, benchmark: BenchmarkResource
 ) -> dg.MaterializeResult:
+    """Compare each score with the night before, and warn of those that are significantly worse."""
     night, timezone = context.run.tags.get(NIGHT), load_params().nightly.timezone
     since, changes = publish_regressions(storage.open(), benchmark.protocols(), timezone, night)
     shown = changes.assign(**{c: (100 * changes[c].astype(float)).round(2) for c in ("before", "after", "difference")})
@@ -115,6 +117,7 @@ def regressions(
     description="The leaderboard as a page.",
 )
 def report(storage: StorageResource) -> dg.MaterializeResult:
+    """Render the leaderboard as a page."""
     path = publish_index(storage.open(), storage.root)
     links = {"open": f"{SERVED}/{path.name}", "page": path.as_uri()}  # as `traube dev` serves it, and as a file
     return dg.MaterializeResult(metadata={name: dg.MetadataValue.url(link) for name, link in links.items()})
@@ -130,6 +133,7 @@ def report(storage: StorageResource) -> dg.MaterializeResult:
 def task_reports(
     context: dg.AssetExecutionContext, storage: StorageResource, benchmark: BenchmarkResource
 ) -> dg.MaterializeResult:
+    """Render a page for each scored task."""
     protocols, links, errors = benchmark.protocols(), [], []
     shown = {*read_parquet(storage.open().get_table_path(NAME))["task"]} & {*sources()}  # pairs have no page
     for name in sorted(shown & {*storage.open().list_scored_tasks()}):

@@ -68,6 +68,7 @@ class Step:
         return plan
 
     def run(self, plan: Plan, stage: Stage) -> Iterator[Event]:
+        """Compute a stage's missing cells of a plan, and yield what happens."""
         workbench = Workbench(self.storage, self.workers)
         return run(plan.only(stage), workbench, self.progress, self.context.run.run_id)
 
@@ -118,6 +119,7 @@ def model_asset(
 
 
 def embeddings_asset(source: Source) -> dg.AssetsDefinition:
+    """Make the asset of a task's embeddings, a partition for each model."""
     card, key = source.card, asset_key(source.name, "embeddings")
     is_clustering = card.type is CLUSTERING
     of_pairs = "texts of the test pairs, and of these with their histories"
@@ -168,11 +170,13 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
 
 
 def clusterings_asset(source: Source) -> dg.AssetsDefinition:
+    """Make the asset of the clusters that a task's methods find."""
     description = "The clusters that each method finds in each split."
     return _clusterings_asset(source, Stage.CLUSTERINGS, kinds={"scikitlearn"}, description=description)
 
 
 def deep_clusterings_asset(source: Source) -> dg.AssetsDefinition:
+    """Make the asset of the clusters found by methods that train on each split's texts."""
     return _clusterings_asset(
         source,
         Stage.DEEP_CLUSTERINGS,
@@ -286,6 +290,8 @@ def _metadata(table: pd.DataFrame, own_choice: bool) -> dict[str, dg.MetadataVal
 
 
 def pair_scores_asset(source: Source) -> dg.AssetsDefinition:
+    """Make the asset of a pair task's scores."""
+
     @model_asset(
         source,
         Stage.PAIR_SCORES,

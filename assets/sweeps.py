@@ -25,6 +25,7 @@ class Swept(dg.Config):
 
 
 def sweep_assets() -> list[dg.AssetsDefinition]:
+    """Make an asset for each sweep of params.yaml."""
     return [_sweep(name, sweep.description) for name, sweep in sweeps().items()]
 
 

@@ -1,4 +1,4 @@
-"""Whether a web server answers, for health checks: `python deploy/answers.py URL`."""
+"""Check that a web server answers, for health checks: `python deploy/answers.py URL`."""
 
 import sys
 from urllib.request import urlopen

@@ -1,5 +1,6 @@
-"""Build wheel and sdist, install the wheel into an empty environment, and see that it works there; and have MLflow serve
-a champion in another one, which it makes from what the champion names.
+"""Build wheel and sdist, install the wheel into an empty environment, and check that it works there.
+
+MLflow serves a champion in another environment, which it makes from what the champion names.
 
 What a person does first is done: texts are grouped, a labeled table is evaluated, and the results
 are looked at. Nothing of the platform may be importable, and the environment's size and the

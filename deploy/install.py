@@ -72,7 +72,7 @@ def environment(arguments: list[str]) -> dict[str, str]:
 
 
 def _by_uv(python: Path, pip: list[str]) -> list[str]:
-    """The command that installs by uv, with pip's settings in the environment; nothing where uv cannot run."""
+    """Return the command that installs by uv, with pip's settings in the environment; nothing where uv cannot run."""
     uv = python.with_name("uv")
     try:
         subprocess.run([*pip, "install", "-q", "--disable-pip-version-check", "uv"], check=True, capture_output=True)  # noqa: S603

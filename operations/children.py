@@ -46,6 +46,7 @@ class Children:
                 )
 
     def wait_for(self, ready: Callable[[], bool]) -> None:
+        """Wait until something is ready; raise an error if a process has ended before."""
         while not ready():
             self.check()
             time.sleep(0.1)

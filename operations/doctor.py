@@ -44,6 +44,8 @@ def doctor(
 
 @dataclass(frozen=True)
 class Finding:
+    """The result of one check of the installation."""
+
     check: str
     status: Literal["ok", "note", "wrong"]
     finding: str

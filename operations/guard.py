@@ -22,6 +22,7 @@ class Guard:
         self.origins = {f"http://{host}" for host in self.hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it with status 403."""
         reason = "" if scope["type"] == "lifespan" else self.refusal(scope)
         if not reason:
             return await self.app(scope, receive, send)

@@ -118,6 +118,7 @@ class WithoutUnwritten:
         self._stream = stream
 
     def write(self, text: str) -> int:
+        """Write a text, unless it is such an event; return its length."""
         if text.startswith("Exception while writing logger call to event log"):
             return len(text)
         return self._stream.write(text)

@@ -15,6 +15,7 @@ app = typer.Typer()
 
 
 def champion_of(task: str) -> "Served":
+    """Return a task's champion as it is served."""
     return registry_of(task).champion(task)
 
 

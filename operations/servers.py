@@ -1,5 +1,7 @@
-"""The web servers of `traube dev`, with the guard in front, which `dagster dev` and `mlflow server` do not allow for:
-`python -m operations.servers dagster PORT WORKSPACE` and `python -m operations.servers mlflow PORT`.
+"""The web servers of `traube dev`, with the guard in front.
+
+`dagster dev` and `mlflow server` do not allow for a guard, so `python -m operations.servers dagster PORT WORKSPACE`
+and `python -m operations.servers mlflow PORT` take their place.
 """
 
 import os

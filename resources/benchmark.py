@@ -25,9 +25,11 @@ class BenchmarkResource(dg.ConfigurableResource):
     seeds: list[int] = Field(default_factory=list, description="by default the protocol's")
 
     def protocols(self) -> dict[str, Protocol]:
+        """Return the protocols of params.yaml by name."""
         return load_params().protocols
 
     def request(self) -> Request:
+        """Return what a run is to compute."""
         return request_of(load_params(), self.protocol, self.methods, self.seeds)
 
 
@@ -38,9 +40,11 @@ class StorageResource(dg.ConfigurableResource):
 
     @property
     def root(self) -> Path:
+        """The data directory."""
         return Path(self.home) if self.home else paths.home()
 
     def open(self) -> Storage:
+        """Open the storage in the data directory."""
         return open_storage(self.root)
 
     def workbench(self, executor: Executor | None = None) -> Workbench:

@@ -75,6 +75,7 @@ class Database:
             raise self.damaged(verdict)
 
     def damaged(self, why: str) -> TraubeError:
+        """Return the error for a corrupt file, with what to do about it."""
         return TraubeError(
             f"{self.path}: damaged ({why}); move {self.whole} away, and the next command makes it anew: "
             f"results are kept, {self.holds} is lost"
@@ -92,6 +93,7 @@ def dagster_databases(folder: Path) -> list[Database]:
 
 
 def mlflow_database(path: Path) -> Database:
+    """Describe MLflow's database in a file."""
     # MLflow stamps after each of its many migrations; the experiment is the last thing that is made
     experiment = "experiments", f"name = '{EXPERIMENT}'"
     return Database(path, "runs", path, "what MLflow knows of runs and models", experiment)

@@ -1,5 +1,7 @@
-"""The MLflow model registry: a servable clustering per task, `traube-<task>`, with the aliases `champion` and
-`challenger`. A version is one (model, fingerprint, method) on one version of the task's data.
+"""The MLflow model registry: a servable clustering per task.
+
+The registered model `traube-<task>` has the aliases `champion` and `challenger`. A version is one (model, fingerprint,
+method) on one version of the task's data.
 """
 
 import json
@@ -55,6 +57,7 @@ def pin_requirements(*names: str) -> list[str]:
 
 
 def registered_name(task: str) -> str:
+    """Return the name of a task's champion in MLflow."""
     return f"traube-{task}"
 
 
@@ -64,6 +67,7 @@ class RegistryResource(dg.ConfigurableResource):
     uri: str = Field(default="", description="by default MLFLOW_TRACKING_URI, or mlflow.db below TRAUBE_HOME")
 
     def client(self) -> Any:
+        """Return a client of MLflow's registry."""
         return connect(self.uri or default_uri())[0]
 
     def held(self, task: str, alias: str) -> dict[str, str] | None:
@@ -168,11 +172,13 @@ class RegistryResource(dg.ConfigurableResource):
         self.tag(task, version, tags)
 
     def tag(self, task: str, version: str, tags: Mapping[str, str]) -> None:
+        """Set tags of a version, each below `traube.`."""
         client = self.client()
         for tag, value in tags.items():
             client.set_model_version_tag(registered_name(task), version, f"traube.{tag}", value)
 
     def challenge(self, task: str, version: str) -> None:
+        """Make a version the challenger of a task's champion."""
         self.client().set_registered_model_alias(registered_name(task), CHALLENGER, version)
 
     def promote(self, task: str, version: str | None = None) -> str:

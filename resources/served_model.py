@@ -14,10 +14,12 @@ class ServedClustering(PythonModel):
     """A model that takes texts and returns cluster, distance to its center and key words."""
 
     def load_context(self, context: PythonModelContext) -> None:
+        """Read the clustering, and the weights of its model where it brings them."""
         weights = context.artifacts.get("weights")
         self.served = serving.load(Path(context.artifacts["served"]), Path(weights) if weights else None)
 
     def predict(self, context: PythonModelContext, model_input: list[str]) -> pd.DataFrame:
+        """Return cluster, distance and key words of each text."""
         return self.served.predict(np.ravel(model_input).tolist())  # a column or an array, too
 
 

@@ -65,7 +65,8 @@ class TrackingResource(dg.ConfigurableResource):
         began: float,
         own_choice: bool = False,
     ) -> dict[str, dg.MetadataValue]:
-        """Log the scored cells of one task and model, whose `summary` is a table; update the runs that are there already.
+        """Log the scored cells of one task and model, and update the runs that are there already.
+
         Those of one's own choice, of methods or seeds that are not the protocol's, have runs of their own. `setup` are
         values of the model and the protocol, which become parameters; `began` is when Dagster's run did, in seconds since 1970.
         """
@@ -163,7 +164,8 @@ class TrackingResource(dg.ConfigurableResource):
     @contextmanager
     def watch_training(self, dagster_run: str, trainer: str, task: str) -> Iterator[str]:
         """Open a training's run, which records what processors, memory and disk do while the block lasts; yield its id.
-        Where MLflow cannot be told, the id is empty and the training goes on.
+
+        Where MLflow cannot be reached, the id is empty and the training goes on.
         """
         from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 

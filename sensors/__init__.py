@@ -1,5 +1,7 @@
-"""What starts runs by itself: one file a sensor or schedule, found by itself. A file offers any of three functions:
-`jobs()`, jobs that are of no use but to its sensor; `sensors(jobs)` and `schedules(jobs)`, given every job by its name.
+"""Sensors and schedules, which start runs: one file each, found by itself.
+
+A file offers any of three functions: `jobs()`, jobs that are of no use but to its sensor; `sensors(jobs)` and
+`schedules(jobs)`, given every job by its name.
 """
 
 import sys

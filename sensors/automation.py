@@ -6,6 +6,7 @@ from sensors import Jobs
 
 
 def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
+    """Return the sensor that follows the assets' own conditions; by default it is stopped."""
     sensor = dg.AutomationConditionSensorDefinition(
         "declarative_automation",
         target=dg.AssetSelection.all(),

@@ -29,6 +29,8 @@ class Seen:
 
 
 def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
+    """Return the sensor that starts an evaluation of each new or changed checkpoint."""
+
     @dg.sensor(
         name="new_checkpoints",
         job=jobs["evaluate"],

@@ -12,6 +12,8 @@ WILL_RETRY, PARTITION = "dagster/will_retry", "dagster/partition"
 
 
 def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
+    """Return the sensor that alerts of each failed run."""
+
     @dg.run_failure_sensor(
         name="failed_runs",
         monitor_all_code_locations=True,  # also runs of no job of this list: those of a button, or of the command line

@@ -121,6 +121,8 @@ def _alive(pid: int, by: float) -> bool:
 
 
 def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
+    """Return the sensor that ends runs whose process is gone."""
+
     @dg.sensor(
         name="lost_runs",
         default_status=dg.DefaultSensorStatus.RUNNING,

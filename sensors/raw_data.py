@@ -18,6 +18,8 @@ from traube.tasks import get_source
 
 
 def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
+    """Return the sensor that reads tasks whose raw data is new or has changed."""
+
     @dg.sensor(
         name="raw_data",
         job=jobs["datasets"],

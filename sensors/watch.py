@@ -27,6 +27,7 @@ class Wanted(dg.Config):
 
 @dg.op(retry_policy=dg.RetryPolicy(max_retries=2, delay=30), description="Downloads a model into checkpoints/.")
 def download(context: dg.OpExecutionContext, config: Wanted) -> None:
+    """Download a version of a watched model into `checkpoints/`, where the checkpoint sensor finds it."""
     target = folder_of(config.source, config.name, config.version)
     if not target.exists():
         source = _fetch(config.source, config.name, config.version)
@@ -43,14 +44,18 @@ def download(context: dg.OpExecutionContext, config: Wanted) -> None:
 
 @dg.job(name="fetch", description="Fetches a new version of a watched model into checkpoints/.")
 def fetch_job() -> None:
+    """Download one version of a watched model."""
     download()
 
 
 def jobs() -> list[dg.JobDefinition]:
+    """Return the job that downloads a watched model."""
     return [fetch_job]
 
 
 def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
+    """Return the sensor that looks for new versions of watched models."""
+
     @dg.sensor(
         name="watched_models",
         job=jobs[fetch_job.name],

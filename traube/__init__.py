@@ -1,6 +1,6 @@
-"""Traube: which text embedding groups these texts best?
+"""Traube: benchmarks of text embeddings for clustering.
 
-The library behind the platform. It never imports dagster or mlflow and works from a notebook with
+It is the library behind the platform: it never imports dagster or mlflow and works from a notebook with
 nothing running.
 
 `evaluate` says how well models' vectors, grouped by methods, agree with labels, `leaderboard` ranks the models, and

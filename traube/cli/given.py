@@ -73,8 +73,10 @@ def name_tasks(
     ----------
     given : sequence of str
         Names of tasks, paths, or `-` for standard input.
-    text, labels
-        The columns of the files, as in `make_task_of`.
+    text : str, optional
+        Column of the files that holds the texts, as in `make_task_of`.
+    labels : sequence of str, optional
+        Columns of the files that hold labels, as in `make_task_of`.
     anew : bool, default=False
         Look at a file again that has a task.
     """

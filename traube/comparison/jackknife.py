@@ -75,7 +75,7 @@ class Sample:
         Parameters
         ----------
         scores : DataFrame
-            cell_id, split, level, value, replicates (float [GROUPS], or None where there are none).
+            Columns cell_id, split, level, value and replicates (float [GROUPS], or None where there are none).
         seeded : bool
             Whether the method draws random numbers.
         """
@@ -92,6 +92,7 @@ class Sample:
 
     @property
     def mean(self) -> float:
+        """Mean over the splits."""
         return float(self.values[:, 0].mean())
 
     @property
@@ -113,7 +114,7 @@ class Sample:
 
     @property
     def replicates(self) -> Array:
-        """Replicates of the mean over splits, float64 [GROUPS]."""
+        """Jackknife replicates of the mean over splits, float64 [GROUPS]."""
         return self.values[:, 1:].mean(axis=0) if self.means is None else self.means
 
 

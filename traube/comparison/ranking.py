@@ -70,6 +70,7 @@ class Ranking:
         return ranks
 
     def verdict(self, a: str, b: str) -> Verdict:
+        """Return the verdict on two of the models, corrected for all comparisons of the ranking."""
         i, j = self.names.index(a), self.names.index(b)
         found = Difference(*(values[i, j] for values in vars(self.found).values()))
         family = {"about": self.about, "comparisons": self.comparisons}
@@ -123,7 +124,7 @@ def tied(p: Array) -> list[list[int]]:
     Parameters
     ----------
     p : ndarray of shape (n_models, n_models)
-        p-value of each pair.
+        The p-value of each pair.
 
     Returns
     -------

@@ -30,7 +30,7 @@ def samples_of(scores: pd.DataFrame, groups: Codes, seeded: Sequence[bool]) -> l
     Parameters
     ----------
     scores : DataFrame
-        cell_id, split, level, value, replicates, of one metric in each group.
+        Columns cell_id, split, level, value and replicates, of one metric in each group.
     groups : ndarray of shape (rows,), int64
         The group of each row: 0, 1, 2, ..., each at least once.
     seeded : sequence of bool

@@ -85,7 +85,7 @@ class Verdict:
 
     @property
     def effect(self) -> float:
-        """Cohen's d_z, the difference over the standard deviation of the splits' differences."""
+        """Effect size, Cohen's d_z: the difference over the standard deviation of the splits' differences."""
         return self.difference / self.deviation if self.deviation > 0 else math.nan
 
     @property

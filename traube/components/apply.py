@@ -35,8 +35,8 @@ def reduce(
         The component, or the name of a registered one.
     params : mapping or None
         Parameters in place of some defaults.
-    X : array or csr matrix
-        [n, d], dense or sparse.
+    X : ndarray or csr_matrix of shape (n_texts, n_dimensions)
+        Vectors, dense or sparse.
     seed : int or None
         Seed; the same inputs and seed give the same result.
     memory_bytes : int, optional
@@ -44,8 +44,8 @@ def reduce(
 
     Returns
     -------
-    float32 [n, m]
-        Csr only from `none`, which leaves the vectors as they are.
+    ndarray or csr_matrix of shape (n_texts, n_components)
+        Coordinates, float32. Csr only from `none`, which leaves the vectors as they are.
 
     Raises
     ------
@@ -77,16 +77,22 @@ def cluster(
     ----------
     clusterer : str or Component
         The component, or the name of a registered one.
+    params : mapping or None
+        Parameters in place of some defaults.
+    X : ndarray or csr_matrix of shape (n_texts, n_dimensions)
+        Vectors, dense or sparse.
     k : int, "auto" or None
         Number of clusters, for clusterers that take it. With "auto", or `k: auto` among the parameters, the number is
         that of `choose_stable_k`.
-    params, X, seed, memory_bytes
-        As in `reduce`.
+    seed : int or None
+        Seed; the same inputs and seed give the same result.
+    memory_bytes : int, optional
+        Memory that may be used. By default half of the memory that is free.
 
     Returns
     -------
-    int64 [n]
-        -1 is noise. A single text, or k = 1, leaves nothing to decide: all zeros.
+    ndarray of shape (n_texts,)
+        Labels, int64; -1 is noise. A single text, or k = 1, leaves nothing to decide: all zeros.
 
     Raises
     ------

@@ -153,6 +153,7 @@ class LazyEstimator:
     name: str
 
     def __call__(self, **params: Any) -> Any:
+        """Import the estimator and return an instance with these parameters."""
         return getattr(import_module(self.module), self.name)(**params)
 
 
@@ -211,13 +212,39 @@ def register_reducer(
         Parameters that may be set, with defaults. By default those of `build`'s signature that have one.
     seeded : bool, optional
         True if `build` takes `random_state`. By default as its signature says.
-    dense, version, libraries, identity, types, pace
-        See `Component`.
+    dense : bool, default=True
+        Make sparse vectors dense for the reducer.
+    version : str, default="1"
+        Version of the reducer's own code; with another one its cells are computed again.
+    libraries : iterable of str, default=("numpy", "scipy", "scikit-learn")
+        Packages that compute the result; after an upgrade of one its cells are computed again.
+    identity : bool, default=False
+        True if the points are the vectors themselves: nothing is computed or stored.
     place : callable, optional
         Places new vectors: a function of `traube.components.new_points` or one like it. By default among their
         neighbors.
+    types : mapping, optional
+        Types of some parameters for pydantic, such as `Annotated[int, Field(ge=1)]`.
+    pace : float, default=5e-5
+        Approximate seconds of a core for each text.
     replace : bool, default=False
         Replace a component with the same name, such as in a notebook's cell that is run again.
+
+    Returns
+    -------
+    Component
+        The registered reducer.
+
+    Raises
+    ------
+    TraubeError
+        If the name is taken or no name, or a default is no plain value.
+
+    Examples
+    --------
+    >>> from sklearn.decomposition import FastICA
+    >>> register_reducer("ica", FastICA, {"n_components": 2}, replace=True).seeded
+    True
     """
     accepted = inspect.signature(build).parameters
     component = Component(
@@ -259,14 +286,51 @@ def register_clusterer(
 
     Parameters
     ----------
+    name : str
+        Lower-case letters, digits and `_ + . -`; must not be taken.
+    build : callable
+        An estimator's class, or a function that returns an estimator.
+    params : mapping, optional
+        Parameters that may be set, with defaults. By default those of `build`'s signature that have one.
     takes_k : bool, optional
         True if `build` takes `n_clusters`. By default as its signature says.
-    finds_k, quadratic, input_kind, seconds, by_distance
-        See `Component`. One that takes texts makes an estimator with `fit_predict(texts) -> int [n]`.
+    finds_k : bool, default=False
+        True if the clusterer finds the number of clusters, and tables report the number.
+    seeded : bool, optional
+        True if `build` takes `random_state`. By default as its signature says.
+    dense : bool, default=True
+        Make sparse vectors dense for the clusterer.
+    quadratic : bool or callable, default=False
+        True if the clusterer holds all distances, 8 n^2 bytes; or a function that says so of its parameters.
+    input_kind : {"vectors", "reduced", "embeddings", "texts", "encoder"}, default="vectors"
+        Input on which the clusterer makes sense, as in `Component`. One that takes texts makes an estimator with
+        `fit_predict(texts) -> int [n]`.
+    version : str, default="1"
+        Version of the clusterer's own code; with another one its cells are computed again.
+    libraries : iterable of str, default=("numpy", "scipy", "scikit-learn")
+        Packages that compute the result; after an upgrade of one its cells are computed again.
     assign : callable, optional
-        Assigns new points to clusters: a function of `traube.components.new_points` or one like it.
-    name, build, params, seeded, dense, version, libraries, types, replace
-        See `register_reducer`.
+        Assigns new points to clusters: a function of `traube.components.new_points` or one like it. By default to the
+        nearest center.
+    types : mapping, optional
+        Types of some parameters for pydantic, such as `Annotated[int, Field(ge=1)]`.
+    seconds : tuple of float, default=(0.0, 0.0)
+        Seconds of a core for each text and cluster, of dense and of sparse vectors.
+    by_distance : callable, optional
+        Returns, from the parameters, the arguments that build the clusterer where distances are given in place of
+        vectors. By default the clusterer cannot work on distances.
+    replace : bool, default=False
+        Replace a component with the same name, such as in a notebook's cell that is run again.
+
+    Returns
+    -------
+    Component
+        The registered clusterer.
+
+    Raises
+    ------
+    TraubeError
+        If the name is taken or no name, or a default is no plain value.
 
     Examples
     --------

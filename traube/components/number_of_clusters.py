@@ -22,9 +22,11 @@ def choose_k(
 
     Parameters
     ----------
-    X : array or csr matrix
-        float32 [n, d], dense or csr. At most 3,000 rows, drawn by `seed`, are clustered and scored: this bounds time
+    X : ndarray or csr_matrix of shape (n_texts, n_dimensions)
+        Vectors, float32. At most 3,000 rows, drawn by `seed`, are clustered and scored: this bounds time
         and memory whatever n is.
+    seed : int
+        Seed of the sample and of k-means.
     candidates : iterable of int, optional
         Numbers to try. By default a geometric grid from 2 to 1.5 sqrt(n), at most 100.
     metric : str, default="euclidean"
@@ -34,8 +36,8 @@ def choose_k(
     -------
     k : int
         Of equal ones the smallest.
-    table : DataFrame (k, silhouette), a row per candidate in ascending order
-        Nan where k-means found fewer than two.
+    table : DataFrame
+        Columns k and silhouette, a row per candidate in ascending order; nan where k-means found fewer than two.
 
     Raises
     ------
@@ -75,10 +77,14 @@ def choose_k_by_distance(
 
     Parameters
     ----------
-    clusterer, params
-        As in `cluster_by_distance`.
-    distances : array or csr matrix
-        float [n, n], symmetric, 0 on the diagonal; of at most 3,000 rows, drawn by `seed`.
+    clusterer : str or Component
+        The component, or the name of a registered one; it must work on distances.
+    params : mapping or None
+        Parameters in place of some defaults.
+    distances : ndarray of shape (n_texts, n_texts)
+        Distances, symmetric, 0 on the diagonal. At most 3,000 rows, drawn by `seed`, are clustered.
+    seed : int
+        Seed of the sample and of the clusterer.
     candidates : iterable of int, optional
         As in `choose_k`.
 
@@ -86,8 +92,8 @@ def choose_k_by_distance(
     -------
     k : int
         Of equal ones the smallest.
-    table : DataFrame (k, correlation), a row per candidate in ascending order
-        Nan where there is one cluster only.
+    table : DataFrame
+        Columns k and correlation, a row per candidate in ascending order; nan where there is one cluster only.
     """
     rows = _sample(len(distances), seed)
     tried = _tried(len(distances), len(rows), candidates)

@@ -41,14 +41,15 @@ def spherical(X: Array, centres: Array, iterations: int) -> tuple[Labels, float]
 
     Parameters
     ----------
-    X : array
-        float32 [n, d], rows of length 1.
-    centres : array
-        float32 [k, d], rows of length 1. One that loses its last row stays where it is.
+    X : ndarray of shape (n, d)
+        Rows of length 1, float32.
+    centres : ndarray of shape (k, d)
+        Rows of length 1, float32. One that loses its last row stays where it is.
 
     Returns
     -------
-    labels : int64 [n]
+    labels : ndarray of shape (n,)
+        Nearest center of each row, int64.
     fit : float
         Sum of the rows' cosines to their centers.
     """
@@ -106,10 +107,10 @@ def cluster_samples(
 
     Parameters
     ----------
-    X : array
-        float32 [samples, m, d], rows of length 1.
-    weights : array
-        float32 [samples, m].
+    X : ndarray of shape (n_samples, m, d)
+        Rows of length 1, float32.
+    weights : ndarray of shape (n_samples, m)
+        Weights of the points, float32.
     ks : sequence of int
         Numbers of clusters, each in turn.
     starts : int
@@ -119,8 +120,9 @@ def cluster_samples(
     Yields
     ------
     k : int
-    centers : float32 [samples, k, d]
-        Rows of length 1.
+        Number of clusters.
+    centers : ndarray of shape (n_samples, k, d)
+        Rows of length 1, float32.
     """
     samples, m, _ = X.shape
     which, weighted = np.arange(samples)[:, None], X * weights[:, :, None]

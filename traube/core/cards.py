@@ -22,10 +22,12 @@ SUFFIXES = (".yaml", ".yml")
 
 
 def task_files() -> list[Path]:
+    """Return the files of the user's task cards."""
     return [path for path in _files() if not _is_model(path)]
 
 
 def model_files() -> list[Path]:
+    """Return the files of the user's model cards."""
     return [path for path in _files() if _is_model(path)]
 
 

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 
 def write_text(path: Path, text: str) -> None:
+    """Replace a file by a text in UTF-8, all at once."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, value: Any) -> None:
+    """Replace a file by a value as JSON, all at once; what JSON lacks becomes a string."""
     write_text(path, json.dumps(value, indent=1, sort_keys=True, default=str) + "\n")
 
 
@@ -46,6 +48,7 @@ def append_line(path: Path, text: str) -> None:
 
 
 def write_parquet(path: Path, frame: "pd.DataFrame") -> None:
+    """Replace a file by a table as Parquet with checksums, all at once."""
     with replacing(path) as temporary:
         frame.to_parquet(temporary, index=False, write_page_checksum=True)
 

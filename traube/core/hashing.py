@@ -35,6 +35,7 @@ def digest(value: Any) -> str:
 
 
 def file_sha256(path: Path) -> str:
+    """Return a file's SHA-256 as hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

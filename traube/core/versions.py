@@ -15,4 +15,5 @@ def installed(package: str) -> str:
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the packages' installed versions by name."""
     return {package: installed(package) for package in packages}

@@ -241,6 +241,7 @@ class Clustering:
         Returns
         -------
         matplotlib.axes.Axes
+            The axes of the map.
 
         Raises
         ------
@@ -408,7 +409,7 @@ class Clustering:
 
     @property
     def about_as_good(self) -> list[int]:
-        """Numbers of clusters about as stable as the chosen one, with that one; empty if stability did not choose."""
+        """List of the numbers of clusters about as stable as the chosen one, with that one; empty if stability did not choose."""
         if self.k_table is None or np.isnan(self.score):
             return []
         exact = self.k_table["stability"] >= EXACT
@@ -805,6 +806,7 @@ def map_layers(clustering: Clustering, rows: NDArray[np.int64]) -> tuple[list[Ma
     Returns
     -------
     layers : list of MapLayer
+        The layers, with the texts by their positions on the map.
     chosen : int
         Which of them holds the clusters themselves.
     """

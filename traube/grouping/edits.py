@@ -1,4 +1,4 @@
-"""groups.yaml: a person's changes of the groups, which are renamed, merged and split, one after the other."""
+"""A person's changes, in groups.yaml, of the groups, which are renamed, merged and split, one after the other."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

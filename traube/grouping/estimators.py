@@ -144,6 +144,7 @@ class EmbeddingClusterer(_Fitted):
         Returns
         -------
         ndarray of shape (n_samples,)
+            Cluster of each embedding, int64.
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, reset=False)
@@ -170,7 +171,11 @@ class TextClusterer(_Fitted):
         As in `traube.cluster_texts`.
     random_state : int, RandomState or None, default=42
         Seed of everything random.
-    precision, cache, text_column
+    precision : {"fp32", "bf16", "auto"}, optional
+        As in `traube.cluster_texts`.
+    cache : bool, str or Path, default=True
+        As in `traube.cluster_texts`.
+    text_column : str, optional
         As in `traube.cluster_texts`.
     layer : int, "coarse" or "fine", optional
         Which of the nested layers is taken, 0 being the coarsest, in place of a number of clusters. By default the one
@@ -257,6 +262,7 @@ class TextClusterer(_Fitted):
         Returns
         -------
         ndarray of shape (n_texts,)
+            Cluster of each text, int64.
         """
         check_is_fitted(self)
         new = read_texts(X, "predict", self.text_column).values

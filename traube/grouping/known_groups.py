@@ -122,9 +122,9 @@ def find_nearest(
     Returns
     -------
     labels : ndarray of shape (n_new,)
-        -1 where there are no clusters.
+        Nearest cluster; -1 where there are no clusters.
     distances : ndarray of shape (n_new,)
-        nan where there are no clusters.
+        Distance to its mean; nan where there are no clusters.
     """
     from sklearn.preprocessing import normalize
 

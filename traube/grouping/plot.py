@@ -31,6 +31,7 @@ def plot_map(vectors: Matrix, layer: MapLayer, title: str, seed: int = 42, ax: A
     Returns
     -------
     matplotlib.axes.Axes
+        The axes of the map.
     """
     try:
         from matplotlib import pyplot

@@ -1,6 +1,7 @@
 """A task's largest test split, clustered as it was scored, that takes new texts: encode, reduce, assign.
 
-`Component.place` and `.assign` put a new text; by a similarity it joins the cluster that is nearest on average."""
+`Component.place` and `.assign` put a new text; by a similarity it joins the cluster that is nearest on average.
+"""
 
 import json
 from collections.abc import Sequence

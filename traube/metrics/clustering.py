@@ -86,7 +86,7 @@ def replicates(
     Returns
     -------
     dict of ndarray
-        float64 [GROUPS] for each `<metric>/<policy>`; nan where a group holds all items.
+        Values, float64 [GROUPS], of each `<metric>/<policy>`; nan where a group holds all items.
     """
     scores: dict[str, Values] = {}
     for policies, kept, true, predicted in _readings(labels_true, labels_pred):
@@ -103,7 +103,7 @@ def internal(
     Parameters
     ----------
     vectors : ndarray or csr_matrix of shape (n_items, n_dimensions)
-        float32, dense or csr: the model's own vectors, not the reduced ones.
+        The model's own vectors, float32, not the reduced ones.
     labels : ndarray of int of shape (n_items,)
         Clusters; -1 is noise.
     groups : ndarray of int64 of shape (n_items,)

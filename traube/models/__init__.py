@@ -102,6 +102,7 @@ def load_model(name: str | Path, device: str | None = None, precision: Precision
     Returns
     -------
     Model
+        The model; its weights are not read yet.
 
     Raises
     ------

@@ -88,13 +88,15 @@ class Module(Strict):
 
 
 class RouterParameters(Strict):
+    """Settings of a router."""
+
     default_route: Word | None = None
     allow_empty_key: bool = True
     route_mappings: Nothing = Field({})
 
 
 class Router(Strict):
-    """router_config.json: folders of modules by route."""
+    """Folders of modules by route, of router_config.json."""
 
     types: dict[Below, Literal[tuple(CLASS_PATHS)]]  # type: ignore[valid-type]
     structure: dict[Word, list[str]]
@@ -102,7 +104,7 @@ class Router(Strict):
 
 
 class Package(Strict):
-    """config_sentence_transformers.json: settings of the whole model."""
+    """Settings of the whole model, of config_sentence_transformers.json."""
 
     version: dict[Word, Word] = Field({}, alias="__version__")
     model_type: Word = "SentenceTransformer"
@@ -113,16 +115,20 @@ class Package(Strict):
 
 
 class Modality(Strict):
+    """Method of the network that encodes a modality."""
+
     method: Literal["forward"]
     method_output_name: Literal["last_hidden_state", "pooler_output", "logits"]
 
 
 class Modalities(Strict):
+    """Modalities that a Transformer reads: text alone."""
+
     text: Modality
 
 
 class TransformerSettings(Strict):
-    """sentence_bert_config.json: settings by which a Transformer reads texts."""
+    """Settings by which a Transformer reads texts, of sentence_bert_config.json."""
 
     max_seq_length: int | None = None
     do_lower_case: bool = False
@@ -145,6 +151,8 @@ ACTIVATIONS = {**dict.fromkeys(("Tanh", "ReLU", "GELU", "SiLU", "Sigmoid"), "act
 
 
 class Dense(Strict):
+    """Settings of a Dense module."""
+
     in_features: int
     out_features: int
     bias: bool = True
@@ -155,10 +163,14 @@ class Dense(Strict):
 
 
 class LayerNorm(Strict):
+    """Settings of a LayerNorm module."""
+
     dimension: int
 
 
 class Dropout(Strict):
+    """Settings of a Dropout module."""
+
     dropout: float
 
 

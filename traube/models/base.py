@@ -50,25 +50,32 @@ class Model(Protocol):
     trainable: bool
 
     @property
-    def encoder(self) -> "Model": ...
+    def encoder(self) -> "Model":
+        """The model that the vectors are of."""
 
     @property
-    def similarity(self) -> Similarity | None: ...
+    def similarity(self) -> Similarity | None:
+        """Similarity of the vectors of a split, where the model has one."""
 
     @property
-    def device(self) -> str: ...
+    def device(self) -> str:
+        """Device that computes the vectors."""
 
     @property
-    def weight_bytes(self) -> int: ...
+    def weight_bytes(self) -> int:
+        """Size of the weights' files in bytes."""
 
     @property
-    def precision(self) -> str: ...
+    def precision(self) -> str:
+        """Precision of the network's numbers."""
 
     @property
-    def numerics(self) -> Mapping[str, str]: ...
+    def numerics(self) -> Mapping[str, str]:
+        """Code and libraries that compute the vectors, with versions."""
 
     @property
-    def fingerprint(self) -> str: ...
+    def fingerprint(self) -> str:
+        """Content hash of weights and settings."""
 
     def fetch(self) -> None:
         """Download what is not on this machine; do nothing without weights, or where the weights are a local folder.
@@ -97,7 +104,15 @@ class Encoder(Model, Protocol):
 
 
 class OfCard:
-    """A model that a card describes. It is pickled as the card: what is loaded can be loaded again."""
+    """A model that a card describes. It is pickled as the card: what is loaded can be loaded again.
+
+    Parameters
+    ----------
+    card : ModelCard
+        The card.
+    device : {"cuda", "mps", "cpu"}, optional
+        Device of the network. By default the best one there is.
+    """
 
     def __init__(self, card: ModelCard, device: str | None = None) -> None:
         self.card = card
@@ -116,6 +131,7 @@ class OwnEncoder:
 
     @property
     def encoder(self) -> Self:
+        """The model itself."""
         return self
 
     def fetch(self) -> None:

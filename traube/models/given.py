@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
+from typing_extensions import override
 
 from traube.core.errors import TraubeError, first_line
 from traube.core.hashing import digest
@@ -57,14 +58,17 @@ class LoadedTransformer(Transformer):
         """Do nothing: the weights are in memory."""
 
     @property
+    @override
     def weight_bytes(self) -> int:
         return self.load()
 
     @cached_property
+    @override
     def precision(self) -> str:
         return "bf16" if str(next(self.network.parameters()).dtype) == "torch.bfloat16" else "fp32"
 
     @cached_property
+    @override
     def fingerprint(self) -> str:
         import torch
 

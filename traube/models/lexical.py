@@ -34,6 +34,7 @@ class OfWords(OfCard, OwnEncoder):
 
     @property
     def numerics(self) -> dict[str, str]:
+        """The libraries that count words, with versions."""
         return versions(LIBRARIES)
 
 
@@ -146,9 +147,11 @@ class Hashed(OfWords, BatchEncoder):
 
     @property
     def fingerprint(self) -> str:
+        """Hash of the settings, since there are no weights."""
         return digest(["hashed", self.card.features or BUCKETS, self.card.dimensions, OF_A_WORD, SEED])
 
     def load(self) -> int:
+        """Draw the random projection; return its bytes."""
         _, projection = self._parts
         return int(projection.data.nbytes + projection.indices.nbytes + projection.indptr.nbytes)
 

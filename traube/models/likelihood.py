@@ -34,6 +34,8 @@ LONGEST_TEMPLATE = 2**20  # bytes
 
 @dataclass(frozen=True)
 class Likelihood:
+    """The likelihood of a continuation under a causal model."""
+
     log: float  # sum of the natural logarithms of its tokens' probabilities
     tokens: int  # how many there are
     bytes: int  # length in UTF-8, with the blank before it

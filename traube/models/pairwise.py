@@ -83,6 +83,7 @@ class Pairwise(OfCard, _OfEncoder):
 
     @cached_property
     def encoder(self) -> Encoder:
+        """The encoder with the settings of the checkpoint; with sentences, if the network attends to them."""
         config = self.similarity.config
         own = config.model_dump(include={"prompt", "max_length", "pooling", "precision"})
         card = ModelCard(name=self.card.name, kind="transformer", model=self.card.model, **own)
@@ -91,6 +92,7 @@ class Pairwise(OfCard, _OfEncoder):
 
     @cached_property
     def fingerprint(self) -> str:
+        """Hash of the encoder and of the similarity."""
         return digest(["pairwise", self.encoder.fingerprint, self.similarity.fingerprint])
 
     def fetch(self) -> None:
@@ -109,6 +111,7 @@ class Compared(_OfEncoder):
 
     @property
     def fingerprint(self) -> str:
+        """Hash of the encoder and of the similarity."""
         return digest(["compared", self.encoder.fingerprint, self.similarity.fingerprint])
 
 
@@ -126,9 +129,11 @@ class Sentences(_DelegateMixin, BatchEncoder):
 
     @property
     def fingerprint(self) -> str:
+        """Hash of the encoder and of the way that texts are cut into sentences."""
         return digest(["sentences", SENTENCES, _END_OF_SENTENCE.pattern, self.base.fingerprint])
 
     def load(self) -> int:
+        """Bring the encoder's weights into memory; return their bytes."""
         return self.base.load()
 
     def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
+from typing_extensions import override
 
 from traube.core.hashing import digest
 from traube.models.card import ModelCard
@@ -30,6 +31,7 @@ class Untrained(Similarity):
 class Jaccard(Untrained):
     """The share of the words of two texts, rows of 0 and 1, that are in both; 0 for texts without words."""
 
+    @override
     def compare(self, X: Any, query: Dense | None) -> Dense:
         common = _dense(X @ X.T)
         sizes = np.asarray(X.sum(axis=1)).ravel()
@@ -41,6 +43,7 @@ class Jaccard(Untrained):
 class JensenShannon(Untrained):
     """One less the Jensen-Shannon divergence of two distributions (rows of at least 0, sum 1): 1 for equal ones."""
 
+    @override
     def compare(self, X: Any, query: Dense | None) -> Dense:
         return 1 - _divergence(X)
 
@@ -52,6 +55,7 @@ class Divergence(Untrained):
     QS3M's code reads the divergence so, which makes its topic model worse than chance (AUC .464).
     """
 
+    @override
     def compare(self, X: Any, query: Dense | None) -> Dense:
         return _divergence(X)
 
@@ -81,6 +85,7 @@ class QuerySpace(Untrained):
     query: Query = "text"  # or the mean of the passages (`passages`)
     by_pairs = False
 
+    @override
     def compare(self, X: Any, query: Dense | None) -> Dense:
         from sklearn.metrics.pairwise import cosine_similarity, euclidean_distances
 
@@ -102,6 +107,7 @@ def _dense(X: Any) -> NDArray[Any]:
 
 
 def named(card: ModelCard) -> Untrained:
+    """Return the similarity that a card names."""
     if card.similarity == "query_space":
         return QuerySpace(card.share, card.directions)
     assert card.similarity is not None

@@ -15,6 +15,7 @@ import psutil
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from scipy import sparse
+from typing_extensions import override
 
 from traube.core.config import Strict, parse
 from traube.core.errors import DoesNotFit, TraubeError
@@ -211,14 +212,17 @@ class TrainedSimilarity(Similarity):
         return cls(folder, _stamps(folder), config)
 
     @property
+    @override
     def query(self) -> Query:  # type: ignore[override]
         return self.config.query
 
     @property
     def fingerprint(self) -> str:
+        """Hash of the network's configuration and weights."""
         names = zip((CONFIG, WEIGHTS), self.stamps, strict=True)
         return digest([remembered_sha256(self.folder / name, state) for name, state in names])
 
+    @override
     def compare(self, X: Any, query: Dense | None) -> Dense:
         dimensions, with_sentences = self.config.dimensions, self.config.network == "attention"
         if X.shape[1] != dimensions * (1 + SENTENCES if with_sentences else 1):

@@ -11,6 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from typing_extensions import override
 
 HIDDEN = 32  # of QSS and of attention, as in the paper's code
 # Scale of the initial weights of a comparison that begins as a distance, and of QSS's cosines as logits:
@@ -39,6 +40,7 @@ class Qss(nn.Module):
     def _scale(self, query: Tensor) -> Tensor:
         return functional.relu(self.reduce(query)) @ self.expand
 
+    @override
     def forward(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
         assert query is not None
         scale = self._scale(query)
@@ -49,6 +51,7 @@ class Qss(nn.Module):
         return STEEPNESS * (self(first, second, query) - MIDDLE)
 
     def page(self, passages: Tensor, query: Tensor | None) -> Tensor:
+        """Return similarities of all pairs of a page, [n, n]."""
         assert query is not None
         scaled = functional.normalize(self._scale(query) * passages, dim=-1)
         return scaled @ scaled.T
@@ -92,6 +95,7 @@ class Qs3m(nn.Module):
             self.compare.bias.fill_(HEIGHT)
 
     def logits(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
+        """Return logits of pairs, [b], from the projected passages and their differences."""
         one, other = self.project(first), self.project(second)
         features = [one, other, (one - other).abs()]
         if self.with_query:
@@ -101,8 +105,10 @@ class Qs3m(nn.Module):
         return self.compare(torch.cat(features, dim=-1)).squeeze(-1)
 
     def activated(self, logits: Tensor) -> Tensor:
+        """Return similarities of logits."""
         return functional.relu(logits) if self.output == "relu" else torch.sigmoid(logits)
 
+    @override
     def forward(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
         return self.activated(self.logits(first, second, query))
 
@@ -163,12 +169,15 @@ class Attention(nn.Module):
         return (scores.softmax(dim=-1)[..., None] * sentences).sum(dim=1)
 
     def logits(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
+        """Return logits of pairs, [b], of passages that attend to the query."""
         assert query is not None
         return self.head.logits(self.pooled(first, query), self.pooled(second, query), query)
 
+    @override
     def forward(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
         return self.head.activated(self.logits(first, second, query))
 
     def page(self, passages: Tensor, query: Tensor | None) -> Tensor:
+        """Return similarities of all pairs of a page, [n, n]."""
         assert query is not None
         return self.head.page(self.pooled(passages, query), query)

@@ -44,20 +44,13 @@ BATCHES_AT_ONCE = 16  # on a CPU, at most: more threads would wait for Python's 
 
 
 class Transformer(OfCard, BatchEncoder):
-    """A sentence-transformers model.
-
-    Parameters
-    ----------
-    card : ModelCard
-        A card of kind `packaged` or `transformer`.
-    device : {"cuda", "mps", "cpu"}, optional
-        By default the best one there is.
-    """
+    """A sentence-transformers model, of a card of kind `packaged` or `transformer`."""
 
     trainable = True
 
     @cached_property
     def device(self) -> str:
+        """Device of the network; by default the best one there is."""
         return self._device or best_device()
 
     @cached_property
@@ -86,10 +79,12 @@ class Transformer(OfCard, BatchEncoder):
 
     @property
     def weight_bytes(self) -> int:
+        """Size of the safetensors files in bytes."""
         return sum(path.stat().st_size for path in self.folder.glob("**/*.safetensors"))
 
     @cached_property
     def precision(self) -> str:
+        """Precision of the network; "auto" in its card is resolved by a measurement."""
         if self.card.precision != "auto":
             return self.card.precision
 
@@ -100,10 +95,12 @@ class Transformer(OfCard, BatchEncoder):
 
     @property
     def numerics(self) -> dict[str, str]:
+        """Code and libraries of the encoder, with versions."""
         return {"encoder": ENCODER_VERSION, **versions(LIBRARIES)}
 
     @cached_property
     def fingerprint(self) -> str:
+        """Hash of the weights, the prompt, the pooling and the precision."""
         files = {path.relative_to(self.folder).as_posix(): content for path, content in self._hashes.items()}
         card = self.card
         # a card's own values differ from those that it leaves to the folder: "" means no prompt, and an absent
@@ -117,6 +114,7 @@ class Transformer(OfCard, BatchEncoder):
         return hashes(self.folder)
 
     def load(self) -> int:
+        """Bring the weights into memory; return their bytes."""
         return sum(weights.nbytes for weights in self.network.parameters())
 
     def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:

@@ -12,6 +12,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from typing_extensions import override
 
 from traube.core.hashing import digest
 from traube.storage import Corrupt, Storage
@@ -36,6 +37,7 @@ class Vectors:
         return len(self.rows)
 
     def subset(self, rows: NDArray[np.int64]) -> "Vectors":
+        """Return the vectors of some of the rows."""
         return replace(self, rows=self.rows[rows])
 
     def held(self) -> "Held":
@@ -77,10 +79,12 @@ class Held(Vectors):
 
     @property
     def nbytes(self) -> int:
+        """Size of the values in bytes."""
         if isinstance(self.values, np.ndarray):
             return self.values.nbytes
         return int(self.values.data.nbytes + self.values.indices.nbytes + self.values.indptr.nbytes)
 
+    @override
     def load(self) -> Dense | sparse.csr_matrix:
         return self.values.copy()  # a copy, as from a file: callers may change it
 

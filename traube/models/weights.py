@@ -121,6 +121,7 @@ def _check(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> list[Path]:
 
 
 def stamp(path: Path) -> Stamp:
+    """Return size, times and inode of a file, which change when it is written."""
     state = path.stat()
     return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
 

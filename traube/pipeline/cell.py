@@ -39,6 +39,7 @@ class Cell:
 
     @property
     def title(self) -> str:
+        """Task, model, method and seed, for messages."""
         seed = "" if self.seed is None else f", seed {self.seed}"
         return f"{self.task} x {self.model} x {self.method.name}{seed}"
 
@@ -49,6 +50,7 @@ class Cell:
 
     @cached_property
     def cell_id(self) -> str:
+        """Content hash of everything that the scores depend on."""
         return digest(
             [
                 self.task,  # two tasks may hold the same data

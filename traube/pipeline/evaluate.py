@@ -278,9 +278,9 @@ def evaluate_cells(
     Returns
     -------
     scores : DataFrame
-        cell_id, split, level, metric, value, replicates (see `traube.pipeline.score`).
+        Columns cell_id, split, level, metric, value and replicates (see `traube.pipeline.score`).
     assignments : DataFrame
-        cell_id, split, level, item, cluster.
+        Columns cell_id, split, level, item and cluster.
 
     Raises
     ------
@@ -342,7 +342,7 @@ def evaluate_pairs(
     Returns
     -------
     DataFrame
-        group, value, pairs, dialogues, pearson, pearson_low, pearson_high, spearman, spearman_low, spearman_high; the
+        Columns group, value, pairs, dialogues, pearson, pearson_low, pearson_high, spearman, spearman_low, spearman_high; the
         first row is of all pairs, then each value of the card's groups.
 
     Raises

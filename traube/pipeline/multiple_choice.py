@@ -83,7 +83,7 @@ def choose(task: Task, model: CausalModel, progress: Progress = SILENT) -> pd.Da
     Returns
     -------
     DataFrame
-        n_turns, context, score, accuracy, error, chance, questions. The dialogues whose gold scores tie for the best
+        Columns n_turns, context, score, accuracy, error, chance and questions. The dialogues whose gold scores tie for the best
         count as right for any of them.
     """
     asked = sorted(questions(task), key=lambda question: len(question.turns))

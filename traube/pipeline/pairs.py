@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
 
 import pandas as pd
+from typing_extensions import override
 
 from traube.components import Method
 from traube.core.errors import TraubeError
@@ -63,10 +64,12 @@ class PairCell(Cell):
     scoring_version: ClassVar[str] = PAIRS_VERSION
 
     @property
+    @override
     def stage(self) -> Stage:
         return Stage.PAIR_SCORES
 
     @cached_property
+    @override
     def cell_id(self) -> str:
         numerics = {**dict(self.model_numerics), **self.method.numerics["comparison"]}
         about: dict[str, Any] = {

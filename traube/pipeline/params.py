@@ -1,4 +1,4 @@
-"""params.yaml: the benchmark. Read by the command line, Dagster and DVC alike."""
+"""The benchmark, params.yaml, as it is read by the command line, Dagster and DVC alike."""
 
 import re
 from collections.abc import Collection

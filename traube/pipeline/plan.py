@@ -139,7 +139,7 @@ class Plan:
 
     @cached_property
     def missing(self) -> Cells:
-        """Cells to compute, by model and task; a model without missing cells is not in it."""
+        """The cells to compute, by model and task; a model without missing cells is not in it."""
         found: Cells = {}
         for model, by_task in self.requested.items():
             for task, cells in by_task.items():
@@ -159,14 +159,17 @@ class Plan:
 
     @property
     def unread(self) -> list[str]:
+        """The requested tasks that are not ingested."""
         return self.at_hand.unread
 
     @property
     def unavailable(self) -> dict[str, str]:
+        """The reasons why tasks and models cannot be used here, by name."""
         return self.at_hand.unavailable
 
     @property
     def cell_ids(self) -> list[str]:
+        """The ids of `cells`, in their order."""
         return [cell.cell_id for cell in self.cells]
 
     @property

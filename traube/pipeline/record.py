@@ -35,6 +35,7 @@ LIBRARIES = (
 
 @lru_cache(maxsize=1)
 def library_versions() -> dict[str, str]:
+    """Return the versions of Python, the system and the libraries that a result depends on."""
     import platform
 
     system = {"python": platform.python_version(), "machine": f"{platform.system()} {platform.machine()}"}

@@ -35,7 +35,7 @@ def score(
     task : Task
         The task.
     assignments : DataFrame
-        cell_id, split, level, item, cluster.
+        Columns cell_id, split, level, item and cluster.
     executor : Executor
         Does the work.
     vectors : Vectors, optional
@@ -43,12 +43,12 @@ def score(
     split_set : str, default="default"
         The split set of the cells.
     progress : Progress, optional
-        Is told of work as it is done.
+        Reports the work as it is done.
 
     Returns
     -------
     DataFrame
-        cell_id, split, level, metric, value, replicates (float64 [GROUPS], the value without each group of texts;
+        Columns cell_id, split, level, metric, value and replicates (float64 [GROUPS], the value without each group of texts;
         None of numbers that are no metric).
     """
     splits = {(s.split, s.level): s for s in task.test_splits(split_set)}

@@ -27,6 +27,7 @@ def draw_bars(best: pd.DataFrame) -> Any:
     Returns
     -------
     matplotlib.figure.Figure
+        A panel of bars for each task and level.
     """
     from matplotlib.figure import Figure
 
@@ -67,6 +68,7 @@ def draw_heatmaps(rows: pd.DataFrame) -> Any:
     Returns
     -------
     matplotlib.figure.Figure
+        A panel for each level.
     """
     from matplotlib.figure import Figure
 

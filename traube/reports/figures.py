@@ -1,5 +1,8 @@
-"""Figures as plotly.js takes them, traces (dictionaries: no plotly package is needed) and a layout.
-plotly reads what it shows as markup, so whatever people wrote is escaped here."""
+"""Figures as plotly.js takes them: traces and a layout.
+
+They are dictionaries, so that no plotly package is needed. plotly reads what it shows as markup, so whatever people
+wrote is escaped here.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -100,11 +100,12 @@ def draw_critical_difference(ranks: pd.Series, p: Any) -> Any:
     ranks : Series
         Mean ranks by model, ascending.
     p : ndarray of shape (n_models, n_models)
-        p-value of each pair, in the same order.
+        The p-value of each pair, in the same order.
 
     Returns
     -------
     matplotlib.figure.Figure
+        A critical-difference diagram.
     """
     from matplotlib.figure import Figure
 

@@ -30,7 +30,8 @@ def place_texts(vectors: Matrix, random_state: int = 42) -> NDArray[np.float32]:
 
     Returns
     -------
-    ndarray of float32 of shape (n_texts, 2)
+    ndarray of shape (n_texts, 2)
+        The points, float32.
     """
     count = vectors.shape[0]
     fitted = np.unique(np.linspace(0, count - 1, min(count, FITTED), dtype=int))

@@ -1,5 +1,7 @@
 """The one way of making a page, a file that needs no server and no network; its scripts run by a nonce.
-What people wrote is carried as JSON, or escaped by the template, and put into the page as text, never as HTML."""
+
+What people wrote is carried as JSON, or escaped by the template, and put into the page as text, never as HTML.
+"""
 
 import base64
 import gzip

@@ -51,6 +51,7 @@ class Reproduction:
 
     @property
     def equal(self) -> bool:
+        """True if scores, clusters and vectors are the same but for rounding."""
         return self.difference <= ROUNDING and self.clusters_equal and self.vectors <= PARITY
 
 

@@ -252,6 +252,7 @@ class FolderBlobs(Blobs):
         self.url = self._root = str(folder)
 
     def get_path(self, name: str) -> Path:
+        """Return the file of a blob, in a folder of its first two characters."""
         return self.folder / name[:2] / name
 
     def _write(self, path: str, content: bytes, mode: str = "overwrite") -> None:

@@ -135,6 +135,7 @@ class Catalog:
         return sa.literal_column(sqlite_now if self._is_sqlite else postgres_now, sa.Double)
 
     def close(self) -> None:
+        """Close all connections to the database."""
         self._engine.dispose()
 
     # transactions

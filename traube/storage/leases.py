@@ -65,6 +65,7 @@ class Lease:
         return self.catalog.write(lambda connection: connection.execute(renewed).first() is not None)
 
     def release(self) -> None:
+        """Give the lease back, if it is still held."""
         released = sa.delete(LEASE).where(*self._row, LEASE.c.owner == self.owner)
         self.catalog.write(lambda connection: connection.execute(released).close())
 

@@ -47,7 +47,7 @@ class FileRows:
 
     @property
     def notes(self) -> list[str]:
-        """Notes for the user about how the file was read."""
+        """Encoding and separator of the file, where they are not the usual ones."""
         encoding = [] if self.encoding == UTF_8 else [f"encoding {self.encoding}"]
         return [*encoding, *([SEPARATORS[self.separator]] if self.separator not in (None, ",") else [])]
 

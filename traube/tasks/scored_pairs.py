@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from typing_extensions import override
 
 from traube.core.errors import TraubeError
 from traube.tasks.source import Source
@@ -177,6 +178,7 @@ class PairSource(Source):
 
     card: PairCard
 
+    @override
     def ingest(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         self.check()
         task = make_pairs(self.card, self.read())

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import pandas as pd
+from typing_extensions import override
 
 from traube.core.config import Strict, parse, read_yaml
 from traube.core.errors import TraubeError, Unavailable
@@ -46,6 +47,7 @@ class Source(ABC):
 
     @property
     def name(self) -> str:
+        """Name of the task."""
         return self.card.name
 
     @abstractmethod
@@ -152,13 +154,16 @@ class CardSource(Source, Generic[K]):
         """Return the source of a card that has been read."""
         return cls(path, parse(cls.form, {**value, "name": path.stem}, path, key_lines), key_lines)
 
+    @override
     def files(self) -> list[Path]:
         return [named(self.path.parent, getattr(self.settings, self.key))]
 
+    @override
     def missing(self) -> str | None:
         file = self.files()[0]
         return None if is_file(file) else f"{self.place(self.key)}: {file} is not there"
 
+    @override
     def raw_version(self) -> str:
         return digest([super().raw_version(), self.settings.model_dump()])
 

@@ -28,10 +28,12 @@ class Manifest:
 
     @classmethod
     def of(cls, task: Task) -> Self:
+        """Return the manifest of a task in memory, which has no raw version."""
         return cls(task.card, "", task.corpus_version, task.rows_version, has_history(task.rows))
 
     @property
     def data_version(self) -> str:
+        """Content hash of both tables."""
         return data_version(self.corpus_version, self.rows_version)
 
 

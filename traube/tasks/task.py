@@ -135,6 +135,7 @@ class Split:
 
     @property
     def size(self) -> int:
+        """Number of items."""
         return len(self.rows)
 
     @property
@@ -174,6 +175,7 @@ class Task:
 
     @property
     def name(self) -> str:
+        """Name of the task."""
         return self.card.name
 
     @property
@@ -187,7 +189,7 @@ class Task:
 
     @property
     def scored(self) -> NDArray[np.int64]:
-        """Positions in the corpus of the texts and queries of test splits, ascending."""
+        """Row numbers in the corpus of the texts and queries of test splits, ascending."""
         tested = self.splits[self.splits["part"] == "test"]
         needed = pd.unique(pd.concat([tested["text_id"], tested["query_id"].dropna()]))
         at = pd.Index(self.corpus["text_id"]).get_indexer(pd.Index(needed))  # isin is slow on strings
@@ -195,18 +197,22 @@ class Task:
 
     @cached_property
     def corpus_version(self) -> str:
+        """Content hash of the corpus."""
         return frame_digest(self.corpus)
 
     @cached_property
     def rows_version(self) -> str:
+        """Content hash of the rows."""
         return frame_digest(self.rows)
 
     @property
     def data_version(self) -> str:
+        """Content hash of the corpus and the rows."""
         return data_version(self.corpus_version, self.rows_version)
 
     @property
     def labelled(self) -> bool:
+        """True if any item has a gold label."""
         return bool(self.splits["label"].notna().any())
 
     def test_splits(self, split_set: str = "default") -> Iterator[Split]:
@@ -390,6 +396,7 @@ def make_task(
     Returns
     -------
     Task
+        The task.
 
     Raises
     ------

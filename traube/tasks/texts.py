@@ -75,8 +75,10 @@ def read_labels(given: Any, where: str, texts: Any = None) -> list[str | None]:
     ----------
     given : iterable, or str
         The labels, or the name of a column of `texts`, a table.
-    where, texts
-        As in `read_texts`.
+    where : str
+        Place of the values, for errors.
+    texts : object, optional
+        The texts, of which a table may hold the labels.
     """
     if isinstance(given, str) and (table := _to_frame(texts)) is not None:
         if given not in table:

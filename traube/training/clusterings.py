@@ -9,6 +9,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 from pydantic import Field
+from typing_extensions import override
 
 from traube.components.deep.encoding import Encoded
 from traube.core.errors import TraubeError
@@ -49,6 +50,7 @@ class ClusteringTrainer(Trainer[C]):
     in_name = ("seed", "passages")
 
     @property
+    @override
     def variant(self) -> str:
         return f".n{self.recipe.passages}" if self.recipe.passages else ""
 
@@ -57,6 +59,7 @@ class ClusteringTrainer(Trainer[C]):
         seen = self.labelled_rows(task, extra)
         return task.corpus.loc[task.corpus["text_id"].isin(seen["text_id"]), "text"].tolist()
 
+    @override
     def parts(self, task: Task) -> list[str]:
         return list(LEARNT)
 

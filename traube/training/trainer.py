@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from traube.core.disk import read_json
 from traube.core.errors import TraubeError
@@ -56,8 +57,10 @@ class NetworkAtStep(BatchEncoder):
         self._encode_batches = encode_batches
 
     def load(self) -> int:
+        """Do nothing: the network is in memory."""
         return 0
 
+    @override
     def encode_batches(self, texts: Sequence[str]) -> Blocks:
         return self._encode_batches(texts)
 
@@ -115,7 +118,7 @@ class Trainer(RecipeMixin[R]):
 
     @property
     def patience(self) -> int:
-        """Evaluations without a better score after which a training ends; with 0 a training never ends early."""
+        """Number of evaluations without a better score after which a training ends; with 0 a training never ends early."""
         return self.recipe.patience if isinstance(self.recipe, ValidatedRecipe) else 0
 
     @property

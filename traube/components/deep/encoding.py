@@ -28,13 +28,16 @@ class Base(Protocol):
     """
 
     @property
-    def device(self) -> str: ...
+    def device(self) -> str:
+        """Device of the network: "cuda", "mps" or "cpu"."""
 
     @property
-    def fingerprint(self) -> str: ...
+    def fingerprint(self) -> str:
+        """Content hash of weights and settings."""
 
     @property
-    def network(self) -> Any: ...
+    def network(self) -> Any:
+        """The sentence-transformers network."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""k-means for the deep clusterers, which start from its centers or end with it."""
+"""The k-means of the deep clusterers, which start from its centers or end with it."""
 
 import warnings
 

@@ -190,8 +190,5 @@ def sharpened(q: Tensor) -> Tensor:
 
 
 def divergence(p: Tensor, log_q: Tensor) -> Tensor:
-    """Return KL(p
-
-    q), the mean over rows of [n, k] (DEC, equation 2).
-    """
+    """Return the Kullback-Leibler divergence of q from p, the mean over rows of [n, k] (DEC, equation 2)."""
     return functional.kl_div(log_q, p, reduction="batchmean")

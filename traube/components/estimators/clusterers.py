@@ -63,10 +63,16 @@ class Agglomerative(ClusterMixin, _SparseInput):
     Parameters
     ----------
     n_clusters : int, default=2
-    linkage : str, default="ward"
-        "ward" (with metric "euclidean"), "average", "complete" or "single".
-    metric : str
-        "euclidean" or "cosine"; "precomputed" if X [n, n] holds the distances.
+        Number of clusters.
+    linkage : {"ward", "average", "complete", "single"}, default="ward"
+        Distance of two clusters; "ward" needs the metric "euclidean".
+    metric : {"euclidean", "cosine", "precomputed"}, default="euclidean"
+        Distance of two vectors; with "precomputed" X [n, n] holds the distances.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_texts,)
+        Cluster of each vector, int64, from 0.
     """
 
     n_clusters: int = 2
@@ -124,8 +130,14 @@ class AgglomerativeKnn(ClusterMixin, BaseEstimator):
     Parameters
     ----------
     n_clusters : int, default=2
-    n_neighbors : int
+        Number of clusters.
+    n_neighbors : int, default=15
         Neighbors of each text that it may be merged with, at most n - 1.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_texts,)
+        Cluster of each vector, int64, from 0.
     """
 
     n_clusters: int = 2
@@ -160,7 +172,7 @@ class DBStream(ClusterMixin, BaseEstimator):
     fading_factor : float, default=0.01
         Lambda; a weight fades by 2^(-lambda) per point.
     cleanup_interval : float, default=2
-        t_gap, points between two removals of weak micro-clusters.
+        Points between two removals of weak micro-clusters (t_gap).
     intersection_factor : float, default=0.3
         Alpha, the shared density from which on two micro-clusters are connected.
     minimum_weight : float, default=1.0
@@ -168,9 +180,9 @@ class DBStream(ClusterMixin, BaseEstimator):
 
     Attributes
     ----------
-    labels_ : int64 [n]
-        Labels; -1 is noise.
-    cluster_centers_ : float64 [macro-clusters, d]
+    labels_ : ndarray of shape (n_texts,)
+        Labels, int64; -1 is noise.
+    cluster_centers_ : ndarray of shape (n_macro_clusters, n_dimensions)
         Weighted means of the connected micro-clusters.
     n_micro_clusters_ : int
         Number of micro-clusters, never less than the macro-clusters.

@@ -29,13 +29,16 @@ class IterativeClassification(ClusterMixin, _SparseInput):
     Parameters
     ----------
     n_clusters : int, default=8
-    start : str or array of int
+        Number of clusters.
+    start : str or ndarray of int, default="kmeans"
         Clusterer that makes the first clusters, a registered one that takes their number; or these clusters
         themselves, int [n].
-    iterations : int
+    iterations : int, default=50
         Largest number of iterations.
-    least, most : float
-        Bounds of the share P.
+    least : float, default=0.5
+        Lower bound of the share P.
+    most : float, default=0.95
+        Upper bound of the share P.
     outliers : float, default=0.1
         Share of a cluster's texts that an isolation forest leaves aside, rounded down; .1 is that of the authors'
         public code.
@@ -47,8 +50,9 @@ class IterativeClassification(ClusterMixin, _SparseInput):
 
     Attributes
     ----------
-    labels_ : int64 [n]
-    start_ : int64 [n]
+    labels_ : ndarray of shape (n_texts,)
+        Clusters of the last iteration, int64.
+    start_ : ndarray of shape (n_texts,)
         Clusters that the iterations started from.
     n_iter_ : int
         Number of iterations.

@@ -16,13 +16,23 @@ class Evoc(ClusterMixin, BaseEstimator):
 
     Parameters
     ----------
-    noise_level, base_min_cluster_size, n_neighbors, min_samples, n_epochs, random_state
-        As of `evoc.EVoC`.
+    noise_level : float, default=0.5
+        Noise that is expected, from 0 to 1; with less of it more texts are in clusters.
+    base_min_cluster_size : int, default=5
+        Smallest cluster of the finest layer.
+    n_neighbors : int, default=15
+        Neighbors of each vector in the graph.
+    min_samples : int, default=5
+        Neighbors by which the density around a vector is measured.
+    n_epochs : int, default=50
+        Epochs of the embedding of the graph.
+    random_state : int, optional
+        Seed.
 
     Attributes
     ----------
-    labels_ : int64 array of shape (n_texts,)
-        The layer that EVoC holds to be best; -1 is noise.
+    labels_ : ndarray of shape (n_texts,)
+        The layer that EVoC holds to be best, int64; -1 is noise.
     """
 
     noise_level: float = 0.5

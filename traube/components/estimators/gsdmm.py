@@ -41,21 +41,21 @@ class Gsdmm(ClusterMixin, BaseEstimator):
 
     Parameters
     ----------
-    most : int
+    most : int, default=500
         Number of clusters to begin with, at most the number of texts; there are never more.
-    alpha : float
+    alpha : float, default=0.1
         How readily a text takes an empty cluster.
-    beta : float
+    beta : float, default=0.1
         How readily a text takes a cluster without its words; the larger, the fewer clusters there are.
-    sweeps : int
+    sweeps : int, default=30
         Number of sweeps over all texts.
     random_state : int, optional
         Seed.
 
     Attributes
     ----------
-    labels_ : array of int
-        int64 [n], from 0 in the order of the first text of each cluster; -1 where a text has no word.
+    labels_ : ndarray of shape (n_texts,)
+        Cluster of each text, int64, from 0 in the order of the first text of each cluster; -1 where a text has no word.
     n_clusters_ : int
         Clusters that are not empty.
     """
@@ -108,8 +108,8 @@ def sample(X: Any, clusters: Any, shape: tuple[int, int], alpha: float, beta: fl
     ----------
     X : Words
         Counts from `word_counts`; every text has a word.
-    clusters : int64 array
-        int64 [n], the clusters to begin with.
+    clusters : ndarray of shape (n_texts,)
+        The clusters to begin with, int64.
     shape : tuple of int
         Number of clusters, and of different words.
     """

@@ -1,4 +1,4 @@
-"""umap-learn with a lazy import of pynndescent, its search for neighbors.
+"""The package umap-learn with a lazy import of pynndescent, its search for neighbors.
 
 pynndescent compiles 97 functions at its import, in half a minute on a new installation, and exact neighbors need none
 of them.
@@ -50,7 +50,7 @@ class _LazyClass(type):
 
 
 class NNDescent(metaclass=_LazyClass):
-    """pynndescent's index: calling this makes one of pynndescent's own."""
+    """The index of pynndescent: calling this makes one of pynndescent's own."""
 
 
 class LazyTable(Mapping[str, Any]):

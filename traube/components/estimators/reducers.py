@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
+from typing_extensions import override
 
 from traube.components.estimators.compiled import keep_machine_code
 from traube.components.estimators.lazy_umap import import_umap
@@ -51,17 +52,25 @@ class Pca(_Reducer):
     Parameters
     ----------
     n_components : int, default=2
-    random_state : int or None
+        Number of components.
+    random_state : int, optional
         Seed of the randomized solvers, which scikit-learn takes for large inputs.
+
+    Attributes
+    ----------
+    pca_ : sklearn.decomposition.PCA
+        The fitted estimator.
     """
 
     n_components: int = 2
     random_state: int | None = None
 
     def fit(self, X: Matrix, y: None = None) -> Self:
+        """Fit on dense or sparse [n, d]."""
         self.fit_transform(X)
         return self
 
+    @override
     def fit_transform(self, X: Matrix, y: None = None, **fit_params: Any) -> Array:
         from sklearn.decomposition import PCA
 
@@ -74,6 +83,7 @@ class Pca(_Reducer):
             return self.pca_.fit_transform(X)
 
     def transform(self, X: Matrix) -> Array:
+        """Return the principal components of [n, d], float [n, n_components]."""
         return self.pca_.transform(self._validated(X, fitting=False))
 
 
@@ -83,15 +93,32 @@ class Umap(_Reducer):
 
     Parameters
     ----------
-    n_components, n_neighbors, metric, min_dist, spread, n_epochs, init
-        As in umap-learn. Differences: the metric is cosine, and `n_neighbors` is at most n - 1.
-    knn : str, default="exact"
+    n_components : int, default=2
+        Dimensions of the layout.
+    n_neighbors : int, default=15
+        Neighbors of each text in the graph, at most n - 1.
+    metric : str, default="cosine"
+        Distance of two vectors, as in umap-learn.
+    min_dist : float, default=0.1
+        Distance that near texts have in the layout.
+    spread : float, default=1.0
+        Scale of the layout.
+    n_epochs : int, optional
+        Epochs of the optimization. By default as many as umap-learn takes.
+    init : str, default="spectral"
+        Layout to start from, as in umap-learn.
+    knn : {"exact", "approximate"}, default="exact"
         "exact" computes the neighbors by brute force in scikit-learn; "approximate" leaves them to UMAP: exact ones
         through a Python call for every pair of dense vectors below 4,096 texts (four fifths of a fit), NN-descent
         above, whose compilation costs 20 s and more in each process. After "exact", new texts are placed at the
         weighted mean of their nearest neighbors' places; after "approximate" UMAP places them itself.
-    random_state : int or None
+    random_state : int, optional
         Seed; with a seed UMAP is deterministic on one machine, and single-threaded.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_texts, n_components)
+        The layout, float32.
 
     Notes
     -----
@@ -145,6 +172,7 @@ class Umap(_Reducer):
             self.embedding_ = self.umap_.fit_transform(X)
         return self
 
+    @override
     def fit_transform(self, X: Matrix, y: None = None, **fit_params: Any) -> Array:
         return self.fit(X).embedding_
 

@@ -1,4 +1,4 @@
-"""k-means that finds the number of clusters by itself, and reports how far to trust it."""
+"""Spherical k-means that finds the number of clusters by itself, and reports how far to trust it."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -37,15 +37,15 @@ class StableKMeans(ClusterMixin, _SparseInput):
     ----------
     n_clusters : int, optional
         Number of clusters. By default the number is found.
-    n_neighbors : int
+    n_neighbors : int, default=14
         Neighbors in the graph, the text itself among them; at most n.
     random_state : int, optional
         Seed.
 
     Attributes
     ----------
-    labels_ : int64 [n]
-        Labels from 0.
+    labels_ : ndarray of shape (n_texts,)
+        Cluster of each vector, int64, from 0.
     n_clusters_ : int
         Clusters that are not empty.
     score_ : float
@@ -53,11 +53,11 @@ class StableKMeans(ClusterMixin, _SparseInput):
         given.
     k_table_ : DataFrame
         Columns k, stability, null, excess; None if the number is given.
-    cluster_stability_ : float64 [n_clusters_]
+    cluster_stability_ : ndarray of shape (n_clusters,)
         Result of `traube.components.stability.cluster_stability`.
-    layers_ : list of int64 [n]
+    layers_ : list of ndarray of shape (n_texts,)
         Nested layers from the coarsest to the finest, `labels_` among them.
-    layer_stability_ : list of float64 [clusters]
+    layer_stability_ : list of ndarray
         Stability of each layer's clusters.
     """
 

@@ -1,4 +1,4 @@
-"""k-means: Lloyd's algorithm, mini-batches, and one that finds the number of clusters by itself."""
+"""The k-means family: Lloyd's algorithm, mini-batches, and one that finds the number of clusters by itself."""
 
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ MINIBATCH = {
 
 
 def minibatch_kmeans(**params: Any) -> Any:
+    """Return mini-batch k-means with these parameters, and a faster k-means++ of the same centers."""
     from sklearn.cluster import MiniBatchKMeans
 
     from traube.components.estimators.clusterers import plus_plus

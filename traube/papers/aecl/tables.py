@@ -87,7 +87,7 @@ def results(context: Context) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        method, task, metric, base (the encoder), measured, sd (over seeds), seeds; of a method that was measured on
+        Columns method, task, metric, base (the encoder), measured, sd (over seeds), seeds; of a method that was measured on
         some set, rows for all of them: `measured` is nan where it was not.
     """
     longer, frozen = measured(context, TASKS, LONGER), measured(context, TASKS, FROZEN)

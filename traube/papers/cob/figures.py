@@ -42,7 +42,7 @@ def convergence(curves: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        task, base, n, seed, method, recipe, seconds_to_converge, seconds_an_epoch, best_ari, times_slower (than COB
+        Columns task, base, n, seed, method, recipe, seconds_to_converge, seconds_an_epoch, best_ari, times_slower (than COB
         with the same seed, the better one where there are several recipes).
     """
     same = ["task", "base", "n", "seed"]

@@ -143,7 +143,7 @@ def results(table: str, context: Context) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        task, method, n, base, recipe (digest of one that is not the paper's; a row each), metric, measured, sd (over
+        Columns task, method, n, base, recipe (digest of one that is not the paper's; a row each), metric, measured, sd (over
         seeds, population), seeds, difference, p (of the mean over seeds against Triplet of the same base, in a family
         of all rows of the task by the metric; it is about these checkpoints: what other trainings would give is not
         in it), comparisons (the family's size), verdict.

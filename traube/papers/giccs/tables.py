@@ -228,7 +228,7 @@ def similarity_and_clustering(context: Context) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        pair_task, task, metric, models, rho, low, high, which, note.
+        Columns pair_task, task, metric, models, rho, low, high, which and note.
     """
     protocol = context.protocols[context.protocol]
     tables = []

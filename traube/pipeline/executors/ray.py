@@ -14,6 +14,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from traube.core.errors import TraubeError, install_hint
 from traube.core.progress import Progress
@@ -91,6 +92,7 @@ class RayExecutor(Executor):
         called: Future[Any] = call.remote(self._versions, function, memory, *map(self._sent, args)).future()
         return called
 
+    @override
     def explain(self, error: BaseException) -> BaseException:
         return in_words(error)
 
@@ -108,6 +110,7 @@ class RayExecutor(Executor):
         for share, batches in _encode_shares(self._ray, holders, [[texts[i] for i in share] for share in shares]):
             yield from ((shares[share][positions], block) for positions, block in batches)
 
+    @override
     def device(self, model: Model, n_texts: int) -> str:
         return {"GPU": "cuda", "CPU": "cpu"}[self._kind()] if self._is_spread(model, n_texts) else model.device
 

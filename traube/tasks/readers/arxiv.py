@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from typing_extensions import override
 
 from traube.core.errors import TraubeError, unknown
 from traube.core.paths import raw
@@ -33,9 +34,11 @@ class ArxivSubjects(Source):
         super().__init__(catalogue_card(name, TaskCard))
         self.file, self.without = file, without  # subtopics that are left out, such as eess.SY
 
+    @override
     def files(self) -> list[Path]:
         return [plain_or_gzipped(raw() / "arxiv" / self.file)]
 
+    @override
     def read(self) -> pd.DataFrame:
         rows = read_rows(self.files()[0])
         table = {}
@@ -85,6 +88,7 @@ class ArxivSubjects(Source):
 
 
 def sources() -> list[Source]:
+    """Return the subjects of arXiv, as the paper drew them and of the whole pool."""
     return [
         ArxivSubjects(
             "arxiv_subjects", "arxiv_qs3m_like_7x500.jsonl", without=("eess.SY",)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import pandas as pd
+from typing_extensions import override
 
 from traube.core.errors import TraubeError
 from traube.core.paths import raw
@@ -43,6 +44,7 @@ class Book:
 
     @property
     def whole(self) -> str:
+        """Title and blurb."""
         return f"{self.title} {self.blurb}".strip()
 
 
@@ -58,6 +60,7 @@ class Blurbs(Source):
         paths = [plain_or_gzipped(raw() / FOLDER / part) for part in PARTS]
         return [p for p in paths if p.is_file()] or paths
 
+    @override
     def read(self) -> pd.DataFrame:
         rows = labelled([book for path in self.files() for book in books(path)])
         return rows.assign(text=rows["title"] if self.kind == "s2s" else rows["whole"])[["text", "coarse", "fine"]]
@@ -127,4 +130,5 @@ def labelled(all_books: list[Book]) -> pd.DataFrame:
 
 
 def sources() -> list[Source]:
+    """Return the tasks of blurbs: titles, and whole texts."""
     return [Blurbs("s2s"), Blurbs("p2p")]

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import pandas as pd
 from pydantic import Field, model_validator
+from typing_extensions import override
 
 from traube.core.config import PathName
 from traube.core.errors import TraubeError
@@ -59,22 +60,27 @@ class Markdown(CardSource[MarkdownCard], Source):
 
     @property
     def folder(self) -> Path:
+        """The folder of the pages."""
         return named(self.path.parent, self.settings.markdown)
 
+    @override
     def files(self) -> list[Path]:
         found = (path for path in self.folder.rglob("*") if path.suffix.lower() in SUFFIXES and is_file(path))
         below = {path.relative_to(self.folder): path for path in found}
         return [below[name] for name in sorted(below) if not any(part.startswith(".") for part in name.parts)]
 
+    @override
     def missing(self) -> str | None:
         where = f"{self.place(self.key)}: {self.folder}"
         if not is_folder(self.folder):
             return f"{where} is a file, not a folder" if is_file(self.folder) else f"{where} is not there"
         return None if self.files() else f"{where} holds no file *.md or *.markdown"
 
+    @override
     def raw_version(self) -> str:
         return digest([super().raw_version(), list(map(self._name, self.files()))])
 
+    @override
     def read(self) -> pd.DataFrame:
         files = self.files()
         pages = (page_of(path, self._name(path)) for path in files)
@@ -83,6 +89,7 @@ class Markdown(CardSource[MarkdownCard], Source):
             raise TraubeError(f"{self.folder}: none of its {len(files)} pages has passages in two sections")
         return found.assign(part=found["page"].map(self._part))
 
+    @override
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         return draw(records, self.settings.sections)
 

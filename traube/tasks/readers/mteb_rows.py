@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 from pydantic import Field, model_validator
+from typing_extensions import override
 
 from traube.core import paths
 from traube.core.config import PathName
@@ -71,6 +72,7 @@ class MtebRows(CardSource[RowsCard], Source):
             raise Unavailable(f"{self.settings.dataset} has no file {self.settings.part}*.jsonl, .jsonl.gz or .parquet")
         return files
 
+    @override
     def missing(self) -> str | None:
         try:
             absent = [p for p in self.files() if not is_file(p)]
@@ -78,6 +80,7 @@ class MtebRows(CardSource[RowsCard], Source):
             return str(error)
         return f"{self.path}: {absent[0]} is not there" if absent else None
 
+    @override
     def fetch(self) -> None:
         card = self.settings
         if not card.dataset or _from_cache(card):
@@ -203,6 +206,7 @@ def _downloads() -> dict[str, str]:
 
 
 def sources() -> list[Source]:
+    """Return the German tasks as MTEB publishes them."""
     # the order of the levels is judged from public scores of each split
     return [
         GermanRows("blurbs_s2s_mteb", ("coarse", 10), ("fine", 18)),

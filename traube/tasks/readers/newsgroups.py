@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 import pandas as pd
+from typing_extensions import override
 
 from traube.core.errors import TraubeError, Unavailable
 from traube.core.files import write_text
@@ -43,9 +44,11 @@ class Newsgroups(Source):
         super().__init__(catalogue_card(name, TaskCard))
         self.shifted_labels = shifted_labels
 
+    @override
     def files(self) -> list[Path]:
         return [raw() / "20newsgroups" / "20news-bydate.tar.gz"]
 
+    @override
     def fetch(self) -> None:
         (path,) = self.files()
         if path.is_file():
@@ -58,6 +61,7 @@ class Newsgroups(Source):
             raise Unavailable(f"task '{self.name}': {URL} cannot be downloaded ({error})") from error
         write_text(path.with_name(f"{path.name}.sha256"), f"{SHA256}  {path.name}\n")
 
+    @override
     def read(self) -> pd.DataFrame:
         blocks = []
         for _, block in self.read_posts().groupby("split", sort=False):
@@ -115,4 +119,5 @@ def _read_text(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
 
 
 def sources() -> list[Source]:
+    """Return the tasks of newsgroups: with right labels, and with the paper's shifted ones."""
     return [Newsgroups("newsgroups"), Newsgroups("newsgroups_paper", shifted_labels=True)]

@@ -21,6 +21,7 @@ from typing import Any, Self
 
 import pandas as pd
 from pydantic import Field, field_validator, model_validator
+from typing_extensions import override
 
 from traube.core.config import PathName, parse, read_yaml
 from traube.core.errors import TraubeError
@@ -75,6 +76,7 @@ class PairTable(CardSource[PairTableCard], PairSource):
     form = PairTableCard
     key = "pairs"
 
+    @override
     def read(self) -> pd.DataFrame:
         card = self.settings
         rows = read_rows(self.files()[0], card.separator)
@@ -128,6 +130,7 @@ class Giccs(PairSource):
         groups: {domain: Thema, source: Quelle}
     """
 
+    @override
     def files(self) -> list[Path]:
         folder = raw() / "giccs"
         tables = [plain_or_gzipped(folder / f"giccs.{kind}") for kind in ("csv", "tsv", "jsonl")]
@@ -135,6 +138,7 @@ class Giccs(PairSource):
         columns = folder / "columns.yaml"
         return [table, columns] if columns.is_file() else [table]
 
+    @override
     def read(self) -> pd.DataFrame:
         table, *columns = self.files()
         groups = ["domain", "source"]
@@ -151,6 +155,7 @@ class Giccs(PairSource):
         records = PairTable(path, card, lines).read()
         return records.assign(**{group: "" for group in self.card.groups if group not in records})
 
+    @override
     def missing(self) -> str | None:
         reason = super().missing()
         columns = "dialogue (turns, a line each), utterance, score, domain, source; others by columns.yaml"
@@ -163,9 +168,11 @@ class NluSimilarityDe(PairSource):
     1,374 pairs were shown, 247 skipped. Each pair was judged once, by one annotator, so agreement cannot be computed.
     """
 
+    @override
     def files(self) -> list[Path]:
         return [plain_or_gzipped(raw() / "sts_de" / "nlu_similarity_de" / "NLU-Data-Home-Domain-similarity-de.csv")]
 
+    @override
     def read(self) -> pd.DataFrame:
         rows = read_rows(self.files()[0])
         columns = ("sentence1", "sentence2", "similarity_score")
@@ -174,6 +181,7 @@ class NluSimilarityDe(PairSource):
 
 
 def sources() -> list[PairSource]:
+    """Return the pair tasks that are read from tables."""
     nlu, giccs = (catalogue_card(name, PairCard) for name in ("nlu_similarity_de", "giccs"))
     return [NluSimilarityDe(nlu), Giccs(giccs)]
 

@@ -13,6 +13,7 @@ from typing import Literal
 
 import pandas as pd
 from pydantic import Field
+from typing_extensions import override
 
 from traube.core.collector import collect_nothing
 from traube.core.errors import install_hint
@@ -129,11 +130,14 @@ class Pydocs(CardSource[PydocsCard], Source):
 
     @property
     def size(self) -> Size:
+        """The packages, and how many docstrings are drawn."""
         return SIZES[self.settings.size]
 
+    @override
     def files(self) -> list[Path]:
         return []
 
+    @override
     def missing(self) -> str | None:
         absent = [p for p in self.size.packages if importlib.util.find_spec(p) is None]
         if not absent:
@@ -141,11 +145,13 @@ class Pydocs(CardSource[PydocsCard], Source):
         extra = "papers" if self.size == SMALL else "platform"  # the others come with Traube
         return f"package {', '.join(absent)} is not installed: {install_hint(extra, 'setup')}"
 
+    @override
     def raw_version(self) -> str:
         versions = {p: version(DISTRIBUTIONS.get(p, p)) for p in self.size.packages}
         read = self.settings.pydocs, asdict(self.size), versions
         return digest([type(self).__name__, self.version, self.card.model_dump(), *read])
 
+    @override
     def read(self) -> pd.DataFrame:
         records = docstrings(self.size)
         return records.assign(text=records[self.settings.pydocs])[["text", "coarse", "fine"]]

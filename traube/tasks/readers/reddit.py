@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
+from typing_extensions import override
 
 from traube.core.errors import TraubeError, Unavailable
 from traube.core.files import append_line, locked
@@ -51,15 +52,18 @@ class Reddit(Source):
         super().__init__(catalogue_card(name, TaskCard))
         self.kind, self.way = kind, way
 
+    @override
     def files(self) -> list[Path]:
         return [raw() / "reddit_de" / "submissions.jsonl"]
 
+    @override
     def missing(self) -> str | None:
         if not self.files()[0].is_file():
             return f"{super().missing()}; with {ID} and {SECRET} in the environment `traube run --task {self.name}` fetches it"
         left = len(set(_ids()) - set(_fetched(self.files()[0])))
         return f"{left} submissions are still to be fetched: `traube run --task {self.name}`" if left > 0 else None
 
+    @override
     def fetch(self) -> None:
         if self.missing() is None:
             return
@@ -71,6 +75,7 @@ class Reddit(Source):
             raise Unavailable(f"Reddit's texts need credentials of your own: {fix}")
         download(self.files()[0], Api(os.environ[ID], os.environ[SECRET], os.environ.get(AGENT, "traube (benchmark)")))
 
+    @override
     def read(self) -> pd.DataFrame:
         found = _fetched(self.files()[0]).values()
         posts = [p for p in found if p.get("title") and p["selftext"] not in ("[removed]", "[deleted]")]
@@ -221,4 +226,5 @@ def _fetched(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def sources() -> list[Source]:
+    """Return the tasks of Reddit: titles and whole texts, cleaned rightly and as the paper did."""
     return [Reddit("s2s", "right"), Reddit("p2p", "right"), Reddit("s2s", "paper"), Reddit("p2p", "paper")]

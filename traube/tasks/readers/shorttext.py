@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+from typing_extensions import override
 
 from traube.core.errors import TraubeError
 from traube.core.paths import raw
@@ -47,6 +48,7 @@ class ShortText(Source):
         super().__init__(catalogue_card(name, TaskCard))
         self.collection = collection
 
+    @override
     def files(self) -> list[Path]:
         folder, held = raw() / "shorttext", self.collection
         layouts = [
@@ -57,6 +59,7 @@ class ShortText(Source):
         layouts = [[plain_or_gzipped(path) for path in layout] for layout in layouts if layout]
         return next((layout for layout in layouts if all(path.is_file() for path in layout)), layouts[0])
 
+    @override
     def read(self) -> pd.DataFrame:
         path, *others = self.files()
         rows = []
@@ -102,4 +105,5 @@ def _aecl(path: Path) -> list[tuple[str, str, str]]:
 
 
 def sources() -> list[Source]:
+    """Return a task for each collection of short texts."""
     return [ShortText(name, collection) for name, collection in COLLECTIONS.items()]

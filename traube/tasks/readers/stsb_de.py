@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pandas as pd
+from typing_extensions import override
 
 from traube.core.errors import TraubeError
 from traube.core.paths import raw
@@ -20,6 +21,7 @@ class StsbDe(PairSource):
         super().__init__(catalogue_card(name, PairCard))
         self.translator = translator.lower()
 
+    @override
     def files(self) -> list[Path]:
         folder = raw() / "sts_de" / "stsb_de"
         return [plain_or_gzipped(folder / f"{self.translator}_stsb_de_{name}.csv") for name in FILES]
@@ -42,4 +44,5 @@ class StsbDe(PairSource):
 
 
 def sources() -> list[PairSource]:
+    """Return the German STS benchmark in both translations."""
     return [StsbDe("stsb_de", "DeepL"), StsbDe("stsb_de_aws", "AWS")]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 import pandas as pd
+from typing_extensions import override
 
 from traube.core.errors import TraubeError
 from traube.core.paths import raw
@@ -32,16 +33,19 @@ class TenKGnad(Source):
         super().__init__(catalogue_card(f"tenkgnad_{kind}", TaskCard))
         self.kind = kind
 
+    @override
     def files(self) -> list[Path]:
         database = raw() / "one_million_posts" / "corpus.sqlite3"
         csv = [plain_or_gzipped(raw() / "10kgnad" / part) for part in PARTS]
         there = [p for p in csv if p.is_file()]  # samples can be drawn from either alone
         return [database] if self.kind == "s2s" or database.is_file() else there or csv
 
+    @override
     def missing(self) -> str | None:
         reason = super().missing()
         return f"{reason}; the csv files of 10kGNAD hold no titles" if reason and self.kind == "s2s" else reason
 
+    @override
     def read(self) -> pd.DataFrame:
         path, *others = self.files()
         if path.suffix != ".sqlite3":
@@ -91,4 +95,5 @@ class _Text(HTMLParser):
 
 
 def sources() -> list[Source]:
+    """Return the tasks of 10kGNAD: titles, and whole texts."""
     return [TenKGnad("s2s"), TenKGnad("p2p")]

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from urllib.parse import unquote
 
 import pandas as pd
+from typing_extensions import override
 
 from traube.core.errors import TraubeError
 from traube.core.inputs import opened
@@ -56,6 +57,7 @@ class TrecCar(Source):
         super().__init__(catalogue_card(f"{name}_{level}", TaskCard))
         self.level = level
 
+    @override
     def files(self) -> list[Path]:
         test = first_of("benchmarkY1-test/test.pages.cbor", "benchmarkY1-test/test.pages.cbor-paragraphs.cbor")
         return [test, *(path for path in self._optional().values() if path.is_file())]
@@ -63,6 +65,7 @@ class TrecCar(Source):
     def _optional(self) -> dict[Part, Path]:
         return {"train": first_of(*TRAIN), "validation": first_of(CAR_B)}
 
+    @override
     def read(self) -> pd.DataFrame:
         tables = [passages(self.files()[0]).assign(part="test")]
         # an article of several files is tested, or else validated: the training files are of the same Wikipedia
@@ -90,9 +93,11 @@ class TrecCar(Source):
 class Test200(TrecCar):
     """The 200 articles that TREC CAR published as a sample, with random parts: half trains, an eighth validates."""
 
+    @override
     def files(self) -> list[Path]:
         return [first_of("test200/train.test200.cbor")]
 
+    @override
     def read(self) -> pd.DataFrame:
         records = _clusterable(passages(self.files()[0]), self.level)
         return records.assign(part=parts_of_test200(records["page"]))
@@ -212,4 +217,5 @@ def first_of(*places: str | Path) -> Path:
 
 
 def sources() -> list[Source]:
+    """Return TREC CAR's benchmark and test200, by each level of headings."""
     return [*(TrecCar("trec_car", level) for level in LEVELS), *(Test200("car_test200", level) for level in LEVELS)]

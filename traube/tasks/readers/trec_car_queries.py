@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from typing_extensions import override
 
 from traube.tasks.readers.trec_car import CAR_B, TRAIN, articles, first_of, parts_of_test200
 from traube.tasks.sections import LEVELS, Level, Page, Passage, draw, grouped, path_of, records
@@ -29,13 +30,16 @@ class CarB(Source):
         super().__init__(catalogue_card(f"{name}_{level}", TaskCard))
         self.level = level
 
+    @override
     def files(self) -> list[Path]:
         return [first_of(self.place, f"{self.place}-paragraphs.cbor")]
 
+    @override
     def read(self) -> pd.DataFrame:
         path = self.files()[0]
         return records(_pages(articles(path)), self.level, path)
 
+    @override
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         return draw(records, self.level)
 
@@ -49,6 +53,7 @@ class CarA(CarB):
     has_training_splits = True
     place = "benchmarkY1-test/test.pages.cbor"
 
+    @override
     def files(self) -> list[Path]:
         optional = first_of(*TRAIN), first_of(CAR_B)
         return [*super().files(), *(path for path in optional if path.is_file())]
@@ -81,10 +86,12 @@ class Test200(CarB):
     has_training_splits = True
     place = "test200/train.test200.cbor"
 
+    @override
     def read(self) -> pd.DataFrame:
         found = super().read()
         return found.assign(part=parts_of_test200(found["page"]))
 
+    @override
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         names = records["page"].drop_duplicates().to_numpy()
         order = shuffled(len(names), generator("folds of test200"))
@@ -124,5 +131,6 @@ def _triple(page: list[Passage], level: Level, held_out: set[str]) -> list[Passa
 
 
 def sources() -> list[Source]:
+    """Return the tasks of TREC CAR with queries, by each level of headings."""
     kinds = ((CarA, "trec_car"), (CarB, "trec_car_b"), (Test200, "car_test200"))
     return [source(name, level) for level in LEVELS for source, name in kinds]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
+from typing_extensions import override
 
 from traube.core.errors import TraubeError
 from traube.pipeline.executors import cores
@@ -67,9 +68,9 @@ class Blackbox:
         Parameters
         ----------
         distances : sequence of Tensor
-            float [n, n] each, symmetric with diagonal 0; n may differ.
+            Distances of each split, float [n, n], symmetric with diagonal 0; n may differ.
         gold : sequence of Tensor
-            float [n, n] each, 1 where two items share a class.
+            Adjacency of the classes of each split, float [n, n], 1 where two items share a class.
 
         Returns
         -------
@@ -211,9 +212,11 @@ class Cob(ClusteringTrainer[CobRecipe]):
         epochs=1, batch=1, learning_rate=2e-5, schedule="linear", warmup=0.1, weight_decay=0.01, evaluate_every=100
     )
 
+    @override
     def examples(self, network: Any, task: Task, texts: Sequence[str]) -> "Problems":
         return Problems(self.split_problems(task, texts), texts, self.recipe.seed)
 
+    @override
     def learner(self, network: Any, examples: "Problems") -> Any:
         import torch
         from torch import nn
@@ -251,6 +254,7 @@ class Problems(Examples):
         super().__init__(len(problems), seed)
         self.problems, self.texts = problems, texts
 
+    @override
     def make(self, example: int, rng: np.random.Generator) -> Problem:
         return self.problems[example]
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import pandas as pd
 from pydantic import Field, model_validator
+from typing_extensions import override
 
 from traube.core import paths
 from traube.core.errors import TraubeError
@@ -91,6 +92,7 @@ class Qs3m(Trainer[Qs3mRecipe]):
     }  # fmt: skip
 
     @property
+    @override
     def variant(self) -> str:
         recipe, usual = self.recipe, self.defaults
         query = "no_query" if recipe.query == "none" else recipe.query
@@ -122,13 +124,16 @@ class Qs3m(Trainer[Qs3mRecipe]):
             wanted = pd.concat([seen["text_id"], seen["query_id"]])
         return task.corpus.loc[task.corpus["text_id"].isin(wanted), "text"].tolist()
 
+    @override
     def network(self, base: Transformer) -> "Comparer":
         encoder = base.card.model_copy(update={"max_length": self.recipe.max_length or base.card.max_length})
         return Comparer(Transformer(encoder, base.device), self.recipe)
 
+    @override
     def examples(self, network: "Comparer", task: Task, texts: Sequence[str]) -> "PagePairs":
         return PagePairs(network, task, texts, self.recipe)
 
+    @override
     def learner(self, network: "Comparer", examples: "PagePairs") -> Any:
         import torch
         from torch import nn
@@ -195,6 +200,7 @@ class Comparer:
 
     @property
     def config(self) -> SimilarityConfig:
+        """Configuration of the network and its encoder, as the checkpoint stores it."""
         return SimilarityConfig(
             dimensions=self.dimensions,
             output="relu" if self.recipe.loss == "mse" else "sigmoid",
@@ -207,6 +213,7 @@ class Comparer:
         return np.asarray(Workbench.at(paths.home()).vectors_of_texts(texts, self.encoder).load())
 
     def eval(self) -> None:
+        """Switch the network to evaluation mode."""
         self.module.eval()
 
     def save(self, folder: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
+from typing_extensions import override
 
 from traube.core.errors import TraubeError
 from traube.tasks.task import Task
@@ -35,9 +36,11 @@ class Triplet(ClusteringTrainer[TripletRecipe]):
     )
     paper: ClassVar[Mapping[str, Any]] = {"share": 0.04}  # of the reference code: a random 25th, drawn once
 
+    @override
     def examples(self, network: Any, task: Task, texts: Sequence[str]) -> "Triples":
         return Triples(self.split_problems(task, texts), texts, self.recipe.share, self.recipe.seed)
 
+    @override
     def learner(self, network: Any, examples: "Triples") -> Any:
         import torch
         from torch import nn

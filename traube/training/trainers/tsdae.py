@@ -1,4 +1,5 @@
 """TSDAE: an encoder learns to put into one vector what a decoder needs to restore a damaged text (Wang et al. 2021).
+
 The damage is done here: sentence-transformers' keeps words with the probability of deletion, split as in English.
 """
 
@@ -8,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
+from typing_extensions import override
 
 from traube.models.transformer import prompt_of
 from traube.tasks.task import Task
@@ -34,9 +36,11 @@ class Tsdae(Trainer[TsdaeRecipe]):
     section = "Wehrli et al. 2023, 3.3 and Table 5; Wang et al. 2021"
     defaults = TsdaeRecipe(epochs=1, batch=8, learning_rate=3e-5, evaluate_every=512)
 
+    @override
     def examples(self, network: Any, task: Task, texts: Sequence[str]) -> "DamagedTexts":
         return DamagedTexts(network, texts, self.recipe.seed)
 
+    @override
     def learner(self, network: Any, examples: "DamagedTexts") -> Any:
         import torch
         from sentence_transformers import SentenceTransformer
@@ -71,6 +75,7 @@ class DamagedTexts(Examples):
         self.network = network
         self.texts = texts
 
+    @override
     def make(self, example: int, rng: np.random.Generator) -> tuple[str, str]:
         return damage(self.texts[example], rng), self.texts[example]
 

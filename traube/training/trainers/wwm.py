@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
+from typing_extensions import override
 
 from traube.core.errors import TraubeError
 from traube.core.progress import Progress
@@ -62,9 +63,11 @@ class Wwm(Trainer[WwmRecipe]):
         evaluate_every=25,
     )
 
+    @override
     def examples(self, network: Any, task: Task, texts: Sequence[str]) -> "MaskedTexts":
         return MaskedTexts(network.tokenizer, texts, network.max_seq_length, self.recipe.seed, prompt_of(network))
 
+    @override
     def learner(self, network: Any, examples: "MaskedTexts") -> Any:
         import torch
         from torch import nn

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import Field
+from typing_extensions import override
 
 from traube.components.deep.clusterer import DeepClusterer, Labels, Points, Rows, Step, even_batches
 from traube.components.deep.encoding import Base
@@ -197,6 +198,7 @@ class Aecl(DeepClusterer[AeclRecipe]):
     augmentations = 1
     defaults = AeclRecipe(batch=400, learning_rate=5e-6, head_learning_rate=5e-4)
 
+    @override
     def epochs(self, n: int) -> int:
         return self.recipe.epochs
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import Field
+from typing_extensions import override
 
 from traube.components.deep.clusterer import DeepClusterer, Labels, Rows, Step
 from traube.components.deep.encoding import Base
@@ -23,6 +24,8 @@ ITERATIONS, TOLERANCE = 1000, 1e-7  # of the transport, at most, and the change 
 
 
 class RstcRecipe(EncoderRecipe):
+    """Hyperparameters of RSTC."""
+
     iterations: int = Field(3000, ge=1, le=1_000_000, description="batches in all, at most")
     alone: float = Field(0.15, ge=0, lt=1, description="share of the iterations with the contrast alone")
     refreshes: int = Field(100, ge=1, le=100_000, description="how often pseudo-labels are made, more often at first")
@@ -34,6 +37,8 @@ class RstcRecipe(EncoderRecipe):
 
 
 class RstcFit(EncoderFit[RstcRecipe]):
+    """One training of RSTC."""
+
     def __init__(self, recipe: RstcRecipe, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> None:
         from torch import nn
 
@@ -73,9 +78,11 @@ class RstcFit(EncoderFit[RstcRecipe]):
         with self.at_rest():
             return self.assign(vectors).log_softmax(dim=1)
 
+    @override
     def labels(self) -> Labels:
         return self._log_p(self.vectors()).argmax(dim=1).cpu().numpy().astype(np.int64)
 
+    @override
     def predict(self, texts: Sequence[str]) -> Labels:
         return self._log_p(self.vectors_of(texts)).argmax(dim=1).cpu().numpy().astype(np.int64)
 
@@ -155,6 +162,7 @@ class Rstc(DeepClusterer[RstcRecipe]):
     substituted = 0.1
     defaults = RstcRecipe(batch=200, learning_rate=5e-6, head_learning_rate=5e-4)
 
+    @override
     def epochs(self, n: int) -> int:
         return math.ceil(self.recipe.iterations / math.ceil(n / self.recipe.batch))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import Field
+from typing_extensions import override
 
 from traube.components.deep.clusterer import DeepClusterer, Labels, Rows, Step
 from traube.components.deep.encoding import Base
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 
 class ScclRecipe(EncoderRecipe):
+    """Hyperparameters of SCCL."""
+
     iterations: int = Field(1000, ge=1, le=1_000_000, description="batches in all; long trainings degrade")
     temperature: float = Field(0.5, gt=0, le=1_000, description="of the contrast")
     contrast_weight: float = Field(10.0, ge=0, le=1e6, description="eta, of the contrast")
@@ -30,6 +33,8 @@ class ScclRecipe(EncoderRecipe):
 
 
 class ScclFit(EncoderFit[ScclRecipe]):
+    """One training of SCCL."""
+
     def __init__(self, recipe: ScclRecipe, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> None:
         import torch
 
@@ -51,6 +56,7 @@ class ScclFit(EncoderFit[ScclRecipe]):
         loss = self.recipe.contrast_weight * contrast + parts["divergence"]
         return Step(loss, parts, log_q.argmax(dim=1), own)
 
+    @override
     def labels(self) -> Labels:
         vectors = self.vectors()
         if self.recipe.labels == "centres":
@@ -79,6 +85,7 @@ class Sccl(DeepClusterer[ScclRecipe]):
     augmentations = 2
     defaults = ScclRecipe(batch=400, learning_rate=1e-5, head_learning_rate=1e-3)
 
+    @override
     def epochs(self, n: int) -> int:
         return math.ceil(self.recipe.iterations / math.ceil(n / self.recipe.batch))
 

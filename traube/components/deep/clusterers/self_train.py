@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import Field
+from typing_extensions import override
 
 from traube.components.deep.clusterer import DeepClusterer, DeepRecipe, Fit, Labels, Points, Rows, Step
 from traube.components.deep.encoding import Base
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 
 class SelfTrainRecipe(DeepRecipe):
+    """Hyperparameters of Self-Train."""
+
     pretraining: int = Field(15, ge=1, le=10_000, description="epochs of the autoencoder alone")
     epochs: int = Field(50, ge=1, le=10_000, description="epochs of self-training after that, at most")
     settled: float = Field(0.001, ge=0, lt=1, description="share of labels that change in an epoch when it ends")
@@ -32,6 +35,8 @@ class SelfTrainRecipe(DeepRecipe):
 
 
 class SelfTrainFit(Fit[SelfTrainRecipe]):
+    """One training of Self-Train."""
+
     def __init__(self, recipe: SelfTrainRecipe, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> None:
         import torch
 
@@ -92,9 +97,11 @@ class SelfTrainFit(Fit[SelfTrainRecipe]):
         """Return the codes."""
         return np.asarray(self._codes(self.points).cpu().numpy(), dtype=np.float32)
 
+    @override
     def labels(self) -> Labels:
         return self._assigned(self.points).argmax(dim=1).cpu().numpy().astype(np.int64)
 
+    @override
     def predict(self, texts: Sequence[str]) -> Labels:
         return self._assigned(self._points(texts)).argmax(dim=1).cpu().numpy().astype(np.int64)
 
@@ -107,6 +114,7 @@ class SelfTrain(DeepClusterer[SelfTrainRecipe]):
     training = SelfTrainFit
     defaults = SelfTrainRecipe(batch=64)
 
+    @override
     def epochs(self, n: int) -> int:
         return self.recipe.pretraining + self.recipe.epochs
 

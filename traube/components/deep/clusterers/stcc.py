@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
+from typing_extensions import override
 
 from traube.components.deep.clusterer import DeepClusterer, DeepRecipe, Fit, Labels, Points, Rows, Step
 from traube.components.deep.encoding import Base
@@ -25,6 +26,8 @@ LENGTH = 32  # words of a text that are read
 
 
 class StccRecipe(DeepRecipe):
+    """Hyperparameters of STC^2."""
+
     epochs: int = Field(10, ge=1, le=10_000, description="passes over the texts")
     learning_rate: float = Field(1e-3, gt=0, le=1)
     codes: int = Field(20, ge=1, le=1_000, description="bits of a text's code")
@@ -33,6 +36,8 @@ class StccRecipe(DeepRecipe):
 
 
 class StccFit(Fit[StccRecipe]):
+    """One training of STC^2."""
+
     def __init__(self, recipe: StccRecipe, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> None:
         import torch
 
@@ -76,6 +81,7 @@ class StccFit(Fit[StccRecipe]):
         """Return the deep features."""
         return self._features(self.numbers)
 
+    @override
     def labels(self) -> Labels:
         return k_means(self._features(self.numbers), self.k, self.seed, starts=10)[0]
 
@@ -117,6 +123,7 @@ class Stcc(DeepClusterer[StccRecipe]):
     training = StccFit
     defaults = StccRecipe(batch=200)
 
+    @override
     def epochs(self, n: int) -> int:
         return self.recipe.epochs
 
