@@ -394,6 +394,25 @@ def test_the_doctor_finds_nothing_wrong_here_and_says_what_is_elsewhere(
     assert "unknown engine 'dask'" in ill.stdout
 
 
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("promote {file}", "task with a registered model 'tickets'"),
+        ("rollback {file}", "task with a registered model 'tickets'"),
+        ("train cob {file}", "tickets has no"),
+        ("tune cob {file}", "tickets has no"),
+        ("sweep aecl_sensitivity -t {file} -m tfidf", "unknown sweep 'aecl_sensitivity'"),
+    ],
+)
+def test_commands_of_the_platform_take_a_file_for_a_task(
+    traube: Traube, tmp_path: Path, command: str, answer: str
+) -> None:
+    file = tmp_path / "tickets.csv"
+    file.write_text("text\n" + "".join(f"a question about {topic} no. {i}\n" for i in range(8) for topic in TOPICS))
+    output = " ".join(traube(*command.format(file=file).split()).output.split())
+    assert "task tickets, card" in output and answer in output
+
+
 @pytest.mark.e2e
 def test_a_first_run_shows_no_librarys_warning_and_verbose_shows_dagsters_log(cards: Path, home: Path) -> None:
     def command(*arguments: str) -> subprocess.CompletedProcess[str]:
