@@ -40,8 +40,9 @@ autosummary_generate = True
 autosummary_ignore_module_all = False  # what a module offers is its __all__
 autodoc_typehints = "none"  # the docstrings say them
 numpydoc_show_class_members = False  # the template lists them
-# The page loads this version where there is a network; without one it shows the drawing's source.
-mermaid_version = "11.12.1"
+# Drawings become SVG files here, so that a page asks no other site for a script.
+mermaid_cmd = [sys.executable, "-m", "mermaidx"]
+mermaid_output_format = "svg"
 typer_render_width = 100  # characters
 
 templates_path = ["_templates"]

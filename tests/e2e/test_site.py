@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -25,13 +26,16 @@ class _Page(HTMLParser):
     def __init__(self, content: str) -> None:
         super().__init__()
         self.links: list[str] = []
+        self.scripts: list[str] = []
         self.ids: set[str] = set()
         self.feed(content)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         of = dict(attrs)
         self.ids.add(of.get("id") or "")
-        self.links += [value for key in ("href", "src") if (value := of.get(key))]
+        self.links += [value for key in ("href", "src", "data") if (value := of.get(key))]
+        if tag in {"script", "img", "iframe", "object"} or (tag == "link" and of.get("rel") == "stylesheet"):
+            self.scripts += [value for key in ("href", "src", "data") if (value := of.get(key))]
 
 
 @pytest.mark.slow
@@ -55,6 +59,25 @@ def test_the_site_builds_without_a_warning_and_its_links_lead_somewhere(tmp_path
                 lost.append(f"{path.relative_to(tmp_path)}: {link}")
     assert not lost, "\n".join(lost)
     assert len(pages) > 80 and all(path.exists() for path in living)
+    asked = {f"{path.name}: {link}" for path, page in pages.items() for link in page.scripts if urlsplit(link).netloc}
+    assert not asked, "a page needs a network"
+    rooms, way = (path.read_text("utf-8") for path in (tmp_path / "_images").glob("mermaid-*.svg"))
+    if "clusterer" in rooms:
+        rooms, way = way, rooms
+    assert all(room in rooms for room in _rooms()) and "replicates" in way
+
+
+def _rooms() -> list[str]:
+    """Return the layers of the library, from the top, as import-linter is told of them."""
+    contracts = tomllib.loads((paths.PROJECT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    (layers,) = [c["layers"] for c in contracts if c.get("containers") == ["traube"]]
+    return [room.strip() for layer in layers if layer != "__main__" for room in layer.split("|")]
+
+
+def test_the_drawing_of_the_rooms_is_what_import_linter_checks() -> None:
+    page = (DOCS / "explanation" / "architecture.md").read_text("utf-8")
+    drawing = page.partition("subgraph answers")[2].partition("```")[0]
+    assert re.findall(r"\b(" + "|".join(_rooms()) + r")\b(?= -->| &|\n)", drawing) == _rooms()
 
 
 @pytest.mark.parametrize(
