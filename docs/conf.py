@@ -1,5 +1,6 @@
 """The documentation as a site: `make docs` builds it into docs/_build/html, without a network."""
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -41,7 +42,7 @@ autosummary_ignore_module_all = False  # what a module offers is its __all__
 autodoc_typehints = "none"  # the docstrings say them
 numpydoc_show_class_members = False  # the template lists them
 # Drawings become SVG files here, so that a page asks no other site for a script.
-mermaid_cmd = [sys.executable, "-m", "mermaidx"]
+mermaid_cmd = shlex.join([sys.executable, "-m", "mermaidx"])
 mermaid_output_format = "svg"
 typer_render_width = 100  # characters
 
