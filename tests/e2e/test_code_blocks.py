@@ -131,6 +131,7 @@ def test_a_cheap_command_of_a_page_runs(words: tuple[str, ...]) -> None:
     assert done.exit_code == 0, done.output
 
 
+@pytest.mark.slow
 def test_the_readmes_commands_print_what_the_readme_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its columns and lines; models of words take its place for minilm, and numbers and texts are those of 60 docstrings."""
     task = load_task("pydocs_s2s")
