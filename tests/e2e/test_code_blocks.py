@@ -116,7 +116,9 @@ def test_commands_of_a_page_exist_with_these_options(path: Path) -> None:
         rest = words
         while rest and (inner := getattr(command, "commands", {}).get(rest[0])):
             command, rest = inner, rest[1:]
-        assert not getattr(command, "commands", None) or not rest or rest[0].startswith("-"), f"traube {shlex.join(words)}"
+        assert not getattr(command, "commands", None) or not rest or rest[0].startswith("-"), (
+            f"traube {shlex.join(words)}"
+        )
         parser = command.make_parser(command.context_class(command))
         _, more, _ = parser.parse_args([word for word in rest if word != "..."])
         assert not more, f"traube {shlex.join(words)}: {command.name} takes no {more}"
@@ -149,7 +151,12 @@ def test_the_readmes_commands_print_what_the_readme_shows(tmp_path: Path, monkey
         assert done.exit_code == 0, done.output
         printed.append(done.output)
     groups, verdict = blocks(page, "text")
-    heads = [re.split(r"\s*┃\s*", line.strip(" ┃")) for line in (groups, printed[0]) for line in line.splitlines() if "┃" in line]
+    heads = [
+        re.split(r"\s*┃\s*", line.strip(" ┃"))
+        for line in (groups, printed[0])
+        for line in line.splitlines()
+        if "┃" in line
+    ]
     assert heads[0] == heads[1]
     form = [re.sub(r"[-+]?\d[\d.e-]*", "N", line) for line in verdict.splitlines()]
     same = [re.sub(r"[-+]?\d[\d.e-]*", "N", line) for line in printed[-1].splitlines()]

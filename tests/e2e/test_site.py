@@ -62,7 +62,9 @@ def test_the_site_builds_without_a_warning_and_its_links_lead_somewhere(tmp_path
 
 def _rooms() -> list[str]:
     """Return the layers of the library, from the top, as import-linter is told of them."""
-    contracts = tomllib.loads((paths.PROJECT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    contracts = tomllib.loads((paths.PROJECT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
     (layers,) = [c["layers"] for c in contracts if c.get("containers") == ["traube"]]
     return [room.strip() for layer in layers if layer != "__main__" for room in layer.split("|")]
 
@@ -71,3 +73,13 @@ def test_the_drawing_of_the_rooms_is_what_import_linter_checks() -> None:
     page = (DOCS / "explanation" / "architecture.md").read_text("utf-8")
     drawing = page.partition("subgraph answers")[2].partition("```")[0]
     assert re.findall(r"\b(" + "|".join(_rooms()) + r")\b(?= -->| &|\n)", drawing) == _rooms()
+
+
+def test_the_pages_are_short() -> None:
+    """The words of README.md and docs/, tables and code too; results.md is made by a command."""
+    pages = [
+        paths.PROJECT / "README.md",
+        *(p for p in DOCS.rglob("*.md") if "_build" not in p.parts and p.name != "results.md"),
+    ]
+    words = {page.relative_to(paths.PROJECT): len(page.read_text("utf-8").split()) for page in pages}
+    assert sum(words.values()) < 20_000, words
