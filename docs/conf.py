@@ -1,5 +1,6 @@
 """The documentation as a site: `make docs` builds it into docs/_build/html, without a network."""
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -40,8 +41,9 @@ autosummary_generate = True
 autosummary_ignore_module_all = False  # what a module offers is its __all__
 autodoc_typehints = "none"  # the docstrings say them
 numpydoc_show_class_members = False  # the template lists them
-# The page loads this version where there is a network; without one it shows the drawing's source.
-mermaid_version = "11.12.1"
+# Drawings become SVG files here, so that a page asks no other site for a script.
+mermaid_cmd = shlex.join([sys.executable, "-m", "mermaidx"])
+mermaid_output_format = "svg"
 typer_render_width = 100  # characters
 
 templates_path = ["_templates"]

@@ -33,4 +33,4 @@ def test_a_notebook_is_stored_with_what_it_shows_and_says_nothing_of_a_machine(p
 
 def test_the_list_of_examples_names_each_notebook() -> None:
     listed = (paths.PROJECT / "docs" / "tutorials" / "index.md").read_text(encoding="utf-8")
-    assert len(NOTEBOOKS) == 5 and all(f"({path.name})" in listed for path in NOTEBOOKS)
+    assert len(NOTEBOOKS) == 6 and all(f"({path.name})" in listed for path in NOTEBOOKS)

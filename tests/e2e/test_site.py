@@ -1,8 +1,9 @@
-"""The documentation as a site: it builds without a warning, every link inside it leads somewhere, and its code runs."""
+"""The documentation as a site: it builds without a warning and without a network, and every link inside it leads somewhere."""
 
 import re
 import subprocess
 import sys
+import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -12,26 +13,22 @@ import pytest
 from traube.core import paths
 
 DOCS = paths.PROJECT / "docs"
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
-# Python that needs what a test has not: a server, data of the reader's own, a network. The guides that add something are
-# followed in test_guides.py.
-NOT_RUN = {
-    "how-to/champions.md": "a registry with a champion",
-    "reference/python.md": "a table of the reader's own, and a model of the hub",
-}
 
 
 class _Page(HTMLParser):
     def __init__(self, content: str) -> None:
         super().__init__()
         self.links: list[str] = []
+        self.scripts: list[str] = []
         self.ids: set[str] = set()
         self.feed(content)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         of = dict(attrs)
         self.ids.add(of.get("id") or "")
-        self.links += [value for key in ("href", "src") if (value := of.get(key))]
+        self.links += [value for key in ("href", "src", "data") if (value := of.get(key))]
+        if tag in {"script", "img", "iframe", "object"} or (tag == "link" and of.get("rel") == "stylesheet"):
+            self.scripts += [value for key in ("href", "src", "data") if (value := of.get(key))]
 
 
 @pytest.mark.slow
@@ -55,29 +52,34 @@ def test_the_site_builds_without_a_warning_and_its_links_lead_somewhere(tmp_path
                 lost.append(f"{path.relative_to(tmp_path)}: {link}")
     assert not lost, "\n".join(lost)
     assert len(pages) > 80 and all(path.exists() for path in living)
+    asked = {f"{path.name}: {link}" for path, page in pages.items() for link in page.scripts if urlsplit(link).netloc}
+    assert not asked, "a page needs a network"
+    rooms, way = (path.read_text("utf-8") for path in (tmp_path / "_images").glob("mermaid-*.svg"))
+    if "clusterer" in rooms:
+        rooms, way = way, rooms
+    assert all(room in rooms for room in _rooms()) and "replicates" in way
 
 
-@pytest.mark.parametrize(
-    "path",
-    [p for p in sorted(DOCS.rglob("*.md")) if "_build" not in p.parts and BLOCK.search(p.read_text("utf-8"))],
-    ids=lambda path: path.relative_to(DOCS).as_posix(),
-)
-def test_python_of_a_page_runs(path: Path, home: Path) -> None:
-    name = path.relative_to(DOCS).as_posix()
-    if name in NOT_RUN or path.stem.startswith("adding_a_"):
-        pytest.skip(NOT_RUN.get(name, "followed by test_guides.py"))
-    scope: dict[str, object] = {}
-    for code in BLOCK.findall(path.read_text("utf-8")):
-        exec(compile(code, name, "exec"), scope)
+def _rooms() -> list[str]:
+    """Return the layers of the library, from the top, as import-linter is told of them."""
+    contracts = tomllib.loads((paths.PROJECT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    (layers,) = [c["layers"] for c in contracts if c.get("containers") == ["traube"]]
+    return [room.strip() for layer in layers if layer != "__main__" for room in layer.split("|")]
 
 
-def test_commands_of_the_pages_exist() -> None:
-    from typer.main import get_command
+def test_the_drawing_of_the_rooms_is_what_import_linter_checks() -> None:
+    page = (DOCS / "explanation" / "architecture.md").read_text("utf-8")
+    drawing = page.partition("subgraph answers")[2].partition("```")[0]
+    assert re.findall(r"\b(" + "|".join(_rooms()) + r")\b(?= -->| &|\n)", drawing) == _rooms()
 
-    from traube.cli.main import app
 
-    known = set(get_command(app).commands)  # type: ignore[attr-defined]
-    for path in [paths.PROJECT / "README.md", *(p for p in DOCS.rglob("*.md") if "_build" not in p.parts)]:
-        for block in re.findall(r"^```console\n(.*?)^```$", path.read_text("utf-8"), re.M | re.S):
-            for command in re.findall(r"^traube ([a-z]+)", block, re.M):
-                assert command in known, f"{path}: traube {command}"
+def test_the_pages_are_short() -> None:
+    """The words of README.md and docs/, tables and code too; results.md is made by a command."""
+    pages = [
+        paths.PROJECT / "README.md",
+        *(p for p in DOCS.rglob("*.md") if "_build" not in p.parts and p.name != "results.md"),
+    ]
+    words = {page.relative_to(paths.PROJECT): len(page.read_text("utf-8").split()) for page in pages}
+    assert sum(words.values()) < 20_000, words

@@ -20,7 +20,7 @@ INTRODUCTION = """# Results of the papers
 
 What each table prints beside what was measured here: `printed | measured`, `–` where there is no number. Written by
 `traube papers --output docs/results.md` from stored results and the rows in the folder beside it, not by hand; what
-differs from the papers, and why, is in [papers.md](papers.md#where-we-differ)."""
+differs from the papers, and why, is in [papers.md](papers.md#differences-from-the-papers)."""
 WHICH = ("base", "recipe", "trained_on")  # what tells rows of the same printed number apart
 WHEN = "measured_on"  # the day on which the number was first written, and the devices of its data directory
 
