@@ -14,7 +14,6 @@ from traube.core.errors import TraubeError
 from traube.grouping.cluster_texts import Clustering, cluster_texts
 from traube.grouping.describe import strays, strays_by_distance
 from traube.grouping.known_groups import put_like
-from traube.grouping.naming import named_by
 from traube.models.likelihood import CausalModel
 
 EXAMPLES = ["dough and bread", "a loaf of bread", "dough, a loaf", "a ship and its crew", "the crew of the ship"]
@@ -132,8 +131,11 @@ def causal(end: bool) -> CausalModel:
 
 
 def test_a_model_names_groups_and_where_it_says_nothing_key_words_stay() -> None:
-    clusters = Clustering(np.array([0, 1]), np.zeros(2), {0: ["dough"], 1: ["ship"]}, {0: [0], 1: [1]}, None)
     texts = ["dough " * 500, "a ship"]  # the first is longer than the model takes
-    named = named_by(clusters, texts, causal(end=False))
+    words, typical = {0: ["dough"], 1: ["ship"]}, {0: [0], 1: [1]}
+    clusters = Clustering(np.array([0, 1]), np.zeros(2), words, typical, None, texts=texts)
+    named = clusters.name_clusters(causal(end=False))
     assert named.name(0).startswith("bread bread") and len(named.name(0)) <= 60
-    assert named_by(clusters, texts, causal(end=True)).name(1) == "ship"
+    silent = clusters.name_clusters(causal(end=True))
+    assert silent.name(1) == "ship"
+    assert silent.naming_note == "2 of 2 groups keep their key words as names: the model gave no name"

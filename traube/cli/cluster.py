@@ -116,9 +116,21 @@ def cluster(
     name_with: Annotated[
         str | None,
         typer.Option(
-            help="A causal language model on this machine (a folder, or a name of the hub) that names the groups."
+            help="What names the groups: an OpenAI-compatible endpoint as URL#MODEL, like "
+            "http://127.0.0.1:11434/v1#llama3.2, or a causal language model on this machine (a folder, or a name of the "
+            "hub). An endpoint is sent each group's key words and at most three typical texts, cut after 300 characters: "
+            "they leave this machine unless it runs here. Its key: the environment's TRAUBE_NAME_KEY.",
+            show_default=False,
         ),
     ] = None,
+    name_budget: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="The most tokens that --name-with may read and write, the largest groups first; a token is about four "
+            "bytes, or what the model counts.",
+        ),
+    ] = 20_000,
     report: Annotated[
         Path | None,
         typer.Option(
@@ -157,9 +169,8 @@ def cluster(
     traube cluster new.csv --champion TASK
     """
     from traube.grouping.edits import read_edits
-    from traube.grouping.naming import named_by
+    from traube.grouping.naming import load_namer
     from traube.grouping.result_table import result_table
-    from traube.models.likelihood import CausalModel
     from traube.reports.cluster_report import FEWEST, NOT_INSTALLED, can_draw
     from traube.tasks.files import STDIN, save_stdin
 
@@ -175,16 +186,17 @@ def cluster(
     check_outputs([target, *pages], [path for path in (file, like, groups) if path])
     rows, texts, text_column = _read_texts(file, column)
     # first: a name that is wrong costs no work
-    namer = None if name_with is None else CausalModel.load(name_with, local=True)
+    namer = None if name_with is None else load_namer(name_with)
     given = {"--model": model, "--method": method, "-k": k, "--layer": layer, "--groups": groups}
-    given |= {"--seed": seed, "--query": query, "--like": like}
+    given |= {"--seed": seed, "--query": query, "--like": like, "--name-with": name_with}
     if k is not None and layer is not None:
         raise TraubeError("-k and --layer both say where to cut: leave one of them out")
     edits = None if groups is None else read_edits(groups)
     with bars(of=f"encoding and clustering {counted(len(texts), 'text')}") as (progress, _):
         settings = {"model": model or "minilm", "query": query, "precision": precision, "progress": progress}
         if champion is not None:
-            _refuse("--champion", given | {"--noise": noise or None, "--report": report, "--map": map_file}, allowed=())
+            given |= {"--noise": noise or None, "--report": report, "--map": map_file}
+            _refuse("--champion", given, allowed=("--name-with",))
             result, by = _by_champion(texts, champion)
         elif like is not None:
             _refuse("--like", given, allowed=("--model", "--query", "--like"))
@@ -193,19 +205,21 @@ def cluster(
             result, by = _found(texts, method, k=k, seed=42 if seed is None else seed, **settings)
         if layer is not None:
             result = result.at_layer(layer)
+        if namer is not None:  # before the edits, which may call groups by these names
+            result = result.name_clusters(namer, budget=name_budget, progress=progress)
         made = result.fingerprint
         if edits is not None:
             result = result.edit(edits, 42 if seed is None else seed)
         if noise:
             result = result.without_strays()
-        if namer is not None:
-            result = named_by(result, texts, namer, progress)
         if few := sum(bool(text.strip()) for text in texts) < FEWEST:
             pages = {}
         if pages:
             vectors = _vectors(texts, model or "minilm", precision)
             for page, panel in pages.items():
                 write_text(page, _page(rows, texts, text_column, result, by, vectors, panel))
+    if result.naming_note:
+        print_notes([result.naming_note])
     written = [target, *pages]
     table = result_table(rows, result)
     write_text(target, csv_text(table))

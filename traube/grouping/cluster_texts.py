@@ -1,5 +1,6 @@
 """Grouping texts that have no labels: vectors, clusters, and what each cluster is about."""
 
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -32,6 +33,7 @@ from traube.grouping.describe import (
     typical,
 )
 from traube.grouping.edits import GroupEdits, apply_edits, nest, read_edits
+from traube.grouping.naming import BUDGET, Namer, Topic, load_namer, name_topics
 from traube.grouping.terms import TermReader
 from traube.models import FunctionModel, Model, Similarity, to_model
 from traube.models.card import Precision
@@ -123,6 +125,8 @@ class Clustering:
         algorithm does not measure it.
     names : dict of int to str
         Of clusters that have been given one; see `name`.
+    naming_note : str
+        How many clusters a language model did not name, and why; empty where all are named, or none were to be.
     strays : ndarray of shape (n_texts,)
         Whether a text fits no cluster (`traube.grouping.describe.strays`); it is in the nearest one all the same, until
         `without_strays`. Empty where nobody looked.
@@ -152,6 +156,7 @@ class Clustering:
     k_table: pd.DataFrame | None
     stability: dict[int, float] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
+    naming_note: str = ""
     strays: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
     blank: int = 0
     layers: tuple[Layer, ...] = ()
@@ -292,7 +297,7 @@ class Clustering:
         return (
             self
             if level == self.level
-            else self._in_groups_of(self.layers[level], level=level, names={}, unmerged=None)
+            else self._in_groups_of(self.layers[level], level=level, names={}, naming_note="", unmerged=None)
         )
 
     def edit(self, groups: str | Path | GroupEdits, random_state: int = 42) -> "Clustering":
@@ -335,6 +340,54 @@ class Clustering:
             names=kept | edited.names,
             unmerged=edited.parts,
         )
+
+    def name_clusters(
+        self,
+        name_with: str | Namer,
+        *,
+        budget: int = BUDGET,
+        cache: bool | str | Path = True,
+        progress: Progress = SILENT,
+    ) -> "Clustering":
+        """Return the same clusters with names by a language model; names that a cluster has been given stay.
+
+        The model reads the key words of a cluster and at most three typical texts, cut after 300 characters; an
+        endpoint on another machine is sent them. Where it gives no name, key words stay, and `naming_note` says why.
+
+        Parameters
+        ----------
+        name_with : str or Namer
+            An OpenAI-compatible endpoint as ``URL#MODEL``, such as ``http://127.0.0.1:11434/v1#llama3.2``, whose key
+            is the environment's ``TRAUBE_NAME_KEY``; or a causal language model on this machine, as a folder or a
+            Hugging Face id.
+        budget : int, default=20_000
+            The most tokens of all questions and answers (`traube.grouping.naming.name_topics`). The largest clusters
+            come first.
+        cache : bool, str or Path, default=True
+            Where answers are kept, so that nothing is asked twice, as in `cluster_texts`.
+        progress : Progress, optional
+            Is told of clusters that are named.
+
+        Returns
+        -------
+        Clustering
+            With these names in `names`.
+
+        Raises
+        ------
+        TraubeError
+            If the endpoint is written wrong, or would be sent texts unencrypted, or the model is not on this machine.
+        """
+        namer = load_namer(name_with)
+        topics = {
+            c: Topic(self.words.get(c, []), [self.texts[i] for i in self.typical.get(c, [])])
+            for c in self.sizes()
+            if c not in self.names
+        }
+        with open_cache(cache):
+            taken = self.names.values()
+            names, note = name_topics(topics, namer, budget=budget, taken=taken, progress=progress)
+        return replace(self, names=self.names | names, naming_note=note)
 
     def _in_groups_of(self, layer: Layer, **changes: Any) -> "Clustering":
         """Return the same texts in the groups of a layer."""
@@ -525,6 +578,8 @@ def cluster_texts(
     precision: Precision | None = "auto",
     cache: bool | str | Path = True,
     text_column: str | None = None,
+    name_with: str | Namer | None = None,
+    name_budget: int = BUDGET,
     progress: Progress = SILENT,
 ) -> Clustering:
     """Group texts, perhaps by what they say to a query, and say what each group is about.
@@ -561,8 +616,12 @@ def cluster_texts(
         pass, or that a function makes, are never kept.
     text_column : str, optional
         The table's column of texts. By default its only one.
+    name_with : str or Namer, optional
+        A language model that names the clusters (`Clustering.name_clusters`); what it does not name is one warning.
+    name_budget : int, default=20_000
+        The most tokens that it may read and write.
     progress : Progress, optional
-        Is told of texts that are encoded.
+        Is told of texts that are encoded, and of clusters that are named.
 
     Returns
     -------
@@ -595,6 +654,7 @@ def cluster_texts(
     given = read_texts(texts, "cluster_texts", text_column)
     first, which = distinct(given.values)
     chosen = [given.values[i] for i in first]
+    namer = None if name_with is None else load_namer(name_with)  # first: a name that is wrong costs no work
     if n_clusters is not None and not isinstance(n_clusters, (int, np.integer)):
         raise TypeError(f"n_clusters is of type {type(n_clusters).__name__}: pass a whole number, or leave it out")
     if n_clusters is not None and not 1 <= n_clusters <= len(chosen):
@@ -615,7 +675,12 @@ def cluster_texts(
                 query,
                 progress,
             )
-    return replace(found.of_all(first, which), texts=given.values, index=given.index)
+    found = replace(found.of_all(first, which), texts=given.values, index=given.index)
+    if namer is not None:
+        found = found.name_clusters(namer, budget=name_budget, cache=cache, progress=progress)
+        if found.naming_note:
+            warnings.warn(found.naming_note, stacklevel=2)
+    return found
 
 
 def _encode_and_group(
