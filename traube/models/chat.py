@@ -111,7 +111,7 @@ class ChatEndpoint:
             ) from None
         said = found.choices[0].message.content or ""
         tokens = found.usage.total_tokens if found.usage else count_tokens(prompt) + count_tokens(said)
-        return said.rpartition("</think>")[2], tokens
+        return said.rpartition("</think>")[2].partition("<think>")[0], tokens
 
     def _post(self, question: dict[str, object]) -> bytes:
         key = os.environ.get(KEY, "").strip()
