@@ -555,14 +555,16 @@ class Clustering:
         if vectors is None and self.vectors is None:
             raise TraubeError("to_html: these texts have no vectors to place: they were compared by a similarity")
         vectors = self.vectors[self.rows[rows]] if vectors is None and self.vectors is not None else vectors
+        layers, chosen = map_layers(self, rows)
         return cluster_report(
             [texts[i] for i in rows],
             vectors,
-            map_layers(self, rows)[0],
+            layers,
             title=repr(self) if title is None else title,
             notes=notes,
             columns=None if columns is None else columns.iloc[rows],
             panel=panel,
+            chosen=chosen,
         )
 
 
