@@ -3,7 +3,7 @@
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
@@ -25,6 +25,7 @@ from traube.core.progress import SILENT, Progress
 from traube.grouping.describe import (
     alike_by_distance,
     alike_by_vectors,
+    are_equal,
     distances,
     keywords,
     mean_distances,
@@ -37,6 +38,7 @@ from traube.grouping.naming import BUDGET, Namer, Topic, load_namer, name_topics
 from traube.grouping.terms import TermReader
 from traube.models import FunctionModel, Model, Similarity, to_model
 from traube.models.card import Precision
+from traube.models.vectors import Dense
 from traube.pipeline.executors import make_executor
 from traube.pipeline.workbench import Workbench
 from traube.reports.cluster_report import MapLayer, cluster_report
@@ -169,12 +171,12 @@ class Clustering:
 
     def __repr__(self) -> str:
         sizes = self.sizes()
-        told = [_pluralize(len(self.labels), "text"), _pluralize(len(sizes), "cluster"), self.clearness]
+        shown = [_pluralize(len(self.labels), "text"), _pluralize(len(sizes), "cluster"), self.clearness]
         rated = {c: size for c, size in sizes.items() if not np.isnan(self.stability.get(c, np.nan))}
         if rated:
             mean = np.average([self.stability[c] for c in rated], weights=list(rated.values()))
-            told.append(f"stability {mean:.2f}")
-        return f"Clustering({', '.join(filter(None, told))})"
+            shown.append(f"stability {mean:.2f}")
+        return f"Clustering({', '.join(filter(None, shown))})"
 
     def _repr_html_(self) -> str:
         table = self.summary()
@@ -270,6 +272,11 @@ class Clustering:
         return self.names.get(cluster) or ", ".join(self.words.get(cluster, [])[:3])
 
     @property
+    def cuts(self) -> tuple[Layer, ...]:
+        """The layers, or where there are none the clusters as the only one."""
+        return self.layers or (Layer(self.labels, self.words, self.typical, self.stability),)
+
+    @property
     def fingerprint(self) -> str:
         """A hash of the clustering: another text, or a text in another cluster, gives another hash."""
         # a letter in front, since a groups.yaml holds it, and YAML would take digits alone for a number
@@ -294,11 +301,9 @@ class Clustering:
             If there is no such layer.
         """
         level = find_level(self.layers, layer)
-        return (
-            self
-            if level == self.level
-            else self._in_groups_of(self.layers[level], level=level, names={}, naming_note="", unmerged=None)
-        )
+        if level == self.level:
+            return self
+        return self._in_groups_of(self.layers[level], level=level, names={}, naming_note="", unmerged=None)
 
     def edit(self, groups: str | Path | GroupEdits, random_state: int = 42) -> "Clustering":
         """Return the clusters renamed, merged and split as a groups.yaml says.
@@ -325,14 +330,9 @@ class Clustering:
         edited = apply_edits(
             edits, self.labels, names, self.texts, self.fingerprint, lambda rows, k: self._split(rows, k, random_state)
         )
-        before = self.layers or (Layer(self.labels, self.words, self.typical, self.stability),)
+        nested = nest([layer.labels for layer in self.cuts], self.level, edited.labels)
         reader = TermReader([self.texts[i] for i in self._distinct()])
-        layers = [
-            self._describe(labels, layer, reader)
-            for labels, layer in zip(
-                nest([layer.labels for layer in before], self.level, edited.labels), before, strict=True
-            )
-        ]
+        layers = [self._describe(labels, cut, reader) for labels, cut in zip(nested, self.cuts, strict=True)]
         kept = {c: name for c, name in self.names.items() if c in edited.labels}
         return self._in_groups_of(
             layers[self.level],
@@ -412,16 +412,15 @@ class Clustering:
         if len(same) < len(there):
             first = self._distinct()
             own = labels[first]
+            if self.vectors is None:
+                distance, alike = self.distances[first], are_equal([self.texts[i] for i in first])
+            else:
+                distance = distances(self.vectors, own)
+                alike = alike_by_vectors(self.vectors, distance)
             words = keywords(reader, own) | words
-            nearest = _positions(self._find_typical(own, first), first) | nearest
+            nearest = _positions(typical(own, distance, alike), first) | nearest
         stability = {c: before.stability[c] for c in same if c in before.stability}
         return Layer(labels, {c: words[c] for c in there}, {c: nearest[c] for c in there}, stability)
-
-    def _find_typical(self, labels: NDArray[np.int64], first: NDArray[np.int64]) -> dict[int, list[int]]:
-        if self.vectors is None:
-            return typical(labels, self.distances[first], lambda rows: np.eye(len(rows)))
-        distance = distances(self.vectors, labels)
-        return typical(labels, distance, alike_by_vectors(self.vectors, distance))
 
     def _distinct(self) -> NDArray[np.int64]:
         """Return the first position of each distinct text, in the order of the vectors."""
@@ -657,32 +656,31 @@ def cluster_texts(
     first, which = distinct(given.values)
     chosen = [given.values[i] for i in first]
     namer = None if name_with is None else load_namer(name_with)  # first: a name that is wrong costs no work
-    if n_clusters is not None and not isinstance(n_clusters, (int, np.integer)):
-        raise TypeError(f"n_clusters is of type {type(n_clusters).__name__}: pass a whole number, or leave it out")
-    if n_clusters is not None and not 1 <= n_clusters <= len(chosen):
-        number = _pluralize(len(chosen), "distinct text")
-        raise TraubeError(f"{n_clusters} clusters cannot be made of {number}")
+    _check_number(n_clusters, len(chosen))
     with open_cache(cache):
         if embeddings is not None:
             vectors = read_embeddings(embeddings, "cluster_texts", len(given.values))[first]
             check_query("embeddings", None, query)
             found = _group(vectors, chosen, check_algorithm(algorithm), n_clusters, random_state)
         else:
-            found = _encode_and_group(
-                chosen,
-                to_model(model, chosen, precision=precision),
-                n_clusters,
-                algorithm,
-                random_state,
-                query,
-                progress,
-            )
+            encoder = to_model(model, chosen, precision=precision)
+            found = _encode_and_group(chosen, encoder, n_clusters, algorithm, random_state, query, progress)
     found = replace(found.of_all(first, which), texts=given.values, index=given.index)
     if namer is not None:
         found = found.name_clusters(namer, budget=name_budget, cache=cache, progress=progress)
         if found.naming_note:
             warnings.warn(found.naming_note, stacklevel=2)
     return found
+
+
+def _check_number(n_clusters: int | None, n_texts: int) -> None:
+    """Refuse a number of clusters that is none, or that these distinct texts cannot have."""
+    if n_clusters is None:
+        return
+    if not isinstance(n_clusters, (int, np.integer)):
+        raise TypeError(f"n_clusters is of type {type(n_clusters).__name__}: pass a whole number, or leave it out")
+    if not 1 <= n_clusters <= n_texts:
+        raise TraubeError(f"{n_clusters} clusters cannot be made of {_pluralize(n_texts, 'distinct text')}")
 
 
 def _encode_and_group(
@@ -703,14 +701,26 @@ def _encode_and_group(
     if not similarity:
         return _group(vectors, texts, checked, n_clusters, seed)
     pairs = similarity.distances(vectors[: len(texts)], None if query is None else vectors[-1])
-    clusterer, params, table = checked.clusterer, checked.clusterer_params, None
+    return _group_by_distance(pairs, texts, checked, n_clusters, seed)
+
+
+def _group_by_distance(
+    pairs: Dense, texts: list[str], algorithm: Method, n_clusters: int | None, seed: int
+) -> Clustering:
+    """Group texts by the distances of all pairs, and describe the groups."""
+    clusterer, params, table = algorithm.clusterer, algorithm.clusterer_params, None
     if n_clusters is None and components.get_clusterer(clusterer).takes_k:
         n_clusters, table = components.choose_k_by_distance(clusterer, params, pairs, seed)
     labels = components.cluster_by_distance(clusterer, params, pairs, n_clusters, seed)
     distance = mean_distances(pairs, labels)
-    nearest = typical(labels, distance, alike_by_distance(pairs, distance))
-    odd = strays_by_distance(pairs, labels)
-    return Clustering(labels, distance, keywords(texts, labels), nearest, table, strays=odd)
+    return Clustering(
+        labels,
+        distance,
+        keywords(texts, labels),
+        typical(labels, distance, alike_by_distance(pairs, distance)),
+        table,
+        strays=strays_by_distance(pairs, labels),
+    )
 
 
 def _group(vectors: Matrix, texts: list[str], algorithm: Any, n_clusters: int | None, seed: int) -> Clustering:
@@ -876,7 +886,6 @@ def map_layers(clustering: Clustering, rows: NDArray[np.int64]) -> tuple[list[Ma
         Which of them holds the clusters themselves.
     """
     position = {int(row): i for i, row in enumerate(rows)}
-    own = Layer(clustering.labels, clustering.words, clustering.typical, clustering.stability)
     found = [
         MapLayer(
             layer.labels[rows],
@@ -885,24 +894,22 @@ def map_layers(clustering: Clustering, rows: NDArray[np.int64]) -> tuple[list[Ma
             {c: [position[i] for i in positions if i in position] for c, positions in layer.typical.items()},
             layer.stability,
         )
-        for i, layer in enumerate(clustering.layers or (own,))
+        for i, layer in enumerate(clustering.cuts)
     ]
     return found, clustering.level
 
 
 @contextmanager
-def _temporary_home() -> Iterator[None]:
-    with TemporaryDirectory(prefix="traube-") as folder, paths.use_home(Path(folder)):
-        yield
-
-
-def open_cache(cache: bool | str | Path) -> AbstractContextManager[None]:
+def open_cache(cache: bool | str | Path) -> Iterator[None]:
     """Write all files to the data directory, to a folder, or to a temporary folder while the block lasts."""
     if not isinstance(cache, (bool, str, Path)):
         raise TypeError(f"cache is of type {type(cache).__name__}: pass True, False or a folder")
-    if isinstance(cache, bool):
-        return nullcontext() if cache else _temporary_home()
-    return paths.use_home(Path(cache).expanduser().absolute())
+    with ExitStack() as stack:
+        if cache is False:
+            cache = stack.enter_context(TemporaryDirectory(prefix="traube-"))
+        if cache is not True:
+            stack.enter_context(paths.use_home(Path(cache).expanduser().absolute()))
+        yield
 
 
 def _positions(typical: dict[int, list[int]], first: NDArray[np.int64]) -> dict[int, list[int]]:
@@ -942,18 +949,18 @@ def usual_method(model: Model) -> str:
 
 def check_query(model: str, similarity: Similarity | None, query: str | None) -> None:
     """Refuse a query that is empty or that the model does not use, and a missing query that the model needs."""
-    heeded = similarity is not None and similarity.query == "text"
-    if heeded and query is None:
+    is_used = similarity is not None and similarity.query == "text"
+    if is_used and query is None:
         raise TraubeError(
             f"model '{model}' compares texts for a query: say what they were found for (query, or --query)"
         )
     if query is None:
         return
-    if not heeded:
-        why = {"none": "compares texts whatever the query", "passages": "makes its query of the texts themselves"}
-        said = why[similarity.query] if similarity else "has no use for a query"
+    if not is_used:
+        reasons = {"none": "compares texts whatever the query", "passages": "makes its query of the texts themselves"}
+        reason = reasons[similarity.query] if similarity else "has no use for a query"
         raise TraubeError(
-            f"model '{model}' {said}; leave the query out, or take a model that has one, as minilm_query_space"
+            f"model '{model}' {reason}; leave the query out, or take a model that has one, as minilm_query_space"
         )
     if not query.strip():
         raise TraubeError("the query is empty: say what the texts were found for")
@@ -975,7 +982,9 @@ def _stable(values: Matrix, k: int | None, seed: int) -> Grouping:
     if values.shape[0] == 1:
         return Grouping(np.zeros(1, dtype=np.int64))
     found = StableKMeans(n_clusters=k, random_state=seed).fit(values)
-    rated = [dict(enumerate(stability.tolist())) for stability in found.layer_stability_]
-    layers = [Layer(layer, {}, {}, own) for layer, own in zip(found.layers_, rated, strict=True)]
+    layers = tuple(
+        Layer(labels, stability=dict(enumerate(stability.tolist())))
+        for labels, stability in zip(found.layers_, found.layer_stability_, strict=True)
+    )
     own = dict(enumerate(found.cluster_stability_.tolist()))
-    return Grouping(found.labels_, found.k_table_, own, tuple(layers) if len(layers) > 1 else ())
+    return Grouping(found.labels_, found.k_table_, own, layers if len(layers) > 1 else ())

@@ -231,6 +231,14 @@ def alike_by_distance(pairs: Dense, distance: NDArray[np.float64]) -> Alike:
     return lambda rows: _nearness(pairs[np.ix_(rows, rows)].astype(np.float64), distance[rows], 0.5)
 
 
+def are_equal(texts: Sequence[str]) -> Alike:
+    """Return a function that says that texts are similar if they are equal.
+
+    Use the function if the distances between the texts are not known.
+    """
+    return lambda rows: np.array([[float(texts[i] == texts[j]) for j in rows] for i in rows])
+
+
 def _nearness(apart: NDArray[np.float64], distance: NDArray[np.float64], unit: float) -> NDArray[np.float64]:
     expected = unit * (distance[:, None] + distance)
     return 1 - np.divide(apart, expected, out=(apart > 0).astype(np.float64), where=expected > 0)

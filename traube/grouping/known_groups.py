@@ -13,7 +13,7 @@ from traube.components.new_points import centres, nearest_on_average
 from traube.core.errors import TraubeError
 from traube.core.progress import SILENT, Progress
 from traube.grouping.cluster_texts import Clustering, check_query, encoded, filled
-from traube.grouping.describe import Alike, alike_by_vectors, keywords, strays, strays_by_distance, typical
+from traube.grouping.describe import alike_by_vectors, are_equal, keywords, strays, strays_by_distance, typical
 from traube.grouping.served import Served
 from traube.models import load_model
 from traube.models.card import Precision
@@ -89,14 +89,6 @@ def put_like(
     called = {c: str(name) for c, name in enumerate(names)}
     found = Clustering(labels, distance, words, nearest, None, names=called, strays=strange)
     return replace(found.of_all(rows, pd.Index(rows).get_indexer(range(len(given)))), texts=given)
-
-
-def are_equal(texts: Sequence[str]) -> Alike:
-    """Return a function that says that texts are similar if they are equal.
-
-    Use the function if the distances between the texts are not known.
-    """
-    return lambda rows: np.array([[float(texts[i] == texts[j]) for j in rows] for i in rows])
 
 
 def labelled(examples: Sequence[str], groups: Sequence[str]) -> tuple[list[str], list[str]]:
