@@ -8,7 +8,7 @@ import numpy as np
 from cpu import used
 
 from traube.components.estimators.stable_kmeans import StableKMeans
-from traube.grouping.describe import keywords
+from traube.grouping.describe import find_keywords
 
 
 def main() -> None:
@@ -18,10 +18,10 @@ def main() -> None:
     arguments = parser.parse_args()
     texts = json.loads((arguments.folder / "texts.json").read_text())
     vectors = np.load(arguments.folder / "vectors.npy")
-    keywords(texts[:50], np.arange(50) % 2)  # loads stop words and languages
+    find_keywords(texts[:50], np.arange(50) % 2)  # loads stop words and languages
     began = used()
     fitted = StableKMeans(random_state=arguments.seed).fit(vectors)
-    words = keywords(texts, fitted.labels_)
+    words = find_keywords(texts, fitted.labels_)
     seconds = used() - began
     found = {
         "labels": fitted.labels_.tolist(),

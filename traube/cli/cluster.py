@@ -283,12 +283,12 @@ def _refuse(option: str, given: dict[str, Any], allowed: tuple[str, ...]) -> Non
 
 def _found(texts: list[str], method: str | None, **settings: Any) -> tuple["Clustering", str]:
     from traube.components import CLUSTERERS
-    from traube.grouping.cluster_texts import STABLE, cluster_texts, usual_method
+    from traube.grouping.cluster_texts import STABLE, cluster_texts, default_method
     from traube.models import load_model
     from traube.pipeline.params import load_params
 
     model, query = settings["model"], settings["query"]
-    usual = usual_method(load_model(model))
+    usual = default_method(load_model(model))
     chosen = load_params().chosen().method(usual if method is None else method)
     if settings["k"] is not None and not (CLUSTERERS[chosen.clusterer].takes_k or chosen.name == STABLE):
         raise TraubeError(f"{chosen.name} finds the number of clusters by itself: leave out -k, or use {usual}")
@@ -300,19 +300,19 @@ def _found(texts: list[str], method: str | None, **settings: Any) -> tuple["Clus
 def _by_examples(
     texts: list[str], like: Path, column: str | None, group_column: str, **settings: Any
 ) -> tuple["Clustering", str]:
-    from traube.grouping.known_groups import check_groups, labelled, put_like
+    from traube.grouping.known_groups import assign_by_examples, check_groups, keep_labeled
     from traube.tasks.readers.table import texts_of
 
     rows, candidates, _ = _read_texts(like, column)
-    examples, groups = labelled(candidates, texts_of(rows, group_column, "--group"))
+    examples, groups = keep_labeled(candidates, texts_of(rows, group_column, "--group"))
     if left_out := len(rows) - len(examples):
         print_notes([f"{like.name}: {left_out} of {counted(len(rows), 'row')} left out: without a text or a group"])
     check_groups(groups, f"{like}: column '{group_column}'")
-    return put_like(texts, examples, groups, **settings), f"of {like.name}, by {settings['model']}"
+    return assign_by_examples(texts, examples, groups, **settings), f"of {like.name}, by {settings['model']}"
 
 
 def _by_champion(texts: list[str], task: str) -> tuple["Clustering", str]:
-    from traube.grouping.known_groups import put_by
+    from traube.grouping.known_groups import assign_by_served
 
     champion_of = platform.part("champion")
     if champion_of is None:
@@ -320,15 +320,15 @@ def _by_champion(texts: list[str], task: str) -> tuple["Clustering", str]:
             "--champion: the registry of clusterings is part of the platform, which runs from a checkout of Traube"
         )
     served = champion_of(task)
-    return put_by(served, texts), f"of {task}'s champion, by {served.card.name}, {served.method.name}"
+    return assign_by_served(served, texts), f"of {task}'s champion, by {served.card.name}, {served.method.name}"
 
 
 def _vectors(texts: list[str], model: str, precision: Literal["auto", "fp32", "bf16"]) -> "Matrix":
     """Return the embeddings of texts that are not blank; they are cached since the texts were clustered."""
-    from traube.grouping.cluster_texts import encoded, filled
+    from traube.grouping.cluster_texts import encode_texts, find_filled
     from traube.models import load_model
 
-    return encoded(load_model(model, precision=precision), [texts[i] for i in filled(texts)])
+    return encode_texts(load_model(model, precision=precision), [texts[i] for i in find_filled(texts)])
 
 
 def _page(

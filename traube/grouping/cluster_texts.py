@@ -26,12 +26,12 @@ from traube.grouping.describe import (
     alike_by_distance,
     alike_by_vectors,
     are_equal,
-    distances,
-    keywords,
-    mean_distances,
-    strays,
-    strays_by_distance,
-    typical,
+    average_distances,
+    find_keywords,
+    find_strays,
+    find_strays_by_distance,
+    find_typical,
+    measure_distances,
 )
 from traube.grouping.edits import GroupEdits, apply_edits, nest, read_edits
 from traube.grouping.naming import BUDGET, Namer, Topic, load_namer, name_topics
@@ -130,7 +130,7 @@ class Clustering:
     naming_note : str
         How many clusters a language model did not name, and why; empty where all are named, or none were to be.
     strays : ndarray of shape (n_texts,)
-        Whether a text fits no cluster (`traube.grouping.describe.strays`); it is in the nearest one all the same, until
+        Whether a text fits no cluster (`traube.grouping.describe.find_strays`); it is in the nearest one all the same, until
         `without_strays`. Empty where nobody looked.
     blank : int
         How many texts are missing, empty or hold nothing but spaces; they are in no cluster.
@@ -364,9 +364,9 @@ class Clustering:
             The most tokens of all questions and answers (`traube.grouping.naming.name_topics`). The largest clusters
             come first.
         cache : bool, str or Path, default=True
-            Where answers are kept, so that nothing is asked twice, as in `cluster_texts`.
+            Where answers are kept, so that no question is sent twice, as in `cluster_texts`.
         progress : Progress, optional
-            Is told of clusters that are named.
+            Callbacks for clusters that are named.
 
         Returns
         -------
@@ -399,8 +399,8 @@ class Clustering:
         labels, is_blank = layer.labels[self._distinct()], self.rows < 0
         return replace(
             found,
-            distances=np.where(is_blank, np.nan, distances(self.vectors, labels)[self.rows]),
-            strays=strays(self.vectors, labels)[self.rows] & ~is_blank,
+            distances=np.where(is_blank, np.nan, measure_distances(self.vectors, labels)[self.rows]),
+            strays=find_strays(self.vectors, labels)[self.rows] & ~is_blank,
         )
 
     def _describe(self, labels: NDArray[np.int64], before: Layer, reader: TermReader) -> Layer:
@@ -415,10 +415,10 @@ class Clustering:
             if self.vectors is None:
                 distance, alike = self.distances[first], are_equal([self.texts[i] for i in first])
             else:
-                distance = distances(self.vectors, own)
+                distance = measure_distances(self.vectors, own)
                 alike = alike_by_vectors(self.vectors, distance)
-            words = keywords(reader, own) | words
-            nearest = _positions(typical(own, distance, alike), first) | nearest
+            words = find_keywords(reader, own) | words
+            nearest = _positions(find_typical(own, distance, alike), first) | nearest
         stability = {c: before.stability[c] for c in same if c in before.stability}
         return Layer(labels, {c: words[c] for c in there}, {c: nearest[c] for c in there}, stability)
 
@@ -550,7 +550,7 @@ class Clustering:
             HTML that needs no network.
         """
         texts = self.texts if texts is None else texts
-        rows = filled(texts)
+        rows = find_filled(texts)
         if vectors is None and self.vectors is None:
             raise TraubeError("to_html: these texts have no vectors to place: they were compared by a similarity")
         vectors = self.vectors[self.rows[rows]] if vectors is None and self.vectors is not None else vectors
@@ -602,7 +602,7 @@ def cluster_texts(
         algorithm `choose_k`, or `choose_k_by_distance`).
     algorithm : str, Method or scikit-learn clusterer, default="auto"
         A reducer and a clusterer, like "umap/hdbscan", or any estimator with `fit_predict`, like `KMeans(10)`. By
-        default the model's `usual_method`.
+        default the model's `default_method`.
     random_state : int, default=42
         Seed of everything random.
     query : str, optional
@@ -622,7 +622,7 @@ def cluster_texts(
     name_budget : int, default=20_000
         The most tokens that it may read and write.
     progress : Progress, optional
-        Is told of texts that are encoded, and of clusters that are named.
+        Callbacks for texts that are encoded, and clusters that are named.
 
     Returns
     -------
@@ -653,7 +653,7 @@ def cluster_texts(
     ['the crew of the ship', 'the dough of the bread']
     """
     given = read_texts(texts, "cluster_texts", text_column)
-    first, which = distinct(given.values)
+    first, which = find_distinct(given.values)
     chosen = [given.values[i] for i in first]
     namer = None if name_with is None else load_namer(name_with)  # first: a name that is wrong costs no work
     _check_number(n_clusters, len(chosen))
@@ -694,10 +694,10 @@ def _encode_and_group(
 ) -> Clustering:
     similarity = model.similarity
     check_query(model.name, similarity, query)
-    checked = check_algorithm(usual_method(model) if algorithm == "auto" else algorithm, similarity)
+    checked = check_algorithm(default_method(model) if algorithm == "auto" else algorithm, similarity)
     if similarity and len(texts) < 2:
         raise TraubeError("there is one distinct text, and a similarity compares texts: give at least two")
-    vectors = encoded(model, texts if query is None else [*texts, query], progress)
+    vectors = encode_texts(model, texts if query is None else [*texts, query], progress)
     if not similarity:
         return _group(vectors, texts, checked, n_clusters, seed)
     pairs = similarity.distances(vectors[: len(texts)], None if query is None else vectors[-1])
@@ -712,14 +712,14 @@ def _group_by_distance(
     if n_clusters is None and components.get_clusterer(clusterer).takes_k:
         n_clusters, table = components.choose_k_by_distance(clusterer, params, pairs, seed)
     labels = components.cluster_by_distance(clusterer, params, pairs, n_clusters, seed)
-    distance = mean_distances(pairs, labels)
+    distance = average_distances(pairs, labels)
     return Clustering(
         labels,
         distance,
-        keywords(texts, labels),
-        typical(labels, distance, alike_by_distance(pairs, distance)),
+        find_keywords(texts, labels),
+        find_typical(labels, distance, alike_by_distance(pairs, distance)),
         table,
-        strays=strays_by_distance(pairs, labels),
+        strays=find_strays_by_distance(pairs, labels),
     )
 
 
@@ -729,19 +729,19 @@ def _group(vectors: Matrix, texts: list[str], algorithm: Any, n_clusters: int | 
     reader = TermReader(texts)
     layers = []
     for layer in found.layers or (Layer(found.labels, stability=found.stability),):
-        distance = distances(vectors, layer.labels)
-        nearest = typical(layer.labels, distance, alike_by_vectors(vectors, distance))
-        layers.append(replace(layer, words=keywords(reader, layer.labels), typical=nearest))
+        distance = measure_distances(vectors, layer.labels)
+        nearest = find_typical(layer.labels, distance, alike_by_vectors(vectors, distance))
+        layers.append(replace(layer, words=find_keywords(reader, layer.labels), typical=nearest))
     level = next(i for i, layer in enumerate(layers) if np.array_equal(layer.labels, found.labels))
     own = layers[level]
     return Clustering(
         found.labels,
-        distances(vectors, found.labels),
+        measure_distances(vectors, found.labels),
         own.words,
         own.typical,
         found.k_table,
         found.stability,
-        strays=strays(vectors, found.labels),
+        strays=find_strays(vectors, found.labels),
         layers=tuple(layers) if found.layers else (),
         level=level,
         vectors=vectors,
@@ -830,7 +830,7 @@ def find_level(layers: Sequence[Layer], layer: int | str, n_clusters: int | None
     TypeError
         If it is neither a number nor a name.
     TraubeError
-        If there is no such layer, or a number of clusters is asked for as well.
+        If there is no such layer, or a number of clusters is given as well.
     """
     if isinstance(layer, bool) or not isinstance(layer, (int, np.integer, str)):
         raise TypeError(f'layer is of type {type(layer).__name__}: pass a whole number, "coarse" or "fine"')
@@ -920,7 +920,7 @@ def _pluralize(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def filled(texts: Sequence[str]) -> NDArray[np.int64]:
+def find_filled(texts: Sequence[str]) -> NDArray[np.int64]:
     """Return positions of the texts that are not blank, int64 [m]; raise an error if all are blank."""
     rows = np.array([i for i, text in enumerate(texts) if text.strip()], dtype=np.int64)
     if not len(rows):
@@ -928,18 +928,18 @@ def filled(texts: Sequence[str]) -> NDArray[np.int64]:
     return rows
 
 
-def distinct(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def find_distinct(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the first position of each distinct text, int64 [m], and the index of each text's, int64 [n].
 
     The index is -1 for a blank text.
     """
-    rows, number = filled(texts), dict[str, int]()
+    rows, number = find_filled(texts), dict[str, int]()
     which = np.full(len(texts), -1, dtype=np.int64)
     which[rows] = [number.setdefault(texts[i], len(number)) for i in rows]
     return rows[np.unique(which[rows], return_index=True)[1]], which
 
 
-def usual_method(model: Model) -> str:
+def default_method(model: Model) -> str:
     """Return the default method: k-means with the most stable number of clusters.
 
     For a similarity, the default is average linkage.
@@ -966,7 +966,7 @@ def check_query(model: str, similarity: Similarity | None, query: str | None) ->
         raise TraubeError("the query is empty: say what the texts were found for")
 
 
-def encoded(model: Model, texts: list[str], progress: Progress = SILENT) -> Matrix:
+def encode_texts(model: Model, texts: list[str], progress: Progress = SILENT) -> Matrix:
     """Return the vectors of texts, [n, d], kept in the data directory; download the model if need be."""
     model.fetch()
     if isinstance(model, FunctionModel):  # nothing says whether a function has changed

@@ -80,8 +80,8 @@ def name_topics(
 ) -> tuple[dict[int, str], str]:
     """Have a language model name topics.
 
-    Answers are kept in the data directory (`names/`), so that no question is asked twice. The first failure ends the
-    asking; the other topics get names that were kept.
+    Answers are kept in the data directory (`names/`), so that no question is sent twice. After the first failure no
+    more are sent; the other topics get names that were kept.
 
     Parameters
     ----------
@@ -90,12 +90,12 @@ def name_topics(
     namer : Namer
         The model.
     budget : int, default=20_000
-        The most tokens of all questions and answers. Before it is asked, a question counts a token for each four bytes
+        The most tokens of all questions and answers. Before it is sent, a question counts a token for each four bytes
         of UTF-8; then what the model counts.
     taken : iterable of str, optional
         Names that other clusters have.
     progress : Progress, optional
-        Is told of topics that are done.
+        Callbacks for topics that are done.
 
     Returns
     -------
