@@ -6,14 +6,14 @@ import numpy as np
 from grouping_side import run
 
 from traube.components.estimators.stable_kmeans import StableKMeans
-from traube.grouping.describe import keywords
+from traube.grouping.describe import find_keywords
 
 
 def group(texts: list[str], vectors: np.ndarray, seed: int) -> dict[str, Any]:
     fitted = StableKMeans(random_state=seed).fit(vectors)
     return {
         "labels": fitted.labels_.tolist(),
-        "words": keywords(texts, fitted.labels_),
+        "words": find_keywords(texts, fitted.labels_),
         "layers": [layer.tolist() for layer in fitted.layers_],
         "score": fitted.score_,
     }
@@ -21,7 +21,7 @@ def group(texts: list[str], vectors: np.ndarray, seed: int) -> dict[str, Any]:
 
 def load_words(dimensions: int) -> None:
     """Load stop words and languages."""
-    keywords(["a few words", "einige Worte"] * 25, np.arange(50) % 2)
+    find_keywords(["a few words", "einige Worte"] * 25, np.arange(50) % 2)
 
 
 if __name__ == "__main__":

@@ -87,6 +87,25 @@ def test_nothing_that_people_wrote_is_run(reader: Any) -> None:
     assert not reader.find_elements("css selector", "#panel img, #panel b, .content-wrapper b > i")
 
 
+def test_the_list_opens_with_the_chosen_layer_and_takes_another(reader: Any) -> None:
+    def listed() -> list[str]:
+        return [group.text.split("\n")[0] for group in reader.find_elements("css selector", "#groups .group")]
+
+    assert set(listed()) == set(NAMES)
+    three, two = "#groups .layers [aria-pressed='true']", "#groups .layers [aria-pressed='false']"
+    assert (find(reader, three).text, find(reader, two).text) == ("3", "2")
+    find(reader, two).click()
+    assert listed() == ["all else", "the sea"] and find(reader, three).text == "2"
+
+
+def test_labels_are_whole_or_left_out(reader: Any) -> None:
+    """None is half faded: a label as deck.gl draws it, with another before its middle, would be."""
+    shaders = "const [module] = datamap.labelLayer.props.extensions[0].getShaders().modules; return module.inject"
+    injected = reader.execute_script(shaders)
+    assert injected["vs:DECKGL_FILTER_COLOR"] == ""
+    assert "if (collision.enabled && collision_fade < 0.5)" in injected["vs:DECKGL_FILTER_GL_POSITION"]
+
+
 def test_a_group_opens_and_selects_its_texts_on_the_map_and_in_the_table(reader: Any) -> None:
     find(reader, "#reset").click()
     find(reader, "#groups .open[aria-label$='sea']").click()
@@ -118,7 +137,7 @@ def test_downloads_hold_what_is_selected(reader: Any) -> None:
     URL.createObjectURL = url; HTMLAnchorElement.prototype.click = click
     Promise.all(blobs.map(blob => blob.text())).then(arguments[0])"""
     csv, svg = reader.execute_async_script(kept)
-    assert csv.startswith("text,group_1,group,") and csv.count("'=1+1") == 60
+    assert csv.startswith("text,layer_0,group,") and csv.count("'=1+1") == 60
     assert svg.count("<circle") == 60 and ">orbits<" in svg
     assert reader.execute_script("return window.picture").startswith("data:image/png;base64,")
 

@@ -17,10 +17,10 @@ from traube.grouping.cluster_texts import cluster_texts
 from traube.grouping.describe import (
     alike_by_distance,
     alike_by_vectors,
-    distances,
-    keywords,
-    mean_distances,
-    typical,
+    average_distances,
+    find_keywords,
+    find_typical,
+    measure_distances,
 )
 from traube.grouping.terms import TermReader
 from traube.models import load_model
@@ -50,25 +50,25 @@ def blobs() -> tuple[list[str], list[int]]:
 
 
 def test_keywords_are_the_words_of_a_cluster_that_others_lack() -> None:
-    found = keywords(TEXTS, CLUSTERS, count=2)
+    found = find_keywords(TEXTS, CLUSTERS, count=2)
     assert found == {0: ["crust", "dough"], 1: ["goal", "keeper"]}
 
 
 def test_a_word_that_most_clusters_share_names_none() -> None:
-    found = keywords(["shared apple", "shared apple", "shared pear", "shared pear"], np.array([0, 0, 1, 1]))
+    found = find_keywords(["shared apple", "shared apple", "shared pear", "shared pear"], np.array([0, 0, 1, 1]))
     assert found == {0: ["apple"], 1: ["pear"]}
 
 
 def test_two_words_that_go_together_are_one_term_and_forms_of_a_word_are_one() -> None:
     learning = ["machine learning of a dog", "machine learning: dogs", "machine learning and a dog", "the learned dog"]
     clusters = np.array([0] * 4 + [1] * 3)
-    found = keywords([*learning, "soups and bread", "bread with soup", "a soup"], clusters)
+    found = find_keywords([*learning, "soups and bread", "bread with soup", "a soup"], clusters)
     assert found == {0: ["dog", "machine learning"], 1: ["soup", "bread"]}
 
 
 def test_no_cluster_is_named_by_one_long_text() -> None:
     texts = ["the telescope of an astronomer"] * 5 + ["zebra " * 50] + ["soup with bread"] * 6
-    assert keywords(texts, np.array([0] * 6 + [1] * 6)) == {0: ["astronomer", "telescope"], 1: ["bread", "soup"]}
+    assert find_keywords(texts, np.array([0] * 6 + [1] * 6)) == {0: ["astronomer", "telescope"], 1: ["bread", "soup"]}
 
 
 GERMAN = [
@@ -96,7 +96,7 @@ def test_names_are_without_stop_words_of_the_texts_own_language(
     texts: list[str], language: str, expected: list[set[str]]
 ) -> None:
     assert detect_languages(texts) == [language]
-    found = keywords(texts, np.array([0, 0, 1, 1]), count=3)
+    found = find_keywords(texts, np.array([0, 0, 1, 1]), count=3)
     assert all(own <= set(words) for own, words in zip(expected, found.values(), strict=True))
 
 
@@ -110,12 +110,15 @@ def test_terms_that_were_read_once_name_other_clusters_of_the_same_texts_as_well
 ) -> None:
     """Layers are many clusterings of one list of texts, and reading takes almost all of the time."""
     reads: list[int] = []
-    read = terms.terms_of
-    monkeypatch.setattr(terms, "terms_of", lambda texts: reads.append(len(texts)) or read(texts))
+    read = terms.find_terms
+    monkeypatch.setattr(terms, "find_terms", lambda texts: reads.append(len(texts)) or read(texts))
     reader, coarse, fine = TermReader(GERMAN), np.array([0, 0, 1, 1]), np.arange(4)
-    assert [keywords(reader, coarse), keywords(reader, fine)] == [keywords(GERMAN, coarse), keywords(GERMAN, fine)]
+    assert [find_keywords(reader, coarse), find_keywords(reader, fine)] == [
+        find_keywords(GERMAN, coarse),
+        find_keywords(GERMAN, fine),
+    ]
     assert reads == [4, 4, 4]  # once by the reader
-    assert keywords(reader, np.array([0, 0, 1, -1])) == keywords(GERMAN, np.array([0, 0, 1, -1]))
+    assert find_keywords(reader, np.array([0, 0, 1, -1])) == find_keywords(GERMAN, np.array([0, 0, 1, -1]))
 
 
 @pytest.mark.parametrize(
@@ -128,25 +131,25 @@ def test_terms_that_were_read_once_name_other_clusters_of_the_same_texts_as_well
     ],
 )
 def test_clusters_without_words_have_no_keywords(texts: list[str], clusters: list[int], expected: dict) -> None:
-    assert keywords(texts, np.array(clusters)) == expected
+    assert find_keywords(texts, np.array(clusters)) == expected
 
 
 def test_distances_are_to_the_mean_of_the_cluster_and_noise_has_none() -> None:
     vectors = np.array([[0, 0], [6, 8], [1, 1], [9, 9]], dtype=np.float32)
-    found = distances(vectors, np.array([0, 0, 1, -1]))
+    found = measure_distances(vectors, np.array([0, 0, 1, -1]))
     assert found[:3].tolist() == [5, 5, 0] and np.isnan(found[3])
 
 
 def test_where_pairs_are_compared_distances_are_to_the_others_of_the_cluster() -> None:
     pairs = np.array([[0, 2, 4, 9, 9], [2, 0, 6, 9, 9], [4, 6, 0, 9, 9], [9, 9, 9, 0, 9], [9, 9, 9, 9, 0]])
-    found = mean_distances(pairs, np.array([0, 0, 0, 1, -1]))
+    found = average_distances(pairs, np.array([0, 0, 0, 1, -1]))
     assert found[:4].tolist() == [3, 4, 5, 0] and np.isnan(found[4])
 
 
 def test_typical_texts_are_the_nearest_to_the_mean() -> None:
     clusters, distance = np.array([0, 0, 0, 1, -1]), np.array([0.3, 0.1, 0.2, 0.5, np.nan])
     unlike = lambda rows: np.eye(len(rows))  # noqa: E731
-    assert typical(clusters, distance, unlike, count=2) == {0: [1, 2], 1: [3]}
+    assert find_typical(clusters, distance, unlike, count=2) == {0: [1, 2], 1: [3]}
 
 
 def test_typical_texts_differ_from_each_other_and_none_stands_for_its_copies() -> None:
@@ -155,19 +158,19 @@ def test_typical_texts_differ_from_each_other_and_none_stands_for_its_copies() -
     vectors[:10] = np.array([0.1, 0, 0]) + np.random.default_rng(0).normal(0, 0.001, (10, 3))
     vectors[10:] = [[0, 0.4, 0], [0, 0, 0.5]]
     clusters = np.zeros(12, dtype=np.int64)
-    distance = distances(vectors, clusters)
-    (found,) = typical(clusters, distance, alike_by_vectors(vectors, distance)).values()
+    distance = measure_distances(vectors, clusters)
+    (found,) = find_typical(clusters, distance, alike_by_vectors(vectors, distance)).values()
     assert found[0] < 10 and found[1:] == [10, 11]
     same = np.ones((4, 2))  # of texts that are all one, there is one
-    at_the_mean = distances(same, clusters[:4])
-    assert typical(clusters[:4], at_the_mean, alike_by_vectors(same, at_the_mean)) == {0: [0]}
+    at_the_mean = measure_distances(same, clusters[:4])
+    assert find_typical(clusters[:4], at_the_mean, alike_by_vectors(same, at_the_mean)) == {0: [0]}
 
 
 def test_where_pairs_are_compared_typical_texts_differ_too() -> None:
     pairs = np.array([[0, 0.01, 0.5, 0.5], [0.01, 0, 0.5, 0.5], [0.5, 0.5, 0, 0.5], [0.5, 0.5, 0.5, 0]])
     clusters = np.zeros(4, dtype=np.int64)
-    distance = mean_distances(pairs, clusters)
-    assert typical(clusters, distance, alike_by_distance(pairs, distance)) == {0: [0, 2, 3]}
+    distance = average_distances(pairs, clusters)
+    assert find_typical(clusters, distance, alike_by_distance(pairs, distance)) == {0: [0, 2, 3]}
 
 
 # grouping
@@ -289,7 +292,7 @@ def test_distances_are_those_of_the_similarity_for_that_query(drop: Drop) -> Non
     assert model.similarity is not None
     pairs = model.similarity.distances(model.encode(FOUND), model.encode(["query"])[0])
     groups = cluster_texts(FOUND, model="mine", query="query", n_clusters=3)
-    assert groups.distances == pytest.approx(mean_distances(pairs, groups.labels), abs=1e-4)
+    assert groups.distances == pytest.approx(average_distances(pairs, groups.labels), abs=1e-4)
     assert not np.allclose(groups.distances, cluster_texts(FOUND, model="mine", query="a dog", n_clusters=3).distances)
 
 

@@ -12,9 +12,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from traube.core.errors import TraubeError
 from traube.grouping.cluster_texts import Clustering, cluster_texts
-from traube.grouping.describe import strays, strays_by_distance
-from traube.grouping.known_groups import put_like
-from traube.grouping.naming import named_by
+from traube.grouping.describe import find_strays, find_strays_by_distance
+from traube.grouping.known_groups import assign_by_examples
 from traube.models.likelihood import CausalModel
 
 EXAMPLES = ["dough and bread", "a loaf of bread", "dough, a loaf", "a ship and its crew", "the crew of the ship"]
@@ -25,7 +24,7 @@ GROUPS = ["food", "food", "food", "sea", "sea"]
 
 
 def test_a_text_joins_the_group_whose_examples_are_nearest() -> None:
-    found = put_like(["the ship", "bread", "its crew"], EXAMPLES, GROUPS, model="tfidf")
+    found = assign_by_examples(["the ship", "bread", "its crew"], EXAMPLES, GROUPS, model="tfidf")
     assert [found.name(c) for c in found.labels] == ["sea", "food", "sea"]
     assert np.isfinite(found.distances).all() and found.clearness == ""
     assert {found.name(c): found.words[c][0] for c in found.words} == {"food": "bread", "sea": "crew"}
@@ -33,21 +32,21 @@ def test_a_text_joins_the_group_whose_examples_are_nearest() -> None:
 
 def test_the_order_of_examples_changes_nothing() -> None:
     texts = ["the ship", "bread", "its crew", "a loaf"]
-    turned = put_like(texts, EXAMPLES[::-1], GROUPS[::-1], model="tfidf")
-    assert np.array_equal(turned.labels, put_like(texts, EXAMPLES, GROUPS, model="tfidf").labels)
+    turned = assign_by_examples(texts, EXAMPLES[::-1], GROUPS[::-1], model="tfidf")
+    assert np.array_equal(turned.labels, assign_by_examples(texts, EXAMPLES, GROUPS, model="tfidf").labels)
 
 
 def test_a_similarity_compares_with_the_examples() -> None:
-    found = put_like(["the ship", "bread"], EXAMPLES, GROUPS, model="jaccard")
+    found = assign_by_examples(["the ship", "bread"], EXAMPLES, GROUPS, model="jaccard")
     assert [found.name(c) for c in found.labels] == ["sea", "food"]
 
 
 def test_blank_texts_join_no_group_and_examples_that_lack_a_text_or_a_group_are_left_out() -> None:
     texts = ["the ship", " ", "bread"]
-    found = put_like(texts, [*EXAMPLES, "a ship of bread", ""], [*GROUPS, " ", "sea"], model="tfidf")
+    found = assign_by_examples(texts, [*EXAMPLES, "a ship of bread", ""], [*GROUPS, " ", "sea"], model="tfidf")
     assert [found.name(c) for c in found.labels] == ["sea", "", "food"] and found.blank == 1
     assert sorted(found.names.values()) == ["food", "sea"]  # no group without a name
-    whole = put_like(["the ship", "bread"], EXAMPLES, GROUPS, model="tfidf")
+    whole = assign_by_examples(["the ship", "bread"], EXAMPLES, GROUPS, model="tfidf")
     assert found.distances[[0, 2]] == pytest.approx(whole.distances)
 
 
@@ -64,7 +63,7 @@ def test_blank_texts_join_no_group_and_examples_that_lack_a_text_or_a_group_are_
 )
 def test_what_is_no_grouping_is_said_and_not_computed(groups: list[str], message: str, home: Path) -> None:
     with pytest.raises(TraubeError, match=rf"^{message}$"):
-        put_like(["bread"], ["bread"] * len(groups), groups, model="tfidf")
+        assign_by_examples(["bread"], ["bread"] * len(groups), groups, model="tfidf")
     assert not any(home.iterdir())
 
 
@@ -82,15 +81,15 @@ def two_groups(kind: Callable[[NDArray[np.float64]], object]) -> tuple[object, N
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
 def test_a_text_unlike_its_group_is_a_stray_and_no_other_is(kind: Callable[..., object]) -> None:
     vectors, clusters = two_groups(kind)
-    assert np.flatnonzero(strays(vectors, clusters)).tolist() == [100]  # type: ignore[arg-type]
+    assert np.flatnonzero(find_strays(vectors, clusters)).tolist() == [100]  # type: ignore[arg-type]
     new = kind(np.array([[1.0, 0.1, 0], [0, 1, 0.1], [0.1, 0.1, -1]]))
-    assert strays(new, np.array([0, 1, 1]), vectors, clusters).tolist() == [False, False, True]  # type: ignore[arg-type]
+    assert find_strays(new, np.array([0, 1, 1]), vectors, clusters).tolist() == [False, False, True]  # type: ignore[arg-type]
 
 
 def test_noise_and_a_single_cluster_have_no_strays() -> None:
     vectors, clusters = two_groups(np.asarray)
-    assert not strays(vectors, np.zeros(101, dtype=np.int64)).any()  # type: ignore[arg-type]
-    assert not strays(vectors, np.where(clusters == 1, -1, 0)).any()  # type: ignore[arg-type]
+    assert not find_strays(vectors, np.zeros(101, dtype=np.int64)).any()  # type: ignore[arg-type]
+    assert not find_strays(vectors, np.where(clusters == 1, -1, 0)).any()  # type: ignore[arg-type]
 
 
 def test_strays_by_distance_are_no_nearer_to_their_own_than_to_others() -> None:
@@ -99,7 +98,7 @@ def test_strays_by_distance_are_no_nearer_to_their_own_than_to_others() -> None:
     np.fill_diagonal(pairs, 0)
     clusters = np.repeat([0, 1], [20, 21])  # the last is as far from all
     pairs[40, 20:40] = pairs[20:40, 40] = 0.95
-    assert np.flatnonzero(strays_by_distance(pairs.astype(np.float32), clusters)).tolist() == [40]
+    assert np.flatnonzero(find_strays_by_distance(pairs.astype(np.float32), clusters)).tolist() == [40]
 
 
 def test_strays_are_set_apart_only_where_that_is_asked_for() -> None:
@@ -132,8 +131,11 @@ def causal(end: bool) -> CausalModel:
 
 
 def test_a_model_names_groups_and_where_it_says_nothing_key_words_stay() -> None:
-    clusters = Clustering(np.array([0, 1]), np.zeros(2), {0: ["dough"], 1: ["ship"]}, {0: [0], 1: [1]}, None)
     texts = ["dough " * 500, "a ship"]  # the first is longer than the model takes
-    named = named_by(clusters, texts, causal(end=False))
+    words, typical = {0: ["dough"], 1: ["ship"]}, {0: [0], 1: [1]}
+    clusters = Clustering(np.array([0, 1]), np.zeros(2), words, typical, None, texts=texts)
+    named = clusters.name_clusters(causal(end=False))
     assert named.name(0).startswith("bread bread") and len(named.name(0)) <= 60
-    assert named_by(clusters, texts, causal(end=True)).name(1) == "ship"
+    silent = clusters.name_clusters(causal(end=True))
+    assert silent.name(1) == "ship"
+    assert silent.naming_note == "2 of 2 groups keep their key words as names: the model gave no name"

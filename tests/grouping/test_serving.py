@@ -15,7 +15,7 @@ from traube.components import parse_method
 from traube.components.new_points import by_neighbours
 from traube.core.errors import TraubeError
 from traube.grouping import served as serving
-from traube.grouping.describe import keywords
+from traube.grouping.describe import find_keywords
 from traube.grouping.served import Served
 from traube.models import load_model
 from traube.tasks.task import Task
@@ -35,7 +35,7 @@ def served(tiny_task: Task, model_name: str, method_name: str) -> Served:
     vectors = model.encode(texts)
     points = components.reduce(method.reducer, method.reducer_params, vectors, 0)
     clusters = components.cluster(method.clusterer, method.clusterer_params, points, 3, 0)
-    words = keywords(texts, clusters)
+    words = find_keywords(texts, clusters)
     return Served(model.card, model.fingerprint, method, 0, texts, texts, vectors, points, clusters, words)
 
 

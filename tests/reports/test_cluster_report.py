@@ -5,12 +5,14 @@ import gzip
 import json
 import re
 from colorsys import rgb_to_hls
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from tests.made import page_data
 from traube.core.errors import TraubeError
 from traube.reports.cluster_report import MapLayer, cluster_report
 from traube.reports.placing import color_groups, place_texts
@@ -28,9 +30,7 @@ def unpacked(page: str, name: str) -> Any:
 
 def groups_of(page: str) -> Any:
     """Return the layers as the panel lists them."""
-    found = re.search(r'id="data">(.*?)</script>', page)
-    assert found
-    return json.loads(found[1])["layers"]
+    return page_data(page)["layers"]
 
 
 def test_texts_are_data_whatever_they_hold() -> None:
@@ -74,6 +74,13 @@ def test_every_layer_names_its_groups_on_the_map() -> None:
     assert {label["label"] for label in unpacked(page, "labelDataEncoded")} == {"everything", "sea", "sea (1)"}
     assert len(groups_of(page)) == 2
     assert unpacked(page, "hoverDataEncoded")["layer1"] == [0, 0, 1, -1]
+
+
+def test_the_list_opens_with_the_chosen_layer() -> None:
+    coarse = MapLayer(np.array([0, 0, 0, 0]), {0: "everything"})
+    page = partial(cluster_report, TEXTS, np.eye(4, dtype=np.float32), [coarse, SEA], title="four")
+    assert page_data(page())["chosen"] == 1  # the finest
+    assert page_data(page(chosen=0))["chosen"] == 0
 
 
 def test_the_map_is_colored_by_columns_of_few_values_and_filtered_by_time() -> None:

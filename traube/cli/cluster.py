@@ -116,9 +116,21 @@ def cluster(
     name_with: Annotated[
         str | None,
         typer.Option(
-            help="A causal language model on this machine (a folder, or a name of the hub) that names the groups."
+            help="What names the groups: an OpenAI-compatible endpoint as URL#MODEL, like "
+            "http://127.0.0.1:11434/v1#llama3.2, or a causal language model on this machine (a folder, or a name of the "
+            "hub). An endpoint is sent each group's key words and at most three typical texts, cut after 300 characters: "
+            "they leave this machine unless it runs here. Its key: the environment's TRAUBE_NAME_KEY.",
+            show_default=False,
         ),
     ] = None,
+    name_budget: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="The most tokens that --name-with may read and write, the largest groups first; a token is about four "
+            "bytes, or what the model counts.",
+        ),
+    ] = 20_000,
     report: Annotated[
         Path | None,
         typer.Option(
@@ -157,9 +169,8 @@ def cluster(
     traube cluster new.csv --champion TASK
     """
     from traube.grouping.edits import read_edits
-    from traube.grouping.naming import named_by
+    from traube.grouping.naming import load_namer
     from traube.grouping.result_table import result_table
-    from traube.models.likelihood import CausalModel
     from traube.reports.cluster_report import FEWEST, NOT_INSTALLED, can_draw
     from traube.tasks.files import STDIN, save_stdin
 
@@ -175,16 +186,17 @@ def cluster(
     check_outputs([target, *pages], [path for path in (file, like, groups) if path])
     rows, texts, text_column = _read_texts(file, column)
     # first: a name that is wrong costs no work
-    namer = None if name_with is None else CausalModel.load(name_with, local=True)
+    namer = None if name_with is None else load_namer(name_with)
     given = {"--model": model, "--method": method, "-k": k, "--layer": layer, "--groups": groups}
-    given |= {"--seed": seed, "--query": query, "--like": like}
+    given |= {"--seed": seed, "--query": query, "--like": like, "--name-with": name_with}
     if k is not None and layer is not None:
         raise TraubeError("-k and --layer both say where to cut: leave one of them out")
     edits = None if groups is None else read_edits(groups)
     with bars(of=f"encoding and clustering {counted(len(texts), 'text')}") as (progress, _):
         settings = {"model": model or "minilm", "query": query, "precision": precision, "progress": progress}
         if champion is not None:
-            _refuse("--champion", given | {"--noise": noise or None, "--report": report, "--map": map_file}, allowed=())
+            given |= {"--noise": noise or None, "--report": report, "--map": map_file}
+            _refuse("--champion", given, allowed=("--name-with",))
             result, by = _by_champion(texts, champion)
         elif like is not None:
             _refuse("--like", given, allowed=("--model", "--query", "--like"))
@@ -193,19 +205,21 @@ def cluster(
             result, by = _found(texts, method, k=k, seed=42 if seed is None else seed, **settings)
         if layer is not None:
             result = result.at_layer(layer)
+        if namer is not None:  # before the edits, which may call groups by these names
+            result = result.name_clusters(namer, budget=name_budget, progress=progress)
         made = result.fingerprint
         if edits is not None:
             result = result.edit(edits, 42 if seed is None else seed)
         if noise:
             result = result.without_strays()
-        if namer is not None:
-            result = named_by(result, texts, namer, progress)
         if few := sum(bool(text.strip()) for text in texts) < FEWEST:
             pages = {}
         if pages:
             vectors = _vectors(texts, model or "minilm", precision)
             for page, panel in pages.items():
                 write_text(page, _page(rows, texts, text_column, result, by, vectors, panel))
+    if result.naming_note:
+        print_notes([result.naming_note])
     written = [target, *pages]
     table = result_table(rows, result)
     write_text(target, csv_text(table))
@@ -269,12 +283,12 @@ def _refuse(option: str, given: dict[str, Any], allowed: tuple[str, ...]) -> Non
 
 def _found(texts: list[str], method: str | None, **settings: Any) -> tuple["Clustering", str]:
     from traube.components import CLUSTERERS
-    from traube.grouping.cluster_texts import STABLE, cluster_texts, usual_method
+    from traube.grouping.cluster_texts import STABLE, cluster_texts, default_method
     from traube.models import load_model
     from traube.pipeline.params import load_params
 
     model, query = settings["model"], settings["query"]
-    usual = usual_method(load_model(model))
+    usual = default_method(load_model(model))
     chosen = load_params().chosen().method(usual if method is None else method)
     if settings["k"] is not None and not (CLUSTERERS[chosen.clusterer].takes_k or chosen.name == STABLE):
         raise TraubeError(f"{chosen.name} finds the number of clusters by itself: leave out -k, or use {usual}")
@@ -286,19 +300,19 @@ def _found(texts: list[str], method: str | None, **settings: Any) -> tuple["Clus
 def _by_examples(
     texts: list[str], like: Path, column: str | None, group_column: str, **settings: Any
 ) -> tuple["Clustering", str]:
-    from traube.grouping.known_groups import check_groups, labelled, put_like
+    from traube.grouping.known_groups import assign_by_examples, check_groups, keep_labeled
     from traube.tasks.readers.table import texts_of
 
     rows, candidates, _ = _read_texts(like, column)
-    examples, groups = labelled(candidates, texts_of(rows, group_column, "--group"))
+    examples, groups = keep_labeled(candidates, texts_of(rows, group_column, "--group"))
     if left_out := len(rows) - len(examples):
         print_notes([f"{like.name}: {left_out} of {counted(len(rows), 'row')} left out: without a text or a group"])
     check_groups(groups, f"{like}: column '{group_column}'")
-    return put_like(texts, examples, groups, **settings), f"of {like.name}, by {settings['model']}"
+    return assign_by_examples(texts, examples, groups, **settings), f"of {like.name}, by {settings['model']}"
 
 
 def _by_champion(texts: list[str], task: str) -> tuple["Clustering", str]:
-    from traube.grouping.known_groups import put_by
+    from traube.grouping.known_groups import assign_by_served
 
     champion_of = platform.part("champion")
     if champion_of is None:
@@ -306,15 +320,15 @@ def _by_champion(texts: list[str], task: str) -> tuple["Clustering", str]:
             "--champion: the registry of clusterings is part of the platform, which runs from a checkout of Traube"
         )
     served = champion_of(task)
-    return put_by(served, texts), f"of {task}'s champion, by {served.card.name}, {served.method.name}"
+    return assign_by_served(served, texts), f"of {task}'s champion, by {served.card.name}, {served.method.name}"
 
 
 def _vectors(texts: list[str], model: str, precision: Literal["auto", "fp32", "bf16"]) -> "Matrix":
     """Return the embeddings of texts that are not blank; they are cached since the texts were clustered."""
-    from traube.grouping.cluster_texts import encoded, filled
+    from traube.grouping.cluster_texts import encode_texts, find_filled
     from traube.models import load_model
 
-    return encoded(load_model(model, precision=precision), [texts[i] for i in filled(texts)])
+    return encode_texts(load_model(model, precision=precision), [texts[i] for i in find_filled(texts)])
 
 
 def _page(

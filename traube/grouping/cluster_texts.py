@@ -1,8 +1,9 @@
 """Grouping texts that have no labels: vectors, clusters, and what each cluster is about."""
 
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
@@ -24,17 +25,20 @@ from traube.core.progress import SILENT, Progress
 from traube.grouping.describe import (
     alike_by_distance,
     alike_by_vectors,
-    distances,
-    keywords,
-    mean_distances,
-    strays,
-    strays_by_distance,
-    typical,
+    are_equal,
+    average_distances,
+    find_keywords,
+    find_strays,
+    find_strays_by_distance,
+    find_typical,
+    measure_distances,
 )
 from traube.grouping.edits import GroupEdits, apply_edits, nest, read_edits
+from traube.grouping.naming import BUDGET, Namer, Topic, load_namer, name_topics
 from traube.grouping.terms import TermReader
 from traube.models import FunctionModel, Model, Similarity, to_model
 from traube.models.card import Precision
+from traube.models.vectors import Dense
 from traube.pipeline.executors import make_executor
 from traube.pipeline.workbench import Workbench
 from traube.reports.cluster_report import MapLayer, cluster_report
@@ -123,8 +127,10 @@ class Clustering:
         algorithm does not measure it.
     names : dict of int to str
         Of clusters that have been given one; see `name`.
+    naming_note : str
+        How many clusters a language model did not name, and why; empty where all are named, or none were to be.
     strays : ndarray of shape (n_texts,)
-        Whether a text fits no cluster (`traube.grouping.describe.strays`); it is in the nearest one all the same, until
+        Whether a text fits no cluster (`traube.grouping.describe.find_strays`); it is in the nearest one all the same, until
         `without_strays`. Empty where nobody looked.
     blank : int
         How many texts are missing, empty or hold nothing but spaces; they are in no cluster.
@@ -152,6 +158,7 @@ class Clustering:
     k_table: pd.DataFrame | None
     stability: dict[int, float] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
+    naming_note: str = ""
     strays: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
     blank: int = 0
     layers: tuple[Layer, ...] = ()
@@ -164,12 +171,12 @@ class Clustering:
 
     def __repr__(self) -> str:
         sizes = self.sizes()
-        told = [_pluralize(len(self.labels), "text"), _pluralize(len(sizes), "cluster"), self.clearness]
+        shown = [_pluralize(len(self.labels), "text"), _pluralize(len(sizes), "cluster"), self.clearness]
         rated = {c: size for c, size in sizes.items() if not np.isnan(self.stability.get(c, np.nan))}
         if rated:
             mean = np.average([self.stability[c] for c in rated], weights=list(rated.values()))
-            told.append(f"stability {mean:.2f}")
-        return f"Clustering({', '.join(filter(None, told))})"
+            shown.append(f"stability {mean:.2f}")
+        return f"Clustering({', '.join(filter(None, shown))})"
 
     def _repr_html_(self) -> str:
         table = self.summary()
@@ -266,6 +273,11 @@ class Clustering:
         return self.names.get(cluster) or ", ".join(self.words.get(cluster, [])[:3])
 
     @property
+    def cuts(self) -> tuple[Layer, ...]:
+        """The layers, or where there are none the clusters as the only one."""
+        return self.layers or (Layer(self.labels, self.words, self.typical, self.stability),)
+
+    @property
     def fingerprint(self) -> str:
         """A hash of the clustering: another text, or a text in another cluster, gives another hash."""
         # a letter in front, since a groups.yaml holds it, and YAML would take digits alone for a number
@@ -290,11 +302,9 @@ class Clustering:
             If there is no such layer.
         """
         level = find_level(self.layers, layer)
-        return (
-            self
-            if level == self.level
-            else self._in_groups_of(self.layers[level], level=level, names={}, unmerged=None)
-        )
+        if level == self.level:
+            return self
+        return self._in_groups_of(self.layers[level], level=level, names={}, naming_note="", unmerged=None)
 
     def edit(self, groups: str | Path | GroupEdits, random_state: int = 42) -> "Clustering":
         """Return the clusters renamed, merged and split as a groups.yaml says.
@@ -321,14 +331,9 @@ class Clustering:
         edited = apply_edits(
             edits, self.labels, names, self.texts, self.fingerprint, lambda rows, k: self._split(rows, k, random_state)
         )
-        before = self.layers or (Layer(self.labels, self.words, self.typical, self.stability),)
+        nested = nest([layer.labels for layer in self.cuts], self.level, edited.labels)
         reader = TermReader([self.texts[i] for i in self._distinct()])
-        layers = [
-            self._describe(labels, layer, reader)
-            for labels, layer in zip(
-                nest([layer.labels for layer in before], self.level, edited.labels), before, strict=True
-            )
-        ]
+        layers = [self._describe(labels, cut, reader) for labels, cut in zip(nested, self.cuts, strict=True)]
         kept = {c: name for c, name in self.names.items() if c in edited.labels}
         return self._in_groups_of(
             layers[self.level],
@@ -336,6 +341,54 @@ class Clustering:
             names=kept | edited.names,
             unmerged=edited.parts,
         )
+
+    def name_clusters(
+        self,
+        name_with: str | Namer,
+        *,
+        budget: int = BUDGET,
+        cache: bool | str | Path = True,
+        progress: Progress = SILENT,
+    ) -> "Clustering":
+        """Return the same clusters with names by a language model; names that a cluster has been given stay.
+
+        The model reads the key words of a cluster and at most three typical texts, cut after 300 characters; an
+        endpoint on another machine is sent them. Where it gives no name, key words stay, and `naming_note` says why.
+
+        Parameters
+        ----------
+        name_with : str or Namer
+            An OpenAI-compatible endpoint as ``URL#MODEL``, such as ``http://127.0.0.1:11434/v1#llama3.2``, whose key
+            is the environment's ``TRAUBE_NAME_KEY``; or a causal language model on this machine, as a folder or a
+            Hugging Face id.
+        budget : int, default=20_000
+            The most tokens of all questions and answers (`traube.grouping.naming.name_topics`). The largest clusters
+            come first.
+        cache : bool, str or Path, default=True
+            Where answers are kept, so that no question is sent twice, as in `cluster_texts`.
+        progress : Progress, optional
+            Callbacks for clusters that are named.
+
+        Returns
+        -------
+        Clustering
+            With these names in `names`.
+
+        Raises
+        ------
+        TraubeError
+            If the endpoint is written wrong, or would be sent texts unencrypted, or the model is not on this machine.
+        """
+        namer = load_namer(name_with)
+        topics = {
+            c: Topic(self.words.get(c, []), [self.texts[i] for i in self.typical.get(c, [])])
+            for c in self.sizes()
+            if c not in self.names
+        }
+        with open_cache(cache):
+            taken = self.names.values()
+            names, note = name_topics(topics, namer, budget=budget, taken=taken, progress=progress)
+        return replace(self, names=self.names | names, naming_note=note)
 
     def _in_groups_of(self, layer: Layer, **changes: Any) -> "Clustering":
         """Return the same texts in the groups of a layer."""
@@ -347,8 +400,8 @@ class Clustering:
         labels, is_blank = layer.labels[self._distinct()], self.rows < 0
         return replace(
             found,
-            distances=np.where(is_blank, np.nan, distances(self.vectors, labels)[self.rows]),
-            strays=strays(self.vectors, labels)[self.rows] & ~is_blank,
+            distances=np.where(is_blank, np.nan, measure_distances(self.vectors, labels)[self.rows]),
+            strays=find_strays(self.vectors, labels)[self.rows] & ~is_blank,
         )
 
     def _describe(self, labels: NDArray[np.int64], before: Layer, reader: TermReader) -> Layer:
@@ -360,16 +413,15 @@ class Clustering:
         if len(same) < len(there):
             first = self._distinct()
             own = labels[first]
-            words = keywords(reader, own) | words
-            nearest = _positions(self._find_typical(own, first), first) | nearest
+            if self.vectors is None:
+                distance, alike = self.distances[first], are_equal([self.texts[i] for i in first])
+            else:
+                distance = measure_distances(self.vectors, own)
+                alike = alike_by_vectors(self.vectors, distance)
+            words = find_keywords(reader, own) | words
+            nearest = _positions(find_typical(own, distance, alike), first) | nearest
         stability = {c: before.stability[c] for c in same if c in before.stability}
         return Layer(labels, {c: words[c] for c in there}, {c: nearest[c] for c in there}, stability)
-
-    def _find_typical(self, labels: NDArray[np.int64], first: NDArray[np.int64]) -> dict[int, list[int]]:
-        if self.vectors is None:
-            return typical(labels, self.distances[first], lambda rows: np.eye(len(rows)))
-        distance = distances(self.vectors, labels)
-        return typical(labels, distance, alike_by_vectors(self.vectors, distance))
 
     def _distinct(self) -> NDArray[np.int64]:
         """Return the first position of each distinct text, in the order of the vectors."""
@@ -499,18 +551,20 @@ class Clustering:
             HTML that needs no network.
         """
         texts = self.texts if texts is None else texts
-        rows = filled(texts)
+        rows = find_filled(texts)
         if vectors is None and self.vectors is None:
             raise TraubeError("to_html: these texts have no vectors to place: they were compared by a similarity")
         vectors = self.vectors[self.rows[rows]] if vectors is None and self.vectors is not None else vectors
+        layers, chosen = map_layers(self, rows)
         return cluster_report(
             [texts[i] for i in rows],
             vectors,
-            map_layers(self, rows)[0],
+            layers,
             title=repr(self) if title is None else title,
             notes=notes,
             columns=None if columns is None else columns.iloc[rows],
             panel=panel,
+            chosen=chosen,
         )
 
 
@@ -526,6 +580,8 @@ def cluster_texts(
     precision: Precision | None = "auto",
     cache: bool | str | Path = True,
     text_column: str | None = None,
+    name_with: str | Namer | None = None,
+    name_budget: int = BUDGET,
     progress: Progress = SILENT,
 ) -> Clustering:
     """Group texts, perhaps by what they say to a query, and say what each group is about.
@@ -547,7 +603,7 @@ def cluster_texts(
         algorithm `choose_k`, or `choose_k_by_distance`).
     algorithm : str, Method or scikit-learn clusterer, default="auto"
         A reducer and a clusterer, like "umap/hdbscan", or any estimator with `fit_predict`, like `KMeans(10)`. By
-        default the model's `usual_method`.
+        default the model's `default_method`.
     random_state : int, default=42
         Seed of everything random.
     query : str, optional
@@ -562,8 +618,12 @@ def cluster_texts(
         pass, or that a function makes, are never kept.
     text_column : str, optional
         The table's column of texts. By default its only one.
+    name_with : str or Namer, optional
+        A language model that names the clusters (`Clustering.name_clusters`); what it does not name is one warning.
+    name_budget : int, default=20_000
+        The most tokens that it may read and write.
     progress : Progress, optional
-        Is told of texts that are encoded.
+        Callbacks for texts that are encoded, and clusters that are named.
 
     Returns
     -------
@@ -594,29 +654,34 @@ def cluster_texts(
     ['the crew of the ship', 'the dough of the bread']
     """
     given = read_texts(texts, "cluster_texts", text_column)
-    first, which = distinct(given.values)
+    first, which = find_distinct(given.values)
     chosen = [given.values[i] for i in first]
-    if n_clusters is not None and not isinstance(n_clusters, (int, np.integer)):
-        raise TypeError(f"n_clusters is of type {type(n_clusters).__name__}: pass a whole number, or leave it out")
-    if n_clusters is not None and not 1 <= n_clusters <= len(chosen):
-        number = _pluralize(len(chosen), "distinct text")
-        raise TraubeError(f"{n_clusters} clusters cannot be made of {number}")
+    namer = None if name_with is None else load_namer(name_with)  # first: a name that is wrong costs no work
+    _check_number(n_clusters, len(chosen))
     with open_cache(cache):
         if embeddings is not None:
             vectors = read_embeddings(embeddings, "cluster_texts", len(given.values))[first]
             check_query("embeddings", None, query)
             found = _group(vectors, chosen, check_algorithm(algorithm), n_clusters, random_state)
         else:
-            found = _encode_and_group(
-                chosen,
-                to_model(model, chosen, precision=precision),
-                n_clusters,
-                algorithm,
-                random_state,
-                query,
-                progress,
-            )
-    return replace(found.of_all(first, which), texts=given.values, index=given.index)
+            encoder = to_model(model, chosen, precision=precision)
+            found = _encode_and_group(chosen, encoder, n_clusters, algorithm, random_state, query, progress)
+    found = replace(found.of_all(first, which), texts=given.values, index=given.index)
+    if namer is not None:
+        found = found.name_clusters(namer, budget=name_budget, cache=cache, progress=progress)
+        if found.naming_note:
+            warnings.warn(found.naming_note, stacklevel=2)
+    return found
+
+
+def _check_number(n_clusters: int | None, n_texts: int) -> None:
+    """Refuse a number of clusters that is none, or that these distinct texts cannot have."""
+    if n_clusters is None:
+        return
+    if not isinstance(n_clusters, (int, np.integer)):
+        raise TypeError(f"n_clusters is of type {type(n_clusters).__name__}: pass a whole number, or leave it out")
+    if not 1 <= n_clusters <= n_texts:
+        raise TraubeError(f"{n_clusters} clusters cannot be made of {_pluralize(n_texts, 'distinct text')}")
 
 
 def _encode_and_group(
@@ -630,21 +695,33 @@ def _encode_and_group(
 ) -> Clustering:
     similarity = model.similarity
     check_query(model.name, similarity, query)
-    checked = check_algorithm(usual_method(model) if algorithm == "auto" else algorithm, similarity)
+    checked = check_algorithm(default_method(model) if algorithm == "auto" else algorithm, similarity)
     if similarity and len(texts) < 2:
         raise TraubeError("there is one distinct text, and a similarity compares texts: give at least two")
-    vectors = encoded(model, texts if query is None else [*texts, query], progress)
+    vectors = encode_texts(model, texts if query is None else [*texts, query], progress)
     if not similarity:
         return _group(vectors, texts, checked, n_clusters, seed)
     pairs = similarity.distances(vectors[: len(texts)], None if query is None else vectors[-1])
-    clusterer, params, table = checked.clusterer, checked.clusterer_params, None
+    return _group_by_distance(pairs, texts, checked, n_clusters, seed)
+
+
+def _group_by_distance(
+    pairs: Dense, texts: list[str], algorithm: Method, n_clusters: int | None, seed: int
+) -> Clustering:
+    """Group texts by the distances of all pairs, and describe the groups."""
+    clusterer, params, table = algorithm.clusterer, algorithm.clusterer_params, None
     if n_clusters is None and components.get_clusterer(clusterer).takes_k:
         n_clusters, table = components.choose_k_by_distance(clusterer, params, pairs, seed)
     labels = components.cluster_by_distance(clusterer, params, pairs, n_clusters, seed)
-    distance = mean_distances(pairs, labels)
-    nearest = typical(labels, distance, alike_by_distance(pairs, distance))
-    odd = strays_by_distance(pairs, labels)
-    return Clustering(labels, distance, keywords(texts, labels), nearest, table, strays=odd)
+    distance = average_distances(pairs, labels)
+    return Clustering(
+        labels,
+        distance,
+        find_keywords(texts, labels),
+        find_typical(labels, distance, alike_by_distance(pairs, distance)),
+        table,
+        strays=find_strays_by_distance(pairs, labels),
+    )
 
 
 def _group(vectors: Matrix, texts: list[str], algorithm: Any, n_clusters: int | None, seed: int) -> Clustering:
@@ -653,19 +730,19 @@ def _group(vectors: Matrix, texts: list[str], algorithm: Any, n_clusters: int | 
     reader = TermReader(texts)
     layers = []
     for layer in found.layers or (Layer(found.labels, stability=found.stability),):
-        distance = distances(vectors, layer.labels)
-        nearest = typical(layer.labels, distance, alike_by_vectors(vectors, distance))
-        layers.append(replace(layer, words=keywords(reader, layer.labels), typical=nearest))
+        distance = measure_distances(vectors, layer.labels)
+        nearest = find_typical(layer.labels, distance, alike_by_vectors(vectors, distance))
+        layers.append(replace(layer, words=find_keywords(reader, layer.labels), typical=nearest))
     level = next(i for i, layer in enumerate(layers) if np.array_equal(layer.labels, found.labels))
     own = layers[level]
     return Clustering(
         found.labels,
-        distances(vectors, found.labels),
+        measure_distances(vectors, found.labels),
         own.words,
         own.typical,
         found.k_table,
         found.stability,
-        strays=strays(vectors, found.labels),
+        strays=find_strays(vectors, found.labels),
         layers=tuple(layers) if found.layers else (),
         level=level,
         vectors=vectors,
@@ -754,7 +831,7 @@ def find_level(layers: Sequence[Layer], layer: int | str, n_clusters: int | None
     TypeError
         If it is neither a number nor a name.
     TraubeError
-        If there is no such layer, or a number of clusters is asked for as well.
+        If there is no such layer, or a number of clusters is given as well.
     """
     if isinstance(layer, bool) or not isinstance(layer, (int, np.integer, str)):
         raise TypeError(f'layer is of type {type(layer).__name__}: pass a whole number, "coarse" or "fine"')
@@ -811,7 +888,6 @@ def map_layers(clustering: Clustering, rows: NDArray[np.int64]) -> tuple[list[Ma
         Which of them holds the clusters themselves.
     """
     position = {int(row): i for i, row in enumerate(rows)}
-    own = Layer(clustering.labels, clustering.words, clustering.typical, clustering.stability)
     found = [
         MapLayer(
             layer.labels[rows],
@@ -820,24 +896,22 @@ def map_layers(clustering: Clustering, rows: NDArray[np.int64]) -> tuple[list[Ma
             {c: [position[i] for i in positions if i in position] for c, positions in layer.typical.items()},
             layer.stability,
         )
-        for i, layer in enumerate(clustering.layers or (own,))
+        for i, layer in enumerate(clustering.cuts)
     ]
     return found, clustering.level
 
 
 @contextmanager
-def _temporary_home() -> Iterator[None]:
-    with TemporaryDirectory(prefix="traube-") as folder, paths.use_home(Path(folder)):
-        yield
-
-
-def open_cache(cache: bool | str | Path) -> AbstractContextManager[None]:
+def open_cache(cache: bool | str | Path) -> Iterator[None]:
     """Write all files to the data directory, to a folder, or to a temporary folder while the block lasts."""
     if not isinstance(cache, (bool, str, Path)):
         raise TypeError(f"cache is of type {type(cache).__name__}: pass True, False or a folder")
-    if isinstance(cache, bool):
-        return nullcontext() if cache else _temporary_home()
-    return paths.use_home(Path(cache).expanduser().absolute())
+    with ExitStack() as stack:
+        if cache is False:
+            cache = stack.enter_context(TemporaryDirectory(prefix="traube-"))
+        if cache is not True:
+            stack.enter_context(paths.use_home(Path(cache).expanduser().absolute()))
+        yield
 
 
 def _positions(typical: dict[int, list[int]], first: NDArray[np.int64]) -> dict[int, list[int]]:
@@ -848,7 +922,7 @@ def _pluralize(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def filled(texts: Sequence[str]) -> NDArray[np.int64]:
+def find_filled(texts: Sequence[str]) -> NDArray[np.int64]:
     """Return positions of the texts that are not blank, int64 [m]; raise an error if all are blank."""
     rows = np.array([i for i, text in enumerate(texts) if text.strip()], dtype=np.int64)
     if not len(rows):
@@ -856,18 +930,18 @@ def filled(texts: Sequence[str]) -> NDArray[np.int64]:
     return rows
 
 
-def distinct(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def find_distinct(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the first position of each distinct text, int64 [m], and the index of each text's, int64 [n].
 
     The index is -1 for a blank text.
     """
-    rows, number = filled(texts), dict[str, int]()
+    rows, number = find_filled(texts), dict[str, int]()
     which = np.full(len(texts), -1, dtype=np.int64)
     which[rows] = [number.setdefault(texts[i], len(number)) for i in rows]
     return rows[np.unique(which[rows], return_index=True)[1]], which
 
 
-def usual_method(model: Model) -> str:
+def default_method(model: Model) -> str:
     """Return the default method: k-means with the most stable number of clusters.
 
     For a similarity, the default is average linkage.
@@ -877,24 +951,24 @@ def usual_method(model: Model) -> str:
 
 def check_query(model: str, similarity: Similarity | None, query: str | None) -> None:
     """Refuse a query that is empty or that the model does not use, and a missing query that the model needs."""
-    heeded = similarity is not None and similarity.query == "text"
-    if heeded and query is None:
+    is_used = similarity is not None and similarity.query == "text"
+    if is_used and query is None:
         raise TraubeError(
             f"model '{model}' compares texts for a query: say what they were found for (query, or --query)"
         )
     if query is None:
         return
-    if not heeded:
-        why = {"none": "compares texts whatever the query", "passages": "makes its query of the texts themselves"}
-        said = why[similarity.query] if similarity else "has no use for a query"
+    if not is_used:
+        reasons = {"none": "compares texts whatever the query", "passages": "makes its query of the texts themselves"}
+        reason = reasons[similarity.query] if similarity else "has no use for a query"
         raise TraubeError(
-            f"model '{model}' {said}; leave the query out, or take a model that has one, as minilm_query_space"
+            f"model '{model}' {reason}; leave the query out, or take a model that has one, as minilm_query_space"
         )
     if not query.strip():
         raise TraubeError("the query is empty: say what the texts were found for")
 
 
-def encoded(model: Model, texts: list[str], progress: Progress = SILENT) -> Matrix:
+def encode_texts(model: Model, texts: list[str], progress: Progress = SILENT) -> Matrix:
     """Return the vectors of texts, [n, d], kept in the data directory; download the model if need be."""
     model.fetch()
     if isinstance(model, FunctionModel):  # nothing says whether a function has changed
@@ -910,7 +984,9 @@ def _stable(values: Matrix, k: int | None, seed: int) -> Grouping:
     if values.shape[0] == 1:
         return Grouping(np.zeros(1, dtype=np.int64))
     found = StableKMeans(n_clusters=k, random_state=seed).fit(values)
-    rated = [dict(enumerate(stability.tolist())) for stability in found.layer_stability_]
-    layers = [Layer(layer, {}, {}, own) for layer, own in zip(found.layers_, rated, strict=True)]
+    layers = tuple(
+        Layer(labels, stability=dict(enumerate(stability.tolist())))
+        for labels, stability in zip(found.layers_, found.layer_stability_, strict=True)
+    )
     own = dict(enumerate(found.cluster_stability_.tolist()))
-    return Grouping(found.labels_, found.k_table_, own, tuple(layers) if len(layers) > 1 else ())
+    return Grouping(found.labels_, found.k_table_, own, layers if len(layers) > 1 else ())

@@ -24,7 +24,7 @@ TOGETHER = 0.5  # share of a word's texts in which a pair has it, from which the
 Alike: TypeAlias = Callable[[NDArray[np.int64]], NDArray[np.float64]]  # (positions [m]) -> likeness [m, m]
 
 
-def keywords(texts: Sequence[str] | TermReader, clusters: Labels, count: int = 8) -> dict[int, list[str]]:
+def find_keywords(texts: Sequence[str] | TermReader, clusters: Labels, count: int = 8) -> dict[int, list[str]]:
     """Return the words and pairs of words that set each cluster apart, the most telling first.
 
     A term's weight is c-TF-IDF with damped counts, log2(1 + count in a text), so that one long text names no cluster:
@@ -125,7 +125,7 @@ def _different(terms: Terms, having: sparse.csr_matrix, scores: sparse.csr_matri
     return [str(terms.shown[best[i]]) for i in choose_different(relevance, alike, count)]
 
 
-def distances(vectors: Dense | sparse.csr_matrix, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
+def measure_distances(vectors: Dense | sparse.csr_matrix, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the Euclidean distance of each text to the mean of its cluster, float64 [n]; nan for noise."""
     distance = np.full(len(clusters), np.nan)
     for c in np.unique(clusters[clusters >= 0]):
@@ -136,7 +136,7 @@ def distances(vectors: Dense | sparse.csr_matrix, clusters: NDArray[np.int64]) -
     return distance
 
 
-def mean_distances(pairs: Dense, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
+def average_distances(pairs: Dense, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the mean distance of each text to the others of its cluster, float64 [n].
 
     The distance is 0 for a text that is alone, nan for noise. `pairs` are the distances of all pairs, float [n, n],
@@ -149,7 +149,7 @@ def mean_distances(pairs: Dense, clusters: NDArray[np.int64]) -> NDArray[np.floa
     return distance
 
 
-def typical(clusters: Labels, distance: NDArray[np.float64], alike: Alike, count: int = 3) -> dict[int, list[int]]:
+def find_typical(clusters: Labels, distance: NDArray[np.float64], alike: Alike, count: int = 3) -> dict[int, list[int]]:
     """Return positions of texts of each cluster that are near to its center and differ from each other.
 
     They are chosen by maximal marginal relevance among the 30 nearest; of texts that say the same, one is returned.
@@ -231,12 +231,20 @@ def alike_by_distance(pairs: Dense, distance: NDArray[np.float64]) -> Alike:
     return lambda rows: _nearness(pairs[np.ix_(rows, rows)].astype(np.float64), distance[rows], 0.5)
 
 
+def are_equal(texts: Sequence[str]) -> Alike:
+    """Return a function that says that texts are similar if they are equal.
+
+    Use the function if the distances between the texts are not known.
+    """
+    return lambda rows: np.array([[float(texts[i] == texts[j]) for j in rows] for i in rows])
+
+
 def _nearness(apart: NDArray[np.float64], distance: NDArray[np.float64], unit: float) -> NDArray[np.float64]:
     expected = unit * (distance[:, None] + distance)
     return 1 - np.divide(apart, expected, out=(apart > 0).astype(np.float64), where=expected > 0)
 
 
-def strays(
+def find_strays(
     vectors: Matrix, clusters: Labels, known: Matrix | None = None, of: Labels | None = None
 ) -> NDArray[np.bool_]:
     """Return which texts are nearer to the mean of all texts than to that of their own cluster.
@@ -276,7 +284,7 @@ def strays(
     return found
 
 
-def strays_by_distance(pairs: Dense, clusters: Labels, known: Labels | None = None) -> NDArray[np.bool_]:
+def find_strays_by_distance(pairs: Dense, clusters: Labels, known: Labels | None = None) -> NDArray[np.bool_]:
     """Return which texts are no nearer to their own cluster's texts, on average, than to all others.
 
     Parameters
@@ -291,7 +299,7 @@ def strays_by_distance(pairs: Dense, clusters: Labels, known: Labels | None = No
     Returns
     -------
     ndarray of bool of shape (n_texts,)
-        As from `strays`.
+        As from `find_strays`.
     """
     known = clusters if known is None else known
     found = np.zeros(len(clusters), dtype=bool)

@@ -17,7 +17,7 @@ from traube.grouping.cluster_texts import (
     Layer,
     check_algorithm,
     cluster_texts,
-    encoded,
+    encode_texts,
     find_level,
     group_vectors,
     make_tree,
@@ -280,7 +280,7 @@ class TextClusterer(_Fitted):
         corpus, texts = [found.texts[i] for i in at], [new[i] for i in rows]
         with open_cache(self.cache):
             model = to_model(self.model, corpus, precision=self.precision)
-            vectors = model.encode_new(corpus, texts) if model.corpus_bound else encoded(model, texts)
+            vectors = model.encode_new(corpus, texts) if model.corpus_bound else encode_texts(model, texts)
         if vectors.shape[1] != found.vectors.shape[1]:
             raise TraubeError(
                 f"predict: model '{model.name}' gives {vectors.shape[1]} dimensions for these texts, and gave "

@@ -12,8 +12,15 @@ from traube.components.apply import Matrix
 from traube.components.new_points import centres, nearest_on_average
 from traube.core.errors import TraubeError
 from traube.core.progress import SILENT, Progress
-from traube.grouping.cluster_texts import Clustering, check_query, encoded, filled
-from traube.grouping.describe import Alike, alike_by_vectors, keywords, strays, strays_by_distance, typical
+from traube.grouping.cluster_texts import Clustering, check_query, encode_texts, find_filled
+from traube.grouping.describe import (
+    alike_by_vectors,
+    are_equal,
+    find_keywords,
+    find_strays,
+    find_strays_by_distance,
+    find_typical,
+)
 from traube.grouping.served import Served
 from traube.models import load_model
 from traube.models.card import Precision
@@ -22,7 +29,7 @@ from traube.tasks.task import names_texts
 BLOCK = 2**26  # bytes of a block of cosines
 
 
-def put_like(
+def assign_by_examples(
     texts: Sequence[str],
     examples: Sequence[str],
     groups: Sequence[str],
@@ -64,42 +71,33 @@ def put_like(
     Examples
     --------
     >>> examples = ["dough and bread", "a loaf of bread", "a ship and its crew", "the crew of the ship"]
-    >>> found = put_like(["bread", "the ship"], examples, ["food", "food", "sea", "sea"], model="tfidf")
+    >>> found = assign_by_examples(["bread", "the ship"], examples, ["food", "food", "sea", "sea"], model="tfidf")
     >>> [found.name(group) for group in found.labels]
     ['food', 'sea']
     """
-    given, rows = texts, filled(texts)
+    given, rows = texts, find_filled(texts)
     texts = [given[i] for i in rows]
-    examples, groups = labelled(examples, groups)
+    examples, groups = keep_labeled(examples, groups)
     check_groups(groups)
     loaded = load_model(model, precision=precision)
     check_query(model, loaded.similarity, query)
     names, of = np.unique(np.array(groups, dtype=object).astype(str), return_inverse=True)
-    values = encoded(loaded, [*examples, *texts, *([] if query is None else [query])], progress)
+    values = encode_texts(loaded, [*examples, *texts, *([] if query is None else [query])], progress)
     known, new = values[: len(examples)], values[len(examples) : len(examples) + len(texts)]
     if loaded.similarity:
-        asked = None if query is None else values[-1]
-        pairs = loaded.similarity.distances_to(known, new, asked)
+        pairs = loaded.similarity.distances_to(known, new, None if query is None else values[-1])
         labels, distance = nearest_on_average(pairs, of)
-        strange, alike = strays_by_distance(pairs, labels, of), are_equal(texts)
+        strange, alike = find_strays_by_distance(pairs, labels, of), are_equal(texts)
     else:
         labels, distance = find_nearest(known, of, new)
-        strange, alike = strays(new, labels, known, of), alike_by_vectors(new, distance)
-    words, nearest = keywords(examples, of), typical(labels, distance, alike)
+        strange, alike = find_strays(new, labels, known, of), alike_by_vectors(new, distance)
+    words, nearest = find_keywords(examples, of), find_typical(labels, distance, alike)
     called = {c: str(name) for c, name in enumerate(names)}
     found = Clustering(labels, distance, words, nearest, None, names=called, strays=strange)
     return replace(found.of_all(rows, pd.Index(rows).get_indexer(range(len(given)))), texts=given)
 
 
-def are_equal(texts: Sequence[str]) -> Alike:
-    """Return a function that says that texts are similar if they are equal.
-
-    Use the function if the distances between the texts are not known.
-    """
-    return lambda rows: np.array([[float(texts[i] == texts[j]) for j in rows] for i in rows])
-
-
-def labelled(examples: Sequence[str], groups: Sequence[str]) -> tuple[list[str], list[str]]:
+def keep_labeled(examples: Sequence[str], groups: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the examples that have words and a group, and their groups."""
     whole = [(text, group) for text, group in zip(examples, groups, strict=True) if text.strip() and group.strip()]
     return [text for text, _ in whole], [group for _, group in whole]
@@ -157,11 +155,11 @@ def check_groups(groups: Sequence[str], column: str = "labels") -> None:
         )
 
 
-def put_by(served: Served, texts: Sequence[str]) -> Clustering:
+def assign_by_served(served: Served, texts: Sequence[str]) -> Clustering:
     """Put texts into the clusters of a served clustering; blank ones join none."""
-    rows = filled(texts)
+    rows = find_filled(texts)
     found = served.predict([texts[i] for i in rows])
     labels, distance = found["cluster"].to_numpy(np.int64), found["distance"].to_numpy(np.float64)
-    nearest = typical(labels, distance, are_equal([texts[i] for i in rows]))
+    nearest = find_typical(labels, distance, are_equal([texts[i] for i in rows]))
     clusters = Clustering(labels, distance, served.words, nearest, None)
     return replace(clusters.of_all(rows, pd.Index(rows).get_indexer(range(len(texts)))), texts=texts)

@@ -21,7 +21,7 @@ from traube.components.new_points import Matrix, centres, nearest_on_average
 from traube.core.disk import replacing
 from traube.core.errors import TraubeError
 from traube.core.files import write_json
-from traube.grouping.describe import keywords
+from traube.grouping.describe import find_keywords
 from traube.models import Model, ModelCard, Vectors, model_of
 from traube.models.pins import locate_pinned
 from traube.models.vectors import open_matrix
@@ -52,7 +52,7 @@ class Served:
         return model_of(self.card)
 
     @cached_property
-    def _centres(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def _centers(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         return centres(self.points, self.clusters)
 
     def predict(self, texts: Sequence[str]) -> pd.DataFrame:
@@ -67,11 +67,11 @@ class Served:
         """
         if not texts or any(not isinstance(t, str) or not t.strip() for t in texts):
             raise TraubeError("give at least one text, none of them empty")
-        vectors = self._encoded(list(texts))
+        vectors = self._encode(list(texts))
         similarity = self.model.similarity
         if similarity:
-            asked = None if self.query is None or similarity.query != "text" else self._encoded([self.query])[0]
-            clusters, means = nearest_on_average(similarity.distances_to(self.vectors, vectors, asked), self.clusters)
+            query = None if self.query is None or similarity.query != "text" else self._encode([self.query])[0]
+            clusters, means = nearest_on_average(similarity.distances_to(self.vectors, vectors, query), self.clusters)
             distances = np.maximum(means, 0)
         else:
             reducer, clusterer = get_reducer(self.method.reducer), get_clusterer(self.method.clusterer)
@@ -79,12 +79,12 @@ class Served:
             points = reducer.place(build, self.vectors, self.points, vectors)
             build = partial(clusterer.estimator, self.method.clusterer_params, self.seed)
             clusters = clusterer.assign(build, self.points, self.clusters, points)
-            distances = self._to_centres(points, clusters)
+            distances = self._to_centers(points, clusters)
         words = [", ".join(self.words.get(int(c), [])) for c in clusters]
         return pd.DataFrame({"cluster": clusters, "distance": distances, "words": words})
 
-    def _to_centres(self, points: Matrix, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
-        ids, means = self._centres
+    def _to_centers(self, points: Matrix, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
+        ids, means = self._centers
         at = np.searchsorted(ids, clusters)
         distances = np.full(len(clusters), np.nan)
         for i in np.flatnonzero(clusters >= 0):
@@ -92,7 +92,7 @@ class Served:
             distances[i] = np.linalg.norm(row - means[at[i]])
         return distances
 
-    def _encoded(self, texts: list[str]) -> Matrix:
+    def _encode(self, texts: list[str]) -> Matrix:
         if self.model.fingerprint != self.fingerprint:
             raise TraubeError(f"model '{self.card.name}' is not the one that was scored: its weights have changed")
         return self.model.encode_new(self.corpus, texts)
@@ -122,7 +122,7 @@ def freeze(
             points = np.asarray(open_matrix(path), dtype=np.float32)
         else:
             points = components.reduce(method.reducer, method.reducer_params, values, seed)
-    words = keywords(texts, clusters)
+    words = find_keywords(texts, clusters)
     corpus = task.texts if model.corpus_bound else []
     query = None if split.query is None else task.texts[split.query]
     return Served(model.card, model.fingerprint, method, seed, corpus, texts, values, points, clusters, words, query)

@@ -47,11 +47,11 @@ class TermReader:
     def read(self, rows: NDArray[np.int64]) -> Terms:
         """Return the terms of some of the texts."""
         if self._read is None or not np.array_equal(rows, self._read[0]):
-            self._read = rows, terms_of([self._texts[i][:CHARACTERS] for i in rows])
+            self._read = rows, find_terms([self._texts[i][:CHARACTERS] for i in rows])
         return self._read[1]
 
 
-def terms_of(texts: Sequence[str]) -> Terms:
+def find_terms(texts: Sequence[str]) -> Terms:
     """Return the words and pairs of words of texts, without stop words, stemmed.
 
     Stop words are those of the texts' languages and of English; stems follow the most frequent language.

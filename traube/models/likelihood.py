@@ -58,6 +58,8 @@ class CausalModel:
         Hashes of the files that it was loaded from.
     """
 
+    longest_reply = 16  # tokens; a model that was not made for talks does not end by itself
+
     def __init__(
         self, model: Any, tokenizer: Any, name: str = "model", talk: str = "{}", content: Sequence[str] = ()
     ) -> None:
@@ -150,8 +152,11 @@ class CausalModel:
             for log, sequence, text in zip(logs, sequences, continuations, strict=True)
         ]
 
-    def continued(self, prompt: str, most: int) -> str:
-        """Return the likeliest continuation of a prompt, asked in the model's form for talks, if any: at most so many tokens."""
+    def reply(self, prompt: str, most: int) -> tuple[str, int]:
+        """Return the likeliest continuation of a prompt, asked in the model's form for talks, and the tokens of both.
+
+        The continuation has at most `most` tokens.
+        """
         import torch
 
         ids = self._ids(self.talk.replace("{}", prompt))
@@ -166,7 +171,7 @@ class CausalModel:
                 do_sample=False,
                 pad_token_id=0 if end is None else end,
             )
-        return str(self.tokenizer.decode(made[0, len(ids) :], skip_special_tokens=True))
+        return str(self.tokenizer.decode(made[0, len(ids) :], skip_special_tokens=True)), len(made[0])
 
     def _ids(self, text: str) -> list[int]:
         """Return tokens, without an end that the tokenizer adds, and with the first one that the model knows, if any."""

@@ -86,6 +86,7 @@ def cluster_report(
     notes: Sequence[str] = (),
     columns: pd.DataFrame | None = None,
     panel: bool = True,
+    chosen: int | None = None,
     random_state: int = 42,
 ) -> str:
     """Return a page with a labeled map of texts, the list of their groups, and a table of what is selected.
@@ -108,6 +109,8 @@ def cluster_report(
         of numbers, and filtered by the first that holds times (else numbers).
     panel : bool, default=True
         Whether groups and texts are listed beside the map.
+    chosen : int, optional
+        The position of the layer that the list opens with, and that the table names. By default the finest.
     random_state : int, default=42
         The seed of UMAP.
 
@@ -141,6 +144,7 @@ def cluster_report(
         title=title,
         notes=notes,
         data={
+            "chosen": len(layers) - 1 if chosen is None else chosen,
             "layers": [_groups(*pair, texts) for pair in zip(layers, unique, strict=True)],
             "columns": [str(name) for name in columns],
             "alone": ALONE,

@@ -8,6 +8,7 @@ const TIP = 300 // characters of a tooltip, and of a text in the table until it 
 const FORMULA = /^[=+\-@\t\r\n]/ // a spreadsheet would compute it
 const finest = data.layers.length - 1
 
+let listed = data.chosen // the layer of the list and the tips
 let map = null
 let listing = null // the table, once it has been opened
 let dark = false
@@ -29,7 +30,6 @@ function selectedRows() {
 
 // each group of a layer lies in the group of the coarser layer that has most of its texts
 function children(layer, parent) {
-  if (layer === 0) return data.layers[0]
   const [above, own] = [layerOf(layer - 1), layerOf(layer)]
   const counts = new Map()
   own.forEach((group, row) => {
@@ -46,9 +46,29 @@ function colorOf(layer, group) {
   return ["r", "g", "b"].map(one => Math.round(rows.reduce((sum, row) => sum + map.pointData[one][row], 0) / rows.length))
 }
 
-function drawGroups(layer, parent) {
+function drawLayer(layer) {
+  listed = layer
+  element("groups").replaceChildren(...(finest ? [drawLayers()] : []), drawGroups(layer, data.layers[layer]))
+}
+
+function drawLayers() {
+  const choice = made("p", "Groups: ", { class: "layers", role: "group", "aria-label": "number of groups" })
+  choice.append(...data.layers.map((groups, layer) => {
+    const button = made("button", groups.length, { "aria-pressed": layer === listed })
+    button.addEventListener("click", () => {
+      release()
+      clear(map.lassoSelectionItemId)
+      drawLayer(layer)
+      element("groups").querySelectorAll(".layers button")[layer].focus()
+    })
+    return button
+  }))
+  return choice
+}
+
+function drawGroups(layer, groups) {
   const list = made("ul")
-  list.append(...children(layer, parent).map(group => {
+  list.append(...groups.map(group => {
     const item = made("li")
     const head = made("div", "", { class: "head" })
     const open = made("button", "", { class: "open", "aria-expanded": "false", "aria-label": `more about ${group.name}` })
@@ -74,7 +94,7 @@ function unfold(item, open, layer, group) {
   if (group.stability !== null) about.append(made("p", `stability ${group.stability.toFixed(2)} of 1`))
   about.append(...group.typical.map(row => made("blockquote", cut(row))))
   item.append(about)
-  if (layer < finest) item.append(drawGroups(layer + 1, group.group))
+  if (layer < finest) item.append(drawGroups(layer + 1, children(layer + 1, group.group)))
 }
 
 function release() {
@@ -143,7 +163,7 @@ function makeTable() {
     "table",
     [
       column("text", ({ row }) => cut(row), ({ row }) => map.metaData.hover_text[row], "text"),
-      column("group", ({ row }) => nameOf(finest, row)),
+      column("group", ({ row }) => nameOf(data.chosen, row)),
       ...data.columns.map((name, i) => column(escaped(name), ({ row }) => value(i, row), ({ row }) => map.metaData[`column${i}`][row])),
     ],
     [],
@@ -175,6 +195,17 @@ function replace(name, changes) {
   map[name] = layer
 }
 
+// A label is there or not: deck.gl would fade those whose middle is at the edge of another
+class WholeLabels extends deck.CollisionFilterExtension {
+  getShaders() {
+    const [collision] = super.getShaders().modules
+    const place = "vs:DECKGL_FILTER_GL_POSITION"
+    const leftOut = "if (collision.enabled && collision_fade < 0.5) position = vec4(0.0, 0.0, 2.0, 1.0);" // outside the map
+    const inject = { ...collision.inject, [place]: collision.inject[place] + leftOut, "vs:DECKGL_FILTER_COLOR": "" }
+    return { modules: [{ ...collision, inject, instance: undefined }] } // which holds what was injected before
+  }
+}
+
 function setDark(on) {
   dark = on
   document.documentElement.dataset.theme = on ? "dark" : "light"
@@ -204,7 +235,7 @@ function csv() {
     const safe = typeof value === "string" && FORMULA.test(text) ? `'${text}` : text
     return /[",\n\r]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe
   }
-  const groups = data.layers.map((_, i) => (i === finest ? "group" : `group_${i + 1}`))
+  const groups = data.layers.map((_, i) => (i === data.chosen ? "group" : `layer_${i}`))
   const line = row => [map.metaData.hover_text[row], ...data.layers.map((_, i) => nameOf(i, row)), ...data.columns.map((_, i) => map.metaData[`column${i}`][row])]
   return [["text", ...groups, ...data.columns], ...selectedRows().map(line)].map(cells => cells.map(quoted).join(",")).join("\n") + "\n"
 }
@@ -295,15 +326,16 @@ function start() {
   search.placeholder = "search the texts"
   search.setAttribute("aria-label", "search the texts")
   map.deckgl.setProps({
-    getTooltip: ({ index, picked }) => (picked ? { text: `${nameOf(finest, index)}\n\n${cut(index)}` } : null),
+    getTooltip: ({ index, picked }) => (picked ? { text: `${nameOf(listed, index)}\n\n${cut(index)}` } : null),
   })
-  element("groups").append(drawGroups(0))
+  drawLayer(data.chosen)
   for (const kind of OTHERS) map.addSelectionHandler(refresh, kind)
   map.addSelectionHandler(() => {
     release()
     refresh()
   }) // the lasso's
   listen()
+  replace("labelLayer", { extensions: [new WholeLabels()] })
   if (matchMedia("(max-width: 768px)").matches) replace("labelLayer", { sizeMinPixels: 9, sizeMaxPixels: 13, collisionTestProps: { sizeScale: 3, sizeMinPixels: 24, sizeMaxPixels: 32 } })
   const scheme = matchMedia("(prefers-color-scheme: dark)")
   setDark(scheme.matches)
