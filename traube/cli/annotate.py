@@ -1,6 +1,6 @@
 """`traube annotate`: best-worst scaling by volunteers, from items to scores."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isnan
@@ -16,6 +16,8 @@ from traube.core.files import write_text
 from traube.core.inert import csv_text
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from traube.metrics.agreement import Array, Judgements, Scoring
 
 DESIGN = "design.csv"
@@ -29,32 +31,54 @@ _annotate = typer.Typer(
     "and the scores are more reliable.",
 )
 app.add_typer(_annotate, name="annotate")
-Seed = Annotated[int, typer.Option(min=0, max=MOST_SEED, help="The seed of everything random.")]
+Seed = Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Random seed.")]
+
+ItemTable = Annotated[
+    Path, typer.Argument(help="Table with columns item and text, perhaps group and context.", show_default=False)
+]
+Folder = Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")]
+Size = Annotated[int, typer.Option(min=2, help="Number of items that are judged at once.")]
+PerItem = Annotated[float, typer.Option(help="Tuples drawn for each item; 1.5 to 2 are enough.")]
+Annotators = Annotated[int, typer.Option("--annotators", "-n", min=1, help="Number of annotators.")]
+Each = Annotated[int | None, typer.Option(min=1, help="Annotators of each tuple. Default: all.")]
+Language = Annotated[str, typer.Option(help="Language of the forms: en or de.")]
+BestWord = Annotated[str | None, typer.Option("--best", help="Wording of the best, as the form asks.")]
+WorstWord = Annotated[str | None, typer.Option("--worst", help="Wording of the worst.")]
+Title = Annotated[str | None, typer.Option(help="Title of the forms.")]
+Instructions = Annotated[str | None, typer.Option(help="Instructions that the forms show.")]
+
+Answers = Annotated[
+    list[Path], typer.Argument(help="Files that annotators saved: csv, tsv, jsonl or parquet.", show_default=False)
+]
+Design = Annotated[Path | None, typer.Option(help=f"The {DESIGN} of the tuples; others are refused.")]
+Items = Annotated[Path | None, typer.Option(help="Table of the items, whose columns --by may name.")]
+By = Annotated[list[str] | None, typer.Option(help="Column of --items: agreement within each of its values.")]
+Expert = Annotated[Path | None, typer.Option(help="Table item, above: is the score above 0.5 (yes, no)?")]
+ColumnNames = Annotated[
+    str | None, typer.Option("--columns", help="Names of columns: best=...,worst=...,annotator=...,items=a+b+c+d")
+]
+Repetitions = Annotated[int, typer.Option(min=1, help="Number of random split halves.")]
+Curve = Annotated[bool, typer.Option("--curve", help="Add the reliability of 1, 2, 4, ... annotators.")]
+SpearmanBrown = Annotated[
+    bool, typer.Option("--spearman-brown", help="Correct split halves to the whole size: 2r / (1 + r).")
+]
+Value = Annotated[bool, typer.Option("--value", help="Add value scoring (Hollis) and its split halves.")]
+ScoresFile = Annotated[Path, typer.Option("--output", "-o", help="CSV file of scores to write.")]
 
 
-@_annotate.command("design")
-def design_(
-    items: Annotated[
-        Path,
-        typer.Argument(
-            help="A table with the columns item (an id) and text, perhaps group (a dialogue, say) and context.",
-            show_default=False,
-        ),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to.")] = Path("annotation"),
-    size: Annotated[int, typer.Option("--size", min=2, help="How many items are judged at once.")] = 4,
-    per_item: Annotated[
-        float, typer.Option("--per-item", help="How many tuples are drawn for each item; 1.5 to 2 are enough.")
-    ] = 2.0,
-    annotators: Annotated[int, typer.Option("--annotators", "-n", min=1, help="How many people judge.")] = 5,
-    each: Annotated[
-        int | None, typer.Option("--each", min=1, help="How many of them judge each tuple. Default: all.")
-    ] = None,
-    language: Annotated[str, typer.Option(help="The forms' language: en or de.")] = "en",
-    best: Annotated[str | None, typer.Option(help="What the best is, as the form asks it.")] = None,
-    worst: Annotated[str | None, typer.Option(help="What the worst is.")] = None,
-    title: Annotated[str | None, typer.Option(help="The forms' title.")] = None,
-    instructions: Annotated[str | None, typer.Option(help="What the forms tell their readers.")] = None,
+@_annotate.command()
+def design(
+    items: ItemTable,
+    output: Folder = Path("annotation"),
+    size: Size = 4,
+    per_item: PerItem = 2.0,
+    annotators: Annotators = 5,
+    each: Each = None,
+    language: Language = "en",
+    best: BestWord = None,
+    worst: WorstWord = None,
+    title: Title = None,
+    instructions: Instructions = None,
     seed: Seed = 42,
 ) -> None:
     """Draw tuples of items, and write a form for each annotator.
@@ -97,38 +121,17 @@ def design_(
 
 @_annotate.command()
 def score(
-    files: Annotated[
-        list[Path], typer.Argument(help="What annotators saved: csv, tsv, jsonl or parquet.", show_default=False)
-    ],
-    design: Annotated[
-        Path | None, typer.Option("--design", help=f"The {DESIGN} of the tuples; others are then refused.")
-    ] = None,
-    items: Annotated[
-        Path | None, typer.Option("--items", help="The items' table, whose columns --by may name.")
-    ] = None,
-    by: Annotated[
-        list[str] | None, typer.Option("--by", help="A column of --items: agreement within each of its values.")
-    ] = None,
-    expert: Annotated[
-        Path | None,
-        typer.Option(help="A table item, above: whether an expert says that a score is above 0.5 (yes, no)."),
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Other names of the columns: best=...,worst=...,annotator=...,items=a+b+c+d")
-    ] = None,
-    repetitions: Annotated[int, typer.Option(min=1, help="Of the split halves.")] = 100,
-    curve: Annotated[
-        bool, typer.Option("--curve", help="Also the split-half reliability of 1, 2, 4, ... annotators.")
-    ] = False,
-    brown: Annotated[
-        bool, typer.Option("--spearman-brown", help="Correct split halves to the size of the whole: 2r / (1 + r).")
-    ] = False,
-    value: Annotated[
-        bool, typer.Option("--value", help="Also value scoring (Hollis): its scores and their split halves; slower.")
-    ] = False,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The CSV file of scores to write.")] = Path(
-        "scores.csv"
-    ),
+    files: Answers,
+    design: Design = None,
+    items: Items = None,
+    by: By = None,
+    expert: Expert = None,
+    columns: ColumnNames = None,
+    repetitions: Repetitions = 100,
+    curve: Curve = False,
+    spearman_brown: SpearmanBrown = False,
+    value: Value = False,
+    output: ScoresFile = Path("scores.csv"),
     seed: Seed = 42,
     as_json: Json = False,
 ) -> None:
@@ -145,16 +148,12 @@ def score(
     annotator's pairs of items that are in the order of the scores; split half:
     Spearman's rho between the scores of two random halves of the judgements.
     """
-    from traube.metrics.agreement import against_expert, counting_scores
-    from traube.tasks.best_worst import read_design, read_expert, read_judgements, scores_table
+    from traube.metrics.agreement import counting_scores
+    from traube.tasks.best_worst import read_design, read_judgements, scores_table
 
     answers = read_judgements(files, _columns(columns), None if design is None else read_design(design))
     judged = answers.judgements
-    print_notes(answers.faults[:SHOWN], "left out")
-    if len(answers.faults) > SHOWN:
-        path = output.with_name(f"{output.stem}.faults.txt")
-        write_text(path, "\n".join(answers.faults) + "\n")
-        err.print(f"[yellow]left out:[/] {len(answers.faults) - SHOWN} more rows, all in {escape(str(path))}")
+    _print_faults(answers.faults, output)
 
     scorings: dict[str, Scoring] = {"": counting_scores}
     values = None
@@ -165,21 +164,46 @@ def score(
         values = value_scores(judged)
     table = scores_table(judged, counting_scores(judged), values)
     write_text(output, csv_text(table))
-    halving = Halving(repetitions, seed, brown, scorings)
+    halving = Halving(repetitions, seed, spearman_brown, scorings)
     rows = [_reliability("all", judged, halving)]
     for column in by or ():
         rows += _within(judged, items, column, halving)
     halves = _curve(judged, halving) if curve else []
-
-    above = {} if expert is None else read_expert(expert)
-    known = table.loc[table["item"].isin(list(above)), ["item", "score"]]
-    is_above = [above[item] for item in known["item"]]
-    known["expert"] = ["above 0.5" if up else "below 0.5" for up in is_above]
-    contradicted = known[against_expert(known["score"], is_above)].to_dict("records")
+    known = None if expert is None else _ask_expert(expert, table)
 
     if as_json:
-        print_json({"reliability": rows, "curve": halves, "expert": contradicted, "faults": list(answers.faults)})
+        wrong = [] if known is None else known[known["contradicted"]][["item", "score", "expert"]].to_dict("records")
+        print_json({"reliability": rows, "curve": halves, "expert": wrong, "faults": list(answers.faults)})
         return
+    _print_reliability(rows, halves)
+    if known is not None:
+        _print_expert(known)
+    out.print(f"{counted(len(judged), 'judgement')}; scores written to {escape(str(output))}")
+
+
+def _print_faults(faults: Sequence[str], output: Path) -> None:
+    """Print rows that cannot be used; beyond the first few, write them to a file beside the output."""
+    print_notes(faults[:SHOWN], "left out")
+    if len(faults) > SHOWN:
+        path = output.with_name(f"{output.stem}.faults.txt")
+        write_text(path, "\n".join(faults) + "\n")
+        err.print(f"[yellow]left out:[/] {len(faults) - SHOWN} more rows, all in {escape(str(path))}")
+
+
+def _ask_expert(expert: Path, table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the scores that an expert judged, with the judgment and whether it contradicts the score."""
+    from traube.metrics.agreement import against_expert
+    from traube.tasks.best_worst import read_expert
+
+    above = read_expert(expert)
+    known = table.loc[table["item"].isin(list(above)), ["item", "score"]]
+    is_above = [above[item] for item in known["item"]]
+    words = ["above 0.5" if up else "below 0.5" for up in is_above]
+    return known.assign(expert=words, contradicted=against_expert(known["score"], is_above))
+
+
+def _print_reliability(rows: list[dict[str, Any]], halves: list[dict[str, Any]]) -> None:
+    """Print how far annotators agree, and the split halves of few annotators."""
     print_table([_in_words(row) for row in rows], optional=("tuples", "items", "people"))
     if rows[0]["alpha"] is None:
         out.print("[dim]alpha and strong agreement need tuples that several annotators judged; there are none[/]")
@@ -190,12 +214,14 @@ def score(
     if halves:
         shown = [{"annotators": row["annotators"], **_halves(row)} for row in halves]
         print_table(shown, title="Split half, by annotators of each half")
-    if above:
-        judged_too = counted(len(known), "item")
-        out.print(f"the expert judged {judged_too} that have scores, and contradicts {len(contradicted)}")
-    for row in contradicted:
-        out.print(f"the expert contradicts {escape(row['item'])}: {row['score']:.3f}, not {row['expert']}")
-    out.print(f"{counted(len(judged), 'judgement')}; scores written to {escape(str(output))}")
+
+
+def _print_expert(known: "pd.DataFrame") -> None:
+    contradicted = known[known["contradicted"]]
+    items = counted(len(known), "item")
+    out.print(f"the expert judged {items} that have scores, and contradicts {len(contradicted)}")
+    for row in contradicted.itertuples(index=False):
+        out.print(f"the expert contradicts {escape(row.item)}: {row.score:.3f}, not {row.expert}")
 
 
 def _columns(text: str | None) -> Any:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.filesize import pick_unit_and_suffix
 
-from traube.cli.options import Json
+from traube.cli.options import Json, OnlyProtocol
 from traube.cli.printing import counted, err, escape, out, print_json, print_table
 from traube.core import paths, settings
 from traube.core.errors import TraubeError
@@ -18,14 +18,10 @@ _File = Annotated[Path, typer.Argument(help="The archive, such as traube.tar.", 
 
 @app.command("export")
 def export_results(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to.")] = Path("results"),
-    protocol: Annotated[str | None, typer.Option("--protocol", "-p", help="Only this protocol. Default: all.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")] = Path("results"),
+    protocol: OnlyProtocol = None,
     method: Annotated[
-        str | None,
-        typer.Option(
-            help="A method: MTEB's files hold one. Default: MTEB's own, none/minibatch_kmeans, or of a protocol "
-            "without it none/kmeans, or its first."
-        ),
+        str | None, typer.Option(help="Method to export. Default: none/minibatch_kmeans, or the nearest to it.")
     ] = None,
 ) -> None:
     """Write scores in MTEB's format.

@@ -9,7 +9,20 @@ import typer
 from typer.core import TyperGroup
 
 from traube import __version__
-from traube.cli import annotate, best, cluster, data, pairs, platform, run, show
+from traube.cli import (
+    annotate,
+    best,
+    cluster,
+    compare,
+    data,
+    leaderboard,
+    pairs,
+    platform,
+    provenance,
+    report,
+    run,
+    show,
+)
 from traube.cli.printing import err, escape, out
 from traube.core import paths, stopping
 from traube.core.collector import collect_less
@@ -97,7 +110,7 @@ def _options(
 ) -> None: ...
 
 
-for _family in (run, show, best, cluster, annotate, pairs, data):
+for _family in (run, leaderboard, best, compare, report, cluster, show, provenance, annotate, pairs, data):
     app.add_typer(_family.app)
 for _app in platform.commands():
     app.add_typer(_app)

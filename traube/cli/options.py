@@ -67,6 +67,7 @@ ProtocolName = Annotated[
         help="A protocol of params.yaml. Default: the one chosen there; for tasks of your own, `own`.",
     ),
 ]
+OnlyProtocol = Annotated[str | None, typer.Option("--protocol", "-p", help="Only this protocol. Default: all.")]
 Metric = Annotated[
     str | None, typer.Option(help="A metric, like ari or acc/noise_dropped. Default: each task's main one.")
 ]

@@ -1,4 +1,4 @@
-"""`traube run` computes what is missing of the benchmark; `traube reproduce` computes a stored cell again."""
+"""`traube run`: compute what is missing of the benchmark."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -9,9 +9,9 @@ import typer
 from traube.cli import platform
 from traube.cli.best import print_answer, print_language
 from traube.cli.given import name_tasks
+from traube.cli.leaderboard import print_leaderboard
 from traube.cli.options import Methods, Models, ProtocolName, Seeds, Tasks, Verbose
-from traube.cli.printing import about, bars, counted, err, escape, out, print_notes, print_outdated, print_unavailable
-from traube.cli.show import print_leaderboard
+from traube.cli.printing import about, bars, counted, err, out, print_notes, print_outdated, print_unavailable
 from traube.core import paths
 from traube.core.errors import TraubeError, Unavailable
 from traube.core.progress import Progress
@@ -27,31 +27,28 @@ LISTED = 20  # missing cells of which each is listed without -v
 ANSWERED = 3  # tasks of which a run says at its end which model is best
 
 
+Files = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[FILE]...", help="Your own texts, - for stdin, or a task's name.", show_default=False),
+]
+Text = Annotated[str | None, typer.Option(help="Column of FILE with the texts. Default: the obvious one.")]
+Labels = Annotated[
+    list[str] | None, typer.Option(help="Column of FILE with labels; repeat for more. Default: the obvious one.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only print what would be computed.")]
+
+
 @app.command()
 def run(
-    file: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[FILE]...",
-            help="Your own texts, without a card: a table (csv, tsv, jsonl, json, xlsx, parquet), a .txt with a text a line, "
-            "or - for standard input. A task's name is taken too, as by --task.",
-            show_default=False,
-        ),
-    ] = None,
-    text: Annotated[
-        str | None,
-        typer.Option(help="The column of FILE that holds the texts. Default: the obvious one.", show_default=False),
-    ] = None,
-    labels: Annotated[
-        list[str] | None,
-        typer.Option(help="A column of FILE that holds labels; repeat for more. Default: the obvious one."),
-    ] = None,
+    file: Files = None,
+    text: Text = None,
+    labels: Labels = None,
     task: Tasks = None,
     model: Models = None,
     method: Methods = None,
     seed: Seeds = None,
     protocol: ProtocolName = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be computed.")] = False,
+    dry_run: DryRun = False,
     verbose: Verbose = False,
 ) -> None:
     """Compute the missing cells, then update the leaderboard and the report.
@@ -65,11 +62,9 @@ def run(
     what, and is yours to copy into cards/. `traube best tickets.csv` and all
     other commands that take a task take the file as well.
     """
-    from traube.comparison.standings import Unlabelled
     from traube.pipeline.params import load_params
     from traube.pipeline.plan import request_of
     from traube.pipeline.survey import plan
-    from traube.reports.best import best_on
     from traube.storage import open_storage
     from traube.tasks import PAIRS, sources
 
@@ -91,7 +86,17 @@ def run(
         return
     finished = compute(request, storage, before, verbose)
     tried = [name for name in request.models if name not in before.unavailable]
-    for name in tasks[:ANSWERED]:
+    _answer(storage, request, tasks[:ANSWERED], tried)
+    if not finished:
+        raise typer.Exit(1)
+
+
+def _answer(storage: "Storage", request: "Request", tasks: list[str], tried: list[str]) -> None:
+    """Print the best model of each task, or the models for its language if it has no labels."""
+    from traube.comparison.standings import Unlabelled
+    from traube.reports.best import best_on
+
+    for name in tasks:
         try:
             print_answer(best_on(storage, name, request.protocol_name, request.protocol))
         except Unlabelled as error:
@@ -99,8 +104,6 @@ def run(
             out.print(f"{error}.", highlight=False, soft_wrap=True)
         except TraubeError:  # its data cannot be used, or nothing of the protocol's own is scored
             continue
-    if not finished:
-        raise typer.Exit(1)
 
 
 def compute(request: "Request", storage: "Storage", before: "Plan", verbose: bool = False) -> bool:
@@ -297,30 +300,3 @@ def _print_plan(plan: "Plan", storage: "Storage", verbose: bool) -> None:
         with make_executor() as executor:
             out.print(f"to compute: {_how_long(plan, storage, executor.n_workers)}")
     print_outdated(storage.read_cells())
-
-
-@app.command()
-def reproduce(
-    cell: Annotated[str, typer.Argument(help="The id of a cell, or the start of one; `traube explain` shows ids.")],
-) -> None:
-    """Compute a stored cell again and compare.
-
-    The exit code is 1 if the result differs.
-    """
-    from traube.pipeline.params import load_params
-    from traube.reports.reproduce import reproduce as again
-    from traube.storage import open_storage
-
-    with bars() as (progress, _):
-        reproduction = again(open_storage(paths.home()), load_params().protocols, cell, progress)
-    for change in reproduction.changed:
-        out.print(f"changed since then: {escape(str(change))}")
-    clusters = "the clusters are the same" if reproduction.clusters_equal else "the clusters differ"
-    scores = f"{len(reproduction.scores)} scores differ by at most {reproduction.difference:.2g}"
-    verdict = "[green]equal[/]" if reproduction.equal else "[red]not equal[/]"
-    out.print(
-        f"{verdict}: cell {reproduction.cell_id}: {clusters}; {scores}; "
-        f"vectors by at most {reproduction.vectors:.2g} (1 - cosine)"
-    )
-    if not reproduction.equal:
-        raise typer.Exit(1)

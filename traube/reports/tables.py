@@ -240,12 +240,15 @@ def _of_pairs(storage: Storage, cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_clusterings(
-    storage: Storage,
-    cells: pd.DataFrame,
-    cards: Mapping[str, TaskCard],
-    metric: str | None,
-    protocols: Mapping[str, Protocol],
+    storage: Storage, cells: pd.DataFrame, metric: str | None, protocols: Mapping[str, Protocol], keep: bool
 ) -> pd.DataFrame:
+    """Return a row for each method on each task of clustering; as it was kept, if scores have not changed."""
+    cards = {task: card for task in cells["task"].unique() if (card := get_card(storage, task))}
+    made_of = "" if metric else _made_of(cells, cards, protocols)
+    kept = [row["files"] for row in storage.read_rows("document", kind=KEPT) if row["content"] == made_of]
+    with suppress(Corrupt):
+        if kept:
+            return storage.read_table(kept[0]["table"])
     mains = _main_metrics(cells, cards, metric, protocols)
     scores = storage.read_scores(cells, set(mains), replicates=True)
     if not metric:
@@ -254,7 +257,11 @@ def _of_clusterings(
         has_main = np.array([key in known for key in zip(cells["cell_id"].tolist(), mains, strict=True)], dtype=bool)
         others = storage.read_scores(cells[~has_main], {WITHOUT_LABELS}, replicates=True)
         scores = pd.concat([scores, others], ignore_index=True) if len(others) else scores
-    return _with_found_k(summary(cells, scores, cards, metric, protocols), storage, cells, protocols)
+    table = _with_found_k(summary(cells, scores, cards, metric, protocols), storage, cells, protocols)
+    if keep:
+        named = {"kind": KEPT, "key": "clusterings", "content": made_of}
+        storage.save("document", named, {"table": write_table(table)})
+    return table
 
 
 def _made_of(cells: pd.DataFrame, cards: Mapping[str, TaskCard], protocols: Mapping[str, Protocol]) -> str:
@@ -375,16 +382,7 @@ def leaderboard(
     stored = stored if tasks is None else stored[stored["task"].isin(tasks)]
     cells = current_cells(storage, protocols, own_choice=True, lookup=lookup, stored=stored)
     cells = without_sweeps(cells, protocols)
-    cards = {task: card for task in cells["task"].unique() if (card := get_card(storage, task))}
-    table, made_of = None, "" if metric else _made_of(cells, cards, protocols)
-    kept = [row["files"] for row in storage.read_rows("document", kind=KEPT) if row["content"] == made_of]
-    with suppress(Corrupt):
-        table = storage.read_table(kept[0]["table"]) if kept else None
-    if table is None:
-        table = _of_clusterings(storage, cells, cards, metric, protocols)
-        if keep:
-            named = {"kind": KEPT, "key": "clusterings", "content": made_of}
-            storage.save("document", named, {"table": write_table(table)})
+    table = _of_clusterings(storage, cells, metric, protocols, keep)
     seen = {model: trained_on(model) for model in table["model"].unique()}
     columns = ("task", "protocol", "own_choice", "model")
     keys = list(zip(*(table[column].tolist() for column in columns), strict=True))

@@ -1,0 +1,58 @@
+"""`traube open`: the page of a task in a browser."""
+
+from typing import Annotated
+
+import typer
+
+from traube.cli.given import name_given_task
+from traube.cli.printing import escape, out
+from traube.core import paths
+from traube.core.errors import TraubeError
+
+app = typer.Typer()
+
+
+@app.command("open")
+def open_page(
+    task: Annotated[
+        str | None,
+        typer.Argument(
+            callback=name_given_task, help="A task, or a file, that was evaluated. Default: the page of all tasks."
+        ),
+    ] = None,
+    imported: Annotated[
+        bool, typer.Option("--imported", help="The page of imported results (`traube import`).")
+    ] = False,
+    only_print: Annotated[bool, typer.Option("--print", help="Only make the page, and say where it is.")] = False,
+) -> None:
+    """Open a task's page in a browser.
+
+    Its leaderboard, scores against cost, who is tied, the texts as two models
+    place them, which classes are confused with which, and what changed. One
+    file, which needs no server and no network.
+    """
+    import webbrowser
+
+    from traube.pipeline.params import load_params
+    from traube.pipeline.workbench import Workbench
+    from traube.reports.imported import PAGE
+    from traube.reports.pages import FOLDER, INDEX, make_page
+    from traube.tasks import CLUSTERING, get_source
+    from traube.tasks.stored import get_card
+
+    home = paths.home()
+    if task:
+        bench = Workbench.at(home)
+        card = get_card(bench.storage, task)
+        if card is None or card.type is not CLUSTERING:
+            get_source(task)  # which names near ones, if there is no such task, and refuses one of pairs
+        path = make_page(bench, load_params().protocols, task, home)
+    else:
+        path = home / FOLDER / (PAGE if imported else INDEX)
+    if not path.exists():
+        raise TraubeError(
+            "nothing is imported yet: `traube import`" if imported else "nothing is published yet: `traube run`"
+        )
+    out.print(escape(str(path)), soft_wrap=True, highlight=False)
+    if not only_print and not webbrowser.open(path.as_uri()):
+        out.print("[dim]No browser was found here; open the file in one.[/]")
