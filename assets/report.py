@@ -83,7 +83,7 @@ def regressions(
     lines = [f"{row.task}, {row.model} with {row.method}: {row.before} -> {row.after}" for row in worse.itertuples()]
     summary = f"Scores significantly worse than on {since}: {len(worse)}"
     if lines and SILENT not in context.run.tags.items():
-        advice = "The page of all tasks says why: traube open"
+        advice = "The page of all tasks says why: traube report"
         if error := send(f"regressions {since} {digest(lines)}", summary, lines, advice):
             context.log.error(error)
     return dg.MaterializeResult(
@@ -99,7 +99,7 @@ def regressions(
                 check_name=NONE_WORSE,
                 passed=worse.empty,
                 severity=dg.AssetCheckSeverity.WARN,
-                description=f"{summary}; `traube open` says why" if lines else None,
+                description=f"{summary}; `traube report` says why" if lines else None,
                 metadata={"worse": dg.MetadataValue.md(markdown(worse))} if len(worse) else {},
             )
         ],

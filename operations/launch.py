@@ -185,7 +185,7 @@ class Launcher(AbstractContextManager["Launcher"]):
     def publish(self, tasks: Collection[str] | None = None) -> list[str]:
         """Rebuild leaderboard, report, registry and the papers' tables, and return the errors, one line each.
 
-        The tasks' pages are not rebuilt: `traube open` makes them when they are requested.
+        The tasks' pages are not rebuilt: `traube report` makes them when they are requested.
         """
         graph = self.definitions.resolve_asset_graph()
         selected = self.definitions.resolve_job_def("publish").asset_layer.selected_asset_keys

@@ -67,7 +67,7 @@ def test_metrics_and_methods_may_be_written_in_any_case(traube: Traube) -> None:
         traube("leaderboard", "-t", "one", "--metric", name).stdout for name in ("ARI", "ari/noise_as_cluster")
     ]
     assert by_metric[0] == by_metric[1] and "ari/noise_as_cluster" in by_metric[0]
-    assert "none/kmeans" in traube("explain", "one.csv", "bow", "KMeans").stdout
+    assert "none/kmeans" in traube("provenance", "one.csv", "bow", "KMeans").stdout
     assert "up to date" in traube("run", "one.csv", "-m", "bow", "--method", "Kmeans").stdout
 
 

@@ -45,16 +45,18 @@ def test_a_fresh_folder_with_a_file_of_german_texts_ends_in_an_answer_that_names
     assert "To add them: traube run -t tickets -m multilingual_e5_small -m " in first
     assert "on tickets, AMI" in answer[0] and answer[1].endswith("--text Inhalt")
 
-    assert traube("best", "tickets.csv").stdout == traube("best", "tickets").stdout  # every command takes the file
-    told = json.loads(traube("best", "./tickets.csv", "--json").stdout)
+    assert (
+        traube("recommend", "tickets.csv").stdout == traube("recommend", "tickets").stdout
+    )  # every command takes the file
+    told = json.loads(traube("recommend", "./tickets.csv", "--json").stdout)
     assert (told["languages"], told["made_for_others"]) == (["de"], ["minilm"])
     assert "multilingual_e5_small" in told["not_compared"]
     for command in (
         ["leaderboard", "-t", "tickets.csv"],
         ["compare", "minilm", "tfidf", "-t", str(tickets)],
-        ["explain", "tickets.csv", "tfidf"],
+        ["provenance", "tickets.csv", "tfidf"],
         ["tasks", "tickets.csv"],
-        ["open", "tickets.csv", "--print"],
+        ["report", "tickets.csv", "--print"],
     ):
         shown = traube(*command)
         assert shown.exit_code == 0 and "tickets" in shown.stdout, shown.output

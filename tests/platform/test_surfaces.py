@@ -58,7 +58,7 @@ def test_all_surfaces_quote_the_same_numbers_and_verdicts(
     assert len(set(verdicts.values())) == 2 and all(row["comparisons"] == 3 for m, row in rows.items() if m != first)
 
     # the terminal
-    best = answer("best", "words")
+    best = answer("recommend", "words")
     assert (best["model"], best["score"]) == (first, pytest.approx(rows[first]["mean"]))
     assert {of["b"]: of["id"] for of in best["verdicts"]} == verdicts
     for model in verdicts:

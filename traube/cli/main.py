@@ -11,7 +11,6 @@ from typer.core import TyperGroup
 from traube import __version__
 from traube.cli import (
     annotate,
-    best,
     cluster,
     compare,
     data,
@@ -19,6 +18,7 @@ from traube.cli import (
     pairs,
     platform,
     provenance,
+    recommend,
     report,
     run,
     show,
@@ -31,12 +31,20 @@ from traube.core.errors import TraubeError
 from traube.core.system_errors import explain_system_error, in_words, refuse_little_memory
 
 PANELS = {
-    "Your texts": ("cluster", "run", "best", "leaderboard", "compare", "open"),
+    "Your texts": ("cluster", "run", "recommend", "leaderboard", "compare", "report"),
     "Data and models": ("tasks", "models", "methods", "export", "import"),
     "Training": ("train", "tune", "sweep", "trainers"),
-    "Provenance": ("explain", "reproduce", "papers", "clean", "copy", "backup", "restore", "rebuild"),
-    "Pairs and annotation": ("pairs", "choose", "annotate"),
+    "Provenance": ("provenance", "reproduce", "papers", "clean", "copy", "backup", "restore", "rebuild"),
+    "Pairs and annotation": ("pairs", "multiple-choice", "annotate"),
     "Platform": ("init", "dev", "doctor", "promote", "rollback", "retry", "release"),
+}
+
+
+RENAMED = {  # old names, which work until 0.4
+    "best": "recommend",
+    "choose": "multiple-choice",
+    "explain": "provenance",
+    "open": "report",
 }
 
 
@@ -53,6 +61,13 @@ class _Group(TyperGroup):
         """Return the names of all commands, panel by panel."""
         order = [name for names in PANELS.values() for name in names]
         return sorted(self.commands, key=lambda name: order.index(name) if name in order else len(order))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a command, by its earlier name too."""
+        if new := RENAMED.get(args[0]):
+            err.print(f"`traube {args[0]}` is now `traube {new}`")
+            args = [new, *args[1:]]
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         collect_less()
@@ -110,7 +125,7 @@ def _options(
 ) -> None: ...
 
 
-for _family in (run, leaderboard, best, compare, report, cluster, show, provenance, annotate, pairs, data):
+for _family in (run, leaderboard, recommend, compare, report, cluster, show, provenance, annotate, pairs, data):
     app.add_typer(_family.app)
 for _app in platform.commands():
     app.add_typer(_app)

@@ -1,4 +1,4 @@
-"""`traube pairs`: models as measures of similarity; `traube choose`: the answer a language model prefers."""
+"""`traube pairs`: models as measures of similarity; `traube multiple-choice`: the answer a language model prefers."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -88,7 +88,7 @@ def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool
 
 
 @app.command()
-def choose(
+def multiple_choice(
     model: Annotated[
         str, typer.Argument(help="A causal language model: a Hugging Face id or a folder.", show_default=False)
     ],
@@ -97,7 +97,7 @@ def choose(
 ) -> None:
     """Let a language model choose the candidate most similar to a dialogue's last turn.
 
-    traube choose ai-forever/mGPT --task giccs
+    traube multiple-choice ai-forever/mGPT --task giccs
 
     The prompt shows the dialogue, or its last turn alone, and the candidates;
     the answer is the candidate that is likeliest after it: by the sum of its
@@ -106,8 +106,7 @@ def choose(
     Chance is what guessing gives: a model below it has learned nothing here.
     """
     from traube.models.likelihood import CausalModel
-    from traube.pipeline.multiple_choice import choose as chosen
-    from traube.pipeline.multiple_choice import questions, save_choices
+    from traube.pipeline.multiple_choice import choose, questions, save_choices
     from traube.storage import open_storage
     from traube.tasks import load_pairs
     from traube.tasks.scored_pairs import select_pairs
@@ -117,7 +116,7 @@ def choose(
     questions(tested)  # a task without dialogues is an error at once
     with bars() as (progress, _):
         causal = CausalModel.load(model)
-        table = chosen(tested, causal, progress)
+        table = choose(tested, causal, progress)
     save_choices(open_storage(paths.home()), pairs, model, causal.fingerprint, table)
     rows = table.to_dict("records")
     if as_json:

@@ -81,7 +81,7 @@ def print_outdated(cells: "pd.DataFrame") -> int:
     if number:
         err.print(
             f"{number} stored cells were computed with other versions of Traube or its libraries. They are kept but not shown; "
-            "`traube run` computes them again with today's versions, and `traube explain` names both."
+            "`traube run` computes them again with today's versions, and `traube provenance` names both."
         )
     return number
 

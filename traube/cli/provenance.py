@@ -1,4 +1,4 @@
-"""`traube explain` shows where scores come from; `traube reproduce` computes a stored cell again."""
+"""`traube provenance` shows where scores come from; `traube reproduce` computes a stored cell again."""
 
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ app = typer.Typer()
 
 
 @app.command()
-def explain(
+def provenance(
     task: TaskName,
     model: ModelName,
     method: Annotated[str | None, typer.Argument(help="A method, like umap/hdbscan. Default: all.")] = None,
@@ -25,10 +25,10 @@ def explain(
     If no cell counts today, the last ones that did.
     """
     from traube.pipeline.params import load_params
-    from traube.reports.explain import explanations
+    from traube.reports.provenance import trace_provenance
     from traube.storage import open_storage
 
-    rows = explanations(open_storage(paths.home()), load_params().protocols, task, model, method)
+    rows = trace_provenance(open_storage(paths.home()), load_params().protocols, task, model, method)
     if as_json:
         print_json(rows)
         return
@@ -55,7 +55,7 @@ def _in_words(value: Any) -> str:
 
 @app.command()
 def reproduce(
-    cell: Annotated[str, typer.Argument(help="The id of a cell, or the start of one; `traube explain` shows ids.")],
+    cell: Annotated[str, typer.Argument(help="The id of a cell, or the start of one; `traube provenance` shows ids.")],
 ) -> None:
     """Compute a stored cell again and compare.
 

@@ -1,4 +1,4 @@
-"""`traube open`: the page of a task in a browser."""
+"""`traube report`: the page of a task in a browser."""
 
 from typing import Annotated
 
@@ -12,8 +12,8 @@ from traube.core.errors import TraubeError
 app = typer.Typer()
 
 
-@app.command("open")
-def open_page(
+@app.command()
+def report(
     task: Annotated[
         str | None,
         typer.Argument(

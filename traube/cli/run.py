@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from traube.cli import platform
-from traube.cli.best import print_answer, print_language
 from traube.cli.given import name_tasks
 from traube.cli.leaderboard import print_leaderboard
 from traube.cli.options import Methods, Models, ProtocolName, Seeds, Tasks, Verbose
 from traube.cli.printing import about, bars, counted, err, out, print_notes, print_outdated, print_unavailable
+from traube.cli.recommend import print_answer, print_language
 from traube.core import paths
 from traube.core.errors import TraubeError, Unavailable
 from traube.core.progress import Progress
@@ -59,7 +59,7 @@ def run(
     traube run tickets.csv --text body --labels area -m minilm -m intfloat/multilingual-e5-small
 
     A card is written for a file, below TRAUBE_HOME: it says which column is
-    what, and is yours to copy into cards/. `traube best tickets.csv` and all
+    what, and is yours to copy into cards/. `traube recommend tickets.csv` and all
     other commands that take a task take the file as well.
     """
     from traube.pipeline.params import load_params
@@ -94,11 +94,11 @@ def run(
 def _answer(storage: "Storage", request: "Request", tasks: list[str], tried: list[str]) -> None:
     """Print the best model of each task, or the models for its language if it has no labels."""
     from traube.comparison.standings import Unlabelled
-    from traube.reports.best import best_on
+    from traube.reports.recommendation import recommend
 
     for name in tasks:
         try:
-            print_answer(best_on(storage, name, request.protocol_name, request.protocol))
+            print_answer(recommend(storage, name, request.protocol_name, request.protocol))
         except Unlabelled as error:
             print_language(storage, name, tried)
             out.print(f"{error}.", highlight=False, soft_wrap=True)
@@ -164,7 +164,7 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
         if not touched:
             out.print(f"Nothing was missing: {counted(before.total, 'cell')} up to date; the tables were made anew.")
         where = f"; the report is {report}" if report.exists() else ""
-        out.print(f"Done. `traube leaderboard` shows the results, `traube open TASK` a task's page{where}")
+        out.print(f"Done. `traube leaderboard` shows the results, `traube report TASK` a task's page{where}")
     return not errors
 
 

@@ -12,12 +12,12 @@ from traube.pipeline.current import current_cells
 from traube.pipeline.lookup import Lookup
 from traube.pipeline.params import Protocol
 from traube.pipeline.workbench import Workbench
-from traube.reports.best import best_of
 from traube.reports.costs import costs
 from traube.reports.explorer.board import OWN_CHOICE, history, number, rows
 from traube.reports.explorer.ranks import differences, rank_diagram
 from traube.reports.explorer.views import SHOWN, views
 from traube.reports.figures import COLORS, HEATMAP_MODELS, Plot, as_data, color_models, heatmap
+from traube.reports.recommendation import recommend_among
 from traube.reports.rendering import render
 from traube.tasks.task import Task
 
@@ -110,7 +110,7 @@ def _compared(
 ) -> dict[str, Any]:
     """Return the answers, the rank diagrams, and the differences of pairs under the protocol that is shown."""
     known = costs(bench.storage, protocols, cells)
-    bests = {key: best_of(found, task, known) for key, found in standings.items()}
+    bests = {key: recommend_among(found, task, known) for key, found in standings.items()}
     diagrams = []
     for (name, level), found in standings.items():
         if level and (drawn := rank_diagram(level, found, colors)):

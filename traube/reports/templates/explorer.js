@@ -71,7 +71,7 @@ function drawAnswer() {
   const [answer, overall] = [ofChosen(data.answers), levels.length > 1 ? ofChosen(data.answers, "") : null]
   element("answer").hidden = !answer
   if (answer) element("answer").replaceChildren(made("b", `Level ${answer.level}, protocol ${answer.protocol}. `), answer.text)
-  element("over-levels").textContent = overall ? `Over all ${levels.length} levels, as traube best answers: ${overall.text}` : ""
+  element("over-levels").textContent = overall ? `Over all ${levels.length} levels, as traube recommend answers: ${overall.text}` : ""
 }
 
 function drawRanks() {

@@ -21,7 +21,7 @@ from traube.tasks import get_source
 from traube.tasks.stored import get_card, get_manifest
 
 
-def explanations(
+def trace_provenance(
     storage: Storage, protocols: Mapping[str, Protocol], task: str, model: str, method: str | None = None
 ) -> list[dict[str, Any]]:
     """Return the provenance of a model's cells on a task: those that count today, else the last that did.

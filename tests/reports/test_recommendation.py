@@ -12,7 +12,7 @@ from traube.models import load_model
 from traube.pipeline.params import Protocol
 from traube.pipeline.plan import cells
 from traube.pipeline.record import record
-from traube.reports.best import Best, best_on
+from traube.reports.recommendation import Recommendation, recommend
 from traube.storage import Storage, open_storage
 from traube.tasks.stored import complete_task, save_corpus, save_rows
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
@@ -38,7 +38,7 @@ def task(storage: Storage, topics: pd.DataFrame) -> Task:
 
 def scored(
     storage: Storage, task: Task, scores: dict[str, float], noise: float, seeds: tuple[int, ...] = SEEDS
-) -> Best:
+) -> Recommendation:
     """What is best of models with these scores, which vary by `noise` from seed to seed and with the texts."""
     protocol = Protocol(reducers=("none",), clusterers=("kmeans",), seeds=seeds)
     rng = np.random.default_rng(0)
@@ -48,7 +48,7 @@ def scored(
             table = pd.DataFrame({"split": ["all"], "level": ["topic"], "metric": METRIC, "value": value})
             scores = with_replicates(table, spread=noise / 10, seed=int(rng.integers(10**6)))
             save_scored(storage, record(cell, "done"), scores)
-    return best_on(storage, "mine", "own", protocol)
+    return recommend(storage, "mine", "own", protocol)
 
 
 def test_a_clear_lead_is_said_to_be_one(storage: Storage, task: Task) -> None:
@@ -116,6 +116,6 @@ def test_what_is_not_scored_is_said(storage: Storage, task: Task) -> None:
     with pytest.raises(
         TraubeError, match=r"mine: nothing is scored under protocol 'own' yet: `traube run -t mine -p own`"
     ):
-        best_on(storage, "mine", "own", Protocol(reducers=("none",), clusterers=("kmeans",)))
+        recommend(storage, "mine", "own", Protocol(reducers=("none",), clusterers=("kmeans",)))
     with pytest.raises(TraubeError, match=r"unknown task 'mien': did you mean mine\?|unknown task 'mien'"):
-        best_on(storage, "mien", "own", Protocol(reducers=("none",), clusterers=("kmeans",)))
+        recommend(storage, "mien", "own", Protocol(reducers=("none",), clusterers=("kmeans",)))

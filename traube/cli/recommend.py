@@ -1,4 +1,4 @@
-"""`traube best`: the best model for a task's texts, and how sure its lead is."""
+"""`traube recommend`: the best model for a task's texts, and how sure its lead is."""
 
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -12,15 +12,15 @@ from traube.core import paths
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traube.reports.best import Best
     from traube.reports.languages import LanguageFit
+    from traube.reports.recommendation import Recommendation
     from traube.storage import Storage
 
 app = typer.Typer()
 
 
 @app.command()
-def best(
+def recommend(
     task: TaskName,
     protocol: ProtocolName = None,
     as_json: Json = False,
@@ -33,12 +33,12 @@ def best(
     that groups new texts in the same way.
     """
     from traube.pipeline.params import load_params
-    from traube.reports.best import best_on
+    from traube.reports import recommendation
     from traube.storage import open_storage
 
     params = load_params()
     name = protocol or params.protocol_for([task])
-    found = best_on(open_storage(paths.home()), task, name, params.chosen(name))
+    found = recommendation.recommend(open_storage(paths.home()), task, name, params.chosen(name))
     if not as_json:
         print_answer(found)
         return
@@ -65,7 +65,7 @@ def best(
     )
 
 
-def print_answer(found: "Best") -> None:
+def print_answer(found: "Recommendation") -> None:
     """Print the best model, and the command that clusters new texts likewise, on one line that can be copied.
 
     If only models were compared that are made for other languages than the texts', the first line says so.

@@ -33,7 +33,7 @@ class Rival:
 
 
 @dataclass(frozen=True)
-class Best:
+class Recommendation:
     """The best model and method on a task's texts, with its rivals."""
 
     winner: Candidate  # the model and method with the highest mean
@@ -85,7 +85,8 @@ class Best:
         if not self.rivals:
             return "Score others beside it: `traube models` lists them."
         if self.unsure:
-            return f"Three seeds would decide: `traube run -t {self.winner.task} -p own`, then `traube best {self.winner.task} -p own`."
+            task = self.winner.task
+            return f"Three seeds would decide: `traube run -t {task} -p own`, then `traube recommend {task} -p own`."
         leads = {rival.candidate.model: rival.verdict for rival in self.ties if np.isfinite(rival.verdict.error)}
         alike = [name for name, verdict in leads.items() if abs(verdict.difference) < NOTHING]
         said = []
@@ -132,7 +133,7 @@ class Best:
         return f"traube cluster FILE --model {self.winner.model} --method {self.winner.method}"
 
 
-def best_on(storage: Storage, task_name: str, name: str, protocol: Protocol) -> Best:
+def recommend(storage: Storage, task_name: str, name: str, protocol: Protocol) -> Recommendation:
     """Return the best model and method on a task under a named protocol, over all splits and levels.
 
     Raises
@@ -144,12 +145,12 @@ def best_on(storage: Storage, task_name: str, name: str, protocol: Protocol) -> 
     """
     task, options = options_on(storage, task_name, name, protocol)
     known = costs(storage, {name: protocol}, current_cells(storage, {name: protocol}, [task_name]))
-    found = best_of(standing(storage, options), task, known)
+    found = recommend_among(standing(storage, options), task, known)
     tried = (found.winner.model, *(rival.candidate.model for rival in found.rivals))
     return replace(found, fit=fit_languages(languages_of(task), tried))
 
 
-def best_of(found: Standing, task: Task, known: pd.DataFrame) -> Best:
+def recommend_among(found: Standing, task: Task, known: pd.DataFrame) -> Recommendation:
     """Return the best of the models that are ranked on a task; `known` is the table of its `costs`."""
     winner, *others = found.models
     rivals = tuple(Rival(other, found.ranking.verdict(winner.model, other.model)) for other in others)
@@ -157,7 +158,7 @@ def best_of(found: Standing, task: Task, known: pd.DataFrame) -> Best:
     low, high = found.intervals[0]
     own = known[known["protocol"] == winner.protocol].dropna(subset="seconds")
     seconds = {f"{row.model} with {row.method}": row.seconds for row in own.itertuples(index=False)}
-    return Best(winner, float(low), float(high), rivals, texts, seconds)
+    return Recommendation(winner, float(low), float(high), rivals, texts, seconds)
 
 
 def _seconds(value: float) -> str:
