@@ -28,6 +28,11 @@ OLDEST_POSTGRES = 12
 def doctor(as_json: Json = False) -> None:
     """Check this installation, and say how to repair it.
 
+    Examples
+    --------
+    traube doctor
+    traube doctor --json
+
     The exit code is 1 if something is wrong.
     """
     findings = examine()

@@ -26,7 +26,8 @@ SHOWN = 10  # faulty rows that are printed; all of them are written to a file
 app = typer.Typer()
 _annotate = typer.Typer(
     no_args_is_help=True,
-    help="Score items by best-worst scaling: `design` writes forms for annotators, `score` reads what they answered.\n\n"
+    help="Score items by best-worst scaling: forms for annotators, and scores from their answers.\n\n"
+    "Examples\n--------\ntraube annotate design utterances.csv\ntraube annotate score answers/*.csv\n\n"
     "Annotators see a few items at a time and name the best and the worst. That is easier than giving each a number, "
     "and the scores are more reliable.",
 )
@@ -83,13 +84,13 @@ def design(
 ) -> None:
     """Draw tuples of items, and write a form for each annotator.
 
-    traube annotate design utterances.csv --size 3 --annotators 5 --language de
+    Examples
+    --------
+    traube annotate design utterances.csv
+    traube annotate design utterances.csv --size 3 -n 5 --language de
 
-    writes annotation/design.csv, and for each annotator an .html form, which
-    needs no network: open it in a browser, answer, save. Who likes a
-    spreadsheet better fills in the ids of best and worst in the .csv.
-    Every item is in as many tuples as any other. With a column `group`,
-    only items of the same group meet.
+    Each annotator gets an .html form that needs no network, and the same as a .csv. With a
+    column group, only items of the same group meet.
     """
     import pandas as pd
 
@@ -135,18 +136,15 @@ def score(
     seed: Seed = 42,
     as_json: Json = False,
 ) -> None:
-    """Score the items, and say how far the annotators agree.
+    """Score the items, and report the agreement of the annotators.
 
-    traube annotate score answers/*.csv --design annotation/design.csv
+    Examples
+    --------
+    traube annotate score answers/*.csv
+    traube annotate score answers/*.csv --design annotation/design.csv --curve
 
-    An item's score is the share of its judgements in which it was best, less
-    that in which it was worst, moved to 0 to 1. Rows that cannot be used are
-    told one by one, and the rest counts.
-
-    alpha is Krippendorff's (1 perfect, 0 chance); strong: the share of tuples
-    about which four of five annotators agree; compliance: the share of an
-    annotator's pairs of items that are in the order of the scores; split half:
-    Spearman's rho between the scores of two random halves of the judgements.
+    Rows that cannot be used are listed, and the rest counts. docs/how-to/annotation.md explains
+    the columns.
     """
     from traube.metrics.agreement import counting_scores
     from traube.tasks.best_worst import read_design, read_judgements, scores_table

@@ -135,23 +135,13 @@ def cluster(
 ) -> None:
     """Group your own texts, and print what each group is about.
 
-    Says how clear the groups are, and how steady each is: from 0 to 1, how well it is
-    found again in other samples of the texts. Writes a CSV file: the columns of
-    FILE, and for each text its group, the group's name, the distance to the mean of
-    its group, and the group's stability.
+    Examples
+    --------
+    traube cluster notes.txt
+    traube cluster new.csv --text body --like labeled.csv --group topic
 
-    With --query, texts are grouped by what they say to it, by a model that compares them for a query:
-
-    traube cluster found.csv --query "life at sea" --model minilm_query_space
-
-    The distance is then the mean one to the group's other texts, where the
-    most alike of all pairs is 0 apart and the least alike 1.
-
-    Texts can join groups that are there: those of labelled texts, or a champion's:
-
-    traube cluster new.csv --like labelled.csv --group topic
-
-    traube cluster new.csv --champion TASK
+    Writes the groups to FILE.clusters.csv and a report with a labeled map to
+    FILE.clusters.html. See docs/how-to/group_texts.md.
     """
     from traube.grouping.naming import named_by
     from traube.grouping.result_table import result_table

@@ -32,13 +32,14 @@ def compare(
 ) -> None:
     """Test whether model A is better than model B.
 
-    Without --task, on all tasks that both are scored on.
-    Without a method, each model's best one on the task is used: the verdict is
-    that of the task's leaderboard, whose pairs of models are compared together.
-    With methods, the tasks of a protocol are compared together. The test takes into account
-    that splits share texts. On a task with a single split, the test needs two
-    seeds or more: in the protocol (`seeds` in params.yaml), or from
-    `traube run --seed` for both models, and --own-choice here.
+    Examples
+    --------
+    traube compare minilm tfidf -t tickets.csv
+    traube compare minilm:umap/hdbscan tfidf:none/kmeans
+
+    Without a method, each model's best one is used, and p is corrected for all pairs of models
+    of the leaderboard; with methods, for the tasks. A task with a single split needs two seeds
+    or more: see docs/how-to/compare_models.md.
     """
     from traube.comparison.standings import tasks_of_both
     from traube.metrics import full_name

@@ -13,7 +13,7 @@ from traube.core.errors import TraubeError
 
 app = typer.Typer()
 SHOWN = 20  # entries, unless all are asked for as JSON
-_File = Annotated[Path, typer.Argument(help="The archive, such as traube.tar.", show_default=False)]
+_File = Annotated[Path, typer.Argument(help="Archive, such as traube.tar.", show_default=False)]
 
 
 @app.command("export")
@@ -26,8 +26,13 @@ def export_results(
 ) -> None:
     """Write scores in MTEB's format.
 
-    The files are OUTPUT/<org>__<model>/<revision>/<Task>.json; those of a
-    second protocol are in OUTPUT/<protocol>/.
+    Examples
+    --------
+    traube export
+    traube export -o results --protocol paper
+
+    The files are OUTPUT/<org>__<model>/<revision>/<Task>.json; those of a second protocol are
+    in OUTPUT/<protocol>/.
     """
     from traube.pipeline.params import load_params
     from traube.reports.exchange import export_mteb
@@ -45,15 +50,15 @@ def export_results(
 def import_results(
     path: Annotated[
         Path,
-        typer.Argument(
-            help="A result file, a folder of result files, or a .jsonl(.gz) with one result a line.", show_default=False
-        ),
+        typer.Argument(help="File, folder of files, or .jsonl(.gz) with a result a line.", show_default=False),
     ],
 ) -> None:
-    """Read results in MTEB's format, and say which of their ranks are ties.
+    """Read results in MTEB's format, and say which of their ranks are tied.
 
-    The page of all imported results has each model's places; `traube leaderboard
-    --imported` shows them beside your own results.
+    Examples
+    --------
+    traube import results/
+    traube import results.jsonl.gz && traube report --imported
     """
     from traube.reports.exchange import import_mteb, imported_results
     from traube.reports.imported import rankings, write_page
@@ -76,19 +81,19 @@ def import_results(
 def clean(
     yes: Annotated[bool, typer.Option("--yes", help="Remove what is listed. Default: only list it.")] = False,
     outdated: Annotated[
-        bool, typer.Option("--outdated", help="Also cells that no longer count, such as those of earlier versions.")
+        bool, typer.Option("--outdated", help="Also cells that no longer count, of earlier versions.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """List what no result uses any more, and remove it with --yes.
+    """List files and cells that no result uses, and remove them with --yes.
 
-    These are embeddings and reductions of models that are gone or have
-    changed, files that a crash left half written, and trainings that were
-    abandoned over a week ago. Stored cells are kept unless you ask for
-    --outdated; those of the nightly runs and of champions always are. What
-    was written within the last day, or is locked by a running process, is
-    left alone. Blobs are marked when nothing refers to them, and deleted by
-    the next --yes after a day.
+    Examples
+    --------
+    traube clean
+    traube clean --outdated --yes
+
+    What was written within the last day, or is locked by a running process, is left alone; see
+    docs/how-to/backup.md.
     """
     from traube.pipeline.embed import list_owners
     from traube.pipeline.pairs import list_outdated_cells
@@ -127,8 +132,13 @@ def clean(
 def rebuild() -> None:
     """Make the catalog of results again from the blobs.
 
-    For a catalog that is lost or corrupt. Results that are corrupt themselves
-    are named; the next run makes them again.
+    Examples
+    --------
+    traube rebuild
+    traube rebuild && traube run
+
+    For a catalog that is lost or corrupt. Corrupt results are named; the next run computes them
+    again.
     """
     from traube.storage.storage import rebuild
 
@@ -142,11 +152,12 @@ def rebuild() -> None:
 def backup(file: _File) -> None:
     """Write all results and histories to one archive.
 
-    The archive holds blobs, their catalog, checkpoints, the state of
-    trainings, Optuna's studies, and what Dagster and MLflow keep in the data
-    directory. Runs may go on meanwhile. Raw data, cards and params.yaml are
-    not in it, nor is .env, which may hold secrets. With TRAUBE_DATABASE,
-    Dagster's and MLflow's history lies in Postgres: back it up with pg_dump.
+    Examples
+    --------
+    traube backup traube.tar
+    traube backup "traube-$(date +%F).tar"
+
+    Raw data, cards, params.yaml and .env are not in it; see docs/how-to/backup.md.
     """
     from traube.storage import open_storage
     from traube.storage.backup import write_backup
@@ -163,11 +174,13 @@ def backup(file: _File) -> None:
 def restore(file: _File) -> None:
     """Restore a backup into an empty data directory.
 
-    The data directory is TRAUBE_HOME, checkpoints go to TRAUBE_CHECKPOINTS.
-    Every blob is compared with its checksum afterwards. MLflow finds the
-    files of its runs only if the data directory has the same path as before.
-    To get results into Postgres and S3, restore into a folder and use
-    `traube copy`.
+    Examples
+    --------
+    traube restore traube.tar
+    traube restore traube.tar && traube leaderboard
+
+    Every blob is compared with its checksum. The data directory is TRAUBE_HOME, checkpoints go
+    to TRAUBE_CHECKPOINTS.
     """
     from traube.storage import open_storage
     from traube.storage.backup import restore_backup
@@ -196,11 +209,13 @@ def copy_storage(
 ) -> None:
     """Copy all results to another data directory, or to Postgres and S3.
 
-    Results that are there stay, so an interrupted copy is continued by the
-    same command. Dagster's and MLflow's history is not copied: both begin
-    anew there, and the old databases stay where they are.
-    Studies and the state of trainings are copied to another data directory;
-    checkpoints stay in TRAUBE_CHECKPOINTS.
+    Examples
+    --------
+    traube copy /mnt/shared/traube
+    traube copy --blobs s3://bucket/traube --database postgresql://me@db/traube
+
+    Existing results stay, so an interrupted copy is continued by the same command. Dagster's
+    and MLflow's history is not copied.
     """
     from traube.storage import Storage, open_storage
     from traube.storage.backup import copy_files, copy_results

@@ -44,12 +44,15 @@ def leaderboard(
     figure: Figure = None,
     imported: Imported = False,
 ) -> None:
-    """Show each model's best method on each task, with a 95 % interval.
+    """Show each model's best method on each task, with ranks and 95 % confidence intervals.
 
-    Results of methods and seeds that are not part of a protocol appear in
-    tables of their own, marked "own choice".
-
+    Examples
+    --------
+    traube leaderboard -t tickets.csv
     traube leaderboard --over-tasks --figure ranks.svg
+
+    Methods and seeds that are not part of a protocol appear in tables of their own, marked "own
+    choice".
     """
     from traube.metrics import full_name
     from traube.pipeline.current import current_cells

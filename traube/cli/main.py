@@ -106,8 +106,8 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     rich_markup_mode="rich",
     help="Find out which text embedding clusters your texts best.\n\n"
-    "[bold]traube cluster notes.txt[/] groups texts; [bold]traube run tickets.csv[/] says which model groups your labeled "
-    "texts best. Traube writes below TRAUBE_HOME (default .traube/) and reads raw data from TRAUBE_RAW (default data/raw/).",
+    "Examples\n--------\ntraube cluster notes.txt\ntraube run tickets.csv\n\n"
+    "Traube writes below TRAUBE_HOME (default .traube/) and reads raw data from TRAUBE_RAW (default data/raw/).",
 )
 
 

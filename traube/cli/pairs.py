@@ -18,26 +18,27 @@ app = typer.Typer()
 def pairs(
     task: Annotated[
         list[str] | None,
-        typer.Option("--task", "-t", help="A pair task; repeat for more. Without one, they are listed."),
+        typer.Option("--task", "-t", help="Pair task; repeat for more. Without one, they are listed."),
     ] = None,
     model: Models = None,
-    part: Annotated[str, typer.Option(help="Which pairs: test, validation or train.")] = "test",
+    part: Annotated[str, typer.Option(help="Subset of pairs: test, validation or train.")] = "test",
     comparison: Annotated[
         str | None,
-        typer.Option(help="How vectors are compared: cosine, euclidean or dot. Default: cosine, or the model's own."),
+        typer.Option(help="Similarity: cosine, euclidean or dot. Default: the model's own, or cosine."),
     ] = None,
-    groups: Annotated[bool, typer.Option("--groups", help="Also by domain, number of turns and the like.")] = False,
+    groups: Annotated[bool, typer.Option("--groups", help="Also by domain, number of turns and so on.")] = False,
     as_json: Json = False,
 ) -> None:
     """Compare models' similarities with gold scores of pairs of texts.
 
-    traube pairs -t stsb_de -m minilm -m tfidf -m lsa
+    Examples
+    --------
+    traube pairs -t stsb_de -m minilm -m tfidf
+    traube pairs -t giccs --groups --json
 
-    Pearson's r and Spearman's rho with 95 % intervals, from a bootstrap over
-    dialogues (or over pairs, where there are no dialogues); of fewer than
-    six there is none. Pairs with a history are scored without it and with it joined to both texts. What was
-    computed before is not computed again.
-    A table of your own needs a card with the key `pairs`; see cards/README.md.
+    Pearson's r and Spearman's rho have 95 % confidence intervals by a bootstrap; see
+    docs/explanation/statistics.md. Pairs with a history are scored without it and with it
+    joined to both texts.
     """
     from traube.pipeline.params import load_params
     from traube.tasks import PAIRS, get_source, sources
@@ -89,21 +90,20 @@ def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool
 
 @app.command()
 def multiple_choice(
-    model: Annotated[
-        str, typer.Argument(help="A causal language model: a Hugging Face id or a folder.", show_default=False)
-    ],
-    task: Annotated[str, typer.Option("--task", "-t", help="A pair task of dialogues.")] = "giccs",
+    model: Annotated[str, typer.Argument(help="Causal language model: Hugging Face id or folder.", show_default=False)],
+    task: Annotated[str, typer.Option("--task", "-t", help="Pair task of dialogues.")] = "giccs",
     as_json: Json = False,
 ) -> None:
     """Let a language model choose the candidate most similar to a dialogue's last turn.
 
-    traube multiple-choice ai-forever/mGPT --task giccs
+    Examples
+    --------
+    traube multiple-choice ai-forever/mGPT
+    traube multiple-choice ./my_model --task giccs --json
 
-    The prompt shows the dialogue, or its last turn alone, and the candidates;
-    the answer is the candidate that is likeliest after it: by the sum of its
-    tokens' log probabilities, as in the paper, which likes short answers;
-    per token; per byte; or less what it has without any dialogue (pmi).
-    Chance is what guessing gives: a model below it has learned nothing here.
+    The answer is the likeliest candidate: by the sum of its tokens' log probabilities, per
+    token, per byte, or less what it has without a dialogue (pmi). Chance is what guessing
+    gives.
     """
     from traube.models.likelihood import CausalModel
     from traube.pipeline.multiple_choice import choose, questions, save_choices

@@ -16,13 +16,18 @@ app = typer.Typer()
 def provenance(
     task: TaskName,
     model: ModelName,
-    method: Annotated[str | None, typer.Argument(help="A method, like umap/hdbscan. Default: all.")] = None,
+    method: Annotated[str | None, typer.Argument(help="Method, like umap/hdbscan. Default: all.")] = None,
     as_json: Json = False,
 ) -> None:
     """Show where scores come from, and what has changed since.
 
-    For each cell: data, weights, parameters, seed, code, libraries and run.
-    If no cell counts today, the last ones that did.
+    Examples
+    --------
+    traube provenance pydocs_s2s minilm
+    traube provenance pydocs_s2s minilm umap/hdbscan --json
+
+    For each cell: data, weights, parameters, seed, code, libraries and run. If no cell counts
+    today, the last ones that did.
     """
     from traube.pipeline.params import load_params
     from traube.reports.provenance import trace_provenance
@@ -55,9 +60,14 @@ def _in_words(value: Any) -> str:
 
 @app.command()
 def reproduce(
-    cell: Annotated[str, typer.Argument(help="The id of a cell, or the start of one; `traube provenance` shows ids.")],
+    cell: Annotated[str, typer.Argument(help="Id of a cell, or its beginning; `traube provenance` shows ids.")],
 ) -> None:
     """Compute a stored cell again and compare.
+
+    Examples
+    --------
+    traube reproduce 3f2a91
+    traube reproduce 3f2a91 && echo equal
 
     The exit code is 1 if the result differs.
     """

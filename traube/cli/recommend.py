@@ -25,12 +25,15 @@ def recommend(
     protocol: ProtocolName = None,
     as_json: Json = False,
 ) -> None:
-    """Say which model groups a task's texts best, and how sure that is.
+    """Recommend the model and method that cluster a task's texts best, and say how sure that is.
 
-    One sentence: model and method, by how much they lead, and whether the lead
-    is significant (the leaderboard's tests). Then what would make it surer,
-    which models for the texts' language were not compared, and the command
-    that groups new texts in the same way.
+    Examples
+    --------
+    traube recommend tickets.csv
+    traube recommend pydocs_s2s --protocol own --json
+
+    Also says what would decide between tied models, which models for the texts' language were
+    not compared, and the command that groups new texts in the same way.
     """
     from traube.pipeline.params import load_params
     from traube.reports import recommendation

@@ -16,20 +16,22 @@ app = typer.Typer()
 def report(
     task: Annotated[
         str | None,
-        typer.Argument(
-            callback=name_given_task, help="A task, or a file, that was evaluated. Default: the page of all tasks."
-        ),
+        typer.Argument(callback=name_given_task, help="Task, or file that was evaluated. Default: all tasks."),
     ] = None,
     imported: Annotated[
-        bool, typer.Option("--imported", help="The page of imported results (`traube import`).")
+        bool, typer.Option("--imported", help="Open the report of imported results (`traube import`).")
     ] = False,
-    only_print: Annotated[bool, typer.Option("--print", help="Only make the page, and say where it is.")] = False,
+    only_print: Annotated[bool, typer.Option("--print", help="Make the report and print its path only.")] = False,
 ) -> None:
-    """Open a task's page in a browser.
+    """Open the report of a task, or of all tasks, in a browser.
 
-    Its leaderboard, scores against cost, who is tied, the texts as two models
-    place them, which classes are confused with which, and what changed. One
-    file, which needs no server and no network.
+    Examples
+    --------
+    traube report tickets.csv
+    traube report --imported --print
+
+    The report of a task is one file that needs no network: leaderboard, scores against cost,
+    ranks, linked maps, confusions and history.
     """
     import webbrowser
 

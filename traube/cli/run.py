@@ -53,14 +53,14 @@ def run(
 ) -> None:
     """Compute the missing cells, then update the leaderboard and the report.
 
-    Stored cells are never computed again, and a stopped run continues where
-    it stopped. In a checkout the Dagster UI (`traube dev`) shows every run.
+    Examples
+    --------
+    traube run tickets.csv -m minilm -m tfidf
+    traube run -t pydocs_s2s --dry-run
 
-    traube run tickets.csv --text body --labels area -m minilm -m intfloat/multilingual-e5-small
-
-    A card is written for a file, below TRAUBE_HOME: it says which column is
-    what, and is yours to copy into cards/. `traube recommend tickets.csv` and all
-    other commands that take a task take the file as well.
+    Stored cells are never computed again, and a stopped run continues where it stopped. A file
+    gets a card below TRAUBE_HOME, which names its columns; other commands take the file as
+    well.
     """
     from traube.pipeline.params import load_params
     from traube.pipeline.plan import request_of

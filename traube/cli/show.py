@@ -27,13 +27,16 @@ def tasks(
     task: Annotated[
         str | None,
         typer.Argument(
-            callback=name_given_task, help="Of which it is said where to get its raw data.", show_default=False
+            callback=name_given_task, help="Task to describe, and where to get its data.", show_default=False
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """List the tasks and whether their raw data is on this machine.
 
+    Examples
+    --------
+    traube tasks
     traube tasks tenkgnad_p2p
     """
     from traube.tasks import card_errors, get_source, sources
@@ -83,18 +86,19 @@ def _print_one(about: dict[str, Any], as_json: bool) -> None:
 @app.command()
 def models(
     model: Annotated[
-        str | None, typer.Argument(callback=name_given_model, help="Of which all is shown.", show_default=False)
+        str | None, typer.Argument(callback=name_given_model, help="Model to describe.", show_default=False)
     ] = None,
     language: Annotated[
         list[str] | None,
-        typer.Option(help="Only models that are made for this language, like de; repeat for texts in several."),
+        typer.Option(help="Only models made for this language, like de; repeat for more."),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """List the models and whether their weights are on this machine.
 
+    Examples
+    --------
     traube models gbert_base
-
     traube models --language de
     """
     from traube.models import model_cards
@@ -136,12 +140,16 @@ def models(
 
 @app.command()
 def methods(
-    every: Annotated[
-        bool, typer.Option("--all", help="Also list the pairs that make no sense, with the reason.")
-    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="Also list unsupported pairs, with the reason.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List reducers and clusterers. A method is a pair, like umap/hdbscan."""
+    """List reducers and clusterers, whose pairs are methods, like umap/hdbscan.
+
+    Examples
+    --------
+    traube methods
+    traube methods --all --json
+    """
     from traube.components import CLUSTERERS, REDUCERS, grid
 
     components: list[dict[str, Any]] = [
@@ -167,16 +175,18 @@ def methods(
 @app.command()
 def papers(
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The Markdown file to write. Default: print it.")
+        Path | None, typer.Option("--output", "-o", help="Markdown file to write. Default: print it.")
     ] = None,
 ) -> None:
-    """Show all tables of the papers: what is printed beside what was measured here, and why where it was not.
+    """Show the papers' tables: each printed number beside the measured one.
 
+    Examples
+    --------
+    traube papers
     traube papers --output docs/results.md
 
-    With --output the rows are written too, into a folder of that name
-    (docs/results/), and numbers that lie there already and that this data
-    directory does not have, of a GPU, say, stand on the page as well.
+    With --output the rows are written into a folder of that name, too. Numbers in it that this
+    data directory lacks stay on the page.
     """
     from traube.papers.results import results_page, write_results
     from traube.storage import open_storage
