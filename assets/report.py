@@ -18,7 +18,7 @@ from traube.pipeline.params import load_params
 from traube.reports.charts import show_bars
 from traube.reports.markdown import markdown
 from traube.reports.pages import SERVED, make_page, publish_index, publish_leaderboard, publish_regressions
-from traube.reports.tables import COLUMNS, CSV, NAME
+from traube.reports.tables import COLUMNS, CSV, NAME, show_best
 from traube.tasks import Source, sources
 
 NONE_WORSE = "none_worse"  # the check of `regressions`
@@ -44,14 +44,14 @@ def leaderboard_asset(tasks: Iterable[Source]) -> dg.AssetsDefinition:
     ) -> dg.MaterializeResult:
         opened = storage.open()
         table = publish_leaderboard(opened, benchmark.request(), benchmark.protocols())
-        shown = ["task", "level", "protocol", "own_choice", "model", "method", "metric", "mean", "low", "high"]
-        best = table[table["best"].astype(bool)][[*shown, "rank_low", "rank_high", "p", "comparisons", "verdict"]]
+        best = table[table["best"].astype(bool)]
+        shown = show_best(table)
         official = best[~best["own_choice"].astype(bool) & (best["protocol"] == benchmark.request().protocol_name)]
         return dg.MaterializeResult(
             data_version=dg.DataVersion(frame_digest(table.drop(columns="created"))),
             metadata={
                 **describe_table(table, COLUMNS),
-                "best": dg.MetadataValue.md(best.round(4).to_markdown(index=False)),
+                "best": dg.MetadataValue.md(markdown(shown) if len(shown) else "nothing is scored yet"),
                 **({"chart": dg.MetadataValue.md(chart)} if (chart := show_bars(official)) else {}),
                 "path": dg.MetadataValue.path(opened.get_table_path(CSV)),
                 **{status: int(n) for status, n in table["status"].value_counts().items()},

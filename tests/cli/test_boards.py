@@ -79,12 +79,12 @@ def test_a_leaderboard_is_written_for_a_paper_a_page_and_a_program(traube: Traub
     assert [row["model"] for row in written] == [row["model"] for row in rows]
     page = traube(*asked, "markdown").stdout
     assert page.startswith(
-        "**one, topic: ami/noise_as_cluster x100, 1 split, protocol own**\n\n| # | model | best method |"
+        "**one, topic: ami/noise_as_cluster x100, 1 split, protocol own**\n\n| rank | model | best method |"
     )
-    assert page.count("\n| ") == 2 + 3 and "#:" not in page
+    assert page.count("\n| ") == 2 + 3 and "rank:" not in page
     paper = traube(*asked, "latex").stdout
     assert r"\toprule" in paper and paper.count(r"\\") == 1 + 3 and re.search(r"none/(kmeans|agglomerative)", paper)
-    assert r"95 \% interval" in paper
+    assert r"95 \% CI" in paper
 
 
 def test_models_are_ranked_over_tasks_by_our_own_tests(traube: Traube, tmp_path: Path) -> None:

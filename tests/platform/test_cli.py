@@ -335,7 +335,7 @@ def test_a_task_without_labels_is_scored_by_its_silhouette(traube: Traube, cards
     board = json.loads(traube("leaderboard", "--format", "json").stdout)
     assert [row["metric"] for row in board] == ["silhouette"]
     table = " ".join(traube("leaderboard").stdout.split())
-    assert "so models have no places" in table and "#: the places" not in table
+    assert "so models have no ranks" in table and "rank: the ranks" not in table
 
 
 def test_what_goes_to_a_file_is_not_cut_to_the_width_of_a_terminal(traube: Traube, tmp_path: Path, monkeypatch) -> None:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from traube.cli.given import name_given_side
-from traube.cli.options import BothTasks, Json, Metric, ProtocolName
-from traube.cli.printing import counted, escape, out, print_json, print_unavailable
+from traube.cli.options import BothTasks, Details, Json, Metric, ProtocolName
+from traube.cli.printing import escape, out, print_json, print_unavailable
 from traube.core import paths
 from traube.core.errors import TraubeError
 
@@ -28,6 +28,7 @@ def compare(
     protocol: ProtocolName = None,
     metric: Metric = None,
     own_choice: OwnChoice = False,
+    details: Details = False,
     as_json: Json = False,
 ) -> None:
     """Test whether model A is better than model B.
@@ -58,9 +59,9 @@ def compare(
         print_json([_describe(found) for found in comparisons])
         return
     for found in comparisons:
-        _print_comparison(found)
+        _print_comparison(found, details)
     used = ", ".join(dict.fromkeys(found.a.protocol for found in comparisons))
-    out.print(f"[dim]scores x100; p two-sided, corrected for the number of comparisons; protocol {used}[/]")
+    out.print(f"[dim]scores x100; CI and p are corrected for the comparisons; protocol {used}[/]")
 
 
 def _compare_on(
@@ -97,7 +98,7 @@ def _describe(found: "Comparison") -> dict[str, Any]:
     return {"task": found.a.task, "metric": found.a.metric, "verdict": found.verdict.record(), **sides}
 
 
-def _print_comparison(found: "Comparison") -> None:
+def _print_comparison(found: "Comparison", details: bool) -> None:
     from traube.comparison.promotion import more_seeds
     from traube.comparison.verdict import Undecided
 
@@ -108,6 +109,7 @@ def _print_comparison(found: "Comparison") -> None:
         out.print(f"  {side}      {candidate.name:<{width}}  {100 * candidate.mean:6.2f}", highlight=False)
     if verdict.evidence:
         out.print(f"  A - B  {verdict.evidence}", highlight=False)
-        out.print(f"         [dim]{verdict.test}, {counted(verdict.splits, 'split')}[/]")
+    if details:
+        out.print(f"         [dim]{verdict.details}[/]", highlight=False)
     if verdict.undecided is Undecided.ONE_SEED:
         out.print(f"  [dim]{more_seeds(left.protocol)}[/]")

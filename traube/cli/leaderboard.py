@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from traube.cli.options import Metric, OnlyModels, OnlyProtocol, OnlyTasks
+from traube.cli.options import Details, Metric, OnlyModels, OnlyProtocol, OnlyTasks
 from traube.cli.printing import counted, err, escape, out, print_outdated, print_table
 from traube.core import paths
 from traube.core.errors import TraubeError, unknown
@@ -39,6 +39,7 @@ def leaderboard(
     metric: Metric = None,
     every: Every = False,
     cost: ShowCost = False,
+    details: Details = False,
     form: FormatOption = "table",
     over_tasks: OverTasks = False,
     figure: Figure = None,
@@ -90,7 +91,7 @@ def leaderboard(
     # `traube pairs` reads no task
     of_clustering = table.loc[table["protocol"] != "", "task"].unique()
     unread = {name for name in of_clustering if name and get_manifest(storage, name) is None}
-    print_leaderboard(table, every, print_outdated(stored), unread, form)
+    print_leaderboard(table, every, print_outdated(stored), unread, form, details)
     if imported and form == "table":
         _print_imported(storage, task)
 
@@ -112,7 +113,7 @@ def _show_over_tasks(
     """Rank models over tasks, each task under the requested protocol, or under its default one."""
     from traube.pipeline.params import load_params
     from traube.reports.over_tasks import rank_over_tasks, write_figure
-    from traube.reports.tables import places
+    from traube.reports.tables import show_rank
 
     params = load_params()
     best = table[table["best"].astype(bool) & (table["status"] == "done") & ~table["own_choice"].astype(bool)]
@@ -126,7 +127,7 @@ def _show_over_tasks(
         return
     shown = [
         {
-            "#": places(row),
+            "rank": show_rank(row),
             "model": row.model,
             "mean rank": f"{row.mean_rank:.2f}",
             "mean score": f"{100 * row.mean:.2f}",
@@ -173,7 +174,12 @@ def _check_metric(table: Any, metric: str | None) -> None:
 
 
 def print_leaderboard(
-    table: Any, every: bool = False, outdated: int = 0, unread: Collection[str] = (), form: Format = "table"
+    table: Any,
+    every: bool = False,
+    outdated: int = 0,
+    unread: Collection[str] = (),
+    form: Format = "table",
+    details: bool = False,
 ) -> None:
     """Print a table for each task, level and protocol, and what its signs mean.
 
@@ -189,22 +195,26 @@ def print_leaderboard(
         Tasks whose present data is not stored: their scores are of earlier data.
     form : {"table", "markdown", "latex", "csv", "json"}, default="table"
         The format; markdown and latex have the tables alone.
+    details : bool, default=False
+        Whether to show standard deviation, seeds and the test against the first model.
     """
+    from traube.reports.tables import INTERVAL
+
     done = table[table["status"] == "done"]
     if not outdated and done.empty:
         out.print("Nothing has been evaluated yet. Start with `traube run`.")
     for (task, level, protocol, own_choice), rows in done.groupby(["task", "level", "protocol", "own_choice"]):
         first, shown = rows.iloc[0], rows if every else rows.head(SHOWN)
-        with_k = shown["found_k"].notna().any()
+        with_k, method = shown["found_k"].notna().any(), "method" if every else "best method"
         title = f"{task}, {level}: {first['metric']} x100"
         if protocol:  # pairs have none
             title += f", {counted(int(first['splits']), 'split')}, protocol {protocol}"
         _print_rows(
-            [_format_row(row, "method" if every else "best method", with_k) for row in shown.itertuples(index=False)],
+            [_format_row(row, method, with_k, details) for row in shown.itertuples(index=False)],
             f"{title}, own choice" if own_choice else title,
             form,
             fold={"model": 14},
-            optional=["seeds", "sd", "MB", "95 % interval"],
+            optional=["seeds", "sd", "p against the first", "MB", INTERVAL],
         )
         if form != "table":
             continue
@@ -224,13 +234,13 @@ def print_leaderboard(
 def _print_signs(done: Any) -> None:
     """Print what columns and signs of the tables mean, of those that occur."""
     if done["rank_low"].notna().any():
-        out.print("[dim]#: the places that a model may have, given the data; models whose places overlap are tied[/]")
+        out.print("[dim]rank: the ranks that the data allow; models whose ranks overlap are tied[/]")
     if "memory" in done:
         out.print(
             "[dim]encode, cluster: seconds for 1,000 texts; MB: the most memory; -: not measured (in the cache)[/]"
         )
     if done["found_k"].notna().any():
-        out.print("[dim]groups: found by the method, and how many classes there are; means over splits and seeds[/]")
+        out.print("[dim]clusters found / labels: means over splits and seeds[/]")
     if (done["missing"] > 0).any():
         out.print("[dim]*: not all of the protocol is computed for it (`traube run`); the best of what is[/]")
     if done["seen"].any():
@@ -239,26 +249,23 @@ def _print_signs(done: Any) -> None:
         out.print("[dim](bf16): its vectors are computed in that precision, not in fp32[/]")
 
 
-def _format_row(row: Any, method: str, with_k: bool) -> dict[str, str]:
+def _format_row(row: Any, method: str, with_k: bool, details: bool) -> dict[str, str]:
     """Return a row of the leaderboard by column.
 
     `method` is the title of that column, `with_k` says whether there are found k.
     """
     import pandas as pd
 
-    from traube.reports.tables import places, shown_interval, shown_name
+    from traube.comparison.verdict import format_significance
+    from traube.reports.tables import show_row, show_score
 
-    line = {
-        "#": places(row),
-        "model": shown_name(row),
-        method: row.method,
-        "score": "-" if pd.isna(row.mean) else f"{100 * row.mean:.2f}",
-        "sd": "-" if pd.isna(row.sd) else f"{100 * row.sd:.2f}",
-        "95 % interval": shown_interval(row),
-        "seeds": str(int(row.seeds)),
-    }
+    line = show_row(row, method)
+    if details:
+        p = "-" if pd.isna(row.p) else format_significance(row.p, int(row.comparisons))
+        line |= {"sd": show_score(row.sd), "seeds": str(int(row.seeds)), "p against the first": p}
     if with_k:
-        line["groups"] = "-" if pd.isna(row.found_k) else f"{row.found_k:.0f} of {row.true_k:.0f}"
+        k = "-" if pd.isna(row.found_k) else f"{row.found_k:.0f} / {row.true_k:.0f}"
+        line["clusters found / labels"] = k
     if hasattr(row, "memory"):
         measured = {"encode, s": row.encoding, "cluster, s": row.clustering, "MB": row.memory}
         line |= {title: "-" if pd.isna(value) else f"{value:.3g}" for title, value in measured.items()}
@@ -286,7 +293,7 @@ def _print_imported(storage: "Storage", tasks: list[str] | None) -> None:
     """Print the imported results of tasks requested by Traube's name or MTEB's."""
     from traube.reports.exchange import imported_results
     from traube.reports.imported import rankings
-    from traube.reports.tables import places
+    from traube.reports.tables import show_rank
     from traube.tasks.stored import get_card
 
     rows = imported_results(storage)
@@ -296,7 +303,7 @@ def _print_imported(storage: "Storage", tasks: list[str] | None) -> None:
     for ranking in rankings(storage, rows):
         shown = [
             {
-                "#": places(row),
+                "rank": show_rank(row),
                 "model": row.model,
                 "score": f"{100 * row.mean:.2f}",
                 "sd": f"{100 * row.sd:.2f}" if row.sd == row.sd else "-",

@@ -73,4 +73,5 @@ Metric = Annotated[
     str | None, typer.Option(help="Metric, like ari or acc/noise_dropped. Default: each task's main one.")
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show Dagster's log instead of progress bars.")]
+Details = Annotated[bool, typer.Option("--details", help="Add the statistics that tests and ranks rest on.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

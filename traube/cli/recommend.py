@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from traube.cli.options import Json, ProtocolName, TaskName
+from traube.cli.options import Details, Json, ProtocolName, TaskName
 from traube.cli.printing import escape, out, print_json
 from traube.core import paths
 
@@ -23,6 +23,7 @@ app = typer.Typer()
 def recommend(
     task: TaskName,
     protocol: ProtocolName = None,
+    details: Details = False,
     as_json: Json = False,
 ) -> None:
     """Recommend the model and method that cluster a task's texts best, and say how sure that is.
@@ -44,6 +45,8 @@ def recommend(
     found = recommendation.recommend(open_storage(paths.home()), task, name, params.chosen(name))
     if not as_json:
         print_answer(found)
+        for line in found.details if details else ():
+            out.print(f"[dim]{escape(line)}[/]", highlight=False, soft_wrap=True)
         return
     print_json(
         {

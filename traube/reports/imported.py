@@ -23,7 +23,7 @@ class Imported:
     task: str  # as its source calls it
     rows: pd.DataFrame  # the best first, with rank_low, rank_high and why: nan where `why` says that there is none
     splits: int  # over which models are compared
-    ties: tuple[int, int]  # neighbors in the ranking that cannot be told apart, and how many there are
+    ties: tuple[int, int]  # neighbors in the ranking that are tied, and how many neighbors there are
     first: int  # models that may be the best
     shared: float | None  # mean share of texts that two splits have in common; None where the texts are not here
 
@@ -34,7 +34,7 @@ class Imported:
             return "No result has a score for each split, so nothing says which ranks are ties."
         best = "1 model" if self.first == 1 else f"{self.first} models"
         return (
-            f"{self.ties[0]} of {self.ties[1]} neighbours cannot be told apart, and {best} may be the best (paired "
+            f"{self.ties[0]} of {self.ties[1]} neighbors in rank are tied, and {best} may be the best (paired "
             f"t-tests over {self.splits} splits, corrected for all pairs)."
         )
 
@@ -46,7 +46,7 @@ class Imported:
         if self.shared is None:
             return (
                 "The texts of these splits are not here: splits count as independent, and where they share texts the "
-                "places are narrower than the data allow."
+                "ranks are narrower than the data allow."
             )
         return f"Two splits share {100 * self.shared:.0f} % of their texts on average; the tests allow for it."
 
@@ -104,13 +104,13 @@ def write_page(rankings: list[Imported], folder: Path) -> Path:
     from traube.core.files import write_text
     from traube.reports.explorer.board import number
     from traube.reports.rendering import render
-    from traube.reports.tables import places
+    from traube.reports.tables import show_rank
 
     data = [
         {
             "task": ranking.task,
             "model": row.model,
-            "place": places(row),
+            "rank": show_rank(row),
             "score": number(100 * row.mean),
             "sd": number(100 * row.sd),
             "splits": len(row.splits),

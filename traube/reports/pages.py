@@ -29,9 +29,9 @@ from traube.reports.tables import (
     leaderboard,
     leaderboard_is_current,
     made_now,
-    places,
-    shown_interval,
-    shown_name,
+    show_interval,
+    show_name,
+    show_rank,
     state,
 )
 from traube.storage import Storage
@@ -98,9 +98,9 @@ def leaderboard_page(table: pd.DataFrame, changes: pd.DataFrame | None = None, p
         "leaderboard.html",
         sections=sections,
         pages=pages,
-        places=places,
-        shown_interval=shown_interval,
-        shown_name=shown_name,
+        show_rank=show_rank,
+        show_interval=show_interval,
+        show_name=show_name,
         changes=[] if changes is None else list(changes.itertuples(index=False)),
         others=others.astype(object).fillna("").to_dict("records"),
     )

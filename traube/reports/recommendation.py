@@ -15,7 +15,7 @@ from traube.pipeline.current import current_cells
 from traube.pipeline.params import Protocol
 from traube.reports.costs import costs
 from traube.reports.languages import LanguageFit, fit_languages, languages_of
-from traube.reports.tables import interval_in_words
+from traube.reports.tables import INTERVAL, interval_in_words
 from traube.storage import Storage
 from traube.tasks.task import Task
 
@@ -60,9 +60,8 @@ class Recommendation:
         """Return a sentence that names the winner, its lead, and how sure that lead is."""
         winner = self.winner
         has_interval = np.isfinite(self.low)
-        sure = (
-            interval_in_words(self.low, self.high, winner.metric, 1) if has_interval else "no interval: too few texts"
-        )
+        interval = f"{INTERVAL} {interval_in_words(self.low, self.high, winner.metric, 1)}"
+        sure = interval if has_interval else "no interval: too few texts"
         metric = winner.metric.split("/")[0]
         metric = metric.upper() if metric in SHORT else metric.replace("_", "-")
         score = f"{metric} {100 * winner.mean:.1f} ({sure})"
@@ -70,14 +69,21 @@ class Recommendation:
             return f"{winner.name} does best on {winner.task}, {score}; no other model is scored on it."
         nearest, ties = self.rivals[0], self.ties
         if not ties:
-            return f"{winner.name} groups {winner.task} best: {score}, {_lead(nearest)}."
+            lead, sure = _lead(nearest), nearest.verdict.significance
+            return f"{winner.name} clusters {winner.task} best: {score}, {lead}, {sure}."
         if self.unsure:
             return f"{winner.name} comes first on {winner.task}, {score}, {_lead(nearest)}; {Undecided.ONE_SEED.value}."
         names = join_words([rival.candidate.model for rival in ties])
-        return (
-            f"{winner.name} comes first on {winner.task}, {score}, but is not significantly different from {names}: "
-            f"{_lead(ties[0])}."
-        )
+        lead = f"{winner.name} comes first on {winner.task}, {score}, but is not significantly different from {names}"
+        if not all(np.isfinite(tie.verdict.error) for tie in ties):
+            return f"{lead}: {_lead(ties[0])}."
+        least = min(ties, key=lambda tie: tie.verdict.p).verdict.significance
+        return f"{lead} ({least if len(ties) == 1 else least.replace('=', '≥')})."
+
+    @property
+    def details(self) -> list[str]:
+        """A line for each rival: the lead over it, and the test."""
+        return [f"{_lead(rival)}, {rival.verdict.significance}: {rival.verdict.details}" for rival in self.rivals]
 
     @property
     def advice(self) -> str:
@@ -91,14 +97,12 @@ class Recommendation:
         alike = [name for name, verdict in leads.items() if abs(verdict.difference) < NOTHING]
         said = []
         if alike:
-            said.append(
-                f"As far as can be told, {join_words([self.winner.model, *alike])} do equally well: take the one that costs least."
-            )
+            said.append(f"{join_words([self.winner.model, *alike])} are tied: take the one that costs least.")
         if ahead := [name for name in leads if name not in alike]:
             lead = leads[ahead[0]]
             needed = math.ceil(self.texts * lead.times_to_decide / 100) * 100
             said.append(
-                f"If the lead over {ahead[0]} is as large as it looks, some {needed:,} labelled texts would show it "
+                f"If the lead over {ahead[0]} is as large as it looks, some {needed:,} labeled texts would show it "
                 f"(here: {self.texts:,})."
             )
         return " ".join(said)
@@ -112,7 +116,7 @@ class Recommendation:
     def bargain(self) -> str:
         """Return a sentence on the cheapest model that is about as good as the winner and clearly cheaper.
 
-        About as good is a model that cannot be told from the winner and is hardly behind it. Empty if there is none,
+        About as good is a model that is not significantly different from the winner and hardly behind it. Empty if there is none,
         or costs are not known.
         """
         near = [rival.candidate.name for rival in self.ties if rival.verdict.difference < CLOSE]
@@ -125,7 +129,7 @@ class Recommendation:
             return ""
         times = f"{float(f'{most / max(least, 1e-4):.2g}'):,g}"  # a clock tells no less from nothing
         cost = f"{_seconds(least)} for 1,000 texts, not {_seconds(most)}"
-        return f"{cheapest} is as good, as far as can be told, and {times} times cheaper: {cost}."
+        return f"{cheapest} is tied with it and {times} times cheaper: {cost}."
 
     @property
     def command(self) -> str:

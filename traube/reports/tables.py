@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from traube.comparison.candidates import WITHOUT_LABELS, about, main_metric
 from traube.comparison.jackknife import Sample, intervals
-from traube.comparison.ranking import rank
+from traube.comparison.ranking import format_rank, rank
 from traube.comparison.samples import samples_of
 from traube.comparison.standings import best_method
 from traube.core import paths
@@ -41,8 +41,8 @@ COLUMNS = {  # and what each means
     "metric": "Metric of the score.",
     "mean": "Score, at most 1: unweighted mean over splits of the mean over seeds.",
     "sd": "Population standard deviation over splits, or over seeds where there is one split.",
-    "low": "Lower end of the 95 % interval of the mean.",
-    "high": "Upper end of the 95 % interval of the mean.",
+    "low": "Lower end of the 95 % confidence interval (CI) of the mean.",
+    "high": "Upper end of the 95 % confidence interval (CI) of the mean.",
     "splits": "Number of splits.",
     "seeds": "Number of seeds.",
     "best": "Whether this is the model's best method on the task at this level.",
@@ -63,13 +63,14 @@ COLUMNS = {  # and what each means
     **FOUND,
 }
 KEYS = ["task", "family", "protocol", "own_choice", "model", "method", "fingerprint", "data_version"]
+INTERVAL = "95 % CI"  # title of that column
 OF_PAIRS: Kind = "spearman"  # the metric of pair tasks
 MAY_BE_NEGATIVE = ("ami", "ari", WITHOUT_LABELS, OF_PAIRS)
 DEFAULTS = {"own_choice": False, "precision": ""}  # of cells that do not say it
 ROOMS, KEPT = Path(__file__).parents[1], "leaderboard"
-ONE_SEED = "one split and one seed: the interval leaves out what another seed would give, and no place is decided by it"
+ONE_SEED = "one split and one seed: the interval leaves out what another seed would give, and no rank is decided by it"
 ONE_COMPARISON = "intervals are of the comparison alone, from a bootstrap over dialogues or pairs; no test says which model comes first"
-OWN_SPACES = "each model's silhouette is measured in its own vector space, so models have no places"
+OWN_SPACES = "each model's silhouette is measured in its own vector space, so models have no ranks"
 
 
 def summary(
@@ -286,7 +287,7 @@ def _missing(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> dict[tup
     return {key: asked[key[1]] - int(count) for key, count in counts.items() if key[1] in asked}
 
 
-def shown_name(row: Any) -> str:
+def show_name(row: Any) -> str:
     """Return a model's name, with its precision if not fp32, and its marks.
 
     The marks are: trained on the task's texts, and not all cells computed.
@@ -295,8 +296,8 @@ def shown_name(row: Any) -> str:
     return " ".join(filter(None, [row.model, "(bf16)" if row.precision == "bf16" else "", marks]))
 
 
-def shown_interval(row: Any) -> str:
-    """Return a score's 95 % interval x100 for a table; a dash if there is none."""
+def show_interval(row: Any) -> str:
+    """Return a score's 95 % confidence interval x100 for a table; a dash if there is none."""
     return "-" if pd.isna(row.low) else interval_in_words(row.low, row.high, row.metric, 2)
 
 
@@ -306,11 +307,32 @@ def interval_in_words(low: float, high: float, metric: str, digits: int) -> str:
     return f"{100 * max(low, least):.{digits}f} to {100 * min(high, 1.0):.{digits}f}"
 
 
-def places(row: Any) -> str:
-    """Return the rank interval of a leaderboard's row in words: `1`, `2-4`, or a dash if there are no ranks."""
-    if pd.isna(row.rank_low):
-        return "-"
-    return f"{row.rank_low:.0f}" if row.rank_low == row.rank_high else f"{row.rank_low:.0f}-{row.rank_high:.0f}"
+def show_rank(row: Any) -> str:
+    """Return the ranks of a leaderboard's row in words: `1`, `2–3 (tied)`, or a dash if there are none."""
+    return format_rank(row.rank_low, row.rank_high)
+
+
+def show_row(row: Any, method: str = "method") -> dict[str, str]:
+    """Return a row of the leaderboard by the columns that every surface shows; `method` is that column's title."""
+    return {
+        "rank": show_rank(row),
+        "model": show_name(row),
+        method: row.method,
+        "score": show_score(row.mean),
+        INTERVAL: show_interval(row),
+    }
+
+
+def show_best(table: pd.DataFrame) -> pd.DataFrame:
+    """Return each model's best method as people read it, with the id of the verdict on the first model against it."""
+    about = ("task", "level", "protocol", "own_choice", "metric", "verdict")
+    best = table[table["best"].astype(bool)].itertuples(index=False)
+    return pd.DataFrame([{**show_row(row), **{name: getattr(row, name) for name in about}} for row in best])
+
+
+def show_score(value: float) -> str:
+    """Return a score x100 for a table; a dash if there is none."""
+    return "-" if pd.isna(value) else f"{100 * value:.2f}"
 
 
 NAME, CSV, MADE_OF = "leaderboard.parquet", "leaderboard.csv", "leaderboard.json"
