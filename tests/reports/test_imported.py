@@ -98,4 +98,4 @@ def test_the_page_holds_what_people_wrote_as_text(tmp_path: Path) -> None:
     evil = "</script><script>alert(1)</script>"
     table = results(task=evil, **SCORES).assign(mteb_version=evil)
     html = write_page(rankings(open_storage(tmp_path), table), tmp_path).read_text()
-    assert evil not in html and "1 of 2 neighbours" in html
+    assert evil not in html and "1 of 2 neighbors" in html
