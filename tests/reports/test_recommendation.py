@@ -96,6 +96,7 @@ def test_a_lead_that_is_open_is_no_tie_to_save_on(storage: Storage, task: Task) 
         said = replace(found, seconds={**dearer, f"{model} with none/kmeans": 0.5}).bargain
         assert said.startswith(model) == (lead < 0.01)
     assert any(lead > 0.01 for lead in leads.values())
+    assert len(leads) == 2 and "(p ≥ ." in found.answer  # of both
 
 
 def test_one_seed_decides_nothing(storage: Storage, task: Task) -> None:

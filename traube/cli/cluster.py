@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from traube.grouping.cluster_texts import Clustering
     from traube.grouping.edits import GroupEdits
+    from traube.models.likelihood import CausalModel
     from traube.tasks.reading import Rows
 
 app = typer.Typer()
@@ -143,7 +144,6 @@ def cluster(
     Writes the groups to FILE.clusters.csv and a report with a labeled map to
     FILE.clusters.html. See docs/how-to/group_texts.md.
     """
-    from traube.grouping.naming import named_by
     from traube.grouping.result_table import result_table
     from traube.models.likelihood import CausalModel
     from traube.tasks.files import STDIN, save_stdin
@@ -158,20 +158,16 @@ def cluster(
     pages = _plan_pages(report, default, map_file)
     check_outputs([target, *pages], [path for path in (file, like, groups) if path])
     rows, texts, column = _read_texts(file, text)
-    # first: a name that is wrong costs no work
-    namer = None if name_with is None else CausalModel.load(name_with, local=True)
+    namer = None if name_with is None else CausalModel.load(name_with, local=True)  # first: a wrong name costs no work
     if champion is not None:
         options.refuse_with("--champion", noise=noise or None, report=report, map=map_file)
     with bars(of=f"encoding and clustering {counted(len(texts), 'text')}") as (progress, _):
-        found = _group(texts, options, progress)
-        if namer is not None:
-            found = replace(found, result=named_by(found.result, texts, namer, progress))
+        found = _group(texts, options, namer, progress)
         written = [target, *_write_pages(pages, rows, texts, column, found, options)]
     table = result_table(rows, found.result)
     write_text(target, csv_text(table))
     if as_json:
-        files = {"file": str(target), "pages": [str(page) for page in written[1:]]}
-        print_json(_describe(texts, found) | {"k_given": k} | files)
+        print_json(_describe(texts, found) | {"k_given": k, "file": str(target), "pages": list(map(str, written[1:]))})
         return
     _print_result(rows, table, texts, found, options)
     _print_files(written, texts, wants_report=bool(report or default))
@@ -187,9 +183,10 @@ def _plan_pages(report: Path | None, default: Path | None, map_file: Path | None
     return pages
 
 
-def _group(texts: list[str], options: Options, progress: Progress) -> Grouped:
-    """Group texts, or put them into existing groups; then cut, edit and clean as the options say."""
+def _group(texts: list[str], options: Options, namer: "CausalModel | None", progress: Progress) -> Grouped:
+    """Group texts, or put them into existing groups; then cut, edit, clean and name them as the options say."""
     from traube.grouping.edits import read_edits
+    from traube.grouping.naming import named_by
 
     if options.k is not None and options.layer is not None:
         raise TraubeError("-k and --layer both say where to cut: leave one of them out")
@@ -207,7 +204,11 @@ def _group(texts: list[str], options: Options, progress: Progress) -> Grouped:
     fingerprint = result.fingerprint
     if edits is not None:
         result = result.edit(edits, seed)
-    return Grouped(result.without_strays() if options.noise else result, by, fingerprint, edits)
+    if options.noise:
+        result = result.without_strays()
+    if namer is not None:
+        result = named_by(result, texts, namer, progress)
+    return Grouped(result, by, fingerprint, edits)
 
 
 def _write_pages(

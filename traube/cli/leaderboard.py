@@ -64,7 +64,6 @@ def leaderboard(
     from traube.reports.costs import costs
     from traube.reports.tables import leaderboard as build
     from traube.storage import open_storage
-    from traube.tasks.stored import get_manifest
 
     if figure and not over_tasks:
         raise TraubeError("--figure draws mean ranks over tasks: add --over-tasks")
@@ -83,17 +82,22 @@ def leaderboard(
         table = table[table["best"].astype(bool) | (table["status"] != "done")]
     if cost:
         cells = current_cells(storage, params.protocols, own_choice=True, lookup=lookup, stored=stored)
-        measured = costs(storage, params.protocols, cells)
-        table = table.merge(measured, how="left", on=["task", "protocol", "model", "method"])
+        keys = ["task", "protocol", "model", "method"]
+        table = table.merge(costs(storage, params.protocols, cells), how="left", on=keys)
     if form in ("json", "csv"):
         _print_frame(table, form)
         return
-    # `traube pairs` reads no task
-    of_clustering = table.loc[table["protocol"] != "", "task"].unique()
-    unread = {name for name in of_clustering if name and get_manifest(storage, name) is None}
-    print_leaderboard(table, every, print_outdated(stored), unread, form, details)
+    print_leaderboard(table, every, print_outdated(stored), _find_unread(storage, table), form, details)
     if imported and form == "table":
         _print_imported(storage, task)
+
+
+def _find_unread(storage: "Storage", table: Any) -> set[str]:
+    """Return the tasks of clustering whose present data is not stored; `traube pairs` reads none."""
+    from traube.tasks.stored import get_manifest
+
+    tasks = table.loc[table["protocol"] != "", "task"].unique()
+    return {name for name in tasks if name and get_manifest(storage, name) is None}
 
 
 def _select(table: Any, wanted: Mapping[str, list[str] | None]) -> Any:

@@ -97,8 +97,7 @@ def cluster_report(
     vectors : ndarray or csr_matrix of shape (n_texts, n_dimensions)
         Their embeddings, which UMAP places on the map.
     layers : sequence of MapLayer
-        At least one, from the coarsest to the finest; the map names the coarse groups first and the fine ones when it
-        is zoomed in.
+        At least one, from the coarsest to the finest; zooming in shows the names of finer groups.
     title : str
         The page's title.
     notes : sequence of str, optional
@@ -125,6 +124,8 @@ def cluster_report(
     columns = pd.DataFrame(index=range(len(texts))) if columns is None else columns.reset_index(drop=True)
     most = min(LONGEST, max(SHORTEST, CHARACTERS // len(texts)))
     names, scales = [_unique_names(layer) for layer in layers], _scales(columns)
+    beside = {"panel": panel, "title": title, "notes": notes, "data": _panel(texts, layers, names, columns, most)}
+    beside["scripts"] = [_script(name) for name in SCRIPTS if name != "d3" or scales]
     page = _draw(
         place_texts(vectors, random_state),
         layers,
@@ -132,14 +133,7 @@ def cluster_report(
         hover_text=[text if len(text) <= most else f"{text[:most]} ..." for text in texts],
         extra_point_data=_rows(layers, columns),
         title=escape(title),
-        custom_html=render(
-            "cluster_report.html",
-            panel=panel,
-            scripts=[_script(name) for name in SCRIPTS if name != "d3" or scales],
-            title=title,
-            notes=notes,
-            data=_panel(texts, layers, names, columns, most),
-        ),
+        custom_html=render("cluster_report.html", **beside),
         **scales,
     )
     return _make_offline(page)

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import pandas as pd
 
 from traube.comparison.regressions import CHANGES, NIGHT, kept_changes, present, regressions, snapshot
+from traube.comparison.verdict import format_significance
 from traube.core.errors import TraubeError
 from traube.core.files import locked, read_parquet, write_json, write_parquet, write_text
 from traube.core.hashing import digest, file_sha256
@@ -98,6 +99,7 @@ def leaderboard_page(table: pd.DataFrame, changes: pd.DataFrame | None = None, p
         "leaderboard.html",
         sections=sections,
         pages=pages,
+        format_significance=format_significance,
         show_rank=show_rank,
         show_interval=show_interval,
         show_name=show_name,

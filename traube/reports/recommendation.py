@@ -77,8 +77,9 @@ class Recommendation:
         lead = f"{winner.name} comes first on {winner.task}, {score}, but is not significantly different from {names}"
         if not all(np.isfinite(tie.verdict.error) for tie in ties):
             return f"{lead}: {_lead(ties[0])}."
-        least = min(ties, key=lambda tie: tie.verdict.p).verdict.significance
-        return f"{lead} ({least if len(ties) == 1 else least.replace('=', '≥')})."
+        least, *others = sorted((tie.verdict for tie in ties), key=lambda verdict: verdict.p)
+        is_bound = any(other.significance != least.significance for other in others)
+        return f"{lead} ({least.significance.replace('=', '≥') if is_bound else least.significance})."
 
     @property
     def details(self) -> list[str]:

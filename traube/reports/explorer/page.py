@@ -7,6 +7,7 @@ import pandas as pd
 
 from traube.comparison.candidates import WITHOUT_LABELS, Candidate, candidates, first_of_each, main_metric
 from traube.comparison.standings import Standing, standing
+from traube.comparison.verdict import format_significance
 from traube.core.errors import TraubeError
 from traube.pipeline.current import current_cells
 from traube.pipeline.lookup import Lookup
@@ -67,8 +68,7 @@ def task_page(
             data |= _compared(bench, protocols, stored, chosen, standings, shown, colors)
     except TraubeError as error:  # its texts are not here, or damaged
         missing = str(error)
-    heatmaps = _heatmaps(done)
-    data["heatmaps"] = as_data(heatmaps)
+    data["heatmaps"] = as_data(heatmaps := _heatmaps(done))
     return render(
         "explorer.html",
         task=task,
@@ -83,6 +83,7 @@ def task_page(
         models=MODELS,
         most=SHOWN,
         changes=data["changes"],
+        format_significance=format_significance,
         data=data,
     )
 

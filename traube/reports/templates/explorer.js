@@ -402,7 +402,7 @@ const pairTable = table(
     column("B better on", row => String(row.bWins), row => row.bWins, "dt-right"),
     column("mean A − B", row => shown(row.difference), row => row.difference, "dt-right"),
     column("95 % CI", row => (row.low === null ? "–" : `${shown(row.low)} to ${shown(row.high)}`)),
-    column("p", row => (row.p === null ? "–" : row.p < 0.001 ? "< .001" : row.p.toFixed(3)), row => row.p, "dt-right"),
+    column("p", row => (row.p === null ? "–" : row.p < 0.001 ? "< .001" : row.p.toFixed(3).replace(/^0/, "")), row => row.p, "dt-right"),
     column("median size where A / B is better", row => row.sizes),
     column("median classes where A / B is better", row => row.classes),
   ],
