@@ -30,7 +30,7 @@ from resources.databases import OF_DAGSTER, make_dagster
 from resources.tracking import default_uri
 from sensors.lost_runs import end_lost_runs, end_unstarted_runs, own_process
 from traube.cli.launcher import prepare_home
-from traube.cli.printing import failed_check
+from traube.cli.printing import describe_failed_check
 from traube.core import paths, settings, stopping
 from traube.core.progress import Progress
 from traube.core.system_errors import explained
@@ -234,7 +234,7 @@ class Launcher(AbstractContextManager["Launcher"]):
             rows, page = (check.metadata.get(name) for name in ("offending_rows", "data_docs"))
             asset, broken = check.asset_key.to_user_string(), check.description or ""
             number = int(str(rows.value)) if rows else None
-            line = failed_check(asset, check.check_name, check.blocking, broken, number, page and page.value)
+            line = describe_failed_check(asset, check.check_name, check.blocking, broken, number, page and page.value)
             (errors if check.blocking else self.notes).append(line)
         return [] if result.success else [*errors, *_step_errors(result)] or [FAILED]
 

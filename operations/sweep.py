@@ -7,7 +7,7 @@ import typer
 from operations.train import on_tasks
 from traube.cli.given import name_given_tasks
 from traube.cli.options import Seeds, Verbose
-from traube.cli.printing import counted, out
+from traube.cli.printing import out, pluralize
 from traube.core import paths
 from traube.core.errors import unknown
 
@@ -50,4 +50,4 @@ def sweep(
         task, model, verbose, lambda launcher: launcher.sweep(name, task, model, seed or []) or launcher.publish(task)
     )
     points = sum(isinstance(protocol, Point) and protocol.sweep == name for protocol in params.protocols.values())
-    out.print(f"{name}: {counted(points, 'point')} on {', '.join(task)}; figures are in {paths.home() / 'papers'}")
+    out.print(f"{name}: {pluralize(points, 'point')} on {', '.join(task)}; figures are in {paths.home() / 'papers'}")

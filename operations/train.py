@@ -7,7 +7,7 @@ import typer
 
 from traube.cli.given import name_given_task
 from traube.cli.options import Json, Verbose
-from traube.cli.printing import bars, escape, fail_on, out, print_json, print_table
+from traube.cli.printing import escape, fail_on, out, print_json, print_table, show_progress
 from traube.cli.run import fetch
 from traube.core import paths
 from traube.core.errors import TraubeError, unknown
@@ -166,6 +166,6 @@ def on_tasks(tasks: list[str], model: str, verbose: bool, work: Callable[["Launc
     new, unavailable = unread(tasks, open_storage(paths.home()))
     for name, reason in unavailable.items():
         raise TraubeError(f"{name} is unavailable: {reason}")
-    with bars(hidden=verbose) as (progress, _), Launcher(progress, verbose) as launcher:
+    with show_progress(hidden=verbose) as (progress, _), Launcher(progress, verbose) as launcher:
         errors = (launcher.datasets(new) if new else []) or work(launcher)
     fail_on(errors)

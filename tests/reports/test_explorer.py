@@ -32,7 +32,7 @@ from traube.reports.costs import costs
 from traube.reports.explorer import page
 from traube.reports.explorer.board import history, on_front
 from traube.reports.explorer.ranks import differences, rank_diagram
-from traube.reports.explorer.views import NOISE, confusion, thinned
+from traube.reports.explorer.views import NOISE, confusion, thin_out
 from traube.reports.figures import color_models
 from traube.reports.pages import make_page
 from traube.reports.rendering import as_json
@@ -75,7 +75,7 @@ def test_what_belongs_together_lies_on_the_diagonal() -> None:
 @given(groups=st.lists(st.integers(0, 3), max_size=300), most=st.integers(2, 50))
 def test_thinned_texts_are_few_different_and_of_each_class_its_share(groups: list[int], most: int) -> None:
     codes = np.array(groups, dtype=np.int64)
-    kept = thinned(codes, most)
+    kept = thin_out(codes, most)
     assert len(kept) == len(set(kept)) == min(len(codes), most)
     for group in set(groups):
         share = (codes == group).mean() * len(kept)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from traube.cli.options import MOST_SEED, Json
-from traube.cli.printing import counted, err, escape, out, print_json, print_notes, print_table, shown_number
+from traube.cli.printing import err, escape, format_number, out, pluralize, print_json, print_notes, print_table
 from traube.core.errors import TraubeError, unknown
 from traube.core.files import write_text
 from traube.core.inert import csv_text
@@ -99,8 +99,8 @@ def design(
 
     if language not in WORDINGS:
         raise unknown("language", language, WORDINGS)
-    said = {"best": best, "worst": worst, "title": title, "instructions": instructions}
-    wording = WORDINGS[language] | {name: text for name, text in said.items() if text is not None}
+    given = {"best": best, "worst": worst, "title": title, "instructions": instructions}
+    wording = WORDINGS[language] | {name: text for name, text in given.items() if text is not None}
     known = read_items(items)
     tuples = design_of(known, size, per_item, seed=seed)
     columns = [f"item_{i + 1}" for i in range(size)]
@@ -115,8 +115,8 @@ def design(
         )
     judged = len(tuples) * (each or annotators)
     out.print(
-        f"{counted(len(tuples), 'tuple')} of {size} of {counted(len(known), 'item')}, "
-        f"{counted(judged, 'judgement')} by {counted(annotators, 'annotator')}: written to {escape(str(output))}"
+        f"{pluralize(len(tuples), 'tuple')} of {size} of {pluralize(len(known), 'item')}, "
+        f"{pluralize(judged, 'judgment')} by {pluralize(annotators, 'annotator')}: written to {escape(str(output))}"
     )
 
 
@@ -176,7 +176,7 @@ def score(
     _print_reliability(rows, halves)
     if known is not None:
         _print_expert(known)
-    out.print(f"{counted(len(judged), 'judgement')}; scores written to {escape(str(output))}")
+    out.print(f"{pluralize(len(judged), 'judgment')}; scores written to {escape(str(output))}")
 
 
 def _print_faults(faults: Sequence[str], output: Path) -> None:
@@ -202,7 +202,7 @@ def _ask_expert(expert: Path, table: "pd.DataFrame") -> "pd.DataFrame":
 
 def _print_reliability(rows: list[dict[str, Any]], halves: list[dict[str, Any]]) -> None:
     """Print how far annotators agree, and the split halves of few annotators."""
-    print_table([_in_words(row) for row in rows], optional=("tuples", "items", "people"))
+    print_table([_format_row(row) for row in rows], optional=("tuples", "items", "people"))
     if rows[0]["alpha"] is None:
         out.print("[dim]alpha and strong agreement need tuples that several annotators judged; there are none[/]")
     out.print(
@@ -216,7 +216,7 @@ def _print_reliability(rows: list[dict[str, Any]], halves: list[dict[str, Any]])
 
 def _print_expert(known: "pd.DataFrame") -> None:
     contradicted = known[known["contradicted"]]
-    items = counted(len(known), "item")
+    items = pluralize(len(known), "item")
     out.print(f"the expert judged {items} that have scores, and contradicts {len(contradicted)}")
     for row in contradicted.itertuples(index=False):
         out.print(f"the expert contradicts {escape(row.item)}: {row.score:.3f}, not {row.expert}")
@@ -287,7 +287,7 @@ def _within(judged: "Judgements", items: Path | None, column: str, halving: Halv
     left = len(judged) - sum(len(own) for _, own in groups)
     if left:
         err.print(
-            f"[yellow]--by {escape(column)}:[/] {counted(left, 'judgement')} of tuples whose items have several values of it, "
+            f"[yellow]--by {escape(column)}:[/] {pluralize(left, 'judgment')} of tuples whose items have several values of it, "
             f"or are not in {escape(str(items))}, are in no group"
         )
     return [_reliability(f"{column} {value}", own, halving) for value, own in groups if len(own)]
@@ -310,15 +310,15 @@ def _curve(judged: "Judgements", halving: Halving) -> list[dict[str, Any]]:
     return rows
 
 
-def _in_words(row: dict[str, Any]) -> dict[str, str]:
+def _format_row(row: dict[str, Any]) -> dict[str, str]:
     return {
         "of": row["group"],
         "items": str(row["items"]),
         "tuples": str(row["tuples"]),
         "people": str(row["annotators"]),
         "judged": str(row["judgements"]),
-        "alpha": shown_number(row["alpha"]),
-        "strong (best/worst)": f"{shown_number(row['strong_best'])} / {shown_number(row['strong_worst'])}",
+        "alpha": format_number(row["alpha"]),
+        "strong (best/worst)": f"{format_number(row['strong_best'])} / {format_number(row['strong_worst'])}",
         **_halves(row),
     }
 
@@ -329,5 +329,5 @@ def _halves(row: dict[str, Any]) -> dict[str, str]:
     for prefix, title in (("", "split half"), ("value_", "split half (value)")):
         if f"{prefix}split_half" in row:
             sd = row[f"{prefix}split_half_sd"]
-            cells[title] = shown_number(row[f"{prefix}split_half"]) + (f" ± {sd:.3f}" if sd is not None else "")
+            cells[title] = format_number(row[f"{prefix}split_half"]) + (f" ± {sd:.3f}" if sd is not None else "")
     return cells

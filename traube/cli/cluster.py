@@ -12,7 +12,7 @@ import typer
 from traube.cli import platform
 from traube.cli.given import name_given_task, write_given_model
 from traube.cli.options import MOST_SEED, Json
-from traube.cli.printing import bars, counted, err, escape, out, print_json, print_notes, shown_number
+from traube.cli.printing import err, escape, format_number, out, pluralize, print_json, print_notes, show_progress
 from traube.core.disk import check_outputs
 from traube.core.errors import TraubeError
 from traube.core.files import write_text
@@ -61,7 +61,7 @@ Seed = Annotated[int | None, typer.Option(min=0, max=MOST_SEED, help=f"Random se
 PrecisionOption = Annotated[
     Precision, typer.Option("--precision", help="Precision of a transformer; auto: bf16 where it is faster.")
 ]
-Noise = Annotated[bool, typer.Option("--noise", help="Set texts that fit no group apart, in group -1.")]
+Noise = Annotated[bool, typer.Option("--noise", help="Put texts that fit no group into group -1.")]
 Like = Annotated[Path | None, typer.Option(help="Table of labeled texts; each text joins the nearest group.")]
 GroupColumn = Annotated[str, typer.Option("--group", help="Column of --like that holds the groups.")]
 Champion = Annotated[
@@ -161,7 +161,7 @@ def cluster(
     namer = None if name_with is None else CausalModel.load(name_with, local=True)  # first: a wrong name costs no work
     if champion is not None:
         options.refuse_with("--champion", noise=noise or None, report=report, map=map_file)
-    with bars(of=f"encoding and clustering {counted(len(texts), 'text')}") as (progress, _):
+    with show_progress(of=f"encoding and clustering {pluralize(len(texts), 'text')}") as (progress, _):
         found = _group(texts, options, namer, progress)
         written = [target, *_write_pages(pages, rows, texts, column, found, options)]
     table = result_table(rows, found.result)
@@ -226,7 +226,7 @@ def _write_pages(
     model, result = load_model(options.model or DEFAULT_MODEL, precision=options.precision), found.result
     vectors = encoded(model, [texts[i] for i in filled(texts)])  # cached since the texts were clustered
     own = {name: values for name, values in rows.columns.items() if name != column and len(rows.columns) > 1}
-    title = f"{rows.path.name}: {counted(len(result.sizes()), 'group')} of {counted(len(texts), 'text')}"
+    title = f"{rows.path.name}: {pluralize(len(result.sizes()), 'group')} of {pluralize(len(texts), 'text')}"
     notes = [f"Grouped {found.by}."]
     if result.clearness:
         notes.append(f"{result.clearness.capitalize()}: score {result.score:.2f}; from {CLEAR} on groups are clear.")
@@ -274,9 +274,9 @@ def _read_texts(file: Path, column: str | None) -> tuple["Rows", list[str], str]
 
     read = read_file(file)
     chosen = column or guess_text_column(read.rows)
-    said = [f"texts in '{chosen}'"] if column is None and chosen != "text" else []
-    if said or read.notes:
-        err.print(escape(f"{file.name}: {', '.join([*said, *read.notes])}"))
+    notes = [f"texts in '{chosen}'"] if column is None and chosen != "text" else []
+    if notes or read.notes:
+        err.print(escape(f"{file.name}: {', '.join([*notes, *read.notes])}"))
     return read.rows, texts_of(read.rows, chosen), chosen
 
 
@@ -326,7 +326,7 @@ def _join_examples(texts: list[str], like: Path, options: Options, progress: Pro
     rows, candidates, _ = _read_texts(like, options.text)
     examples, groups = labelled(candidates, texts_of(rows, options.group, "--group"))
     if left_out := len(rows) - len(examples):
-        print_notes([f"{like.name}: {left_out} of {counted(len(rows), 'row')} left out: without a text or a group"])
+        print_notes([f"{like.name}: {left_out} of {pluralize(len(rows), 'row')} left out: without a text or a group"])
     check_groups(groups, f"{like}: column '{options.group}'")
     result = put_like(
         texts, examples, groups, model=model, query=options.query, precision=options.precision, progress=progress
@@ -379,7 +379,7 @@ def _print_groups(texts: list[str], result: "Clustering", by: str) -> None:
 
     sizes = result.sizes()
     rated = bool(result.stability)
-    shown = Table(title=f"{counted(len(sizes), 'group')} {escape(by)}", title_justify="left")
+    shown = Table(title=f"{pluralize(len(sizes), 'group')} {escape(by)}", title_justify="left")
     for name in ("group", "texts", *(["stability"] if rated else [])):
         shown.add_column(name, justify="right", no_wrap=True)
     half = max(SHORTEST, (out.width - NUMBERS) // 2)
@@ -388,38 +388,38 @@ def _print_groups(texts: list[str], result: "Clustering", by: str) -> None:
     shown.add_column("typical texts", max_width=half, no_wrap=cut, overflow="ellipsis" if cut else "fold")
     for c, size in list(sizes.items())[:LISTED]:
         examples = "\n".join(escape(" ".join(texts[i][:SHOWN].split())) for i in result.typical.get(c, []))
-        steady = [shown_number(result.stability.get(c), 2)] if rated else []
+        stability = [format_number(result.stability.get(c), 2)] if rated else []
         words = escape(", ".join(result.words[c]))
         given = f"[bold]{escape(result.names[c])}[/]\n" if result.names.get(c) else ""
-        shown.add_row(str(c), str(size), *steady, given + words, examples)
+        shown.add_row(str(c), str(size), *stability, given + words, examples)
     if sizes:
         out.print(shown)
     if len(sizes) > LISTED:
-        out.print(f"and {counted(len(sizes) - LISTED, 'smaller group')}: in the file, or with --json")
+        out.print(f"and {pluralize(len(sizes) - LISTED, 'smaller group')}: in the file, or with --json")
 
 
 def _print_notes(result: "Clustering", by: str, k: int | None) -> None:
     """Print the notes on the groups; `k` is None if their number was found."""
-    apart, blank, strays = result.noise, result.blank, result.unsettled
+    noise, blank, strays = result.noise, result.blank, result.unsettled
     if blank:
-        texts = counted(len(result.labels), "text")
+        texts = pluralize(len(result.labels), "text")
         out.print(f"{blank} of {texts} {'is empty: it is' if blank == 1 else 'are empty: they are'} in no group")
-    if apart and not result.sizes():
+    if noise and not result.sizes():
         out.print(
-            f"no group {escape(by)}: all {counted(apart, 'text')} are noise (group -1), too few or too unlike for this "
+            f"no group {escape(by)}: all {pluralize(noise, 'text')} are noise (group -1), too few or too unlike for this "
             "method; none/stable_kmeans puts every text into a group"
         )
-    elif apart:
-        out.print(f"{counted(apart, 'text')} in no group (noise, group -1)")
+    elif noise:
+        out.print(f"{pluralize(noise, 'text')} in no group (noise, group -1)")
     if strays:
         fit, them = ("fits", "it") if strays == 1 else ("fit", "them")
-        out.print(f"{counted(strays, 'text')} {fit} no group well: --noise sets {them} apart")
+        out.print(f"{pluralize(strays, 'text')} {fit} no group well: --noise sets {them} apart")
     if k is not None and len(result.sizes()) < k:
-        out.print(f"{counted(k, 'group')} asked for, {len(result.sizes())} found: the texts are too alike for more")
+        out.print(f"{pluralize(k, 'group')} asked for, {len(result.sizes())} found: the texts are too similar for more")
     if k is not None and result.stability:
-        out.print("no score with -k: without it, how clear the groups are is said too")
+        out.print("no score with -k: leave it out to see how clear the groups are")
     if result.clearness:
-        out.print(_told(result), highlight=False)
+        out.print(_describe_clearness(result), highlight=False)
     elif result.k_table is not None:
         measure = result.k_table.columns[1]
         of_what = " of the distances with being in different groups" if measure == "correlation" else ""
@@ -437,7 +437,7 @@ def _print_layers(found: Grouped) -> None:
             f"layers of {sizes} groups: --layer 0 (coarse) to {len(numbers) - 1} (fine) takes another", highlight=False
         )
     if edits is not None:
-        applied = f"{escape(str(edits.path))}: {counted(len(edits.edits), 'edit')} applied to clustering"
+        applied = f"{escape(str(edits.path))}: {pluralize(len(edits.edits), 'edit')} applied to clustering"
         out.print(f"{applied} {found.fingerprint}", highlight=False)
     else:
         out.print(
@@ -446,17 +446,17 @@ def _print_layers(found: Grouped) -> None:
         )
 
 
-def _told(result: "Clustering") -> str:
+def _describe_clearness(result: "Clustering") -> str:
     """Describe how clear the groups are, and which other numbers of groups are about as good."""
     from traube.grouping.cluster_texts import CLEAR
 
     assert result.k_table is not None
     scale = f"0 in texts without groups, from {CLEAR} on they are clear"
-    said = f"[bold]{result.clearness}[/] (score {result.score:.2f}: {scale})"
+    clearness = f"[bold]{result.clearness}[/] (score {result.score:.2f}: {scale})"
     if len(result.k_table) == 1:
         return "[bold]no clear groups[/]: there are too few texts to tell; -k NUMBER makes as many as you want"
     if result.clearness == "no clear groups":
-        return f"{said}: what is shown may be chance; -k NUMBER makes as many as you want"
+        return f"{clearness}: what is shown may be chance; -k NUMBER makes as many as you want"
     if len(near := result.about_as_good) > 1:
-        return f"{said}; {min(near)} to {max(near)} groups are about as steady: -k NUMBER chooses"
-    return said
+        return f"{clearness}; {min(near)} to {max(near)} groups are about as stable: -k NUMBER chooses"
+    return clearness

@@ -7,7 +7,7 @@ import typer
 from rich.filesize import pick_unit_and_suffix
 
 from traube.cli.options import Json, OnlyProtocol
-from traube.cli.printing import counted, err, escape, out, print_json, print_table
+from traube.cli.printing import err, escape, out, pluralize, print_json, print_table
 from traube.core import paths, settings
 from traube.core.errors import TraubeError
 
@@ -43,7 +43,7 @@ def export_results(
         params.chosen(protocol)  # a misspelt one is named as such
     written = export_mteb(open_storage(paths.home()), params.protocols, output, method, protocol)
     methods = ", ".join(sorted(set(written.values())))
-    out.print(f"{counted(len(written), 'file')} written to {escape(str(output))}, of {methods}")
+    out.print(f"{pluralize(len(written), 'file')} written to {escape(str(output))}, of {methods}")
 
 
 @app.command("import")
@@ -113,19 +113,19 @@ def clean(
         print_json([{"size": unused.size, "why": unused.reason, "path": unused.name} for unused in found])
         return
     largest = sorted(found, key=lambda unused: -unused.size)[:SHOWN]
-    rows = [{"size": _in_words(unused.size), "why": unused.reason, "path": unused.name} for unused in largest]
+    rows = [{"size": _format_size(unused.size), "why": unused.reason, "path": unused.name} for unused in largest]
     print_table(rows, fold={"why": 20, "path": 30})
     if len(found) > SHOWN:
         out.print(f"[dim]and {len(found) - SHOWN} smaller ones; --json lists all[/]")
-    listed = f"{counted(len(found), 'entry', 'entries')}, {_in_words(sum(unused.size for unused in found))}"
+    listed = f"{pluralize(len(found), 'entry', 'entries')}, {_format_size(sum(unused.size for unused in found))}"
     if found:
         out.print(f"Removed: {listed}." if yes else f"Unused: {listed}. `traube clean --yes` removes them.")
     elif not waiting and not deleted:
         out.print("Nothing that is older than a day is unused.")
     if deleted:
-        out.print(f"Deleted {counted(deleted, 'blob')}.")
+        out.print(f"Deleted {pluralize(deleted, 'blob')}.")
     if waiting:
-        out.print(f"{counted(waiting, 'blob')} marked: `traube clean --yes` deletes each a day after it was marked.")
+        out.print(f"{pluralize(waiting, 'blob')} marked: `traube clean --yes` deletes each a day after it was marked.")
 
 
 @app.command()
@@ -145,7 +145,7 @@ def rebuild() -> None:
     lines = rebuild(paths.home())
     for line in lines:
         err.print(escape(line))
-    out.print("The catalog is made again" + (f"; {counted(len(lines), 'blob')} corrupt." if lines else "."))
+    out.print("The catalog is made again" + (f"; {pluralize(len(lines), 'blob')} corrupt." if lines else "."))
 
 
 @app.command()
@@ -194,8 +194,8 @@ def restore(file: _File) -> None:
     storage = open_storage(paths.home())
     for line in (corrupt := storage.verify()):
         err.print(escape(line))
-    cells = counted(len(storage.read_rows("cell")), "cell")
-    rest = f"; {counted(len(corrupt), 'blob')} corrupt, `traube run` makes them again" if corrupt else ""
+    cells = pluralize(len(storage.read_rows("cell")), "cell")
+    rest = f"; {pluralize(len(corrupt), 'blob')} corrupt, `traube run` makes them again" if corrupt else ""
     out.print(f"restored: {cells} in {escape(str(paths.home()))}{rest}", soft_wrap=True, highlight=False)
 
 
@@ -235,7 +235,7 @@ def copy_storage(
         copy_files(source.folder, folder)
     for line in corrupt:
         err.print(escape(line))
-    out.print(f"copied: {counted(count, 'blob')} to {escape(target.blobs.url)}", soft_wrap=True, highlight=False)
+    out.print(f"copied: {pluralize(count, 'blob')} to {escape(target.blobs.url)}", soft_wrap=True, highlight=False)
     values = {settings.BLOBS: blobs, settings.DATABASE: settings.without_password(database)}
     for name, value in values.items():
         if value:
@@ -243,6 +243,6 @@ def copy_storage(
     out.print("Not copied: Dagster's and MLflow's history.")
 
 
-def _in_words(size: int) -> str:
+def _format_size(size: int) -> str:
     unit, name = pick_unit_and_suffix(size, ["B", "KiB", "MiB", "GiB"], 1024)
     return f"{size / unit:.{1 if name == 'GiB' else 0}f} {name}"

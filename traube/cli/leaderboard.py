@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from traube.cli.options import Details, Metric, OnlyModels, OnlyProtocol, OnlyTasks
-from traube.cli.printing import counted, err, escape, out, print_outdated, print_table
+from traube.cli.printing import err, escape, out, pluralize, print_outdated, print_table
 from traube.core import paths
 from traube.core.errors import TraubeError, unknown
 from traube.core.inert import csv_text, visible
@@ -139,7 +139,7 @@ def _show_over_tasks(
         }
         for row in rows.itertuples(index=False)
     ]
-    _print_rows(shown, f"mean ranks over {counted(len(found.tasks), 'task')}", form, fold={"model": 14})
+    _print_rows(shown, f"mean ranks over {pluralize(len(found.tasks), 'task')}", form, fold={"model": 14})
     if form == "table":
         out.print(f"[dim]{escape(found.note)}[/]")
     if figure:
@@ -212,7 +212,7 @@ def print_leaderboard(
         with_k, method = shown["found_k"].notna().any(), "method" if every else "best method"
         title = f"{task}, {level}: {first['metric']} x100"
         if protocol:  # pairs have none
-            title += f", {counted(int(first['splits']), 'split')}, protocol {protocol}"
+            title += f", {pluralize(int(first['splits']), 'split')}, protocol {protocol}"
         _print_rows(
             [_format_row(row, method, with_k, details) for row in shown.itertuples(index=False)],
             f"{title}, own choice" if own_choice else title,
@@ -284,8 +284,10 @@ def _print_absent(rows: Any, every: bool) -> None:
     unsupported = rows["status"] == "unsupported"
     pairs = sorted(set(rows.loc[unsupported, "method"]))
     if pairs and not every:
-        said = "1 method makes no sense and has" if len(pairs) == 1 else f"{len(pairs)} methods make no sense and have"
-        out.print(f"[yellow]unsupported:[/] {said} no score; `traube leaderboard --all` says why")
+        methods = (
+            "1 method makes no sense and has" if len(pairs) == 1 else f"{len(pairs)} methods make no sense and have"
+        )
+        out.print(f"[yellow]unsupported:[/] {methods} no score; `traube leaderboard --all` says why")
     for (status, reason), group in rows[~unsupported | every].groupby(["status", "reason"]):
         columns = ["method"] if status == "unsupported" else ["task", "model", "method"]
         what = sorted({" ".join(filter(None, row)) for row in group[columns].itertuples(index=False)})

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from traube.cli.options import Json, Models
-from traube.cli.printing import bars, escape, out, print_json, print_table, print_unavailable, shown_number
+from traube.cli.printing import escape, format_number, out, print_json, print_table, print_unavailable, show_progress
 from traube.core import paths
 from traube.core.errors import Unavailable
 
@@ -59,7 +59,7 @@ def pairs(
         print_json(rows)
         return
     histories = any(row["history"] for row in rows)
-    print_table([_in_words(row, groups, histories) for row in rows], optional=("comparison", "pairs"))
+    print_table([_format_row(row, groups, histories) for row in rows], optional=("comparison", "pairs"))
 
 
 def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool) -> Iterator[dict[str, Any]]:
@@ -71,7 +71,7 @@ def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool
     from traube.tasks.scored_pairs import ALL
     from traube.tasks.stored import Manifest
 
-    with make_executor() as executor, bars() as (progress, _):
+    with make_executor() as executor, show_progress() as (progress, _):
         workbench = replace(Workbench.at(paths.home(), executor), given={task.name: Given(task)})
         manifest = Manifest.of(task)
         for name in models:
@@ -114,7 +114,7 @@ def multiple_choice(
     pairs = load_pairs(task)
     tested = select_pairs(pairs, "test")
     questions(tested)  # a task without dialogues is an error at once
-    with bars() as (progress, _):
+    with show_progress() as (progress, _):
         causal = CausalModel.load(model)
         table = choose(tested, causal, progress)
     save_choices(open_storage(paths.home()), pairs, model, causal.fingerprint, table)
@@ -127,7 +127,7 @@ def multiple_choice(
             "turns": str(row["n_turns"]),
             "dialogue": "whole" if row["context"] else "last turn",
             "score": row["score"],
-            "accuracy": f"{shown_number(row['accuracy'])} ± {shown_number(row['error'])}",
+            "accuracy": f"{format_number(row['accuracy'])} ± {format_number(row['error'])}",
             "chance": f"{row['chance']:.3f}",
             "questions": str(row["questions"]),
         }
@@ -136,7 +136,7 @@ def multiple_choice(
     print_table(lines)
 
 
-def _in_words(row: dict[str, Any], groups: bool, histories: bool) -> dict[str, str]:
+def _format_row(row: dict[str, Any], groups: bool, histories: bool) -> dict[str, str]:
     shown = {key: str(row[key]) for key in ("task", "model", "comparison")}
     if histories:
         shown["history"] = "joined" if row["history"] else ""
@@ -144,6 +144,6 @@ def _in_words(row: dict[str, Any], groups: bool, histories: bool) -> dict[str, s
         shown["of"] = f"{row['group']} {row['value']}".strip()
     shown["pairs"] = str(row["pairs"])
     for kind in ("pearson", "spearman"):
-        low, high = (shown_number(row[f"{kind}_{end}"], 2).replace("0.", ".") for end in ("low", "high"))
-        shown[kind] = shown_number(row[kind]) + ("" if low == "-" else f" [{low}, {high}]")
+        low, high = (format_number(row[f"{kind}_{end}"], 2).replace("0.", ".") for end in ("low", "high"))
+        shown[kind] = format_number(row[kind]) + ("" if low == "-" else f" [{low}, {high}]")
     return shown

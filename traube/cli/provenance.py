@@ -6,7 +6,7 @@ import typer
 from rich.table import Table
 
 from traube.cli.options import Json, ModelName, TaskName
-from traube.cli.printing import bars, escape, out, print_json
+from traube.cli.printing import escape, out, print_json, show_progress
 from traube.core import paths
 
 app = typer.Typer()
@@ -45,17 +45,17 @@ def provenance(
         shown.add_column(no_wrap=True, style="bold")
         shown.add_column(overflow="fold")
         for key, value in {**row, "changed_since": changes}.items():
-            shown.add_row(key, escape(_in_words(value)))
+            shown.add_row(key, escape(_format_value(value)))
         out.print(shown)
 
 
-def _in_words(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """Return a value of a cell's record in words."""
     if not isinstance(value, dict):
         return "-" if value in (None, "") else str(value)
     if any(isinstance(part, dict) for part in value.values()):
-        return "\n".join(f"{name}: {_in_words(part)}" for name, part in value.items())
-    return ", ".join(f"{name}={_in_words(part)}" for name, part in value.items())
+        return "\n".join(f"{name}: {_format_value(part)}" for name, part in value.items())
+    return ", ".join(f"{name}={_format_value(part)}" for name, part in value.items())
 
 
 @app.command()
@@ -75,7 +75,7 @@ def reproduce(
     from traube.reports.reproduce import reproduce as again
     from traube.storage import open_storage
 
-    with bars() as (progress, _):
+    with show_progress() as (progress, _):
         reproduction = again(open_storage(paths.home()), load_params().protocols, cell, progress)
     for change in reproduction.changed:
         out.print(f"changed since then: {escape(str(change))}")

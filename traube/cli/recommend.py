@@ -81,7 +81,7 @@ def print_answer(found: "Recommendation") -> None:
     warning = found.fit.warning if found.fit else ""
     if found.fit and warning:
         _print_fit(warning, found.fit, task)
-    out.print(escape(found.said), highlight=False, soft_wrap=True)
+    out.print(escape(found.text), highlight=False, soft_wrap=True)
     if found.fit and not warning and found.fit.left_out:
         _print_fit(found.fit.not_compared, found.fit, task)
     out.print(f"To group new texts in this way: [bold]{escape(command)}[/]", highlight=False, soft_wrap=True)

@@ -10,7 +10,16 @@ from traube.cli import platform
 from traube.cli.given import name_tasks
 from traube.cli.leaderboard import print_leaderboard
 from traube.cli.options import Methods, Models, ProtocolName, Seeds, Tasks, Verbose
-from traube.cli.printing import about, bars, counted, err, out, print_notes, print_outdated, print_unavailable
+from traube.cli.printing import (
+    describe_duration,
+    err,
+    out,
+    pluralize,
+    print_notes,
+    print_outdated,
+    print_unavailable,
+    show_progress,
+)
 from traube.cli.recommend import print_answer, print_language
 from traube.core import paths
 from traube.core.errors import TraubeError, Unavailable
@@ -114,7 +123,7 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
     from traube.components import get_reducer
     from traube.pipeline import validation
     from traube.pipeline.executors import make_executor
-    from traube.reports.tables import have_made_anew, tables_are_current
+    from traube.reports.tables import mark_outdated, tables_are_current
     from traube.tasks import own_tasks
 
     print_unavailable(before.unavailable)
@@ -128,12 +137,12 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
     debts = {name: tasks for name, tasks in unlogged(request).items() if name not in before.unavailable}
     stopped = _stopped(request.tasks, before, storage)
     if current and not before.unread and not before.count and not debts:
-        out.print(f"Nothing is missing: {counted(before.total, 'cell')} up to date.")
+        out.print(f"Nothing is missing: {pluralize(before.total, 'cell')} up to date.")
         print_notes(stopped, "failed", "bold red")
         return not stopped
     # of tables that show all that is stored, only those of the tasks that this run touches are rebuilt
     narrow = current or storage.read_cells().empty
-    with make_executor() as executor, bars(hidden=verbose) as (progress, set_total):
+    with make_executor() as executor, show_progress(hidden=verbose) as (progress, set_total):
         if before.unread:
             validation.warm_up(executor)  # another process imports what the checks need, while this one starts Dagster
         new_launcher = platform.part("launcher")  # only now: Dagster takes a second to import
@@ -155,14 +164,14 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
             executor.close()  # the workers take a second to end, and do so while this process publishes
             unpublished = launcher.publish(touched if narrow else None)
             if unpublished:
-                have_made_anew(storage)
+                mark_outdated(storage)
     print_notes(launcher.notes)
     errors += [*stopped, *unpublished]
     print_notes(errors, "failed", "bold red")
     if not errors:
         report = paths.home() / "report" / "index.html"
         if not touched:
-            out.print(f"Nothing was missing: {counted(before.total, 'cell')} up to date; the tables were made anew.")
+            out.print(f"Nothing was missing: {pluralize(before.total, 'cell')} up to date; the tables were made anew.")
         where = f"; the report is {report}" if report.exists() else ""
         out.print(f"Done. `traube leaderboard` shows the results, `traube report TASK` a task's page{where}")
     return not errors
@@ -197,8 +206,8 @@ def _evaluate(
     lacking = [set(by_task) for by_task in todo.missing.values()]  # tasks, by model
     tasks = set().union(*lacking)
     if todo.count:
-        of_what = f"{counted(len(lacking), 'model')} on {counted(len(tasks), 'task')}"
-        out.print(f"{counted(todo.count, 'cell')} of {of_what}: {_how_long(todo, storage, executor.n_workers)}")
+        of_what = f"{pluralize(len(lacking), 'model')} on {pluralize(len(tasks), 'task')}"
+        out.print(f"{pluralize(todo.count, 'cell')} of {of_what}: {_how_long(todo, storage, executor.n_workers)}")
     # the shortest of several tasks that all models lack: its table can be shown while the others are computed
     common, first = set.intersection(*lacking) if lacking else set(), None
     if common and len(tasks) > 1:
@@ -208,7 +217,7 @@ def _evaluate(
     with encode_ahead(storage, _requests_ahead(todo, request, turns)) as wait:
         for position, (name, counts) in enumerate(turns):
             touched.update(counts)
-            out.print(f"Evaluating {name}: {counted(sum(counts.values()), 'cell')} on {', '.join(counts)}")
+            out.print(f"Evaluating {name}: {pluralize(sum(counts.values()), 'cell')} on {', '.join(counts)}")
             wait(position, progress)
             errors += launcher.evaluate(name, list(counts), request)
             if first in counts and position + 1 in (2, len(lacking)):  # once two can be compared, and once all can
@@ -216,7 +225,7 @@ def _evaluate(
                 best = table[table["best"].astype(bool)]
                 if not best.empty:
                     if left := len(lacking) - position - 1:
-                        out.print(f"\nSo far; {counted(left, 'model')} to come:")
+                        out.print(f"\nSo far; {pluralize(left, 'model')} to come:")
                     print_leaderboard(best)
     return errors, touched
 
@@ -258,7 +267,7 @@ def _how_long(todo: "Plan", storage: "Storage", n_workers: int) -> str:
     from traube.pipeline.expected import expected_seconds
 
     trains = any(cell.method.trains for cell in _missing(todo))
-    words = about(expected_seconds(storage, todo.missing, n_workers))
+    words = describe_duration(expected_seconds(storage, todo.missing, n_workers))
     return f"{words}, and what trainings take" if trains else words
 
 
@@ -288,14 +297,14 @@ def _print_plan(plan: "Plan", storage: "Storage", verbose: bool) -> None:
         out.print(f"read     {name} (which of its cells are missing is known afterwards)")
     for model, by_task in plan.missing.items():
         for task, cells in by_task.items():
-            out.print(f"evaluate {model} on {task}: {counted(len(cells), 'cell')}")
+            out.print(f"evaluate {model} on {task}: {pluralize(len(cells), 'cell')}")
             for cell in cells if each else ():
                 seed = "" if cell.seed is None else f" seed {cell.seed}"
                 out.print(f"           {cell.method.name}{seed}  [dim]{cell.cell_id}[/]")
     print_unavailable(plan.unavailable)
     more = f", and those of {', '.join(plan.unread)}" if plan.unread else ""
     hint = "" if each else " (-v lists them)"
-    out.print(f"{plan.count} of {counted(plan.total, 'cell')} missing{hint}{more}")
+    out.print(f"{plan.count} of {pluralize(plan.total, 'cell')} missing{hint}{more}")
     if plan.count:
         with make_executor() as executor:
             out.print(f"to compute: {_how_long(plan, storage, executor.n_workers)}")

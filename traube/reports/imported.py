@@ -62,16 +62,16 @@ def _ranking(storage: Storage, task: str, rows: pd.DataFrame) -> Imported:
     # the largest group of results on the same number of splits of the same data, with one each
     keys = pd.Series(list(zip(counts.tolist(), rows["dataset_revision"], strict=True)))
     given = keys[counts > 1].value_counts()
-    alike = (keys == given.index[0]).to_numpy() if len(given) else np.zeros(len(rows), dtype=bool)
+    comparable = (keys == given.index[0]).to_numpy() if len(given) else np.zeros(len(rows), dtype=bool)
     why = np.where(counts == 0, "no score for each split", "other splits or data")
     table = rows.assign(rank_low=np.nan, rank_high=np.nan, why=why)
-    if alike.sum() < 2:
+    if comparable.sum() < 2:
         return Imported(task, table, 0, (0, 0), 0, None)
-    values = np.array(rows.loc[alike, "splits"].tolist(), dtype=np.float64)
+    values = np.array(rows.loc[comparable, "splits"].tolist(), dtype=np.float64)
     shared = _shared(storage, task, values.shape[1])
-    ranking = rank_by_splits(rows.loc[alike, "model"].tolist(), values, shared or 0.0)
-    table.loc[alike, ["rank_low", "rank_high"]] = ranking.ranks
-    table.loc[alike, "why"] = ""
+    ranking = rank_by_splits(rows.loc[comparable, "model"].tolist(), values, shared or 0.0)
+    table.loc[comparable, ["rank_low", "rank_high"]] = ranking.ranks
+    table.loc[comparable, "why"] = ""
     tied = np.diag(ranking.p, 1) >= LEVEL
     first = int((table["rank_low"] == 1).sum())
     return Imported(task, table, values.shape[1], (int(tied.sum()), len(tied)), first, shared)

@@ -62,8 +62,8 @@ def rank_over_tasks(best: pd.DataFrame, models: Collection[str] = ()) -> OverTas
     TraubeError
         If fewer than two models are scored on the same two tasks or more.
     """
-    labelled = best[best["metric"] != WITHOUT_LABELS]
-    scores = labelled.pivot_table("mean", "model", "task")  # the mean over levels
+    labeled = best[best["metric"] != WITHOUT_LABELS]
+    scores = labeled.pivot_table("mean", "model", "task")  # the mean over levels
     named = scores.loc[[model for model in scores.index if not models or model in models]]
     complete = named.dropna(axis="columns") if models else named.dropna(axis="index")
     n_models, n_tasks = complete.shape

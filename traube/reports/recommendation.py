@@ -95,21 +95,21 @@ class Recommendation:
             task = self.winner.task
             return f"Three seeds would decide: `traube run -t {task} -p own`, then `traube recommend {task} -p own`."
         leads = {rival.candidate.model: rival.verdict for rival in self.ties if np.isfinite(rival.verdict.error)}
-        alike = [name for name, verdict in leads.items() if abs(verdict.difference) < NOTHING]
-        said = []
-        if alike:
-            said.append(f"{join_words([self.winner.model, *alike])} are tied: take the one that costs least.")
-        if ahead := [name for name in leads if name not in alike]:
+        tied = [name for name, verdict in leads.items() if abs(verdict.difference) < NOTHING]
+        advice = []
+        if tied:
+            advice.append(f"{join_words([self.winner.model, *tied])} are tied: take the one that costs least.")
+        if ahead := [name for name in leads if name not in tied]:
             lead = leads[ahead[0]]
             needed = math.ceil(self.texts * lead.times_to_decide / 100) * 100
-            said.append(
+            advice.append(
                 f"If the lead over {ahead[0]} is as large as it looks, some {needed:,} labeled texts would show it "
                 f"(here: {self.texts:,})."
             )
-        return " ".join(said)
+        return " ".join(advice)
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """Return answer, bargain and advice as one text."""
         return " ".join(filter(None, (self.answer, self.bargain, self.advice)))
 

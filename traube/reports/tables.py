@@ -88,7 +88,7 @@ def summary(
 
     Ranks are those of each model's best method (`traube.comparison.ranking`), `rank_low` to
     `rank_high`: models whose ranks overlap are tied. `p`, `comparisons` and `verdict` (its id) are of
-    the verdict on the first model against this one. The best method is chosen anew in each
+    the verdict on the first model against this one. The best method is chosen again in each
     replicate of the interval and of the tests, so that its choice is part of them. With one split
     and one seed, the interval holds what the texts explain only, and no rank is decided by it.
     Silhouettes have no ranks: each model's is of its own vectors. `note` says so.
@@ -227,8 +227,8 @@ def _of_pairs(storage: Storage, cells: pd.DataFrame) -> pd.DataFrame:
     wide = wide.reindex(columns=wanted).set_axis(["mean", "low", "high"], axis="columns")
     history = pd.Series([params["clusterer_params"]["history"] for params in cells["params"]], cells.index, dtype=bool)
     has_own = (cells["clusterer"] == "own").groupby([cells["task"], cells["model"]]).transform("any")
-    asked = np.where(has_own, 1, len(COMPARISONS) - 1) * (1 + history.groupby(cells["task"]).transform("any"))
-    missing = asked - cells.groupby(["task", "model"])["cell_id"].transform("size")
+    requested = np.where(has_own, 1, len(COMPARISONS) - 1) * (1 + history.groupby(cells["task"]).transform("any"))
+    missing = requested - cells.groupby(["task", "model"])["cell_id"].transform("size")
     about = {"own_choice": False, "level": ALL, "metric": OF_PAIRS, "splits": 1, "seeds": 1, "note": ONE_COMPARISON}
     table = cells.assign(**about, method=cells["clusterer"] + np.where(history, "/history", ""), missing=missing)
     table = table.assign(
@@ -279,12 +279,12 @@ def _missing(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> dict[tup
     """
     own = cells[~cells["own_choice"] & cells["status"].isin(("done", "unsupported"))]
     counts = own.groupby(["task", "protocol", "model"]).size()
-    asked = {
+    requested = {
         name: sum(len(protocols[name].seeds) if method.seeded else 1 for method in protocols[name].methods())
         for name in own["protocol"].unique()
         if name in protocols
     }
-    return {key: asked[key[1]] - int(count) for key, count in counts.items() if key[1] in asked}
+    return {key: requested[key[1]] - int(count) for key, count in counts.items() if key[1] in requested}
 
 
 def show_name(row: Any) -> str:
@@ -356,7 +356,7 @@ def tables_are_current(storage: Storage) -> bool:
     return made_of == published == made_now(storage, state(storage))
 
 
-def have_made_anew(storage: Storage) -> None:
+def mark_outdated(storage: Storage) -> None:
     """Mark all tables as outdated, so that the next run makes them, since one of them could not be made."""
     storage.get_table_path(REBUILT).unlink(missing_ok=True)
 

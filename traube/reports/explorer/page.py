@@ -120,7 +120,7 @@ def _compared(
     splits = task.test_splits(protocols[shown].split_set) if shown else ()
     return {
         "answers": [
-            {"protocol": name, "level": level, "text": found.said, "bargain": found.bargain}
+            {"protocol": name, "level": level, "text": found.text, "bargain": found.bargain}
             for (name, level), found in bests.items()
         ],
         "diagrams": diagrams,
