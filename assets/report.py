@@ -11,6 +11,7 @@ from resources.artifacts import log_artifacts
 from resources.benchmark import BenchmarkResource, StorageResource
 from resources.tracking import TrackingResource
 from traube.comparison.regressions import COLUMNS as CHANGED
+from traube.comparison.verdict import format_significance
 from traube.core.errors import reason
 from traube.core.files import read_parquet
 from traube.core.hashing import digest, frame_digest
@@ -77,7 +78,10 @@ def regressions(
 ) -> dg.MaterializeResult:
     night, timezone = context.run.tags.get(NIGHT), load_params().nightly.timezone
     since, changes = publish_regressions(storage.open(), benchmark.protocols(), timezone, night)
-    shown = changes.assign(**{c: (100 * changes[c].astype(float)).round(2) for c in ("before", "after", "difference")})
+    points = {c: (100 * changes[c].astype(float)).round(2) for c in ("before", "after", "difference")}
+    tested = zip(changes["p"], changes["comparisons"], strict=True)
+    significance = [format_significance(p, int(n)) if n == n else "" for p, n in tested]
+    shown = changes.assign(**points, p=significance).drop(columns="comparisons")
     worse, version = shown[shown["verdict"] == "worse"], frame_digest(changes)
     table = dg.MetadataValue.md(markdown(shown) if len(shown) else "nothing changed")
     lines = [f"{row.task}, {row.model} with {row.method}: {row.before} -> {row.after}" for row in worse.itertuples()]
