@@ -1,6 +1,7 @@
 """From a file to an answer, without a card: what a person types who has just installed Traube."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,11 @@ def test_what_cannot_be_had_is_said_in_a_line_and_leaves_nothing(
     assert [path.name for path in paths.generated_cards().glob("*.yaml")] == ["tickets.yaml"]
     assert "there is no such file" in traube("run", "gone.csv").stderr
     assert "is named with its organization" in in_a_line(traube("run", "tickets.csv", "-m", "bge-m3").stderr)
+
+
+def test_clusters_found_stand_beside_the_labels(traube: Traube, tickets: Path) -> None:
+    assert traube("run", "tickets.csv", "-m", "tfidf", "--method", "stable_kmeans").exit_code == 0
+    table = traube("leaderboard", "-t", "tickets.csv").stdout
+    assert "clusters found / labels" in table and re.search(r"\d+ / 3", table)
+    scores = traube("provenance", "tickets.csv", "tfidf").stdout
+    assert re.search(r"clusters found \(\d+\) / labels \(3\)", scores)

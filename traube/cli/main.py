@@ -38,8 +38,6 @@ PANELS = {
     "Pairs and annotation": ("pairs", "multiple-choice", "annotate"),
     "Platform": ("init", "dev", "doctor", "promote", "rollback", "retry", "release"),
 }
-
-
 RENAMED = {  # old names, which work until 0.4
     "best": "recommend",
     "choose": "multiple-choice",
@@ -65,7 +63,8 @@ class _Group(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find a command, by its earlier name too."""
         if new := RENAMED.get(args[0]):
-            err.print(f"`traube {args[0]}` is now `traube {new}`")
+            if not ctx.resilient_parsing:  # a shell that completes a line shows no messages
+                err.print(f"`traube {args[0]}` is now `traube {new}`")
             args = [new, *args[1:]]
         return super().resolve_command(ctx, args)
 
