@@ -292,7 +292,7 @@ def test_where_nothing_is_grouped_or_written_the_reason_is_said(traube: Traube, 
     assert "all 12 texts are noise (group -1)" in " ".join(alone.stdout.split())
     file.write_text("a cat\ncat a\na cat.\na cat!\ncat, a\ncat: a\n")  # other texts, and the same words
     alike = traube("cluster", str(file), "-m", "bow", "-k", "3")
-    assert "3 groups asked for, 1 found: the texts are too similar for more" in " ".join(alike.stdout.split())
+    assert "3 groups requested, 1 found: the texts are too similar for more" in " ".join(alike.stdout.split())
     told = json.loads(traube("cluster", str(file), "-m", "bow", "-k", "3", "--json").stdout)
     assert (told["k_given"], told["score"], len(told["groups"])) == (3, None, 1)
     table = tmp_path / "notes.csv"

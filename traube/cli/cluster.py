@@ -415,7 +415,7 @@ def _print_notes(result: "Clustering", by: str, k: int | None) -> None:
         fit, them = ("fits", "it") if strays == 1 else ("fit", "them")
         out.print(f"{pluralize(strays, 'text')} {fit} no group well: --noise sets {them} apart")
     if k is not None and len(result.sizes()) < k:
-        out.print(f"{pluralize(k, 'group')} asked for, {len(result.sizes())} found: the texts are too similar for more")
+        out.print(f"{pluralize(k, 'group')} requested, {len(result.sizes())} found: the texts are too similar for more")
     if k is not None and result.stability:
         out.print("no score with -k: leave it out to see how clear the groups are")
     if result.clearness:

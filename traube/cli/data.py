@@ -12,7 +12,7 @@ from traube.core import paths, settings
 from traube.core.errors import TraubeError
 
 app = typer.Typer()
-SHOWN = 20  # entries, unless all are asked for as JSON
+SHOWN = 20  # entries, unless JSON is requested
 _File = Annotated[Path, typer.Argument(help="Archive, such as traube.tar.", show_default=False)]
 
 

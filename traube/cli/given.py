@@ -65,7 +65,7 @@ def write_given_model(given: str | None) -> str | None:
 
 
 def name_tasks(
-    given: Sequence[str], text: str | None = None, labels: Sequence[str] = (), anew: bool = False
+    given: Sequence[str], text: str | None = None, labels: Sequence[str] = (), reread: bool = False
 ) -> list[str]:
     """Return the names of tasks, some of which are given as files.
 
@@ -75,7 +75,7 @@ def name_tasks(
         Names of tasks, paths, or `-` for standard input.
     text, labels
         The columns of the files, as in `make_task_of`.
-    anew : bool, default=False
+    reread : bool, default=False
         Look at a file again that has a task.
     """
     from traube.tasks.files import STDIN, find_task, make_task_of, names_file, save_stdin
@@ -86,7 +86,7 @@ def name_tasks(
             names.append(one)
             continue
         file = save_stdin([*filter(None, [text]), *labels]) if one == STDIN else Path(one).expanduser()
-        known = None if anew or one == STDIN else find_task(file)
+        known = None if reread or one == STDIN else find_task(file)
         if known is None:
             made = make_task_of(file, text, labels)
             err.print(escape(made.said))

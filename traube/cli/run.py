@@ -79,7 +79,7 @@ def run(
 
     if (text or labels) and not file:
         raise TraubeError("--text and --labels name columns of a FILE: name one, as in `traube run tickets.csv`")
-    task = [*name_tasks(file or (), text, labels or (), anew=True), *(task or ())] or None
+    task = [*name_tasks(file or (), text, labels or (), reread=True), *(task or ())] or None
     params, pairs = load_params(), sources(PAIRS)
     tasks = [name for name in task or () if name not in pairs]
     request = request_of(params, protocol or params.protocol_for(tasks), method or (), seed or ())
@@ -171,7 +171,7 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
     if not errors:
         report = paths.home() / "report" / "index.html"
         if not touched:
-            out.print(f"Nothing was missing: {pluralize(before.total, 'cell')} up to date; the tables were made anew.")
+            out.print(f"Nothing was missing: {pluralize(before.total, 'cell')} up to date; the tables were rebuilt.")
         where = f"; the report is {report}" if report.exists() else ""
         out.print(f"Done. `traube leaderboard` shows the results, `traube report TASK` a task's page{where}")
     return not errors

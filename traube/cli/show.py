@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     pass
 
 Format = Literal["table", "markdown", "latex", "csv", "json"]
-SHOWN = 30  # models of a table, unless all are asked for
+SHOWN = 30  # models of a table, unless all are requested
 
 app = typer.Typer()
 

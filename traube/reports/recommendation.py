@@ -43,7 +43,7 @@ class Recommendation:
     texts: int  # distinct texts that were scored
     # by candidate's name, for 1,000 texts, encoding and clustering; of those that were measured
     seconds: Mapping[str, float] = field(default_factory=dict)
-    fit: LanguageFit | None = None  # which models are made for the texts' languages; None where nobody asked
+    fit: LanguageFit | None = None  # which models are made for the texts' languages; None if not looked up
 
     @property
     def ties(self) -> list[Rival]:
