@@ -11,6 +11,7 @@ from resources.artifacts import log_artifacts
 from resources.benchmark import BenchmarkResource, StorageResource
 from resources.tracking import TrackingResource
 from traube.comparison.regressions import COLUMNS as CHANGED
+from traube.comparison.verdict import format_significance
 from traube.core.errors import reason
 from traube.core.files import read_parquet
 from traube.core.hashing import digest, frame_digest
@@ -18,7 +19,7 @@ from traube.pipeline.params import load_params
 from traube.reports.charts import show_bars
 from traube.reports.markdown import markdown
 from traube.reports.pages import SERVED, make_page, publish_index, publish_leaderboard, publish_regressions
-from traube.reports.tables import COLUMNS, CSV, NAME
+from traube.reports.tables import COLUMNS, CSV, NAME, show_best
 from traube.tasks import Source, sources
 
 NONE_WORSE = "none_worse"  # the check of `regressions`
@@ -45,14 +46,14 @@ def leaderboard_asset(tasks: Iterable[Source]) -> dg.AssetsDefinition:
     ) -> dg.MaterializeResult:
         opened = storage.open()
         table = publish_leaderboard(opened, benchmark.request(), benchmark.protocols())
-        shown = ["task", "level", "protocol", "own_choice", "model", "method", "metric", "mean", "low", "high"]
-        best = table[table["best"].astype(bool)][[*shown, "rank_low", "rank_high", "p", "comparisons", "verdict"]]
+        best = table[table["best"].astype(bool)]
+        shown = show_best(table)
         official = best[~best["own_choice"].astype(bool) & (best["protocol"] == benchmark.request().protocol_name)]
         return dg.MaterializeResult(
             data_version=dg.DataVersion(frame_digest(table.drop(columns="created"))),
             metadata={
                 **describe_table(table, COLUMNS),
-                "best": dg.MetadataValue.md(best.round(4).to_markdown(index=False)),
+                "best": dg.MetadataValue.md(markdown(shown) if len(shown) else "nothing is scored yet"),
                 **({"chart": dg.MetadataValue.md(chart)} if (chart := show_bars(official)) else {}),
                 "path": dg.MetadataValue.path(opened.get_table_path(CSV)),
                 **{status: int(n) for status, n in table["status"].value_counts().items()},
@@ -79,13 +80,16 @@ def regressions(
     """Compare each score with the night before, and warn of those that are significantly worse."""
     night, timezone = context.run.tags.get(NIGHT), load_params().nightly.timezone
     since, changes = publish_regressions(storage.open(), benchmark.protocols(), timezone, night)
-    shown = changes.assign(**{c: (100 * changes[c].astype(float)).round(2) for c in ("before", "after", "difference")})
+    points = {c: (100 * changes[c].astype(float)).round(2) for c in ("before", "after", "difference")}
+    tested = zip(changes["p"], changes["comparisons"], strict=True)
+    significance = [format_significance(p, int(n)) if n == n else "" for p, n in tested]
+    shown = changes.assign(**points, p=significance).drop(columns="comparisons")
     worse, version = shown[shown["verdict"] == "worse"], frame_digest(changes)
     table = dg.MetadataValue.md(markdown(shown) if len(shown) else "nothing changed")
     lines = [f"{row.task}, {row.model} with {row.method}: {row.before} -> {row.after}" for row in worse.itertuples()]
     summary = f"Scores significantly worse than on {since}: {len(worse)}"
     if lines and SILENT not in context.run.tags.items():
-        advice = "The page of all tasks says why: traube open"
+        advice = "The page of all tasks says why: traube report"
         if error := send(f"regressions {since} {digest(lines)}", summary, lines, advice):
             context.log.error(error)
     return dg.MaterializeResult(
@@ -101,7 +105,7 @@ def regressions(
                 check_name=NONE_WORSE,
                 passed=worse.empty,
                 severity=dg.AssetCheckSeverity.WARN,
-                description=f"{summary}; `traube open` says why" if lines else None,
+                description=f"{summary}; `traube report` says why" if lines else None,
                 metadata={"worse": dg.MetadataValue.md(markdown(worse))} if len(worse) else {},
             )
         ],

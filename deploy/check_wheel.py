@@ -42,8 +42,20 @@ IMPORT_MS = 50  # at most, of the processor's time
 HELP_RATIO = 1.5  # at most: CPU seconds of `traube --help`, as a multiple of those of `pip --help` on the same machine
 MEGABYTES = 900  # at most, without torch and what torch needs
 OFFERED = (
-    *("run", "leaderboard", "best", "compare", "cluster", "open", "export", "import", "tasks", "models", "methods"),
-    *("explain", "annotate", "pairs"),
+    *(
+        "run",
+        "leaderboard",
+        "recommend",
+        "compare",
+        "cluster",
+        "report",
+        "export",
+        "import",
+        "tasks",
+        "models",
+        "methods",
+    ),
+    *("provenance", "annotate", "pairs"),
 )
 OF_PLATFORM = ("dev", "doctor", "release", "registry")
 TOPICS = {
@@ -192,7 +204,7 @@ def use(person: Person) -> None:
     rows_of_board = json.loads(person.traube("leaderboard -t topics --format json"))
     _expect({row["model"] for row in rows_of_board} == {"tfidf", "minilm"}, f"the leaderboard is {rows_of_board}")
     for line in (
-        *("best topics", "compare minilm tfidf -t topics", "explain topics minilm", "open topics --print"),
+        *("recommend topics", "compare minilm tfidf -t topics", "provenance topics minilm", "report topics --print"),
         *("tasks", "models", "methods", "pairs", "clean", "reproduce --help"),
     ):
         _expect(person.traube(line).strip() != "", f"traube {line} says nothing")
@@ -200,7 +212,9 @@ def use(person: Person) -> None:
     _expect("1 file written" in person.traube("export -o results -p mteb-v1"), "nothing is exported")
     _expect("imported" in person.traube("import results"), "nothing is imported")
     annotate(person, [text for text, _ in rows[:12]])
-    print("cluster, run, leaderboard, best, compare, explain, open, export, import, annotate: work", flush=True)
+    print(
+        "cluster, run, leaderboard, recommend, compare, provenance, report, export, import, annotate: work", flush=True
+    )
 
 
 def annotate(person: Person, texts: list[str]) -> None:

@@ -26,6 +26,11 @@ app = typer.Typer()
 def init() -> None:
     """Prepare TRAUBE_HOME and checkpoints/.
 
+    Examples
+    --------
+    traube init
+    traube init && traube dev
+
     `make setup` calls it; calling it again does no harm.
     """
     from traube.components.registered.reducers import compile_umap
@@ -47,10 +52,15 @@ def init() -> None:
 
 @app.command()
 def dev(
-    port: Annotated[int, typer.Option(help="The port of the Dagster UI.")] = 3000,
-    mlflow_port: Annotated[int, typer.Option(help="The port of the MLflow UI.")] = 5000,
+    port: Annotated[int, typer.Option(help="Port of the Dagster UI.")] = 3000,
+    mlflow_port: Annotated[int, typer.Option(help="Port of the MLflow UI.")] = 5000,
 ) -> None:
     """Start Dagster and MLflow on 127.0.0.1; Ctrl-C stops both.
+
+    Examples
+    --------
+    traube dev
+    traube dev --port 3010 --mlflow-port 5010
 
     Dagster runs with its daemon, so that sensors and schedules work.
     """

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import typer
 
 from traube.cli.options import Json
-from traube.cli.printing import bars, err, print_json, print_table
+from traube.cli.printing import err, print_json, print_table, show_progress
 from traube.core import paths, settings
 from traube.core.disk import OTHERS
 from traube.core.errors import TraubeError, Unavailable
@@ -30,6 +30,11 @@ def doctor(
     as_json: Json = False,
 ) -> None:
     """Check this installation, and say how to repair it.
+
+    Examples
+    --------
+    traube doctor
+    traube doctor --json
 
     The exit code is 1 if something is wrong.
     """
@@ -290,7 +295,7 @@ def mend_mlflow() -> None:
     from traube.pipeline.plan import request_of
 
     contradictions = find_contradictions()
-    with bars() as (progress, _), Launcher(progress) as launcher:
+    with show_progress() as (progress, _), Launcher(progress) as launcher:
         for model, task, protocol, _ in contradictions:
             err.print(f"Logging {model} on {task} to MLflow")
             for error in launcher.evaluate(model, [task], request_of(load_params(), protocol)):

@@ -30,7 +30,7 @@ from resources.databases import OF_DAGSTER, make_dagster
 from resources.tracking import default_uri
 from sensors.lost_runs import end_lost_runs, end_unstarted_runs, own_process
 from traube.cli.launcher import prepare_home
-from traube.cli.printing import failed_check
+from traube.cli.printing import describe_failed_check
 from traube.core import paths, settings, stopping
 from traube.core.progress import Progress
 from traube.core.system_errors import explained
@@ -186,7 +186,7 @@ class Launcher(AbstractContextManager["Launcher"]):
     def publish(self, tasks: Collection[str] | None = None) -> list[str]:
         """Rebuild leaderboard, report, registry and the papers' tables, and return the errors, one line each.
 
-        The tasks' pages are not rebuilt: `traube open` makes them when they are requested.
+        The tasks' pages are not rebuilt: `traube report` makes them when they are requested.
         """
         graph = self.definitions.resolve_asset_graph()
         selected = self.definitions.resolve_job_def("publish").asset_layer.selected_asset_keys
@@ -235,7 +235,7 @@ class Launcher(AbstractContextManager["Launcher"]):
             rows, page = (check.metadata.get(name) for name in ("offending_rows", "data_docs"))
             asset, broken = check.asset_key.to_user_string(), check.description or ""
             number = int(str(rows.value)) if rows else None
-            line = failed_check(asset, check.check_name, check.blocking, broken, number, page and page.value)
+            line = describe_failed_check(asset, check.check_name, check.blocking, broken, number, page and page.value)
             (errors if check.blocking else self.notes).append(line)
         return [] if result.success else [*errors, *_step_errors(result)] or [FAILED]
 

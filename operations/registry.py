@@ -37,12 +37,15 @@ def registry_of(task: str) -> "RegistryResource":
 def promote(
     task: TaskName,
     version: Annotated[
-        str | None, typer.Argument(help="A version of the model traube-TASK. Default: the challenger.")
+        str | None, typer.Argument(help="Version of the model traube-TASK. Default: the challenger.")
     ] = None,
 ) -> None:
-    """Make a version of a task's registered model the champion.
+    """Make a version of a task's registered model the champion, whatever the tests say.
 
-    This overrules the tests.
+    Examples
+    --------
+    traube promote pydocs_s2s
+    traube promote pydocs_s2s 3
     """
     from resources.registry import registered_name
 
@@ -52,7 +55,13 @@ def promote(
 
 @app.command()
 def rollback(task: TaskName) -> None:
-    """Make the previous champion of a task the champion again."""
+    """Make the previous champion of a task the champion again.
+
+    Examples
+    --------
+    traube rollback pydocs_s2s
+    traube rollback tickets.csv
+    """
     from resources.registry import registered_name
 
     restored = registry_of(task).rollback(task)
@@ -61,9 +70,14 @@ def rollback(task: TaskName) -> None:
 
 @app.command()
 def retry(
-    checkpoint: Annotated[str, typer.Argument(help="The name of a folder in checkpoints/.", show_default=False)],
+    checkpoint: Annotated[str, typer.Argument(help="Name of a folder in checkpoints/.", show_default=False)],
 ) -> None:
     """Evaluate a checkpoint again after a failure.
+
+    Examples
+    --------
+    traube retry my_checkpoint
+    traube retry my_checkpoint && traube dev
 
     The sensor of `traube dev` does the work.
     """

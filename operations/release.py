@@ -16,10 +16,15 @@ app = typer.Typer()
 def release(
     stage: Annotated[
         Literal["datasets", "validate", "benchmark", "report"],
-        typer.Argument(help="The stage; `dvc repro` runs the stages that are needed."),
+        typer.Argument(help="Stage; `dvc repro` runs those that are needed."),
     ],
 ) -> None:
     """Run one stage of the release pipeline, which writes to release/.
+
+    Examples
+    --------
+    traube release datasets
+    traube release report
 
     `dvc repro` calls it.
     """

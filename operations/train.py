@@ -4,12 +4,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
-from typing_extensions import override
 
 from traube.cli.given import name_given_task
 from traube.cli.options import Json, Verbose
-from traube.cli.printing import bars, escape, fail_on, out, print_json, print_table
+from traube.cli.printing import escape, fail_on, out, print_json, print_table, show_progress
 from traube.cli.run import fetch
 from traube.core import paths
 from traube.core.errors import TraubeError, unknown
@@ -20,57 +18,37 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-VALUES = {
-    "train": "A value of the recipe, like epochs=3; repeat for more. `traube trainers NAME` lists them.",
-    "tune": "A fixed value, like epochs=2; repeat for more.",
-}
-
-TrainerName = Annotated[str, typer.Argument(show_default=False)]
+TrainerName = Annotated[str, typer.Argument(help="Trainer; `traube trainers` lists them.", show_default=False)]
 TaskName = Annotated[
-    str, typer.Argument(callback=name_given_task, help="The task to train on, or a file of texts.", show_default=False)
+    str, typer.Argument(callback=name_given_task, help="Task or file to train on.", show_default=False)
 ]
-BaseName = Annotated[str, typer.Option("--model", "-m", help="The model to start from.")]
+BaseName = Annotated[str, typer.Option("--model", "-m", help="Model to start from.")]
+Recipe = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Value of the recipe, like epochs=3; repeat for more (`traube trainers NAME`)."),
+]
 
 
-class TrainerCommand(TyperCommand):
-    """A command whose help names the trainers, which take a second to import and are imported for that help alone."""
-
-    @override
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        from traube.training import TRAINERS, searched_trainers
-
-        parameters: dict[str | None, Any] = {parameter.name: parameter for parameter in self.params}
-        argument, values = parameters["trainer"], parameters["recipe"]
-        known = searched_trainers() if self.name == "tune" else list(TRAINERS)
-        own = [f"{name} ({', '.join(TRAINERS[name].paper)})" for name in known if TRAINERS[name].paper]
-        but = f", but Traube's own for {' and '.join(own)}" if own else ""
-        values.help = f"{VALUES[str(self.name)]} Default: the paper's{but}."
-        if self.name == "tune":
-            argument.help = f"A trainer with values to search: {', '.join(known)}."
-        else:
-            words = {"texts": "Without labels", "splits": "On gold clusterings", "pairs": "On pairs of texts"}
-            names = {kind: [name for name, t in TRAINERS.items() if t.learns_from == kind] for kind in words}
-            lists = [f"{words[kind]}: {', '.join(of_kind)}." for kind, of_kind in names.items() if of_kind]
-            argument.help = " ".join(lists)
-        super().format_help(ctx, formatter)
-
-
-@app.command(cls=TrainerCommand)
+@app.command()
 def train(
     trainer: TrainerName,
     task: TaskName,
     model: BaseName = "minilm",
-    recipe: Annotated[list[str] | None, typer.Option("--set", help=VALUES["train"])] = None,
-    unlabelled: Annotated[bool, typer.Option("--unlabelled", help="Also use the task's texts without labels.")] = False,
+    recipe: Recipe = None,
+    unlabelled: Annotated[
+        bool, typer.Option("--unlabelled", help="Also use texts of the task without labels.")
+    ] = False,
     verbose: Verbose = False,
 ) -> None:
     """Train a model on a task.
 
-    The result is a checkpoint in checkpoints/, which is a model like any
-    other. Trainers without labels continue the model's pre-training on the
-    texts of the task. Those on gold clusterings learn from the labels of its
-    train splits and are validated on its validation splits. A stopped
-    training continues from its last saved step, with the same result.
+    Examples
+    --------
+    traube train tsdae tickets.csv
+    traube train cob giccs --model gbert_base --set epochs=3
+
+    The result is a checkpoint in checkpoints/, a model like any other. A stopped training
+    continues from its last saved step, with the same result.
     """
     from traube.tasks import get_source
 
@@ -87,16 +65,17 @@ def train(
 
 @app.command()
 def trainers(
-    trainer: Annotated[
-        str | None, typer.Argument(help="Of which the values of the recipe are listed.", show_default=False)
-    ] = None,
+    trainer: Annotated[str | None, typer.Argument(help="Trainer whose recipe is listed.", show_default=False)] = None,
     as_json: Json = False,
 ) -> None:
-    """List the trainers; or the values of one's recipe, for --set.
+    """List the trainers, or the values of one's recipe for --set.
+
+    Examples
+    --------
+    traube trainers
+    traube trainers cob
 
     Where a default is Traube's own, the paper's value stands beside it.
-
-    traube trainers cob
     """
     from traube.training import TRAINERS
 
@@ -123,23 +102,27 @@ def trainers(
         print_table(rows, fold={"what": 40, "section": 30}, optional=["section"])
 
 
-@app.command(cls=TrainerCommand)
+@app.command()
 def tune(
     trainer: TrainerName,
     task: TaskName,
     model: BaseName = "minilm",
     trials: Annotated[
         int,
-        typer.Option(min=1, help="The number of finished trials that the study is to reach, counting earlier ones."),
+        typer.Option(min=1, help="Number of finished trials to reach, earlier ones included."),
     ] = 20,
-    recipe: Annotated[list[str] | None, typer.Option("--set", help=VALUES["tune"])] = None,
+    recipe: Recipe = None,
     verbose: Verbose = False,
 ) -> None:
     """Search for a trainer's best recipe on a task with Optuna.
 
-    The validation splits judge, and poor trials are stopped early. The study
-    is kept and can be continued. Pass what it finds to `traube train` with
-    --set.
+    Examples
+    --------
+    traube tune cob newsgroups
+    traube tune cob newsgroups --trials 50 --set epochs=2
+
+    The validation splits judge, and poor trials are stopped early. The study is kept and can be
+    continued.
     """
     from traube.training.study import known, open_study, study_file
 
@@ -183,6 +166,6 @@ def on_tasks(tasks: list[str], model: str, verbose: bool, work: Callable[["Launc
     new, unavailable = unread(tasks, open_storage(paths.home()))
     for name, reason in unavailable.items():
         raise TraubeError(f"{name} is unavailable: {reason}")
-    with bars(hidden=verbose) as (progress, _), Launcher(progress, verbose) as launcher:
+    with show_progress(hidden=verbose) as (progress, _), Launcher(progress, verbose) as launcher:
         errors = (launcher.datasets(new) if new else []) or work(launcher)
     fail_on(errors)

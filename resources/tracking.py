@@ -20,6 +20,7 @@ from pydantic import Field
 
 from resources.databases import EXPERIMENT, KIND, make_mlflow, make_shared_mlflow, mlflow_url
 from resources.unlogged import settle_debt
+from traube.comparison.verdict import format_significance
 from traube.core import paths, settings
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest
@@ -27,7 +28,7 @@ from traube.core.inert import csv_text
 from traube.pipeline.cell import Cell
 from traube.pipeline.pairs import KINDS
 from traube.reports.pages import SERVED
-from traube.reports.tables import places
+from traube.reports.tables import show_rank
 from traube.tasks.task import TaskCard
 
 KEY = "traube.key"
@@ -121,9 +122,9 @@ class TrackingResource(dg.ConfigurableResource):
         for rows, runs in list_official(client, experiment, leaderboard):
             tags = {}
             for row in rows.itertuples(index=False):
-                tags[f"traube.rank/{row.level}"] = places(row)
+                tags[f"traube.rank/{row.level}"] = show_rank(row)
                 if row.verdict:
-                    tags[f"traube.p/{row.level}"] = f"{row.p:.3g} ({row.comparisons:.0f} comparisons)"
+                    tags[f"traube.p/{row.level}"] = format_significance(row.p, int(row.comparisons))
                     tags[f"traube.verdict/{row.level}"] = row.verdict
             for run in runs:
                 if any(run.data.tags.get(name) != value for name, value in tags.items()):

@@ -14,7 +14,7 @@ nothing running.
 >>> leaderboard(result)["model"].tolist()[0]
 'minilm'
 >>> compare(result, "minilm", "tfidf").answer
-'not significantly different'
+'not significantly different (p = 1, 1 comparison)'
 
 Tasks and models that come with Traube, or have a card in `cards/`, are loaded by name:
 

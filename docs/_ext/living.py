@@ -29,7 +29,7 @@ def _make(app: Any, config: Any) -> None:
 
     if not (pages / "explorer.html").exists():
         traube("run", "-t", TASK, "-m", "minilm", "-m", "tfidf", "--protocol", "mteb-v1")
-        traube("open", TASK, "--print")
+        traube("report", TASK, "--print")
         shutil.copy(home / "report" / f"{TASK}.html", pages / "explorer.html")
     if not (pages / "map.html").exists():
         from traube import load_task

@@ -67,7 +67,7 @@ def test_metrics_and_methods_may_be_written_in_any_case(traube: Traube) -> None:
         traube("leaderboard", "-t", "one", "--metric", name).stdout for name in ("ARI", "ari/noise_as_cluster")
     ]
     assert by_metric[0] == by_metric[1] and "ari/noise_as_cluster" in by_metric[0]
-    assert "none/kmeans" in traube("explain", "one.csv", "bow", "KMeans").stdout
+    assert "none/kmeans" in traube("provenance", "one.csv", "bow", "KMeans").stdout
     assert "up to date" in traube("run", "one.csv", "-m", "bow", "--method", "Kmeans").stdout
 
 
@@ -79,12 +79,28 @@ def test_a_leaderboard_is_written_for_a_paper_a_page_and_a_program(traube: Traub
     assert [row["model"] for row in written] == [row["model"] for row in rows]
     page = traube(*asked, "markdown").stdout
     assert page.startswith(
-        "**one, topic: ami/noise_as_cluster x100, 1 split, protocol own**\n\n| # | model | best method |"
+        "**one, topic: ami/noise_as_cluster x100, 1 split, protocol own**\n\n| rank | model | best method |"
     )
-    assert page.count("\n| ") == 2 + 3 and "#:" not in page
+    assert page.count("\n| ") == 2 + 3 and "rank:" not in page
     paper = traube(*asked, "latex").stdout
     assert r"\toprule" in paper and paper.count(r"\\") == 1 + 3 and re.search(r"none/(kmeans|agglomerative)", paper)
-    assert r"95 \% interval" in paper
+    assert r"95 \% CI" in paper
+
+
+@pytest.mark.parametrize(
+    ("command", "shown", "added"),
+    [
+        ("leaderboard -t one -p own", ["rank", "95 % CI"], ["sd", "seeds", "p against the first", "3 comparisons"]),
+        ("compare bow tfidf -t one", ["95 % CI", "3 comparisons"], ["paired jackknife", "standard error"]),
+        ("recommend one.csv", ["95 % CI", "3 comparisons"], ["paired jackknife", "standard error"]),
+    ],
+)
+def test_statistics_beyond_rank_interval_and_p_are_details(
+    traube: Traube, command: str, shown: list[str], added: list[str]
+) -> None:
+    usual, detailed = (" ".join(traube(*command.split(), *more).stdout.split()) for more in ([], ["--details"]))
+    assert all(words in usual and words in detailed for words in shown)
+    assert all(words not in usual and words in detailed for words in added)
 
 
 def test_models_are_ranked_over_tasks_by_our_own_tests(traube: Traube, tmp_path: Path) -> None:

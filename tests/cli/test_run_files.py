@@ -1,6 +1,7 @@
 """From a file to an answer, without a card: what a person types who has just installed Traube."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -45,16 +46,18 @@ def test_a_fresh_folder_with_a_file_of_german_texts_ends_in_an_answer_that_names
     assert "To add them: traube run -t tickets -m multilingual_e5_small -m " in first
     assert "on tickets, AMI" in answer[0] and answer[1].endswith("--text Inhalt")
 
-    assert traube("best", "tickets.csv").stdout == traube("best", "tickets").stdout  # every command takes the file
-    told = json.loads(traube("best", "./tickets.csv", "--json").stdout)
+    assert (
+        traube("recommend", "tickets.csv").stdout == traube("recommend", "tickets").stdout
+    )  # every command takes the file
+    told = json.loads(traube("recommend", "./tickets.csv", "--json").stdout)
     assert (told["languages"], told["made_for_others"]) == (["de"], ["minilm"])
     assert "multilingual_e5_small" in told["not_compared"]
     for command in (
         ["leaderboard", "-t", "tickets.csv"],
         ["compare", "minilm", "tfidf", "-t", str(tickets)],
-        ["explain", "tickets.csv", "tfidf"],
+        ["provenance", "tickets.csv", "tfidf"],
         ["tasks", "tickets.csv"],
-        ["open", "tickets.csv", "--print"],
+        ["report", "tickets.csv", "--print"],
     ):
         shown = traube(*command)
         assert shown.exit_code == 0 and "tickets" in shown.stdout, shown.output
@@ -115,3 +118,11 @@ def test_what_cannot_be_had_is_said_in_a_line_and_leaves_nothing(
     assert [path.name for path in paths.generated_cards().glob("*.yaml")] == ["tickets.yaml"]
     assert "there is no such file" in traube("run", "gone.csv").stderr
     assert "is named with its organization" in in_a_line(traube("run", "tickets.csv", "-m", "bge-m3").stderr)
+
+
+def test_clusters_found_stand_beside_the_labels(traube: Traube, tickets: Path) -> None:
+    assert traube("run", "tickets.csv", "-m", "tfidf", "--method", "stable_kmeans").exit_code == 0
+    table = traube("leaderboard", "-t", "tickets.csv").stdout
+    assert "clusters found / labels" in table and re.search(r"\d+ / 3", table)
+    scores = traube("provenance", "tickets.csv", "tfidf").stdout
+    assert re.search(r"clusters found \(\d+\) / labels \(3\)", scores)

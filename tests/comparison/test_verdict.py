@@ -50,11 +50,13 @@ def test_with_so_many_more_texts_four_of_five_families_find_the_difference(verdi
 
 def test_a_verdict_says_who_is_better_by_how_much_and_among_how_many() -> None:
     one = Verdict("minilm", "tfidf", "tickets", 0.05, 0.01, 20.0, 0.02, splits=8, comparisons=6)
-    assert one.answer == "minilm is better"
-    assert one.evidence == "+5.00 points (95 % interval +2.07 to +7.93, p = 0.00041, 6 comparisons)"
-    assert replace(one, a="tfidf", b="minilm", difference=-0.05).answer == "minilm is better"
+    assert one.answer == "minilm is better (p < .001, 6 comparisons)"
+    assert one.evidence == "+5.00 points (95 % CI +2.07 to +7.93)"
+    assert replace(one, a="tfidf", b="minilm", difference=-0.05).answer.startswith("minilm is better (")
     tie = replace(one, difference=0.02)
-    assert tie.answer == "not significantly different" and "p = 0.36, 6 comparisons" in tie.evidence
+    assert tie.answer == "not significantly different (p = .36, 6 comparisons)"
+    assert replace(tie, comparisons=1).significance == "p = .059, 1 comparison"
+    assert one.details == "paired jackknife over texts, 8 splits, standard error 1, df 20, d_z 2.5"
     open_ = replace(one, undecided=Undecided.ONE_SEED)
     assert open_.answer.startswith("undecided: one split and one seed") and "by the texts alone" in open_.evidence
 

@@ -437,7 +437,7 @@ def causal(tiny_bert: Path, folder: Path) -> Path:
 
 
 def test_no_language_model_runs_code(tiny_bert: Path, tmp_path: Path) -> None:
-    """What `--name-with` and `traube choose` load."""
+    """What `--name-with` and `traube multiple-choice` load."""
     sound = causal(tiny_bert, tmp_path / "sound")
     CausalModel.load(str(sound), local=True)
     refused: list[str] = []

@@ -15,7 +15,7 @@ from traube.pipeline.current import current_cells, outdated
 from traube.pipeline.params import Protocol
 from traube.pipeline.plan import cells
 from traube.pipeline.record import record
-from traube.reports.explain import changed_since, explanations
+from traube.reports.provenance import changed_since, trace_provenance
 from traube.storage import Storage, open_storage
 from traube.tasks.stored import complete_task, get_manifest, save_corpus, save_rows
 from traube.tasks.task import Task
@@ -182,7 +182,7 @@ def raw(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Sets what lies below the task's data."""
 
     def put(**values: str) -> None:
-        monkeypatch.setattr("traube.reports.explain.get_source", lambda task: Raw(**values))
+        monkeypatch.setattr("traube.reports.provenance.get_source", lambda task: Raw(**values))
 
     put()
     return put
@@ -200,26 +200,26 @@ def test_explain_knows_of_raw_data_that_has_not_been_read_again(
 ) -> None:
     add()
     raw(**there)
-    (row,) = explanations(storage, {"paper": PAPER}, "tiny", "bow")
+    (row,) = trace_provenance(storage, {"paper": PAPER}, "tiny", "bow")
     assert row["changed_since"] == [said]
 
 
 @pytest.mark.usefixtures("raw")
 def test_explain_says_what_has_changed_since(storage: Storage, add: Add) -> None:
     add()
-    (row,) = explanations(storage, {"paper": PAPER}, "tiny", "bow")
+    (row,) = trace_provenance(storage, {"paper": PAPER}, "tiny", "bow")
     assert row["changed_since"] == []
     assert row["seed"] == 1
     assert row["scores"] == {"coarse v_measure/noise_as_cluster": 0.5}
     changed = PAPER.model_copy(update={"parameters": {"kmeans": {"n_init": 20}}})
-    (row,) = explanations(storage, {"paper": changed}, "tiny", "bow")
+    (row,) = trace_provenance(storage, {"paper": changed}, "tiny", "bow")
     assert row["changed_since"] == ["the method's parameters in params.yaml"]
 
 
 @pytest.mark.usefixtures("raw")
 def test_explain_names_each_version_that_is_another_now(storage: Storage, add: Add) -> None:
     add(fingerprint="f0", data_version="d0", library_versions={"numpy": "1.0"})  # type: ignore[arg-type]
-    (row,) = explanations(storage, {"paper": PAPER}, "tiny", "bow")
+    (row,) = trace_provenance(storage, {"paper": PAPER}, "tiny", "bow")
     data, model, numpy = row["changed_since"]
     assert data.startswith("data version d0 -> ")
     assert model.startswith("model fingerprint f0 -> ")

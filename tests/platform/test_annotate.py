@@ -38,7 +38,7 @@ def answer(name: str, noise: float, annotators: int = 5) -> None:
 def test_a_design_is_written_with_two_sheets_for_each_annotator(traube: Traube) -> None:
     result = traube("design", "items.csv", "--size", "3", "-n", "4", "--language", "de", "--best", "Am nächsten?")
     assert result.exit_code == 0, result.output
-    assert "20 tuples of 3 of 10 items, 80 judgements by 4 annotators" in result.stdout
+    assert "20 tuples of 3 of 10 items, 80 judgments by 4 annotators" in result.stdout
     assert len(read_design(Path("annotation/design.csv"))) == 20
     assert (
         len(list(Path("annotation").glob("annotator_*.html")))
@@ -73,7 +73,7 @@ def test_the_first_faulty_rows_are_told_all_are_written_to_a_file_and_the_rest_c
     assert "answers.csv:102: the tuple (d1a, d2b, d1c) is none of the design's" in result.stderr
     assert "6 more rows, all in scores.faults.txt" in result.stderr
     assert len(Path("scores.faults.txt").read_text().splitlines()) == 16
-    assert "100 judgements; scores written to scores.csv" in result.stdout
+    assert "100 judgments; scores written to scores.csv" in result.stdout
 
 
 def test_the_curve_rises_and_an_expert_is_heard(traube: Traube) -> None:
@@ -118,7 +118,7 @@ def test_a_file_that_cannot_be_used_does_not_take_the_others_along(traube: Traub
     assert result.exit_code == 0, result.output
     told = " ".join(result.stderr.split())
     assert "latin.csv:2: byte 0xfc is not UTF-8" in told and "design.csv: unknown column 'best'" in told
-    assert "200 judgements" in result.stdout and "all 10 20 10 200" in " ".join(result.stdout.split())
+    assert "200 judgments" in result.stdout and "all 10 20 10 200" in " ".join(result.stdout.split())
 
 
 def test_judgements_that_are_in_no_group_are_counted(traube: Traube) -> None:
@@ -127,7 +127,7 @@ def test_judgements_that_are_in_no_group_are_counted(traube: Traube) -> None:
         "item,half\n" + "".join(f" d{d}{c} ,{'x' if c in 'abc' else 'y'}\n" for d in (1, 2) for c in TRUTH)
     )
     result = traube("score", "answers.csv", "--items", "halves.csv", "--by", "half")
-    assert "--by half: 90 judgements of tuples whose items have several values of it" in " ".join(result.stderr.split())
+    assert "--by half: 90 judgments of tuples whose items have several values of it" in " ".join(result.stderr.split())
     assert "half x" in result.stdout and "half y" not in result.stdout
 
 

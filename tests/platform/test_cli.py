@@ -19,7 +19,7 @@ from typer.testing import Result
 from tests.made import damage_blob
 from tests.platform.conftest import PARAMS, TOPICS, word_rows, write_task
 from tests.waiting import wait_for
-from traube.cli.best import with_column
+from traube.cli.recommend import with_column
 from traube.reports.tables import tables_are_current
 from traube.storage import open_storage
 
@@ -68,24 +68,24 @@ def test_run_computes_what_is_missing_then_nothing(traube: Traube) -> None:
     asked = traube("run", "--task", "words")  # of a task that is named, its last words are the answer
     answer = " ".join(asked.stdout.split())
     assert "bow with" in answer and "no other model is scored on it" in answer
-    again = traube("best", "words")
+    again = traube("recommend", "words")
     said, left_out, command = again.stdout.splitlines()  # none is wrapped: commands in them can be copied
     assert left_out.startswith("Not compared, of the models made for ")
     assert command.startswith("To group new texts in this way: traube cluster FILE --model bow --method ")
     assert asked.stdout.splitlines()[-3:] == [said, left_out, command]
-    assert json.loads(traube("best", "words", "--json").stdout)["model"] == "bow"
+    assert json.loads(traube("recommend", "words", "--json").stdout)["model"] == "bow"
 
     priced = {
         row["method"]: row for row in json.loads(traube("leaderboard", "--all", "--cost", "--format", "json").stdout)
     }
     assert priced["pca/agglomerative"]["seconds"] > priced["pca/agglomerative"]["encoding"] > 0
     assert "encode, s" in traube("leaderboard", "--cost").stdout
-    page = Path(traube("open", "words", "--print").stdout.strip())
+    page = Path(traube("report", "words", "--print").stdout.strip())
     assert page.name == "words.html" and "pca/agglomerative" in page.read_text()
-    missing = traube("open", "wrods", "--print")
+    missing = traube("report", "wrods", "--print")
     assert missing.exit_code == 1 and "words" in missing.stderr
 
-    origin = json.loads(traube("explain", "words", "bow", "none/agglomerative", "--json").stdout)
+    origin = json.loads(traube("provenance", "words", "bow", "none/agglomerative", "--json").stdout)
     assert origin[0]["seed"] is None
     assert {"fingerprint", "data_version", "code_version", "library_versions", "run_id"} <= set(origin[0])
 
@@ -225,7 +225,7 @@ def test_a_check_that_blocks_from_now_on_takes_the_answer_away(traube: Traube, c
         assert told.exit_code == 1
         assert told.output.count("words/splits: the blocking check 'texts_once' failed") == 1
         assert "better" not in told.stdout and "first" not in told.stdout and "best:" not in told.stdout
-    assert "the blocking check 'texts_once' failed" in traube("best", "words").stderr
+    assert "the blocking check 'texts_once' failed" in traube("recommend", "words").stderr
     write_task(cards, "words", twice)
     assert traube(*asked).exit_code == 0
 
@@ -236,7 +236,7 @@ def test_scores_of_earlier_data_are_marked_while_a_check_stops_what_is_there_now
     write_task(cards, "words", [*word_rows(), ("", "fruit")])
     assert traube("run").exit_code == 1
     assert "of earlier data: what is there now cannot be used" in " ".join(traube("leaderboard").stdout.split())
-    best = traube("best", "words")
+    best = traube("recommend", "words")
     assert best.exit_code == 1 and "its data cannot be used as it is now" in " ".join(best.stderr.split())
 
 
@@ -292,7 +292,7 @@ def test_where_nothing_is_grouped_or_written_the_reason_is_said(traube: Traube, 
     assert "all 12 texts are noise (group -1)" in " ".join(alone.stdout.split())
     file.write_text("a cat\ncat a\na cat.\na cat!\ncat, a\ncat: a\n")  # other texts, and the same words
     alike = traube("cluster", str(file), "-m", "bow", "-k", "3")
-    assert "3 groups asked for, 1 found: the texts are too alike for more" in " ".join(alike.stdout.split())
+    assert "3 groups requested, 1 found: the texts are too similar for more" in " ".join(alike.stdout.split())
     told = json.loads(traube("cluster", str(file), "-m", "bow", "-k", "3", "--json").stdout)
     assert (told["k_given"], told["score"], len(told["groups"])) == (3, None, 1)
     table = tmp_path / "notes.csv"
@@ -335,7 +335,7 @@ def test_a_task_without_labels_is_scored_by_its_silhouette(traube: Traube, cards
     board = json.loads(traube("leaderboard", "--format", "json").stdout)
     assert [row["metric"] for row in board] == ["silhouette"]
     table = " ".join(traube("leaderboard").stdout.split())
-    assert "so models have no places" in table and "#: the places" not in table
+    assert "so models have no ranks" in table and "rank: the ranks" not in table
 
 
 def test_what_goes_to_a_file_is_not_cut_to_the_width_of_a_terminal(traube: Traube, tmp_path: Path, monkeypatch) -> None:
@@ -361,7 +361,7 @@ def test_tables_fit_eighty_columns_and_cut_no_name_and_json_has_what_had_no_room
         "tasks tenkgnad_s2s_mteb": ["slvnwhrl/tenkgnad-clustering-s2s", "downloads it"],
         "trainers": ["cob", "splits"],
         "trainers cob": ["epochs", "passes over the examples"],
-        "explain words bow": methods,
+        "provenance words bow": methods,
         "run --dry-run": ["none/agglomerative"],
         "doctor": ["params.yaml"],
     }

@@ -224,7 +224,7 @@ def test_reports_are_served_beside_the_ui_and_nothing_else_of_the_home(tmp_path:
         docs = user.get("/traube/quality/validations/latest/index.html")
         assert (docs.text, docs.headers["Content-Security-Policy"]) == ("what checks found", "sandbox")
         assert "Content-Security-Policy" not in user.get("/traube/words.html").headers
-        assert "`traube open TASK` makes" in user.get("/traube/other.html").text
+        assert "`traube report TASK` makes" in user.get("/traube/other.html").text
         assert user.get("/traube/words.html.lock").status_code == 404
         for way_out in ("/traube/../mlflow.db", "/traube/%2e%2e/mlflow.db", "/traube/..%2fmlflow.db"):
             assert "secret" not in user.get(way_out).text

@@ -88,7 +88,7 @@ def test_from_raw_data_to_scores_once(run: Run) -> None:
     assert (
         len(storage.read_cell_table(cells["cell_id"][0], "similarities")) == 40
     )  # kept, so that a metric can be added
-    for command in ["explain", "giccs", "tfidf"], ["reproduce", cells["cell_id"][0]]:
+    for command in ["provenance", "giccs", "tfidf"], ["reproduce", cells["cell_id"][0]]:
         refused = CliRunner().invoke(app, command)
         assert refused.exit_code == 1 and "`traube pairs -t giccs` scores it" in refused.stderr, refused.output
 
@@ -278,6 +278,6 @@ def test_the_leaderboard_shows_pairs_of_the_weights_that_were_compared_last(laun
 @pytest.mark.slow
 def test_what_only_texts_with_labels_have_is_refused_of_pairs_in_a_line(launcher: Launcher) -> None:
     assert launcher.datasets(["mine"]) == []
-    for command in (["best", "mine"], ["compare", "bow", "tfidf", "-t", "mine"], ["open", "mine"]):
+    for command in (["recommend", "mine"], ["compare", "bow", "tfidf", "-t", "mine"], ["report", "mine"]):
         result = CliRunner().invoke(app, command)
         assert result.exit_code == 1 and "`traube pairs -t mine` scores it" in result.stderr, result.output

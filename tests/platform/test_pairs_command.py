@@ -32,7 +32,7 @@ def traube(cards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trau
 
 def test_a_language_model_chooses_and_what_it_chose_is_kept(traube: Traube, tmp_path: Path) -> None:
     folder = tiny_language_model(tmp_path / "tiny")
-    result = CliRunner().invoke(app, ["choose", str(folder), "-t", "giccs", "--json"])
+    result = CliRunner().invoke(app, ["multiple-choice", str(folder), "-t", "giccs", "--json"])
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)
     assert {(row["n_turns"], row["context"]) for row in rows} == {(t, c) for t in (3, 5) for c in (True, False)}
@@ -42,7 +42,7 @@ def test_a_language_model_chooses_and_what_it_chose_is_kept(traube: Traube, tmp_
     assert kept["accuracy"].tolist() == [row["accuracy"] for row in rows] and set(kept["model"]) == {str(folder)}
     (row,) = storage.read_rows("document", kind="choices")
     assert row["content"]["fingerprint"] == CausalModel.load(str(folder)).fingerprint
-    wrong = CliRunner().invoke(app, ["choose", str(tmp_path), "-t", "giccs"])
+    wrong = CliRunner().invoke(app, ["multiple-choice", str(tmp_path), "-t", "giccs"])
     assert wrong.exit_code == 1 and "no causal language model can be loaded" in wrong.stderr
 
 

@@ -18,7 +18,9 @@ from resources.registry import RegistryResource
 from resources.tracking import connect, default_uri
 from traube.cli.main import app
 from traube.comparison.candidates import candidates, main_metric
+from traube.comparison.ranking import format_rank
 from traube.comparison.standings import compare_candidates
+from traube.comparison.verdict import format_significance
 from traube.core import paths
 from traube.pipeline.params import load_params
 from traube.pipeline.plan import Request
@@ -57,18 +59,28 @@ def test_all_surfaces_quote_the_same_numbers_and_verdicts(
     verdicts = {model: row["verdict"] for model, row in rows.items() if model != first}
     assert len(set(verdicts.values())) == 2 and all(row["comparisons"] == 3 for m, row in rows.items() if m != first)
 
+    # the wording of a rank and of a p-value, which every surface below quotes
+    ranks = {model: format_rank(row["rank_low"], row["rank_high"]) for model, row in rows.items()}
+    significance = {model: format_significance(rows[model]["p"], 3) for model in verdicts}
+
     # the terminal
-    best = answer("best", "words")
+    best = answer("recommend", "words")
     assert (best["model"], best["score"]) == (first, pytest.approx(rows[first]["mean"]))
     assert {of["b"]: of["id"] for of in best["verdicts"]} == verdicts
+    answers = {}
     for model in verdicts:
         (compared,) = answer("compare", first, model, "-t", "words")
+        answers[model] = compared["verdict"]["answer"]
         assert compared["verdict"]["id"] == verdicts[model]
         p = compared["verdict"]["p"]
         assert math.isnan(rows[model]["p"]) if p is None else p == pytest.approx(rows[model]["p"])
         assert compared["b"]["mean"] == pytest.approx(rows[model]["mean"])
     shown = {row["model"]: row for row in answer("leaderboard") if row["best"]}
     assert {model: row["verdict"] for model, row in shown.items() if model != first} == verdicts
+
+    table = CliRunner().invoke(app, ["leaderboard", "-t", "words"]).stdout
+    assert "95 % CI" in table and all(rank in table for rank in ranks.values())
+    assert all(significance[model] in text or "undecided" in text for model, text in answers.items())
 
     # files and the page of all tasks
     saved = pd.read_csv(storage.get_table_path("leaderboard.csv"))
@@ -78,6 +90,7 @@ def test_all_surfaces_quote_the_same_numbers_and_verdicts(
     index = (paths.home() / "report" / "index.html").read_text()
     for row in rows.values():
         assert f"{100 * row['mean']:.2f}" in index
+    assert "<th>95 % CI</th>" in index and all(f">{rank}</td>" in index for rank in ranks.values())
 
     # the task's page
     bench = Workbench.at(paths.home())
@@ -86,9 +99,11 @@ def test_all_surfaces_quote_the_same_numbers_and_verdicts(
     board = {row["model"]: row for row in data["board"] if row["best"]}
     for model, row in rows.items():
         assert board[model]["score"] == pytest.approx(100 * row["mean"], abs=0.005)
+        assert board[model]["rank"] == ranks[model]
     pairs = {(pair["a"], pair["b"]): pair for pair in data["pairs"]}
     for model in verdicts:
         assert pairs[first, model]["comparisons"] == 3
+        assert pairs[first, model]["answer"] == answers[model]
         if not math.isnan(rows[model]["p"]):
             assert pairs[first, model]["p"] == pytest.approx(rows[model]["p"], abs=1e-4)
 
@@ -103,8 +118,8 @@ def test_all_surfaces_quote_the_same_numbers_and_verdicts(
         assert run.data.metrics["best/topic"] == pytest.approx(rows[model]["mean"])
         assert run.data.params["protocol.reducers"] == str(list(load_params().chosen().reducers))
         assert run.data.params["model.kind"] == model
-        low, high = (f"{rows[model][name]:.0f}" for name in ("rank_low", "rank_high"))
-        assert tags["traube.rank/topic"] == (low if low == high else f"{low}-{high}")
+        assert tags["traube.rank/topic"] == ranks[model]
+        assert tags.get("traube.p/topic", "") == ("" if model == first else significance[model])
         assert tags.get("traube.verdict/topic", "") == ("" if model == first else verdicts[model])
         assert model == first or re.fullmatch(r"\d{4}-\d\d-\d\d", tags["traube.verdict_date"])
         kept = Path(mlflow.artifacts.download_artifacts(run_id=run.info.run_id, tracking_uri=default_uri()))
@@ -124,6 +139,8 @@ def test_all_surfaces_quote_the_same_numbers_and_verdicts(
     chart = str(board_event.asset_materialization.metadata["chart"].value)
     assert base64.b64decode(chart.partition("base64,")[2].removesuffix(")")).startswith(b"\x89PNG")
     assert all(id_ in str(board_event.asset_materialization.metadata["best"].value) for id_ in verdicts.values())
+    shown = str(board_event.asset_materialization.metadata["best"].value)
+    assert "95 % CI" in shown and all(f"| {rank} | {model} |" in shown for model, rank in ranks.items())
     events = launcher.instance.fetch_materializations(dg.AssetKey(["words", "scores"]), limit=10).records
     scored = {event.partition_key: event.asset_materialization for event in events}
     for model, row in rows.items():
@@ -140,6 +157,7 @@ def test_all_surfaces_quote_the_same_numbers_and_verdicts(
     verdict = compare_candidates(storage, new, old, comparisons=2, level=params.promotion.level)
     assert (tags["verdict"], tags["comparisons"], tags["test"]) == (verdict.id, "2", verdict.test)
     assert tags["interval"] == f"{verdict.low:+.6f} to {verdict.high:+.6f}"
+    assert verdict.undecided or verdict.significance in tags["reason"]
     assert float(tags["p"]) == pytest.approx(verdict.p, rel=0.01)
     assert float(tags["score"]) == pytest.approx(new.mean, abs=1e-6)
     assert float(tags["difference"]) == pytest.approx(new.mean - old.mean, abs=1e-6)

@@ -115,7 +115,7 @@ def test_every_command_takes_it_for_a_model(
     assert shown["asked", "mine", METHOD]["status"] == "done"
     assert shown["words", "mine", METHOD]["status"] == "unsupported"
     assert "mine" in traube("leaderboard").stdout
-    (origin,) = json.loads(traube("explain", "asked", "mine", METHOD, "--json").stdout)
+    (origin,) = json.loads(traube("provenance", "asked", "mine", METHOD, "--json").stdout)
     assert origin["status"] == "done" and origin["changed_since"] == [] and origin["scores"]
     listed = {row["model"]: row for row in json.loads(traube("models", "--json").stdout)}
     assert (listed["mine"]["kind"], listed["mine"]["status"]) == ("pairwise", "ready")

@@ -32,7 +32,7 @@ from traube.reports.costs import costs
 from traube.reports.explorer import page
 from traube.reports.explorer.board import history, on_front
 from traube.reports.explorer.ranks import differences, rank_diagram
-from traube.reports.explorer.views import NOISE, confusion, thinned
+from traube.reports.explorer.views import NOISE, confusion, thin_out
 from traube.reports.figures import color_models
 from traube.reports.pages import make_page
 from traube.reports.rendering import as_json
@@ -75,7 +75,7 @@ def test_what_belongs_together_lies_on_the_diagonal() -> None:
 @given(groups=st.lists(st.integers(0, 3), max_size=300), most=st.integers(2, 50))
 def test_thinned_texts_are_few_different_and_of_each_class_its_share(groups: list[int], most: int) -> None:
     codes = np.array(groups, dtype=np.int64)
-    kept = thinned(codes, most)
+    kept = thin_out(codes, most)
     assert len(kept) == len(set(kept)) == min(len(codes), most)
     for group in set(groups):
         share = (codes == group).mean() * len(kept)
@@ -191,7 +191,10 @@ def test_each_split_says_who_is_better_on_it_and_the_other_side_says_the_opposit
         ("late", 36, 3, -10.0),
     ]
     assert row["difference"] == 5.0 == -other["difference"] and row["low"] == -other["high"]
-    assert row["better"] == "" and row["p"] > 0.05 and row["comparisons"] == 1  # two splits, of different minds
+    assert (
+        row["answer"].startswith("not significantly different (p = ") and row["p"] > 0.05
+    )  # two splits, of different minds
+    assert row["comparisons"] == 1
     assert found["fine"]["splits"][0]["classes"] == 6
 
 
@@ -249,7 +252,7 @@ def test_what_is_as_good_and_cheaper_is_what_traube_best_says(
     publish(bench)
     found = page_data(make_page(bench, {"own": OWN}, "tiny", tmp_path).read_text())["answers"]
     assert [(row["protocol"], row["level"]) for row in found] == [("own", ""), ("own", "coarse"), ("own", "fine")]
-    assert found[0]["bargain"] == best.best_on(bench.storage, "tiny", "own", OWN).bargain != ""
+    assert found[0]["bargain"] == best.recommend(bench.storage, "tiny", "own", OWN).bargain != ""
 
 
 def test_what_changed_since_the_last_night_is_on_the_tasks_page_and_on_no_others(

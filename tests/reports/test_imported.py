@@ -12,7 +12,7 @@ from scipy.stats import ttest_rel
 from traube.comparison.ranking import rank_by_splits
 from traube.reports.exchange import IMPORTED_COLUMNS
 from traube.reports.imported import overlap, rankings, write_page
-from traube.reports.tables import places
+from traube.reports.tables import show_rank
 from traube.storage import open_storage
 from traube.tasks.stored import complete_task, save_corpus, save_rows
 from traube.tasks.task import Task
@@ -39,13 +39,13 @@ SCORES = {
 
 def test_ranks_that_the_splits_do_not_tell_apart_are_ties_and_others_are_not(tmp_path: Path) -> None:
     (ranking,) = rankings(open_storage(tmp_path), results(**SCORES, unknown=[], short=[0.9, 0.8]))
-    assert {row.model: places(row) for row in ranking.rows.itertuples()} == {
-        **{"a": "1", "b": "2-3", "c": "2-3"},
+    assert {row.model: show_rank(row) for row in ranking.rows.itertuples()} == {
+        **{"a": "1", "b": "2–3 (tied)", "c": "2–3 (tied)"},
         **{"unknown": "-", "short": "-"},
     }
     why = dict(zip(ranking.rows["model"], ranking.rows["why"], strict=True))
     assert why == {"a": "", "b": "", "c": "", "unknown": "no score for each split", "short": "other splits or data"}
-    assert ranking.found.startswith("1 of 2 neighbours cannot be told apart, and 1 model may be the best")
+    assert ranking.found.startswith("1 of 2 neighbors in rank are tied, and 1 model may be the best")
     assert "are not here" in ranking.basis
 
 
@@ -91,11 +91,11 @@ def test_equal_models_on_overlapping_splits_seldom_differ_if_the_overlap_is_know
 
 def test_scores_that_are_the_same_are_a_tie(tmp_path: Path) -> None:
     (ranking,) = rankings(open_storage(tmp_path), results(a=SCORES["a"], twin=SCORES["a"], b=SCORES["b"]))
-    assert [places(row) for row in ranking.rows.itertuples()] == ["1-2", "1-2", "3"]
+    assert [show_rank(row) for row in ranking.rows.itertuples()] == ["1–2 (tied)", "1–2 (tied)", "3"]
 
 
 def test_the_page_holds_what_people_wrote_as_text(tmp_path: Path) -> None:
     evil = "</script><script>alert(1)</script>"
     table = results(task=evil, **SCORES).assign(mteb_version=evil)
     html = write_page(rankings(open_storage(tmp_path), table), tmp_path).read_text()
-    assert evil not in html and "1 of 2 neighbours" in html
+    assert evil not in html and "1 of 2 neighbors" in html

@@ -18,9 +18,9 @@ from traube.pipeline.cell import Cell
 from traube.pipeline.params import Protocol
 from traube.pipeline.record import record
 from traube.reports import tables
-from traube.reports.found import in_words
+from traube.reports.found import describe_counts
 from traube.reports.pages import leaderboard_page as page
-from traube.reports.tables import COLUMNS, _missing, leaderboard, places, shown_interval, shown_name, summary
+from traube.reports.tables import COLUMNS, _missing, leaderboard, show_interval, show_name, show_rank, summary
 from traube.storage import Storage, open_storage
 from traube.tasks.stored import complete_task, save_corpus, save_rows
 from traube.tasks.task import Task, TaskCard, index_texts
@@ -91,7 +91,7 @@ def test_where_k_is_chosen_what_was_found_stands_beside_what_there_is(storage: S
     assert chosen["k_error"].to_dict() == {"coarse": 1.0, "fine": 1.0}
     assert chosen[["found_k", "true_k"]].to_numpy().tolist() == [[7.5, 3], [7.5, 6]]
     assert table.loc[table["protocol"] == "given", ["found_k", "true_k", "k_error"]].isna().all(axis=None)
-    assert in_words(*chosen.loc["fine", ["found_k", "true_k", "k_error"]]) == "8 of 6 (|log2| 1.00)"
+    assert describe_counts(*chosen.loc["fine", ["found_k", "true_k"]]) == "clusters found (8) / labels (6)"
 
 
 # rows that are kept
@@ -198,7 +198,7 @@ def test_a_task_without_labels_is_ranked_by_its_silhouette(storage: Storage, add
     add(0.25, metric="silhouette", level="none")
     (row,) = leaderboard(storage).to_dict("records")
     assert (row["metric"], row["mean"], row["best"]) == ("silhouette", 0.25, True)
-    assert row["note"] == "each model's silhouette is measured in its own vector space, so models have no places"
+    assert row["note"] == "each model's silhouette is measured in its own vector space, so models have no ranks"
 
 
 def test_a_score_that_does_not_exist_is_never_the_best(storage: Storage, add: Add) -> None:
@@ -219,7 +219,11 @@ def test_ranks_are_intervals_and_ties_overlap(storage: Storage, add: Add) -> Non
     add(*[0.51, 0.49, 0.51, 0.49], model="bow")
     add(*[0.49, 0.51, 0.50, 0.51], model="tfidf")
     table = leaderboard(storage).set_index("model")
-    assert {model: places(row) for model, row in table.iterrows()} == {"lsa": "1", "bow": "2-3", "tfidf": "2-3"}
+    assert {model: show_rank(row) for model, row in table.iterrows()} == {
+        "lsa": "1",
+        "bow": "2–3 (tied)",
+        "tfidf": "2–3 (tied)",
+    }
 
 
 def test_a_model_of_which_a_part_is_computed_is_marked(storage: Storage, add: Add) -> None:
@@ -232,7 +236,7 @@ def test_a_model_of_which_a_part_is_computed_is_marked(storage: Storage, add: Ad
     cells = storage.read_cells().assign(own_choice=False)
     assert _missing(cells, {"own": own}) == {("tiny", "own", "bow"): 0, ("tiny", "own", "lsa"): 6}
     table = leaderboard(storage, protocols={"own": own})
-    assert {shown_name(row) for row in table.itertuples()} <= {"bow", "lsa *"}
+    assert {show_name(row) for row in table.itertuples()} <= {"bow", "lsa *"}
     assert _missing(cells, {}) == {}
 
 
@@ -246,22 +250,22 @@ def test_one_split_with_one_seed_decides_no_place(storage: Storage, add: Add) ->
     board = leaderboard(storage).set_index("model")
     assert board.loc["several splits", "note"] == ""
     table = board[board["protocol"] == "own"]
-    assert {model: places(row) for model, row in table.iterrows()} == {
-        "lsa": "1-4",
-        "bow": "1-4",
-        "tfidf": "1-3",  # of methods without randomness one seed is all there is
-        "minilm": "2-4",
+    assert {model: show_rank(row) for model, row in table.iterrows()} == {
+        "lsa": "1–4 (tied)",
+        "bow": "1–4 (tied)",
+        "tfidf": "1–3 (tied)",  # of methods without randomness one seed is all there is
+        "minilm": "2–4 (tied)",
     }
     assert table["note"].map(bool).to_dict() == {"lsa": True, "bow": True, "tfidf": False, "minilm": False}
     assert table.loc["bow", "low"] < 0.5 < table.loc["bow", "high"]
     assert "one split and one seed" in table.loc["bow", "note"]
 
 
-def test_one_split_has_places_too(storage: Storage, add: Add) -> None:
+def test_one_split_has_ranks_too(storage: Storage, add: Add) -> None:
     for seed in (1, 2, 3):
         add(0.80 + 0.01 * seed, model="lsa", seed=seed, spread=0.001)
         add(0.50 + 0.01 * seed, model="bow", seed=seed, spread=0.001)
-    assert [places(row) for _, row in leaderboard(storage).iterrows()] == ["1", "2"]
+    assert [show_rank(row) for _, row in leaderboard(storage).iterrows()] == ["1", "2"]
     assert set(leaderboard(storage)["note"]) == {""}
 
 
@@ -306,14 +310,14 @@ def test_a_model_that_was_trained_on_the_tasks_texts_is_marked(storage: Storage,
     (folder / "checkpoint.json").write_text('{"task": "tiny"}')
     add(0.5, model="ck")
     add(0.4, model="other")
-    marked = {row.model: shown_name(row) for row in leaderboard(storage).itertuples(index=False)}
+    marked = {row.model: show_name(row) for row in leaderboard(storage).itertuples(index=False)}
     assert marked == {"ck": "ck †", "other": "other"}
 
 
 def test_a_model_in_bf16_says_so(storage: Storage, add: Add) -> None:
     for model, precision in (("minilm", "bf16"), ("e5", "fp32"), ("bow", "")):
         add(0.5, model=model, precision=precision)
-    assert sorted(shown_name(row) for row in leaderboard(storage).itertuples()) == ["bow", "e5", "minilm (bf16)"]
+    assert sorted(show_name(row) for row in leaderboard(storage).itertuples()) == ["bow", "e5", "minilm (bf16)"]
 
 
 def test_only_a_models_newest_fingerprint_counts(storage: Storage, add: Add) -> None:
@@ -392,9 +396,9 @@ def test_an_interval_is_shown_within_the_metrics_scale(storage: Storage, add: Ad
     add(0.4, 0.6)
     row = next(leaderboard(storage).itertuples(index=False))
     assert (row.low, row.high) == pytest.approx((-0.7706, 1.7706), abs=1e-4)  # as the statistics have it
-    assert shown_interval(row) == "0.00 to 100.00"
-    assert shown_interval(row._replace(metric="ari/noise_as_cluster")) == "-77.06 to 100.00"
-    assert shown_interval(row._replace(low=float("nan"))) == "-"
+    assert show_interval(row) == "0.00 to 100.00"
+    assert show_interval(row._replace(metric="ari/noise_as_cluster")) == "-77.06 to 100.00"
+    assert show_interval(row._replace(low=float("nan"))) == "-"
 
 
 def test_whatever_people_write_is_shown_and_never_run(storage: Storage, add: Add) -> None:

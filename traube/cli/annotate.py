@@ -1,6 +1,6 @@
 """`traube annotate`: best-worst scaling by volunteers, from items to scores."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isnan
@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from traube.cli.options import MOST_SEED, Json
-from traube.cli.printing import counted, err, escape, out, print_json, print_notes, print_table, shown_number
+from traube.cli.printing import err, escape, format_number, out, pluralize, print_json, print_notes, print_table
 from traube.core.errors import TraubeError, unknown
 from traube.core.files import write_text
 from traube.core.inert import csv_text
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from traube.metrics.agreement import Array, Judgements, Scoring
 
 DESIGN = "design.csv"
@@ -24,48 +26,71 @@ SHOWN = 10  # faulty rows that are printed; all of them are written to a file
 app = typer.Typer()
 _annotate = typer.Typer(
     no_args_is_help=True,
-    help="Score items by best-worst scaling: `design` writes forms for annotators, `score` reads what they answered.\n\n"
+    help="Score items by best-worst scaling: forms for annotators, and scores from their answers.\n\n"
+    "Examples\n--------\ntraube annotate design utterances.csv\ntraube annotate score answers/*.csv\n\n"
     "Annotators see a few items at a time and name the best and the worst. That is easier than giving each a number, "
     "and the scores are more reliable.",
 )
 app.add_typer(_annotate, name="annotate")
-Seed = Annotated[int, typer.Option(min=0, max=MOST_SEED, help="The seed of everything random.")]
+Seed = Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Random seed.")]
+
+ItemTable = Annotated[
+    Path, typer.Argument(help="Table with columns item and text, perhaps group and context.", show_default=False)
+]
+Folder = Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")]
+Size = Annotated[int, typer.Option(min=2, help="Number of items that are judged at once.")]
+PerItem = Annotated[float, typer.Option(help="Tuples drawn for each item; 1.5 to 2 are enough.")]
+Annotators = Annotated[int, typer.Option("--annotators", "-n", min=1, help="Number of annotators.")]
+Each = Annotated[int | None, typer.Option(min=1, help="Annotators of each tuple. Default: all.")]
+Language = Annotated[str, typer.Option(help="Language of the forms: en or de.")]
+BestWord = Annotated[str | None, typer.Option("--best", help="Wording of the best, as the form asks.")]
+WorstWord = Annotated[str | None, typer.Option("--worst", help="Wording of the worst.")]
+Title = Annotated[str | None, typer.Option(help="Title of the forms.")]
+Instructions = Annotated[str | None, typer.Option(help="Instructions that the forms show.")]
+
+Answers = Annotated[
+    list[Path], typer.Argument(help="Files that annotators saved: csv, tsv, jsonl or parquet.", show_default=False)
+]
+Design = Annotated[Path | None, typer.Option(help=f"The {DESIGN} of the tuples; others are refused.")]
+Items = Annotated[Path | None, typer.Option(help="Table of the items, whose columns --by may name.")]
+By = Annotated[list[str] | None, typer.Option(help="Column of --items: agreement within each of its values.")]
+Expert = Annotated[Path | None, typer.Option(help="Table item, above: is the score above 0.5 (yes, no)?")]
+ColumnNames = Annotated[
+    str | None, typer.Option("--columns", help="Names of columns: best=...,worst=...,annotator=...,items=a+b+c+d")
+]
+Repetitions = Annotated[int, typer.Option(min=1, help="Number of random split halves.")]
+Curve = Annotated[bool, typer.Option("--curve", help="Add the reliability of 1, 2, 4, ... annotators.")]
+SpearmanBrown = Annotated[
+    bool, typer.Option("--spearman-brown", help="Correct split halves to the whole size: 2r / (1 + r).")
+]
+Value = Annotated[bool, typer.Option("--value", help="Add value scoring (Hollis) and its split halves.")]
+ScoresFile = Annotated[Path, typer.Option("--output", "-o", help="CSV file of scores to write.")]
 
 
-@_annotate.command("design")
-def design_(
-    items: Annotated[
-        Path,
-        typer.Argument(
-            help="A table with the columns item (an id) and text, perhaps group (a dialogue, say) and context.",
-            show_default=False,
-        ),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to.")] = Path("annotation"),
-    size: Annotated[int, typer.Option("--size", min=2, help="How many items are judged at once.")] = 4,
-    per_item: Annotated[
-        float, typer.Option("--per-item", help="How many tuples are drawn for each item; 1.5 to 2 are enough.")
-    ] = 2.0,
-    annotators: Annotated[int, typer.Option("--annotators", "-n", min=1, help="How many people judge.")] = 5,
-    each: Annotated[
-        int | None, typer.Option("--each", min=1, help="How many of them judge each tuple. Default: all.")
-    ] = None,
-    language: Annotated[str, typer.Option(help="The forms' language: en or de.")] = "en",
-    best: Annotated[str | None, typer.Option(help="What the best is, as the form asks it.")] = None,
-    worst: Annotated[str | None, typer.Option(help="What the worst is.")] = None,
-    title: Annotated[str | None, typer.Option(help="The forms' title.")] = None,
-    instructions: Annotated[str | None, typer.Option(help="What the forms tell their readers.")] = None,
+@_annotate.command()
+def design(
+    items: ItemTable,
+    output: Folder = Path("annotation"),
+    size: Size = 4,
+    per_item: PerItem = 2.0,
+    annotators: Annotators = 5,
+    each: Each = None,
+    language: Language = "en",
+    best: BestWord = None,
+    worst: WorstWord = None,
+    title: Title = None,
+    instructions: Instructions = None,
     seed: Seed = 42,
 ) -> None:
     """Draw tuples of items, and write a form for each annotator.
 
-    traube annotate design utterances.csv --size 3 --annotators 5 --language de
+    Examples
+    --------
+    traube annotate design utterances.csv
+    traube annotate design utterances.csv --size 3 -n 5 --language de
 
-    writes annotation/design.csv, and for each annotator an .html form, which
-    needs no network: open it in a browser, answer, save. Who likes a
-    spreadsheet better fills in the ids of best and worst in the .csv.
-    Every item is in as many tuples as any other. With a column `group`,
-    only items of the same group meet.
+    Each annotator gets an .html form that needs no network, and the same as a .csv. With a
+    column group, only items of the same group meet.
     """
     import pandas as pd
 
@@ -74,8 +99,8 @@ def design_(
 
     if language not in WORDINGS:
         raise unknown("language", language, WORDINGS)
-    said = {"best": best, "worst": worst, "title": title, "instructions": instructions}
-    wording = WORDINGS[language] | {name: text for name, text in said.items() if text is not None}
+    given = {"best": best, "worst": worst, "title": title, "instructions": instructions}
+    wording = WORDINGS[language] | {name: text for name, text in given.items() if text is not None}
     known = read_items(items)
     tuples = design_of(known, size, per_item, seed=seed)
     columns = [f"item_{i + 1}" for i in range(size)]
@@ -90,71 +115,43 @@ def design_(
         )
     judged = len(tuples) * (each or annotators)
     out.print(
-        f"{counted(len(tuples), 'tuple')} of {size} of {counted(len(known), 'item')}, "
-        f"{counted(judged, 'judgement')} by {counted(annotators, 'annotator')}: written to {escape(str(output))}"
+        f"{pluralize(len(tuples), 'tuple')} of {size} of {pluralize(len(known), 'item')}, "
+        f"{pluralize(judged, 'judgment')} by {pluralize(annotators, 'annotator')}: written to {escape(str(output))}"
     )
 
 
 @_annotate.command()
 def score(
-    files: Annotated[
-        list[Path], typer.Argument(help="What annotators saved: csv, tsv, jsonl or parquet.", show_default=False)
-    ],
-    design: Annotated[
-        Path | None, typer.Option("--design", help=f"The {DESIGN} of the tuples; others are then refused.")
-    ] = None,
-    items: Annotated[
-        Path | None, typer.Option("--items", help="The items' table, whose columns --by may name.")
-    ] = None,
-    by: Annotated[
-        list[str] | None, typer.Option("--by", help="A column of --items: agreement within each of its values.")
-    ] = None,
-    expert: Annotated[
-        Path | None,
-        typer.Option(help="A table item, above: whether an expert says that a score is above 0.5 (yes, no)."),
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Other names of the columns: best=...,worst=...,annotator=...,items=a+b+c+d")
-    ] = None,
-    repetitions: Annotated[int, typer.Option(min=1, help="Of the split halves.")] = 100,
-    curve: Annotated[
-        bool, typer.Option("--curve", help="Also the split-half reliability of 1, 2, 4, ... annotators.")
-    ] = False,
-    brown: Annotated[
-        bool, typer.Option("--spearman-brown", help="Correct split halves to the size of the whole: 2r / (1 + r).")
-    ] = False,
-    value: Annotated[
-        bool, typer.Option("--value", help="Also value scoring (Hollis): its scores and their split halves; slower.")
-    ] = False,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The CSV file of scores to write.")] = Path(
-        "scores.csv"
-    ),
+    files: Answers,
+    design: Design = None,
+    items: Items = None,
+    by: By = None,
+    expert: Expert = None,
+    columns: ColumnNames = None,
+    repetitions: Repetitions = 100,
+    curve: Curve = False,
+    spearman_brown: SpearmanBrown = False,
+    value: Value = False,
+    output: ScoresFile = Path("scores.csv"),
     seed: Seed = 42,
     as_json: Json = False,
 ) -> None:
-    """Score the items, and say how far the annotators agree.
+    """Score the items, and report the agreement of the annotators.
 
-    traube annotate score answers/*.csv --design annotation/design.csv
+    Examples
+    --------
+    traube annotate score answers/*.csv
+    traube annotate score answers/*.csv --design annotation/design.csv --curve
 
-    An item's score is the share of its judgements in which it was best, less
-    that in which it was worst, moved to 0 to 1. Rows that cannot be used are
-    told one by one, and the rest counts.
-
-    alpha is Krippendorff's (1 perfect, 0 chance); strong: the share of tuples
-    about which four of five annotators agree; compliance: the share of an
-    annotator's pairs of items that are in the order of the scores; split half:
-    Spearman's rho between the scores of two random halves of the judgements.
+    Rows that cannot be used are listed, and the rest counts. docs/how-to/annotation.md explains
+    the columns.
     """
-    from traube.metrics.agreement import against_expert, counting_scores
-    from traube.tasks.best_worst import read_design, read_expert, read_judgements, scores_table
+    from traube.metrics.agreement import counting_scores
+    from traube.tasks.best_worst import read_design, read_judgements, scores_table
 
     answers = read_judgements(files, _columns(columns), None if design is None else read_design(design))
     judged = answers.judgements
-    print_notes(answers.faults[:SHOWN], "left out")
-    if len(answers.faults) > SHOWN:
-        path = output.with_name(f"{output.stem}.faults.txt")
-        write_text(path, "\n".join(answers.faults) + "\n")
-        err.print(f"[yellow]left out:[/] {len(answers.faults) - SHOWN} more rows, all in {escape(str(path))}")
+    _print_faults(answers.faults, output)
 
     scorings: dict[str, Scoring] = {"": counting_scores}
     values = None
@@ -165,22 +162,47 @@ def score(
         values = value_scores(judged)
     table = scores_table(judged, counting_scores(judged), values)
     write_text(output, csv_text(table))
-    halving = Halving(repetitions, seed, brown, scorings)
+    halving = Halving(repetitions, seed, spearman_brown, scorings)
     rows = [_reliability("all", judged, halving)]
     for column in by or ():
         rows += _within(judged, items, column, halving)
     halves = _curve(judged, halving) if curve else []
-
-    above = {} if expert is None else read_expert(expert)
-    known = table.loc[table["item"].isin(list(above)), ["item", "score"]]
-    is_above = [above[item] for item in known["item"]]
-    known["expert"] = ["above 0.5" if up else "below 0.5" for up in is_above]
-    contradicted = known[against_expert(known["score"], is_above)].to_dict("records")
+    known = None if expert is None else _ask_expert(expert, table)
 
     if as_json:
-        print_json({"reliability": rows, "curve": halves, "expert": contradicted, "faults": list(answers.faults)})
+        wrong = [] if known is None else known[known["contradicted"]][["item", "score", "expert"]].to_dict("records")
+        print_json({"reliability": rows, "curve": halves, "expert": wrong, "faults": list(answers.faults)})
         return
-    print_table([_in_words(row) for row in rows], optional=("tuples", "items", "people"))
+    _print_reliability(rows, halves)
+    if known is not None:
+        _print_expert(known)
+    out.print(f"{pluralize(len(judged), 'judgment')}; scores written to {escape(str(output))}")
+
+
+def _print_faults(faults: Sequence[str], output: Path) -> None:
+    """Print rows that cannot be used; beyond the first few, write them to a file beside the output."""
+    print_notes(faults[:SHOWN], "left out")
+    if len(faults) > SHOWN:
+        path = output.with_name(f"{output.stem}.faults.txt")
+        write_text(path, "\n".join(faults) + "\n")
+        err.print(f"[yellow]left out:[/] {len(faults) - SHOWN} more rows, all in {escape(str(path))}")
+
+
+def _ask_expert(expert: Path, table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the scores that an expert judged, with the judgment and whether it contradicts the score."""
+    from traube.metrics.agreement import against_expert
+    from traube.tasks.best_worst import read_expert
+
+    above = read_expert(expert)
+    known = table.loc[table["item"].isin(list(above)), ["item", "score"]]
+    is_above = [above[item] for item in known["item"]]
+    words = ["above 0.5" if up else "below 0.5" for up in is_above]
+    return known.assign(expert=words, contradicted=against_expert(known["score"], is_above))
+
+
+def _print_reliability(rows: list[dict[str, Any]], halves: list[dict[str, Any]]) -> None:
+    """Print how far annotators agree, and the split halves of few annotators."""
+    print_table([_format_row(row) for row in rows], optional=("tuples", "items", "people"))
     if rows[0]["alpha"] is None:
         out.print("[dim]alpha and strong agreement need tuples that several annotators judged; there are none[/]")
     out.print(
@@ -190,12 +212,14 @@ def score(
     if halves:
         shown = [{"annotators": row["annotators"], **_halves(row)} for row in halves]
         print_table(shown, title="Split half, by annotators of each half")
-    if above:
-        judged_too = counted(len(known), "item")
-        out.print(f"the expert judged {judged_too} that have scores, and contradicts {len(contradicted)}")
-    for row in contradicted:
-        out.print(f"the expert contradicts {escape(row['item'])}: {row['score']:.3f}, not {row['expert']}")
-    out.print(f"{counted(len(judged), 'judgement')}; scores written to {escape(str(output))}")
+
+
+def _print_expert(known: "pd.DataFrame") -> None:
+    contradicted = known[known["contradicted"]]
+    items = pluralize(len(known), "item")
+    out.print(f"the expert judged {items} that have scores, and contradicts {len(contradicted)}")
+    for row in contradicted.itertuples(index=False):
+        out.print(f"the expert contradicts {escape(row.item)}: {row.score:.3f}, not {row.expert}")
 
 
 def _columns(text: str | None) -> Any:
@@ -263,7 +287,7 @@ def _within(judged: "Judgements", items: Path | None, column: str, halving: Halv
     left = len(judged) - sum(len(own) for _, own in groups)
     if left:
         err.print(
-            f"[yellow]--by {escape(column)}:[/] {counted(left, 'judgement')} of tuples whose items have several values of it, "
+            f"[yellow]--by {escape(column)}:[/] {pluralize(left, 'judgment')} of tuples whose items have several values of it, "
             f"or are not in {escape(str(items))}, are in no group"
         )
     return [_reliability(f"{column} {value}", own, halving) for value, own in groups if len(own)]
@@ -286,15 +310,15 @@ def _curve(judged: "Judgements", halving: Halving) -> list[dict[str, Any]]:
     return rows
 
 
-def _in_words(row: dict[str, Any]) -> dict[str, str]:
+def _format_row(row: dict[str, Any]) -> dict[str, str]:
     return {
         "of": row["group"],
         "items": str(row["items"]),
         "tuples": str(row["tuples"]),
         "people": str(row["annotators"]),
         "judged": str(row["judgements"]),
-        "alpha": shown_number(row["alpha"]),
-        "strong (best/worst)": f"{shown_number(row['strong_best'])} / {shown_number(row['strong_worst'])}",
+        "alpha": format_number(row["alpha"]),
+        "strong (best/worst)": f"{format_number(row['strong_best'])} / {format_number(row['strong_worst'])}",
         **_halves(row),
     }
 
@@ -305,5 +329,5 @@ def _halves(row: dict[str, Any]) -> dict[str, str]:
     for prefix, title in (("", "split half"), ("value_", "split half (value)")):
         if f"{prefix}split_half" in row:
             sd = row[f"{prefix}split_half_sd"]
-            cells[title] = shown_number(row[f"{prefix}split_half"]) + (f" ± {sd:.3f}" if sd is not None else "")
+            cells[title] = format_number(row[f"{prefix}split_half"]) + (f" ± {sd:.3f}" if sd is not None else "")
     return cells

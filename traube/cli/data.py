@@ -6,32 +6,33 @@ from typing import Annotated
 import typer
 from rich.filesize import pick_unit_and_suffix
 
-from traube.cli.options import Json
-from traube.cli.printing import counted, err, escape, out, print_json, print_table
+from traube.cli.options import Json, OnlyProtocol
+from traube.cli.printing import err, escape, out, pluralize, print_json, print_table
 from traube.core import paths, settings
 from traube.core.errors import TraubeError
 
 app = typer.Typer()
-SHOWN = 20  # entries, unless all are asked for as JSON
-_File = Annotated[Path, typer.Argument(help="The archive, such as traube.tar.", show_default=False)]
+SHOWN = 20  # entries, unless JSON is requested
+_File = Annotated[Path, typer.Argument(help="Archive, such as traube.tar.", show_default=False)]
 
 
 @app.command("export")
 def export_results(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to.")] = Path("results"),
-    protocol: Annotated[str | None, typer.Option("--protocol", "-p", help="Only this protocol. Default: all.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")] = Path("results"),
+    protocol: OnlyProtocol = None,
     method: Annotated[
-        str | None,
-        typer.Option(
-            help="A method: MTEB's files hold one. Default: MTEB's own, none/minibatch_kmeans, or of a protocol "
-            "without it none/kmeans, or its first."
-        ),
+        str | None, typer.Option(help="Method to export. Default: none/minibatch_kmeans, or the nearest to it.")
     ] = None,
 ) -> None:
     """Write scores in MTEB's format.
 
-    The files are OUTPUT/<org>__<model>/<revision>/<Task>.json; those of a
-    second protocol are in OUTPUT/<protocol>/.
+    Examples
+    --------
+    traube export
+    traube export -o results --protocol paper
+
+    The files are OUTPUT/<org>__<model>/<revision>/<Task>.json; those of a second protocol are
+    in OUTPUT/<protocol>/.
     """
     from traube.pipeline.params import load_params
     from traube.reports.exchange import export_mteb
@@ -42,22 +43,22 @@ def export_results(
         params.chosen(protocol)  # a misspelt one is named as such
     written = export_mteb(open_storage(paths.home()), params.protocols, output, method, protocol)
     methods = ", ".join(sorted(set(written.values())))
-    out.print(f"{counted(len(written), 'file')} written to {escape(str(output))}, of {methods}")
+    out.print(f"{pluralize(len(written), 'file')} written to {escape(str(output))}, of {methods}")
 
 
 @app.command("import")
 def import_results(
     path: Annotated[
         Path,
-        typer.Argument(
-            help="A result file, a folder of result files, or a .jsonl(.gz) with one result a line.", show_default=False
-        ),
+        typer.Argument(help="File, folder of files, or .jsonl(.gz) with a result a line.", show_default=False),
     ],
 ) -> None:
-    """Read results in MTEB's format, and say which of their ranks are ties.
+    """Read results in MTEB's format, and say which of their ranks are tied.
 
-    The page of all imported results has each model's places; `traube leaderboard
-    --imported` shows them beside your own results.
+    Examples
+    --------
+    traube import results/
+    traube import results.jsonl.gz && traube report --imported
     """
     from traube.reports.exchange import import_mteb, imported_results
     from traube.reports.imported import rankings, write_page
@@ -80,19 +81,19 @@ def import_results(
 def clean(
     yes: Annotated[bool, typer.Option("--yes", help="Remove what is listed. Default: only list it.")] = False,
     outdated: Annotated[
-        bool, typer.Option("--outdated", help="Also cells that no longer count, such as those of earlier versions.")
+        bool, typer.Option("--outdated", help="Also cells that no longer count, of earlier versions.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """List what no result uses any more, and remove it with --yes.
+    """List files and cells that no result uses, and remove them with --yes.
 
-    These are embeddings and reductions of models that are gone or have
-    changed, files that a crash left half written, and trainings that were
-    abandoned over a week ago. Stored cells are kept unless you ask for
-    --outdated; those of the nightly runs and of champions always are. What
-    was written within the last day, or is locked by a running process, is
-    left alone. Blobs are marked when nothing refers to them, and deleted by
-    the next --yes after a day.
+    Examples
+    --------
+    traube clean
+    traube clean --outdated --yes
+
+    What was written within the last day, or is locked by a running process, is left alone; see
+    docs/how-to/backup.md.
     """
     from traube.pipeline.embed import list_owners
     from traube.pipeline.pairs import list_outdated_cells
@@ -112,45 +113,51 @@ def clean(
         print_json([{"size": unused.size, "why": unused.reason, "path": unused.name} for unused in found])
         return
     largest = sorted(found, key=lambda unused: -unused.size)[:SHOWN]
-    rows = [{"size": _in_words(unused.size), "why": unused.reason, "path": unused.name} for unused in largest]
+    rows = [{"size": _format_size(unused.size), "why": unused.reason, "path": unused.name} for unused in largest]
     print_table(rows, fold={"why": 20, "path": 30})
     if len(found) > SHOWN:
         out.print(f"[dim]and {len(found) - SHOWN} smaller ones; --json lists all[/]")
-    listed = f"{counted(len(found), 'entry', 'entries')}, {_in_words(sum(unused.size for unused in found))}"
+    listed = f"{pluralize(len(found), 'entry', 'entries')}, {_format_size(sum(unused.size for unused in found))}"
     if found:
         out.print(f"Removed: {listed}." if yes else f"Unused: {listed}. `traube clean --yes` removes them.")
     elif not waiting and not deleted:
         out.print("Nothing that is older than a day is unused.")
     if deleted:
-        out.print(f"Deleted {counted(deleted, 'blob')}.")
+        out.print(f"Deleted {pluralize(deleted, 'blob')}.")
     if waiting:
-        out.print(f"{counted(waiting, 'blob')} marked: `traube clean --yes` deletes each a day after it was marked.")
+        out.print(f"{pluralize(waiting, 'blob')} marked: `traube clean --yes` deletes each a day after it was marked.")
 
 
 @app.command()
 def rebuild() -> None:
     """Make the catalog of results again from the blobs.
 
-    For a catalog that is lost or corrupt. Results that are corrupt themselves
-    are named; the next run makes them again.
+    Examples
+    --------
+    traube rebuild
+    traube rebuild && traube run
+
+    For a catalog that is lost or corrupt. Corrupt results are named; the next run computes them
+    again.
     """
     from traube.storage.storage import rebuild
 
     lines = rebuild(paths.home())
     for line in lines:
         err.print(escape(line))
-    out.print("The catalog is made again" + (f"; {counted(len(lines), 'blob')} corrupt." if lines else "."))
+    out.print("The catalog is made again" + (f"; {pluralize(len(lines), 'blob')} corrupt." if lines else "."))
 
 
 @app.command()
 def backup(file: _File) -> None:
     """Write all results and histories to one archive.
 
-    The archive holds blobs, their catalog, checkpoints, the state of
-    trainings, Optuna's studies, and what Dagster and MLflow keep in the data
-    directory. Runs may go on meanwhile. Raw data, cards and params.yaml are
-    not in it, nor is .env, which may hold secrets. With TRAUBE_DATABASE,
-    Dagster's and MLflow's history lies in Postgres: back it up with pg_dump.
+    Examples
+    --------
+    traube backup traube.tar
+    traube backup "traube-$(date +%F).tar"
+
+    Raw data, cards, params.yaml and .env are not in it; see docs/how-to/backup.md.
     """
     from traube.storage import open_storage
     from traube.storage.backup import write_backup
@@ -167,11 +174,13 @@ def backup(file: _File) -> None:
 def restore(file: _File) -> None:
     """Restore a backup into an empty data directory.
 
-    The data directory is TRAUBE_HOME, checkpoints go to TRAUBE_CHECKPOINTS.
-    Every blob is compared with its checksum afterwards. MLflow finds the
-    files of its runs only if the data directory has the same path as before.
-    To get results into Postgres and S3, restore into a folder and use
-    `traube copy`.
+    Examples
+    --------
+    traube restore traube.tar
+    traube restore traube.tar && traube leaderboard
+
+    Every blob is compared with its checksum. The data directory is TRAUBE_HOME, checkpoints go
+    to TRAUBE_CHECKPOINTS.
     """
     from traube.storage import open_storage
     from traube.storage.backup import restore_backup
@@ -185,8 +194,8 @@ def restore(file: _File) -> None:
     storage = open_storage(paths.home())
     for line in (corrupt := storage.verify()):
         err.print(escape(line))
-    cells = counted(len(storage.read_rows("cell")), "cell")
-    rest = f"; {counted(len(corrupt), 'blob')} corrupt, `traube run` makes them again" if corrupt else ""
+    cells = pluralize(len(storage.read_rows("cell")), "cell")
+    rest = f"; {pluralize(len(corrupt), 'blob')} corrupt, `traube run` makes them again" if corrupt else ""
     out.print(f"restored: {cells} in {escape(str(paths.home()))}{rest}", soft_wrap=True, highlight=False)
 
 
@@ -200,11 +209,13 @@ def copy_storage(
 ) -> None:
     """Copy all results to another data directory, or to Postgres and S3.
 
-    Results that are there stay, so an interrupted copy is continued by the
-    same command. Dagster's and MLflow's history is not copied: both begin
-    anew there, and the old databases stay where they are.
-    Studies and the state of trainings are copied to another data directory;
-    checkpoints stay in TRAUBE_CHECKPOINTS.
+    Examples
+    --------
+    traube copy /mnt/shared/traube
+    traube copy --blobs s3://bucket/traube --database postgresql://me@db/traube
+
+    Existing results stay, so an interrupted copy is continued by the same command. Dagster's
+    and MLflow's history is not copied.
     """
     from traube.storage import Storage, open_storage
     from traube.storage.backup import copy_files, copy_results
@@ -224,7 +235,7 @@ def copy_storage(
         copy_files(source.folder, folder)
     for line in corrupt:
         err.print(escape(line))
-    out.print(f"copied: {counted(count, 'blob')} to {escape(target.blobs.url)}", soft_wrap=True, highlight=False)
+    out.print(f"copied: {pluralize(count, 'blob')} to {escape(target.blobs.url)}", soft_wrap=True, highlight=False)
     values = {settings.BLOBS: blobs, settings.DATABASE: settings.without_password(database)}
     for name, value in values.items():
         if value:
@@ -232,6 +243,6 @@ def copy_storage(
     out.print("Not copied: Dagster's and MLflow's history.")
 
 
-def _in_words(size: int) -> str:
+def _format_size(size: int) -> str:
     unit, name = pick_unit_and_suffix(size, ["B", "KiB", "MiB", "GiB"], 1024)
     return f"{size / unit:.{1 if name == 'GiB' else 0}f} {name}"

@@ -65,7 +65,7 @@ def write_given_model(given: str | None) -> str | None:
 
 
 def name_tasks(
-    given: Sequence[str], text: str | None = None, labels: Sequence[str] = (), anew: bool = False
+    given: Sequence[str], text: str | None = None, labels: Sequence[str] = (), reread: bool = False
 ) -> list[str]:
     """Return the names of tasks, some of which are given as files.
 
@@ -77,7 +77,7 @@ def name_tasks(
         Column of the files that holds the texts, as in `make_task_of`.
     labels : sequence of str, optional
         Columns of the files that hold labels, as in `make_task_of`.
-    anew : bool, default=False
+    reread : bool, default=False
         Look at a file again that has a task.
     """
     from traube.tasks.files import STDIN, find_task, make_task_of, names_file, save_stdin
@@ -88,7 +88,7 @@ def name_tasks(
             names.append(one)
             continue
         file = save_stdin([*filter(None, [text]), *labels]) if one == STDIN else Path(one).expanduser()
-        known = None if anew or one == STDIN else find_task(file)
+        known = None if reread or one == STDIN else find_task(file)
         if known is None:
             made = make_task_of(file, text, labels)
             err.print(escape(made.said))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from traube.cli.printing import err, escape, failed_check
+from traube.cli.printing import describe_failed_check, err, escape
 from traube.core import paths, stopping
 from traube.core.errors import TraubeError, reason
 from traube.core.progress import Progress
@@ -156,7 +156,7 @@ class Launcher(AbstractContextManager["Launcher"]):
             case Encoded():
                 for check in event.checks:
                     if not check.passed:
-                        line = failed_check(f"{event.task}/embeddings", check.name, check.blocking)
+                        line = describe_failed_check(f"{event.task}/embeddings", check.name, check.blocking)
                         (errors if check.blocking else self.notes).append(line)
             case Failed():
                 self._warn(f"{event.cell.title}: {event.status}: {event.reason}")
@@ -167,7 +167,9 @@ class Launcher(AbstractContextManager["Launcher"]):
         """Note which checks failed, and return whether one of them stops the task."""
         failed = [finding for finding in validation.findings if not finding.passed]
         for f in failed:
-            line = failed_check(f"{name}/{table}", f.check.name, f.blocking, f.broken, f.offending, validation.page)
+            line = describe_failed_check(
+                f"{name}/{table}", f.check.name, f.blocking, f.broken, f.offending, validation.page
+            )
             (errors if f.blocking else self.notes).append(line)
         return any(finding.blocking for finding in failed)
 

@@ -9,7 +9,20 @@ import typer
 from typer.core import TyperGroup
 
 from traube import __version__
-from traube.cli import annotate, best, cluster, data, pairs, platform, run, show
+from traube.cli import (
+    annotate,
+    cluster,
+    compare,
+    data,
+    leaderboard,
+    pairs,
+    platform,
+    provenance,
+    recommend,
+    report,
+    run,
+    show,
+)
 from traube.cli.printing import err, escape, out
 from traube.core import paths, stopping
 from traube.core.collector import collect_less
@@ -18,12 +31,18 @@ from traube.core.errors import TraubeError
 from traube.core.system_errors import explain_system_error, in_words, refuse_little_memory
 
 PANELS = {
-    "Your texts": ("cluster", "run", "best", "leaderboard", "compare", "open"),
+    "Your texts": ("cluster", "run", "recommend", "leaderboard", "compare", "report"),
     "Data and models": ("tasks", "models", "methods", "export", "import"),
     "Training": ("train", "tune", "sweep", "trainers"),
-    "Provenance": ("explain", "reproduce", "papers", "clean", "copy", "backup", "restore", "rebuild"),
-    "Pairs and annotation": ("pairs", "choose", "annotate"),
+    "Provenance": ("provenance", "reproduce", "papers", "clean", "copy", "backup", "restore", "rebuild"),
+    "Pairs and annotation": ("pairs", "multiple-choice", "annotate"),
     "Platform": ("init", "dev", "doctor", "promote", "rollback", "retry", "release"),
+}
+RENAMED = {  # old names, which work until 0.4
+    "best": "recommend",
+    "choose": "multiple-choice",
+    "explain": "provenance",
+    "open": "report",
 }
 
 
@@ -40,6 +59,14 @@ class _Group(TyperGroup):
         """Return the names of all commands, panel by panel."""
         order = [name for names in PANELS.values() for name in names]
         return sorted(self.commands, key=lambda name: order.index(name) if name in order else len(order))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a command, by its earlier name too."""
+        if new := RENAMED.get(args[0]):
+            if not ctx.resilient_parsing:  # a shell that completes a line shows no messages
+                err.print(f"`traube {args[0]}` is now `traube {new}`")
+            args = [new, *args[1:]]
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         collect_less()
@@ -78,13 +105,13 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     rich_markup_mode="rich",
     help="Find out which text embedding clusters your texts best.\n\n"
-    "[bold]traube cluster notes.txt[/] groups texts; [bold]traube run tickets.csv[/] says which model groups your labeled "
-    "texts best. Traube writes below TRAUBE_HOME (default .traube/) and reads raw data from TRAUBE_RAW (default data/raw/).",
+    "Examples\n--------\ntraube cluster notes.txt\ntraube run tickets.csv\n\n"
+    "Traube writes below TRAUBE_HOME (default .traube/) and reads raw data from TRAUBE_RAW (default data/raw/).",
 )
 
 
-def _say_version(asked: bool) -> None:
-    if asked:
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
         out.print(f"traube {__version__}")
         raise typer.Exit
 
@@ -92,12 +119,12 @@ def _say_version(asked: bool) -> None:
 @app.callback()
 def _options(
     _version: Annotated[
-        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None: ...
 
 
-for _family in (run, show, best, cluster, annotate, pairs, data):
+for _family in (run, leaderboard, recommend, compare, report, cluster, show, provenance, annotate, pairs, data):
     app.add_typer(_family.app)
 for _app in platform.commands():
     app.add_typer(_app)

@@ -1,4 +1,4 @@
-"""`traube pairs`: models as measures of similarity; `traube choose`: the answer a language model prefers."""
+"""`traube pairs`: models as measures of similarity; `traube multiple-choice`: the answer a language model prefers."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from traube.cli.options import Json, Models
-from traube.cli.printing import bars, escape, out, print_json, print_table, print_unavailable, shown_number
+from traube.cli.printing import escape, format_number, out, print_json, print_table, print_unavailable, show_progress
 from traube.core import paths
 from traube.core.errors import Unavailable
 
@@ -18,26 +18,27 @@ app = typer.Typer()
 def pairs(
     task: Annotated[
         list[str] | None,
-        typer.Option("--task", "-t", help="A pair task; repeat for more. Without one, they are listed."),
+        typer.Option("--task", "-t", help="Pair task; repeat for more. Without one, they are listed."),
     ] = None,
     model: Models = None,
-    part: Annotated[str, typer.Option(help="Which pairs: test, validation or train.")] = "test",
+    part: Annotated[str, typer.Option(help="Subset of pairs: test, validation or train.")] = "test",
     comparison: Annotated[
         str | None,
-        typer.Option(help="How vectors are compared: cosine, euclidean or dot. Default: cosine, or the model's own."),
+        typer.Option(help="Similarity: cosine, euclidean or dot. Default: the model's own, or cosine."),
     ] = None,
-    groups: Annotated[bool, typer.Option("--groups", help="Also by domain, number of turns and the like.")] = False,
+    groups: Annotated[bool, typer.Option("--groups", help="Also by domain, number of turns and so on.")] = False,
     as_json: Json = False,
 ) -> None:
     """Compare models' similarities with gold scores of pairs of texts.
 
-    traube pairs -t stsb_de -m minilm -m tfidf -m lsa
+    Examples
+    --------
+    traube pairs -t stsb_de -m minilm -m tfidf
+    traube pairs -t giccs --groups --json
 
-    Pearson's r and Spearman's rho with 95 % intervals, from a bootstrap over
-    dialogues (or over pairs, where there are no dialogues); of fewer than
-    six there is none. Pairs with a history are scored without it and with it joined to both texts. What was
-    computed before is not computed again.
-    A table of your own needs a card with the key `pairs`; see cards/README.md.
+    Pearson's r and Spearman's rho have 95 % confidence intervals by a bootstrap; see
+    docs/explanation/statistics.md. Pairs with a history are scored without it and with it
+    joined to both texts.
     """
     from traube.pipeline.params import load_params
     from traube.tasks import PAIRS, get_source, sources
@@ -58,7 +59,7 @@ def pairs(
         print_json(rows)
         return
     histories = any(row["history"] for row in rows)
-    print_table([_in_words(row, groups, histories) for row in rows], optional=("comparison", "pairs"))
+    print_table([_format_row(row, groups, histories) for row in rows], optional=("comparison", "pairs"))
 
 
 def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool) -> Iterator[dict[str, Any]]:
@@ -70,7 +71,7 @@ def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool
     from traube.tasks.scored_pairs import ALL
     from traube.tasks.stored import Manifest
 
-    with make_executor() as executor, bars() as (progress, _):
+    with make_executor() as executor, show_progress() as (progress, _):
         workbench = replace(Workbench.at(paths.home(), executor), given={task.name: Given(task)})
         manifest = Manifest.of(task)
         for name in models:
@@ -88,26 +89,24 @@ def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool
 
 
 @app.command()
-def choose(
-    model: Annotated[
-        str, typer.Argument(help="A causal language model: a Hugging Face id or a folder.", show_default=False)
-    ],
-    task: Annotated[str, typer.Option("--task", "-t", help="A pair task of dialogues.")] = "giccs",
+def multiple_choice(
+    model: Annotated[str, typer.Argument(help="Causal language model: Hugging Face id or folder.", show_default=False)],
+    task: Annotated[str, typer.Option("--task", "-t", help="Pair task of dialogues.")] = "giccs",
     as_json: Json = False,
 ) -> None:
     """Let a language model choose the candidate most similar to a dialogue's last turn.
 
-    traube choose ai-forever/mGPT --task giccs
+    Examples
+    --------
+    traube multiple-choice ai-forever/mGPT
+    traube multiple-choice ./my_model --task giccs --json
 
-    The prompt shows the dialogue, or its last turn alone, and the candidates;
-    the answer is the candidate that is likeliest after it: by the sum of its
-    tokens' log probabilities, as in the paper, which likes short answers;
-    per token; per byte; or less what it has without any dialogue (pmi).
-    Chance is what guessing gives: a model below it has learned nothing here.
+    The answer is the likeliest candidate: by the sum of its tokens' log probabilities, per
+    token, per byte, or less what it has without a dialogue (pmi). Chance is what guessing
+    gives.
     """
     from traube.models.likelihood import CausalModel
-    from traube.pipeline.multiple_choice import choose as chosen
-    from traube.pipeline.multiple_choice import questions, save_choices
+    from traube.pipeline.multiple_choice import choose, questions, save_choices
     from traube.storage import open_storage
     from traube.tasks import load_pairs
     from traube.tasks.scored_pairs import select_pairs
@@ -115,9 +114,9 @@ def choose(
     pairs = load_pairs(task)
     tested = select_pairs(pairs, "test")
     questions(tested)  # a task without dialogues is an error at once
-    with bars() as (progress, _):
+    with show_progress() as (progress, _):
         causal = CausalModel.load(model)
-        table = chosen(tested, causal, progress)
+        table = choose(tested, causal, progress)
     save_choices(open_storage(paths.home()), pairs, model, causal.fingerprint, table)
     rows = table.to_dict("records")
     if as_json:
@@ -128,7 +127,7 @@ def choose(
             "turns": str(row["n_turns"]),
             "dialogue": "whole" if row["context"] else "last turn",
             "score": row["score"],
-            "accuracy": f"{shown_number(row['accuracy'])} ± {shown_number(row['error'])}",
+            "accuracy": f"{format_number(row['accuracy'])} ± {format_number(row['error'])}",
             "chance": f"{row['chance']:.3f}",
             "questions": str(row["questions"]),
         }
@@ -137,7 +136,7 @@ def choose(
     print_table(lines)
 
 
-def _in_words(row: dict[str, Any], groups: bool, histories: bool) -> dict[str, str]:
+def _format_row(row: dict[str, Any], groups: bool, histories: bool) -> dict[str, str]:
     shown = {key: str(row[key]) for key in ("task", "model", "comparison")}
     if histories:
         shown["history"] = "joined" if row["history"] else ""
@@ -145,6 +144,6 @@ def _in_words(row: dict[str, Any], groups: bool, histories: bool) -> dict[str, s
         shown["of"] = f"{row['group']} {row['value']}".strip()
     shown["pairs"] = str(row["pairs"])
     for kind in ("pearson", "spearman"):
-        low, high = (shown_number(row[f"{kind}_{end}"], 2).replace("0.", ".") for end in ("low", "high"))
-        shown[kind] = shown_number(row[kind]) + ("" if low == "-" else f" [{low}, {high}]")
+        low, high = (format_number(row[f"{kind}_{end}"], 2).replace("0.", ".") for end in ("low", "high"))
+        shown[kind] = format_number(row[kind]) + ("" if low == "-" else f" [{low}, {high}]")
     return shown

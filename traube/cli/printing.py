@@ -44,25 +44,25 @@ err = _Inert(stderr=True, soft_wrap=True, highlight=False)
 GAP = 2  # between columns
 
 
-def counted(number: int, thing: str, things: str = "") -> str:
+def pluralize(number: int, thing: str, things: str = "") -> str:
     """Return a number of things in words: 1 cell, 2 cells."""
     return f"{number} {thing}" if number == 1 else f"{number} {things or thing + 's'}"
 
 
-def about(seconds: float) -> str:
+def describe_duration(seconds: float) -> str:
     """Return a length of time that is known roughly, in words."""
     minutes = round(seconds / 60)
     if minutes < 1:
         return "less than a minute"
-    return f"about {counted(minutes, 'minute')}" if minutes < 100 else f"about {round(minutes / 60)} hours"
+    return f"about {pluralize(minutes, 'minute')}" if minutes < 100 else f"about {round(minutes / 60)} hours"
 
 
-def failed_check(
+def describe_failed_check(
     asset: str, name: str, blocking: bool, broken: str = "", rows: int | None = None, page: object = None
 ) -> str:
     """Return a line on a failed check of an asset: how many rows break which rules, and the page that shows them."""
     see = "" if page is None else f"; see {page}"
-    where = "" if rows is None else f" ({counted(rows, 'row')}{see})"
+    where = "" if rows is None else f" ({pluralize(rows, 'row')}{see})"
     kind = "blocking check" if blocking else "check"
     return f"{asset}: the {kind} '{name}' failed{where}{f': {broken}' if broken else ''}"
 
@@ -81,13 +81,13 @@ def print_outdated(cells: "pd.DataFrame") -> int:
     if number:
         err.print(
             f"{number} stored cells were computed with other versions of Traube or its libraries. They are kept but not shown; "
-            "`traube run` computes them again with today's versions, and `traube explain` names both."
+            "`traube run` computes them again with today's versions, and `traube provenance` names both."
         )
     return number
 
 
 @contextmanager
-def bars(hidden: bool = False, of: str = "cells") -> Iterator[tuple[Any, Any]]:
+def show_progress(hidden: bool = False, of: str = "cells") -> Iterator[tuple[Any, Any]]:
     """Show progress of all cells, and of the stage at work.
 
     Yields the reporter of progress, and a function that sets the number of cells.
@@ -139,7 +139,7 @@ def _with_null(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def shown_number(value: float | None, digits: int = 3) -> str:
+def format_number(value: float | None, digits: int = 3) -> str:
     """Return a number for a table; a dash if there is none."""
     return "-" if value is None or math.isnan(value) else f"{value:.{digits}f}"
 

@@ -1,4 +1,4 @@
-"""`traube run` computes what is missing of the benchmark; `traube reproduce` computes a stored cell again."""
+"""`traube run`: compute what is missing of the benchmark."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -7,11 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from traube.cli import platform
-from traube.cli.best import print_answer, print_language
 from traube.cli.given import name_tasks
+from traube.cli.leaderboard import print_leaderboard
 from traube.cli.options import Methods, Models, ProtocolName, Seeds, Tasks, Verbose
-from traube.cli.printing import about, bars, counted, err, escape, out, print_notes, print_outdated, print_unavailable
-from traube.cli.show import print_leaderboard
+from traube.cli.printing import (
+    describe_duration,
+    err,
+    out,
+    pluralize,
+    print_notes,
+    print_outdated,
+    print_unavailable,
+    show_progress,
+)
+from traube.cli.recommend import print_answer, print_language
 from traube.core import paths
 from traube.core.errors import TraubeError, Unavailable
 from traube.core.progress import Progress
@@ -27,55 +36,50 @@ LISTED = 20  # missing cells of which each is listed without -v
 ANSWERED = 3  # tasks of which a run says at its end which model is best
 
 
+Files = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[FILE]...", help="Your own texts, - for stdin, or a task's name.", show_default=False),
+]
+Text = Annotated[str | None, typer.Option(help="Column of FILE with the texts. Default: the obvious one.")]
+Labels = Annotated[
+    list[str] | None, typer.Option(help="Column of FILE with labels; repeat for more. Default: the obvious one.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only print what would be computed.")]
+
+
 @app.command()
 def run(
-    file: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[FILE]...",
-            help="Your own texts, without a card: a table (csv, tsv, jsonl, json, xlsx, parquet), a .txt with a text a line, "
-            "or - for standard input. A task's name is taken too, as by --task.",
-            show_default=False,
-        ),
-    ] = None,
-    text: Annotated[
-        str | None,
-        typer.Option(help="The column of FILE that holds the texts. Default: the obvious one.", show_default=False),
-    ] = None,
-    labels: Annotated[
-        list[str] | None,
-        typer.Option(help="A column of FILE that holds labels; repeat for more. Default: the obvious one."),
-    ] = None,
+    file: Files = None,
+    text: Text = None,
+    labels: Labels = None,
     task: Tasks = None,
     model: Models = None,
     method: Methods = None,
     seed: Seeds = None,
     protocol: ProtocolName = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be computed.")] = False,
+    dry_run: DryRun = False,
     verbose: Verbose = False,
 ) -> None:
     """Compute the missing cells, then update the leaderboard and the report.
 
-    Stored cells are never computed again, and a stopped run continues where
-    it stopped. In a checkout the Dagster UI (`traube dev`) shows every run.
+    Examples
+    --------
+    traube run tickets.csv -m minilm -m tfidf
+    traube run -t pydocs_s2s --dry-run
 
-    traube run tickets.csv --text body --labels area -m minilm -m intfloat/multilingual-e5-small
-
-    A card is written for a file, below TRAUBE_HOME: it says which column is
-    what, and is yours to copy into cards/. `traube best tickets.csv` and all
-    other commands that take a task take the file as well.
+    Stored cells are never computed again, and a stopped run continues where it stopped. A file
+    gets a card below TRAUBE_HOME, which names its columns; other commands take the file as
+    well.
     """
-    from traube.comparison.standings import Unlabelled
     from traube.pipeline.params import load_params
     from traube.pipeline.plan import request_of
     from traube.pipeline.survey import plan
-    from traube.reports.best import best_on
     from traube.storage import open_storage
     from traube.tasks import PAIRS, sources
 
     if (text or labels) and not file:
         raise TraubeError("--text and --labels name columns of a FILE: name one, as in `traube run tickets.csv`")
-    task = [*name_tasks(file or (), text, labels or (), anew=True), *(task or ())] or None
+    task = [*name_tasks(file or (), text, labels or (), reread=True), *(task or ())] or None
     params, pairs = load_params(), sources(PAIRS)
     tasks = [name for name in task or () if name not in pairs]
     request = request_of(params, protocol or params.protocol_for(tasks), method or (), seed or ())
@@ -91,16 +95,24 @@ def run(
         return
     finished = compute(request, storage, before, verbose)
     tried = [name for name in request.models if name not in before.unavailable]
-    for name in tasks[:ANSWERED]:
+    _answer(storage, request, tasks[:ANSWERED], tried)
+    if not finished:
+        raise typer.Exit(1)
+
+
+def _answer(storage: "Storage", request: "Request", tasks: list[str], tried: list[str]) -> None:
+    """Print the best model of each task, or the models for its language if it has no labels."""
+    from traube.comparison.standings import Unlabelled
+    from traube.reports.recommendation import recommend
+
+    for name in tasks:
         try:
-            print_answer(best_on(storage, name, request.protocol_name, request.protocol))
+            print_answer(recommend(storage, name, request.protocol_name, request.protocol))
         except Unlabelled as error:
             print_language(storage, name, tried)
             out.print(f"{error}.", highlight=False, soft_wrap=True)
         except TraubeError:  # its data cannot be used, or nothing of the protocol's own is scored
             continue
-    if not finished:
-        raise typer.Exit(1)
 
 
 def compute(request: "Request", storage: "Storage", before: "Plan", verbose: bool = False) -> bool:
@@ -111,7 +123,7 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
     from traube.components import get_reducer
     from traube.pipeline import validation
     from traube.pipeline.executors import make_executor
-    from traube.reports.tables import have_made_anew, tables_are_current
+    from traube.reports.tables import mark_outdated, tables_are_current
     from traube.tasks import own_tasks
 
     print_unavailable(before.unavailable)
@@ -125,12 +137,12 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
     debts = {name: tasks for name, tasks in unlogged(request).items() if name not in before.unavailable}
     stopped = _stopped(request.tasks, before, storage)
     if current and not before.unread and not before.count and not debts:
-        out.print(f"Nothing is missing: {counted(before.total, 'cell')} up to date.")
+        out.print(f"Nothing is missing: {pluralize(before.total, 'cell')} up to date.")
         print_notes(stopped, "failed", "bold red")
         return not stopped
     # of tables that show all that is stored, only those of the tasks that this run touches are rebuilt
     narrow = current or storage.read_cells().empty
-    with make_executor() as executor, bars(hidden=verbose) as (progress, set_total):
+    with make_executor() as executor, show_progress(hidden=verbose) as (progress, set_total):
         if before.unread:
             validation.warm_up(executor)  # another process imports what the checks need, while this one starts Dagster
         new_launcher = platform.part("launcher")  # only now: Dagster takes a second to import
@@ -152,16 +164,16 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
             executor.close()  # the workers take a second to end, and do so while this process publishes
             unpublished = launcher.publish(touched if narrow else None)
             if unpublished:
-                have_made_anew(storage)
+                mark_outdated(storage)
     print_notes(launcher.notes)
     errors += [*stopped, *unpublished]
     print_notes(errors, "failed", "bold red")
     if not errors:
         report = paths.home() / "report" / "index.html"
         if not touched:
-            out.print(f"Nothing was missing: {counted(before.total, 'cell')} up to date; the tables were made anew.")
+            out.print(f"Nothing was missing: {pluralize(before.total, 'cell')} up to date; the tables were rebuilt.")
         where = f"; the report is {report}" if report.exists() else ""
-        out.print(f"Done. `traube leaderboard` shows the results, `traube open TASK` a task's page{where}")
+        out.print(f"Done. `traube leaderboard` shows the results, `traube report TASK` a task's page{where}")
     return not errors
 
 
@@ -194,8 +206,8 @@ def _evaluate(
     lacking = [set(by_task) for by_task in todo.missing.values()]  # tasks, by model
     tasks = set().union(*lacking)
     if todo.count:
-        of_what = f"{counted(len(lacking), 'model')} on {counted(len(tasks), 'task')}"
-        out.print(f"{counted(todo.count, 'cell')} of {of_what}: {_how_long(todo, storage, executor.n_workers)}")
+        of_what = f"{pluralize(len(lacking), 'model')} on {pluralize(len(tasks), 'task')}"
+        out.print(f"{pluralize(todo.count, 'cell')} of {of_what}: {_how_long(todo, storage, executor.n_workers)}")
     # the shortest of several tasks that all models lack: its table can be shown while the others are computed
     common, first = set.intersection(*lacking) if lacking else set(), None
     if common and len(tasks) > 1:
@@ -205,7 +217,7 @@ def _evaluate(
     with encode_ahead(storage, _requests_ahead(todo, request, turns)) as wait:
         for position, (name, counts) in enumerate(turns):
             touched.update(counts)
-            out.print(f"Evaluating {name}: {counted(sum(counts.values()), 'cell')} on {', '.join(counts)}")
+            out.print(f"Evaluating {name}: {pluralize(sum(counts.values()), 'cell')} on {', '.join(counts)}")
             wait(position, progress)
             errors += launcher.evaluate(name, list(counts), request)
             if first in counts and position + 1 in (2, len(lacking)):  # once two can be compared, and once all can
@@ -213,7 +225,7 @@ def _evaluate(
                 best = table[table["best"].astype(bool)]
                 if not best.empty:
                     if left := len(lacking) - position - 1:
-                        out.print(f"\nSo far; {counted(left, 'model')} to come:")
+                        out.print(f"\nSo far; {pluralize(left, 'model')} to come:")
                     print_leaderboard(best)
     return errors, touched
 
@@ -255,7 +267,7 @@ def _how_long(todo: "Plan", storage: "Storage", n_workers: int) -> str:
     from traube.pipeline.expected import expected_seconds
 
     trains = any(cell.method.trains for cell in _missing(todo))
-    words = about(expected_seconds(storage, todo.missing, n_workers))
+    words = describe_duration(expected_seconds(storage, todo.missing, n_workers))
     return f"{words}, and what trainings take" if trains else words
 
 
@@ -285,42 +297,15 @@ def _print_plan(plan: "Plan", storage: "Storage", verbose: bool) -> None:
         out.print(f"read     {name} (which of its cells are missing is known afterwards)")
     for model, by_task in plan.missing.items():
         for task, cells in by_task.items():
-            out.print(f"evaluate {model} on {task}: {counted(len(cells), 'cell')}")
+            out.print(f"evaluate {model} on {task}: {pluralize(len(cells), 'cell')}")
             for cell in cells if each else ():
                 seed = "" if cell.seed is None else f" seed {cell.seed}"
                 out.print(f"           {cell.method.name}{seed}  [dim]{cell.cell_id}[/]")
     print_unavailable(plan.unavailable)
     more = f", and those of {', '.join(plan.unread)}" if plan.unread else ""
     hint = "" if each else " (-v lists them)"
-    out.print(f"{plan.count} of {counted(plan.total, 'cell')} missing{hint}{more}")
+    out.print(f"{plan.count} of {pluralize(plan.total, 'cell')} missing{hint}{more}")
     if plan.count:
         with make_executor() as executor:
             out.print(f"to compute: {_how_long(plan, storage, executor.n_workers)}")
     print_outdated(storage.read_cells())
-
-
-@app.command()
-def reproduce(
-    cell: Annotated[str, typer.Argument(help="The id of a cell, or the start of one; `traube explain` shows ids.")],
-) -> None:
-    """Compute a stored cell again and compare.
-
-    The exit code is 1 if the result differs.
-    """
-    from traube.pipeline.params import load_params
-    from traube.reports.reproduce import reproduce as again
-    from traube.storage import open_storage
-
-    with bars() as (progress, _):
-        reproduction = again(open_storage(paths.home()), load_params().protocols, cell, progress)
-    for change in reproduction.changed:
-        out.print(f"changed since then: {escape(str(change))}")
-    clusters = "the clusters are the same" if reproduction.clusters_equal else "the clusters differ"
-    scores = f"{len(reproduction.scores)} scores differ by at most {reproduction.difference:.2g}"
-    verdict = "[green]equal[/]" if reproduction.equal else "[red]not equal[/]"
-    out.print(
-        f"{verdict}: cell {reproduction.cell_id}: {clusters}; {scores}; "
-        f"vectors by at most {reproduction.vectors:.2g} (1 - cosine)"
-    )
-    if not reproduction.equal:
-        raise typer.Exit(1)

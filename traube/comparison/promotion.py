@@ -60,10 +60,14 @@ class Decision:
         if self.why is Why.UNDECIDED:
             return f"{self.verdict.answer}; {more_seeds(self.challenger.protocol)}"
         if self.why is Why.TOO_LITTLE:
-            return f"{self.verdict.evidence}: less than {100 * self.rules.minimum_effect:g} points better"
+            return f"{self._evidence}: less than {100 * self.rules.minimum_effect:g} points better"
         if self.why is Why.NOT_SIGNIFICANT:
-            return f"{self.verdict.evidence}: not significant at {self.rules.level:g}"
-        return f"{self.verdict.evidence}{self._objection}"
+            return f"{self._evidence}: not significant at {self.rules.level:g}"
+        return f"{self._evidence}{self._objection}"
+
+    @property
+    def _evidence(self) -> str:
+        return f"{self.verdict.evidence}, {self.verdict.significance}" if self.verdict else ""
 
     @property
     def _objection(self) -> str:
@@ -73,7 +77,7 @@ class Decision:
         if verdict is None:
             return f"; but it has no score on {task} yet"
         if self.why is Why.WORSE_ELSEWHERE:
-            return f"; but on {task} it loses {-100 * verdict.difference:.2f} points (p = {verdict.p:.2g})"
+            return f"; but on {task} it loses {-100 * verdict.difference:.2f} points ({verdict.significance})"
         margin = 100 * self.rules.margin
         loss = f"; but on {task} a loss of more than {margin:g} point{'' if margin == 1 else 's'} cannot be ruled out"
         if verdict.undecided:

@@ -1,6 +1,6 @@
 """Standings of models on a task: the best method of each, with intervals, ranks and verdicts.
 
-One object for the leaderboard of a single task, `traube best`, `traube compare` and a task's report.
+One object for the leaderboard of a single task, `traube recommend`, `traube compare` and a task's report.
 """
 
 from collections.abc import Callable, Sequence

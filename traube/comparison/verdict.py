@@ -95,24 +95,35 @@ class Verdict:
         return digest({name: f"{v:.9g}" if isinstance(v, float) else v for name, v in values.items()})[:12]
 
     @property
+    def significance(self) -> str:
+        """The p-value and the number of comparisons, such as `p = .43, 5 comparisons`."""
+        return format_significance(self.p, self.comparisons)
+
+    @property
     def answer(self) -> str:
-        """The better side, if there is one, in a few words."""
+        """The better side, if there is one, in a few words, and how sure that is."""
         if self.undecided:
             return f"undecided: {self.undecided.value}"
-        return f"{getattr(self, self.better)} is better" if self.better else "not significantly different"
+        found = f"{getattr(self, self.better)} is better" if self.better else "not significantly different"
+        return f"{found} ({self.significance})"
 
     @property
     def evidence(self) -> str:
-        """Difference, interval and p-value of scores x100; empty if there are none."""
+        """Difference and confidence interval of scores x100; empty if there are none."""
         if math.isnan(self.difference):
             return ""
         points = f"{100 * self.difference:+.2f} points"
         if math.isnan(self.error):
             return points
-        interval = f"{100 * (1 - self.level):g} % interval {100 * self.low:+.2f} to {100 * self.high:+.2f}"
-        p = "by the texts alone" if self.undecided else f"p = {self.p:.2g}"
-        number = f"{self.comparisons} comparison{'' if self.comparisons == 1 else 's'}"
-        return f"{points} ({interval}, {p}, {number})"
+        interval = f"{100 * (1 - self.level):g} % CI {100 * self.low:+.2f} to {100 * self.high:+.2f}"
+        return f"{points} ({interval}{', by the texts alone' if self.undecided else ''})"
+
+    @property
+    def details(self) -> str:
+        """The test, and what it was computed from, for who checks it."""
+        known = {"standard error": 100 * self.error, "df": self.df, "d_z": self.effect}
+        numbers = [f"{name} {value:.3g}" for name, value in known.items() if math.isfinite(value)]
+        return ", ".join([self.test, f"{self.splits} split{'' if self.splits == 1 else 's'}", *numbers])
 
     @property
     def times_to_decide(self) -> float:
@@ -132,6 +143,17 @@ class Verdict:
         values = {name: getattr(self, name) for name in names}
         values = {name: None if isinstance(v, float) and not math.isfinite(v) else v for name, v in values.items()}
         return {**values, "undecided": self.undecided and self.undecided.name.lower()}
+
+
+def format_significance(p: float, comparisons: int) -> str:
+    """Return a p-value as journals print it, and the number of comparisons that it is corrected for."""
+    if math.isnan(p):
+        words = "no p-value"
+    elif p < 0.001:
+        words = "p < .001"
+    else:
+        words = f"p = {f'{p:.2g}'.removeprefix('0')}"
+    return f"{words}, {comparisons} comparison{'' if comparisons == 1 else 's'}"
 
 
 def compare(

@@ -24,20 +24,18 @@ JOINERS = "\u200c\u200d"  # of letters in Persian and Hindi, and of emoji
 
 
 class Namer(Protocol):
-    """A language model that answers questions.
-
-    Attributes
-    ----------
-    longest_reply : int
-        The most tokens of an answer that are worth waiting for.
-    fingerprint : str
-        A hash of the model.
-    """
+    """A language model that answers questions."""
 
     @property
-    def longest_reply(self) -> int: ...
+    def longest_reply(self) -> int:
+        """Return the most tokens of an answer that are worth waiting for."""
+        ...
+
     @property
-    def fingerprint(self) -> str: ...
+    def fingerprint(self) -> str:
+        """Return a hash of the model."""
+        ...
+
     def reply(self, prompt: str, most: int) -> tuple[str, int]:
         """Return an answer of at most so many tokens, and how many tokens question and answer have."""
         ...

@@ -98,8 +98,7 @@ def cluster_report(
     vectors : ndarray or csr_matrix of shape (n_texts, n_dimensions)
         Their embeddings, which UMAP places on the map.
     layers : sequence of MapLayer
-        At least one, from the coarsest to the finest; the map names the coarse groups first and the fine ones when it
-        is zoomed in.
+        At least one, from the coarsest to the finest; zooming in shows the names of finer groups.
     title : str
         The page's title.
     notes : sequence of str, optional
@@ -124,51 +123,60 @@ def cluster_report(
     TraubeError
         If there are fewer than four texts, there are no layers, or these are not as long as the texts.
     """
+    _check(texts, layers)
+    columns = pd.DataFrame(index=range(len(texts))) if columns is None else columns.reset_index(drop=True)
+    most = min(LONGEST, max(SHORTEST, CHARACTERS // len(texts)))
+    names, scales = [_unique_names(layer) for layer in layers], _scales(columns)
+    data = _panel(texts, layers, names, columns, most) | {"chosen": len(layers) - 1 if chosen is None else chosen}
+    beside = {"panel": panel, "title": title, "notes": notes, "data": data}
+    beside["scripts"] = [_script(name) for name in SCRIPTS if name != "d3" or scales]
+    page = _draw(
+        place_texts(vectors, random_state),
+        layers,
+        names,
+        hover_text=[text if len(text) <= most else f"{text[:most]} ..." for text in texts],
+        extra_point_data=_rows(layers, columns),
+        title=escape(title),
+        custom_html=render("cluster_report.html", **beside),
+        **scales,
+    )
+    return _make_offline(page)
+
+
+def _check(texts: Sequence[str], layers: Sequence[MapLayer]) -> None:
     if len(texts) < FEWEST:
         raise TraubeError(
             f"a map needs at least {FEWEST} texts, and there {'is' if len(texts) == 1 else 'are'} {len(texts)}"
         )
     if not layers or any(len(layer.labels) != len(texts) for layer in layers):
         raise TraubeError("a report needs at least one layer, with a label for each text")
-    columns = pd.DataFrame(index=range(len(texts))) if columns is None else columns.reset_index(drop=True)
-    most = min(LONGEST, max(SHORTEST, CHARACTERS // len(texts)))
-    shown = [_shortened(text, most) for text in texts]
-    unique = [_unique_names(layer) for layer in layers]
+
+
+def _panel(
+    texts: Sequence[str],
+    layers: Sequence[MapLayer],
+    names: Sequence[Mapping[int, str]],
+    columns: pd.DataFrame,
+    most: int,
+) -> dict[str, Any]:
+    """Return what the lists beside the map are made of; `most` is the length at which texts are cut."""
+    return {
+        "layers": [_groups(*pair, texts) for pair in zip(layers, names, strict=True)],
+        "columns": [str(name) for name in columns],
+        "alone": ALONE,
+        "cut": most if any(len(text) > most for text in texts) else None,
+    }
+
+
+def _rows(layers: Sequence[MapLayer], columns: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each text: its group at every layer, and its own columns."""
     rows = {f"layer{i}": layer.labels.tolist() for i, layer in enumerate(layers)}
     rows |= {f"column{i}": [_cell(value) for value in columns.iloc[:, i]] for i in range(columns.shape[1])}
-    scales = _scales(columns)
-    beside = render(
-        "cluster_report.html",
-        panel=panel,
-        scripts=[_script(name) for name in SCRIPTS if name != "d3" or scales],
-        title=title,
-        notes=notes,
-        data={
-            "chosen": len(layers) - 1 if chosen is None else chosen,
-            "layers": [_groups(*pair, texts) for pair in zip(layers, unique, strict=True)],
-            "columns": [str(name) for name in columns],
-            "alone": ALONE,
-            "cut": most if any(len(text) > most for text in texts) else None,
-        },
-    )
-    points = place_texts(vectors, random_state)
-    page = _draw(
-        points,
-        [
-            np.array([names.get(c, ALONE) for c in layer.labels.tolist()])
-            for layer, names in zip(layers, unique, strict=True)
-        ],
-        label_color_map={
-            names[group]: color
-            for layer, names in zip(layers, unique, strict=True)
-            for group, color in color_groups(points, layer.labels).items()
-        },
-        hover_text=shown,
-        extra_point_data=pd.DataFrame(rows),
-        title=escape(title),
-        custom_html=beside,
-        **scales,
-    )
+    return pd.DataFrame(rows)
+
+
+def _make_offline(page: str) -> str:
+    """Put Traube's scripts and policy into datamapplot's page, in place of what a network would bring."""
     for pattern, ours in ((_LINK, ""), (_IMAGE, ""), (_SCRIPTS, ""), (_CODE, r"\1await scriptsReady;")):
         page = pattern.sub(ours, page)
     return page.replace("<head>", _HEAD, 1).replace("<html>", '<html lang="en">', 1)
@@ -179,11 +187,17 @@ def can_draw() -> bool:
     return importlib.util.find_spec("datamapplot") is not None
 
 
-def _draw(points: NDArray[np.float32], names: Sequence[NDArray[np.str_]], **settings: Any) -> str:
-    """Return datamapplot's page; `names` are those of each text's group, by layer."""
-    named = [layer for layer in names if (layer != ALONE).any()]
+def _draw(
+    points: NDArray[np.float32], layers: Sequence[MapLayer], names: Sequence[Mapping[int, str]], **settings: Any
+) -> str:
+    """Return datamapplot's page; `names` are those of each layer's groups."""
     if not can_draw():
         raise TraubeError(NOT_INSTALLED)
+    named, colors = [], dict[str, str]()
+    for layer, own in zip(layers, names, strict=True):
+        if own:
+            named.append(np.array([own.get(group, ALONE) for group in layer.labels.tolist()]))
+        colors |= {own[group]: color for group, color in color_groups(points, layer.labels).items()}
     with _own_files() as folder, warnings.catch_warnings():
         import datamapplot
 
@@ -193,6 +207,7 @@ def _draw(points: NDArray[np.float32], names: Sequence[NDArray[np.str_]], **sett
             datamapplot.create_interactive_plot(
                 points,
                 *reversed(named),
+                label_color_map=colors,
                 noise_label=ALONE,
                 label_wrap_width=18,
                 enable_search=True,
@@ -232,10 +247,6 @@ def _own_files() -> Iterator[Path]:
 
 def _script(name: str) -> str:
     return packed((resources.files("traube.reports") / "map_scripts" / f"{name}.js.gz").read_bytes())
-
-
-def _shortened(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]} ..."
 
 
 def _unique_names(layer: MapLayer) -> dict[int, str]:

@@ -52,6 +52,6 @@ def found_k(storage: Storage, cells: pd.DataFrame, split_sets: dict[str, str] | 
     return pd.concat(tables).groupby(["cell_id", "level"], as_index=False)[list(COLUMNS)].mean()
 
 
-def in_words(found: float, true: float, error: float) -> str:
-    """Describe the found and the true number of clusters, such as `84 of 89 (|log2| 0.08)`."""
-    return f"{found:.0f} of {true:.0f} (|log2| {error:.2f})"
+def describe_counts(found: float, true: float) -> str:
+    """Return the found and the true number of clusters, such as `clusters found (84) / labels (89)`."""
+    return f"clusters found ({found:.0f}) / labels ({true:.0f})"

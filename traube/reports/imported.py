@@ -23,7 +23,7 @@ class Imported:
     task: str  # as its source calls it
     rows: pd.DataFrame  # the best first, with rank_low, rank_high and why: nan where `why` says that there is none
     splits: int  # over which models are compared
-    ties: tuple[int, int]  # neighbors in the ranking that cannot be told apart, and how many there are
+    ties: tuple[int, int]  # neighbors in the ranking that are tied, and how many neighbors there are
     first: int  # models that may be the best
     shared: float | None  # mean share of texts that two splits have in common; None where the texts are not here
 
@@ -34,7 +34,7 @@ class Imported:
             return "No result has a score for each split, so nothing says which ranks are ties."
         best = "1 model" if self.first == 1 else f"{self.first} models"
         return (
-            f"{self.ties[0]} of {self.ties[1]} neighbours cannot be told apart, and {best} may be the best (paired "
+            f"{self.ties[0]} of {self.ties[1]} neighbors in rank are tied, and {best} may be the best (paired "
             f"t-tests over {self.splits} splits, corrected for all pairs)."
         )
 
@@ -46,7 +46,7 @@ class Imported:
         if self.shared is None:
             return (
                 "The texts of these splits are not here: splits count as independent, and where they share texts the "
-                "places are narrower than the data allow."
+                "ranks are narrower than the data allow."
             )
         return f"Two splits share {100 * self.shared:.0f} % of their texts on average; the tests allow for it."
 
@@ -62,16 +62,16 @@ def _ranking(storage: Storage, task: str, rows: pd.DataFrame) -> Imported:
     # the largest group of results on the same number of splits of the same data, with one each
     keys = pd.Series(list(zip(counts.tolist(), rows["dataset_revision"], strict=True)))
     given = keys[counts > 1].value_counts()
-    alike = (keys == given.index[0]).to_numpy() if len(given) else np.zeros(len(rows), dtype=bool)
+    comparable = (keys == given.index[0]).to_numpy() if len(given) else np.zeros(len(rows), dtype=bool)
     why = np.where(counts == 0, "no score for each split", "other splits or data")
     table = rows.assign(rank_low=np.nan, rank_high=np.nan, why=why)
-    if alike.sum() < 2:
+    if comparable.sum() < 2:
         return Imported(task, table, 0, (0, 0), 0, None)
-    values = np.array(rows.loc[alike, "splits"].tolist(), dtype=np.float64)
+    values = np.array(rows.loc[comparable, "splits"].tolist(), dtype=np.float64)
     shared = _shared(storage, task, values.shape[1])
-    ranking = rank_by_splits(rows.loc[alike, "model"].tolist(), values, shared or 0.0)
-    table.loc[alike, ["rank_low", "rank_high"]] = ranking.ranks
-    table.loc[alike, "why"] = ""
+    ranking = rank_by_splits(rows.loc[comparable, "model"].tolist(), values, shared or 0.0)
+    table.loc[comparable, ["rank_low", "rank_high"]] = ranking.ranks
+    table.loc[comparable, "why"] = ""
     tied = np.diag(ranking.p, 1) >= LEVEL
     first = int((table["rank_low"] == 1).sum())
     return Imported(task, table, values.shape[1], (int(tied.sum()), len(tied)), first, shared)
@@ -104,13 +104,13 @@ def write_page(rankings: list[Imported], folder: Path) -> Path:
     from traube.core.files import write_text
     from traube.reports.explorer.board import number
     from traube.reports.rendering import render
-    from traube.reports.tables import places
+    from traube.reports.tables import show_rank
 
     data = [
         {
             "task": ranking.task,
             "model": row.model,
-            "place": places(row),
+            "rank": show_rank(row),
             "score": number(100 * row.mean),
             "sd": number(100 * row.sd),
             "splits": len(row.splits),

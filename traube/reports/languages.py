@@ -17,7 +17,7 @@ NAMED = 3  # models that a line names; `traube models` lists all
 class LanguageFit:
     """The models that are made for the languages of some texts, and those that are not."""
 
-    languages: tuple[str, ...]  # of the texts, ISO 639-1 codes; none where they cannot be told
+    languages: tuple[str, ...]  # of the texts, ISO 639-1 codes; none if unknown
     unfit: tuple[ModelCard, ...]  # tried, and made for others
     fit: tuple[ModelCard, ...]  # tried, and made for these; models that are fitted on the texts are neither
     left_out: tuple[ModelCard, ...]  # of the catalog, made for these and not tried, the smallest download first

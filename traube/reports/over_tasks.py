@@ -29,7 +29,7 @@ class OverTasks:
     left_out: tuple[str, ...]  # models that are not scored on all of the tasks
 
     def table(self) -> pd.DataFrame:
-        """Return a row for each model: places, mean rank, mean score and number of tasks."""
+        """Return a row for each model: ranks, mean rank, mean score and number of tasks."""
         low, high = self.ranking.ranks.T
         columns = {"rank_low": low, "rank_high": high, "model": self.ranks.index, "mean_rank": self.ranks.to_numpy()}
         return pd.DataFrame({**columns, "mean": self.scores.to_numpy(), "tasks": len(self.tasks)})
@@ -39,7 +39,7 @@ class OverTasks:
         """Return a sentence on what the table is made of, and what its tests assume."""
         without = f" Left out, since not scored on all of them: {join_words(self.left_out)}." if self.left_out else ""
         return (
-            f"ranks are means over {len(self.tasks)} tasks: {join_words(self.tasks)}. Places are by paired t-tests over tasks, "
+            f"ranks are means over {len(self.tasks)} tasks: {join_words(self.tasks)}. Ties are by paired t-tests over tasks, "
             f"corrected for {self.ranking.comparisons} comparisons, which take tasks as independent: those that share texts "
             f"(as _s2s and _p2p of a data set do) are not.{without}"
         )
@@ -62,8 +62,8 @@ def rank_over_tasks(best: pd.DataFrame, models: Collection[str] = ()) -> OverTas
     TraubeError
         If fewer than two models are scored on the same two tasks or more.
     """
-    labelled = best[best["metric"] != WITHOUT_LABELS]
-    scores = labelled.pivot_table("mean", "model", "task")  # the mean over levels
+    labeled = best[best["metric"] != WITHOUT_LABELS]
+    scores = labeled.pivot_table("mean", "model", "task")  # the mean over levels
     named = scores.loc[[model for model in scores.index if not models or model in models]]
     complete = named.dropna(axis="columns") if models else named.dropna(axis="index")
     n_models, n_tasks = complete.shape

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import pandas as pd
 
 from traube.comparison.regressions import CHANGES, NIGHT, kept_changes, present, regressions, snapshot
+from traube.comparison.verdict import format_significance
 from traube.core.errors import TraubeError
 from traube.core.files import locked, read_parquet, write_json, write_parquet, write_text
 from traube.core.hashing import digest, file_sha256
@@ -29,9 +30,9 @@ from traube.reports.tables import (
     leaderboard,
     leaderboard_is_current,
     made_now,
-    places,
-    shown_interval,
-    shown_name,
+    show_interval,
+    show_name,
+    show_rank,
     state,
 )
 from traube.storage import Storage
@@ -98,9 +99,10 @@ def leaderboard_page(table: pd.DataFrame, changes: pd.DataFrame | None = None, p
         "leaderboard.html",
         sections=sections,
         pages=pages,
-        places=places,
-        shown_interval=shown_interval,
-        shown_name=shown_name,
+        format_significance=format_significance,
+        show_rank=show_rank,
+        show_interval=show_interval,
+        show_name=show_name,
         changes=[] if changes is None else list(changes.itertuples(index=False)),
         others=others.astype(object).fillna("").to_dict("records"),
     )

@@ -21,7 +21,7 @@ from traube.pipeline.params import Protocol
 from traube.pipeline.plan import Plan
 from traube.pipeline.run import Clustered, Failed, Scored, run
 from traube.pipeline.workbench import Given, Workbench
-from traube.reports.explain import changed_since
+from traube.reports.provenance import changed_since
 from traube.storage import Storage
 from traube.tasks import get_source
 from traube.tasks.task import Stage
@@ -67,7 +67,9 @@ def reproduce(
     cells = storage.read_cells()
     matching = cells[cells["cell_id"].str.startswith(cell_id)]
     if matching.empty:
-        raise TraubeError(f"unknown cell '{cell_id}': no stored one begins so; `traube explain` shows the ids of cells")
+        raise TraubeError(
+            f"unknown cell '{cell_id}': no stored one begins so; `traube provenance` shows the ids of cells"
+        )
     if len(matching) > 1:
         raise TraubeError(f"{len(matching)} cells begin with '{cell_id}': {', '.join(matching['cell_id'].head(5))}")
     record = matching.iloc[0].to_dict()

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from traube.comparison.candidates import WITHOUT_LABELS, about, main_metric
 from traube.comparison.jackknife import Sample, intervals
-from traube.comparison.ranking import rank
+from traube.comparison.ranking import format_rank, rank
 from traube.comparison.samples import samples_of
 from traube.comparison.standings import best_method
 from traube.core import paths
@@ -41,8 +41,8 @@ COLUMNS = {  # and what each means
     "metric": "Metric of the score.",
     "mean": "Score, at most 1: unweighted mean over splits of the mean over seeds.",
     "sd": "Population standard deviation over splits, or over seeds where there is one split.",
-    "low": "Lower end of the 95 % interval of the mean.",
-    "high": "Upper end of the 95 % interval of the mean.",
+    "low": "Lower end of the 95 % confidence interval (CI) of the mean.",
+    "high": "Upper end of the 95 % confidence interval (CI) of the mean.",
     "splits": "Number of splits.",
     "seeds": "Number of seeds.",
     "best": "Whether this is the model's best method on the task at this level.",
@@ -63,13 +63,14 @@ COLUMNS = {  # and what each means
     **FOUND,
 }
 KEYS = ["task", "family", "protocol", "own_choice", "model", "method", "fingerprint", "data_version"]
+INTERVAL = "95 % CI"  # title of that column
 OF_PAIRS: Kind = "spearman"  # the metric of pair tasks
 MAY_BE_NEGATIVE = ("ami", "ari", WITHOUT_LABELS, OF_PAIRS)
 DEFAULTS = {"own_choice": False, "precision": ""}  # of cells that do not say it
 ROOMS, KEPT = Path(__file__).parents[1], "leaderboard"
-ONE_SEED = "one split and one seed: the interval leaves out what another seed would give, and no place is decided by it"
+ONE_SEED = "one split and one seed: the interval leaves out what another seed would give, and no rank is decided by it"
 ONE_COMPARISON = "intervals are of the comparison alone, from a bootstrap over dialogues or pairs; no test says which model comes first"
-OWN_SPACES = "each model's silhouette is measured in its own vector space, so models have no places"
+OWN_SPACES = "each model's silhouette is measured in its own vector space, so models have no ranks"
 
 
 def summary(
@@ -87,7 +88,7 @@ def summary(
 
     Ranks are those of each model's best method (`traube.comparison.ranking`), `rank_low` to
     `rank_high`: models whose ranks overlap are tied. `p`, `comparisons` and `verdict` (its id) are of
-    the verdict on the first model against this one. The best method is chosen anew in each
+    the verdict on the first model against this one. The best method is chosen again in each
     replicate of the interval and of the tests, so that its choice is part of them. With one split
     and one seed, the interval holds what the texts explain only, and no rank is decided by it.
     Silhouettes have no ranks: each model's is of its own vectors. `note` says so.
@@ -226,8 +227,8 @@ def _of_pairs(storage: Storage, cells: pd.DataFrame) -> pd.DataFrame:
     wide = wide.reindex(columns=wanted).set_axis(["mean", "low", "high"], axis="columns")
     history = pd.Series([params["clusterer_params"]["history"] for params in cells["params"]], cells.index, dtype=bool)
     has_own = (cells["clusterer"] == "own").groupby([cells["task"], cells["model"]]).transform("any")
-    asked = np.where(has_own, 1, len(COMPARISONS) - 1) * (1 + history.groupby(cells["task"]).transform("any"))
-    missing = asked - cells.groupby(["task", "model"])["cell_id"].transform("size")
+    requested = np.where(has_own, 1, len(COMPARISONS) - 1) * (1 + history.groupby(cells["task"]).transform("any"))
+    missing = requested - cells.groupby(["task", "model"])["cell_id"].transform("size")
     about = {"own_choice": False, "level": ALL, "metric": OF_PAIRS, "splits": 1, "seeds": 1, "note": ONE_COMPARISON}
     table = cells.assign(**about, method=cells["clusterer"] + np.where(history, "/history", ""), missing=missing)
     table = table.assign(
@@ -240,12 +241,15 @@ def _of_pairs(storage: Storage, cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_clusterings(
-    storage: Storage,
-    cells: pd.DataFrame,
-    cards: Mapping[str, TaskCard],
-    metric: str | None,
-    protocols: Mapping[str, Protocol],
+    storage: Storage, cells: pd.DataFrame, metric: str | None, protocols: Mapping[str, Protocol], keep: bool
 ) -> pd.DataFrame:
+    """Return a row for each method on each task of clustering; as it was kept, if scores have not changed."""
+    cards = {task: card for task in cells["task"].unique() if (card := get_card(storage, task))}
+    made_of = "" if metric else _made_of(cells, cards, protocols)
+    kept = [row["files"] for row in storage.read_rows("document", kind=KEPT) if row["content"] == made_of]
+    with suppress(Corrupt):
+        if kept:
+            return storage.read_table(kept[0]["table"])
     mains = _main_metrics(cells, cards, metric, protocols)
     scores = storage.read_scores(cells, set(mains), replicates=True)
     if not metric:
@@ -254,7 +258,11 @@ def _of_clusterings(
         has_main = np.array([key in known for key in zip(cells["cell_id"].tolist(), mains, strict=True)], dtype=bool)
         others = storage.read_scores(cells[~has_main], {WITHOUT_LABELS}, replicates=True)
         scores = pd.concat([scores, others], ignore_index=True) if len(others) else scores
-    return _with_found_k(summary(cells, scores, cards, metric, protocols), storage, cells, protocols)
+    table = _with_found_k(summary(cells, scores, cards, metric, protocols), storage, cells, protocols)
+    if keep:
+        named = {"kind": KEPT, "key": "clusterings", "content": made_of}
+        storage.save("document", named, {"table": write_table(table)})
+    return table
 
 
 def _made_of(cells: pd.DataFrame, cards: Mapping[str, TaskCard], protocols: Mapping[str, Protocol]) -> str:
@@ -271,15 +279,15 @@ def _missing(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> dict[tup
     """
     own = cells[~cells["own_choice"] & cells["status"].isin(("done", "unsupported"))]
     counts = own.groupby(["task", "protocol", "model"]).size()
-    asked = {
+    requested = {
         name: sum(len(protocols[name].seeds) if method.seeded else 1 for method in protocols[name].methods())
         for name in own["protocol"].unique()
         if name in protocols
     }
-    return {key: asked[key[1]] - int(count) for key, count in counts.items() if key[1] in asked}
+    return {key: requested[key[1]] - int(count) for key, count in counts.items() if key[1] in requested}
 
 
-def shown_name(row: Any) -> str:
+def show_name(row: Any) -> str:
     """Return a model's name, with its precision if not fp32, and its marks.
 
     The marks are: trained on the task's texts, and not all cells computed.
@@ -288,8 +296,8 @@ def shown_name(row: Any) -> str:
     return " ".join(filter(None, [row.model, "(bf16)" if row.precision == "bf16" else "", marks]))
 
 
-def shown_interval(row: Any) -> str:
-    """Return a score's 95 % interval x100 for a table; a dash if there is none."""
+def show_interval(row: Any) -> str:
+    """Return a score's 95 % confidence interval x100 for a table; a dash if there is none."""
     return "-" if pd.isna(row.low) else interval_in_words(row.low, row.high, row.metric, 2)
 
 
@@ -299,11 +307,32 @@ def interval_in_words(low: float, high: float, metric: str, digits: int) -> str:
     return f"{100 * max(low, least):.{digits}f} to {100 * min(high, 1.0):.{digits}f}"
 
 
-def places(row: Any) -> str:
-    """Return the rank interval of a leaderboard's row in words: `1`, `2-4`, or a dash if there are no ranks."""
-    if pd.isna(row.rank_low):
-        return "-"
-    return f"{row.rank_low:.0f}" if row.rank_low == row.rank_high else f"{row.rank_low:.0f}-{row.rank_high:.0f}"
+def show_rank(row: Any) -> str:
+    """Return the ranks of a leaderboard's row in words: `1`, `2–3 (tied)`, or a dash if there are none."""
+    return format_rank(row.rank_low, row.rank_high)
+
+
+def show_row(row: Any, method: str = "method") -> dict[str, str]:
+    """Return a row of the leaderboard by the columns that every surface shows; `method` is that column's title."""
+    return {
+        "rank": show_rank(row),
+        "model": show_name(row),
+        method: row.method,
+        "score": show_score(row.mean),
+        INTERVAL: show_interval(row),
+    }
+
+
+def show_best(table: pd.DataFrame) -> pd.DataFrame:
+    """Return each model's best method as people read it, with the id of the verdict on the first model against it."""
+    about = ("task", "level", "protocol", "own_choice", "metric", "verdict")
+    best = table[table["best"].astype(bool)].itertuples(index=False)
+    return pd.DataFrame([{**show_row(row), **{name: getattr(row, name) for name in about}} for row in best])
+
+
+def show_score(value: float) -> str:
+    """Return a score x100 for a table; a dash if there is none."""
+    return "-" if pd.isna(value) else f"{100 * value:.2f}"
 
 
 NAME, CSV, MADE_OF = "leaderboard.parquet", "leaderboard.csv", "leaderboard.json"
@@ -327,7 +356,7 @@ def tables_are_current(storage: Storage) -> bool:
     return made_of == published == made_now(storage, state(storage))
 
 
-def have_made_anew(storage: Storage) -> None:
+def mark_outdated(storage: Storage) -> None:
     """Mark all tables as outdated, so that the next run makes them, since one of them could not be made."""
     storage.get_table_path(REBUILT).unlink(missing_ok=True)
 
@@ -375,16 +404,7 @@ def leaderboard(
     stored = stored if tasks is None else stored[stored["task"].isin(tasks)]
     cells = current_cells(storage, protocols, own_choice=True, lookup=lookup, stored=stored)
     cells = without_sweeps(cells, protocols)
-    cards = {task: card for task in cells["task"].unique() if (card := get_card(storage, task))}
-    table, made_of = None, "" if metric else _made_of(cells, cards, protocols)
-    kept = [row["files"] for row in storage.read_rows("document", kind=KEPT) if row["content"] == made_of]
-    with suppress(Corrupt):
-        table = storage.read_table(kept[0]["table"]) if kept else None
-    if table is None:
-        table = _of_clusterings(storage, cells, cards, metric, protocols)
-        if keep:
-            named = {"kind": KEPT, "key": "clusterings", "content": made_of}
-            storage.save("document", named, {"table": write_table(table)})
+    table = _of_clusterings(storage, cells, metric, protocols, keep)
     seen = {model: trained_on(model) for model in table["model"].unique()}
     columns = ("task", "protocol", "own_choice", "model")
     keys = list(zip(*(table[column].tolist() for column in columns), strict=True))

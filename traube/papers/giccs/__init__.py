@@ -52,7 +52,7 @@ PAPER = Paper(
             "Multiple choice by likelihood: accuracy, sum of log probabilities.",
             tables.published_choices,
             tables.choices,
-            absent="not evaluated here: traube choose MODEL -t giccs",
+            absent="not evaluated here: traube multiple-choice MODEL -t giccs",
         ),
         Table(
             "stsb_de",

@@ -9,7 +9,7 @@ import pandas as pd
 from traube.comparison.candidates import WITHOUT_LABELS, main_metric
 from traube.models.checkpoints import trained_on
 from traube.pipeline.params import Protocol
-from traube.reports.tables import places, shown_interval, shown_name
+from traube.reports.tables import show_interval, show_name, show_rank
 from traube.storage import Storage
 from traube.tasks.stored import get_card
 
@@ -37,12 +37,12 @@ def rows(table: pd.DataFrame, costs: pd.DataFrame) -> list[dict[str, Any]]:
             "level": row.level,
             "protocol": row.protocol + (OWN_CHOICE if row.own_choice else ""),
             "model": row.model,
-            "name": shown_name(row),
+            "name": show_name(row),
             "method": row.method,
-            "place": places(row),
+            "rank": show_rank(row),
             "score": number(100 * row.mean),
             "sd": number(100 * row.sd),
-            "interval": shown_interval(row),
+            "interval": show_interval(row),
             "seeds": int(row.seeds),
             "splits": int(row.splits),
             "encoding": number(row.encoding, 4),

@@ -7,17 +7,18 @@ import pandas as pd
 
 from traube.comparison.candidates import WITHOUT_LABELS, Candidate, candidates, first_of_each, main_metric
 from traube.comparison.standings import Standing, standing
+from traube.comparison.verdict import format_significance
 from traube.core.errors import TraubeError
 from traube.pipeline.current import current_cells
 from traube.pipeline.lookup import Lookup
 from traube.pipeline.params import Protocol
 from traube.pipeline.workbench import Workbench
-from traube.reports.best import best_of
 from traube.reports.costs import costs
 from traube.reports.explorer.board import OWN_CHOICE, history, number, rows
 from traube.reports.explorer.ranks import differences, rank_diagram
 from traube.reports.explorer.views import SHOWN, views
-from traube.reports.figures import COLORS, HEATMAP_MODELS, as_data, color_models, heatmap
+from traube.reports.figures import COLORS, HEATMAP_MODELS, Plot, as_data, color_models, heatmap
+from traube.reports.recommendation import recommend_among
 from traube.reports.rendering import render
 from traube.tasks.task import Task
 
@@ -37,58 +38,37 @@ def task_page(
 
     The page holds a hash of the data that it is made of.
     """
-    own = table[table["task"].isin((task, ""))]
-    lookup = Lookup()
+    own, lookup = table[table["task"].isin((task, ""))], Lookup()
     cells = current_cells(bench.storage, protocols, [task], own_choice=True, lookup=lookup)
     done = own[own["status"] == "done"]
     absent = own[own["status"] != "done"].drop_duplicates(["model", "method", "reason"])
+    board, past = rows(own, costs(bench.storage, protocols, cells)), history(bench.storage, protocols, task)
+    colors = color_models([*(row["model"] for row in board), *(point["line"] for point in past)])
     data: dict[str, Any] = {
-        "board": rows(own, costs(bench.storage, protocols, cells)),
+        "board": board,
         "absent": absent[["model", "method", "status", "reason"]].astype(object).fillna("").to_dict("records"),
         "colors": COLORS,
+        "models": list(colors),
         "views": [],
         "pairs": [],
         "answers": [],
         "diagrams": [],
-        "history": history(bench.storage, protocols, task),
+        "history": past,
         "changes": [] if changes is None or changes.empty else _plain(changes[changes["task"] == task]),
     }
-
-    colors = color_models([*(row["model"] for row in data["board"]), *(point["line"] for point in data["history"])])
-    data["models"] = list(colors)
-    missing, shown, standings = "", "", dict[Key, Standing]()
+    missing, shown = "", ""
     try:
         stored, chosen = bench.task(task), cells[~cells["own_choice"]]
-        options: dict[str, list[Candidate]] = {}  # what is scored by the main metric, the best first, by protocol
-        for name in sorted(set(chosen["protocol"]) & set(protocols)):
-            metric = main_metric(stored.card, protocols[name]) if stored.labelled else WITHOUT_LABELS
-            if scored := candidates(bench.storage, task, name, protocols[name], metric, chosen):
-                options[name] = scored
+        options = _options(bench, protocols, stored, chosen)
         shown = max(options, key=lambda name: len(first_of_each(options[name])), default="")
         firsts = first_of_each(options.get(shown, []))[:MODELS]
         data["views"] = views(bench, stored, protocols.get(shown), firsts, lookup)
         if stored.labelled:  # silhouettes, each of a model's own space, do not compare
             standings = _standings(bench, protocols, stored, options, chosen)
-            known = costs(bench.storage, protocols, chosen)
-            bests = {key: best_of(found, stored, known) for key, found in standings.items()}
-            data["answers"] = [
-                {"protocol": name, "level": level, "text": found.said, "bargain": found.bargain}
-                for (name, level), found in bests.items()
-            ]
-            of_shown = {level: found for (name, level), found in standings.items() if level and name == shown}
-            splits = stored.test_splits(protocols[shown].split_set) if shown else ()
-            data["pairs"] = differences(of_shown, list(splits), MODELS)
+            data |= _compared(bench, protocols, stored, chosen, standings, shown, colors)
     except TraubeError as error:  # its texts are not here, or damaged
         missing = str(error)
-
-    for (name, level), found in standings.items():
-        if level and (drawn := rank_diagram(level, found, colors)):
-            data["diagrams"] += [{"protocol": name, "level": level, **plot} for plot in as_data([drawn])]
-    heatmaps = []
-    for (level, protocol, own_choice), of in done.groupby(["level", "protocol", "own_choice"]):
-        if drawn := heatmap(f"{level}, protocol {protocol}{OWN_CHOICE if own_choice else ''}", of):
-            heatmaps.append(drawn)
-    data["heatmaps"] = as_data(heatmaps)
+    data["heatmaps"] = as_data(heatmaps := _heatmaps(done))
     return render(
         "explorer.html",
         task=task,
@@ -103,8 +83,58 @@ def task_page(
         models=MODELS,
         most=SHOWN,
         changes=data["changes"],
+        format_significance=format_significance,
         data=data,
     )
+
+
+def _options(
+    bench: Workbench, protocols: Mapping[str, Protocol], task: Task, cells: pd.DataFrame
+) -> dict[str, list[Candidate]]:
+    """Return what is scored by the main metric under each protocol, the best first."""
+    options = {}
+    for name in sorted(set(cells["protocol"]) & set(protocols)):
+        metric = main_metric(task.card, protocols[name]) if task.labelled else WITHOUT_LABELS
+        if scored := candidates(bench.storage, task.name, name, protocols[name], metric, cells):
+            options[name] = scored
+    return options
+
+
+def _compared(
+    bench: Workbench,
+    protocols: Mapping[str, Protocol],
+    task: Task,
+    cells: pd.DataFrame,
+    standings: Mapping[Key, Standing],
+    shown: str,
+    colors: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return the answers, the rank diagrams, and the differences of pairs under the protocol that is shown."""
+    known = costs(bench.storage, protocols, cells)
+    bests = {key: recommend_among(found, task, known) for key, found in standings.items()}
+    diagrams = []
+    for (name, level), found in standings.items():
+        if level and (drawn := rank_diagram(level, found, colors)):
+            diagrams += [{"protocol": name, "level": level, **plot} for plot in as_data([drawn])]
+    of_shown = {level: found for (name, level), found in standings.items() if level and name == shown}
+    splits = task.test_splits(protocols[shown].split_set) if shown else ()
+    return {
+        "answers": [
+            {"protocol": name, "level": level, "text": found.text, "bargain": found.bargain}
+            for (name, level), found in bests.items()
+        ],
+        "diagrams": diagrams,
+        "pairs": differences(of_shown, list(splits), MODELS),
+    }
+
+
+def _heatmaps(done: pd.DataFrame) -> list[Plot]:
+    """Draw the scores of models by methods, for each level and protocol."""
+    found = []
+    for (level, protocol, own_choice), of in done.groupby(["level", "protocol", "own_choice"]):
+        if drawn := heatmap(f"{level}, protocol {protocol}{OWN_CHOICE if own_choice else ''}", of):
+            found.append(drawn)
+    return found
 
 
 def _standings(

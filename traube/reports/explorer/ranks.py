@@ -93,16 +93,15 @@ def differences(standings: Mapping[str, Standing], splits: Sequence[Split], most
         own = dict(zip(standing.ranking.names[:most], standing.samples, strict=False))
         for a, b in combinations(own, 2):
             verdict = standing.ranking.verdict(a, b)
-            said = {"p": number(verdict.p, 4), "better": verdict.better, "comparisons": verdict.comparisons}
-            note = verdict.undecided.value if verdict.undecided else ""
+            tested = {"p": number(verdict.p, 4), "comparisons": verdict.comparisons, "answer": verdict.answer}
             rows = []
             for split in [name for name in own[a].splits if name in own[b].splits]:
                 size, classes = shapes.get((split, level), (0, None))
                 one, other = own[a].on([split]), own[b].on([split])
-                apart = _numbers(compare("a", one, "b", other))
-                apart["difference"] = number(100 * (one.mean - other.mean))
-                rows.append({"split": split, "size": size, "classes": classes, **apart})
-            found.append({"level": level, "a": a, "b": b, **_numbers(verdict), **said, "note": note, "splits": rows})
+                of_split = _numbers(compare("a", one, "b", other))
+                of_split["difference"] = number(100 * (one.mean - other.mean))
+                rows.append({"split": split, "size": size, "classes": classes, **of_split})
+            found.append({"level": level, "a": a, "b": b, **_numbers(verdict), **tested, "splits": rows})
     return found
 
 

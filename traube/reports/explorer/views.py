@@ -63,7 +63,7 @@ def _others(n: int, taken: Codes, sizes: NDArray[np.int64]) -> Codes:
     return left[np.argsort(-sizes[left], kind="stable")]
 
 
-def thinned(groups: Codes, most: int = SHOWN) -> Codes:
+def thin_out(groups: Codes, most: int = SHOWN) -> Codes:
     """Return positions of at most `most` items, int64, ascending; every group keeps its share."""
     if len(groups) <= most:
         return np.arange(len(groups))
@@ -94,14 +94,14 @@ def views(
         gold, names = np.zeros(split.size, np.int64), []
         if split.labels is not None:
             gold, names = pd.factorize(split.labels, sort=True)
-        shown = thinned(gold)
+        shown = thin_out(gold)
         models = [_seen(bench, task, split, protocol, candidate, gold, shown, lookup) for candidate in firsts]
         found.append(
             {
                 "level": split.level,
                 "split": split.split,
                 "size": split.size,
-                "texts": [brief(text) for text in task.corpus["text"].to_numpy(dtype=object)[split.rows[shown]]],
+                "texts": [shorten(text) for text in task.corpus["text"].to_numpy(dtype=object)[split.rows[shown]]],
                 "classes": [str(name) for name in names],
                 "gold": gold[shown].tolist() if split.labels is not None else [],
                 "models": [seen for seen in models if seen is not None],
@@ -110,7 +110,7 @@ def views(
     return found
 
 
-def brief(text: str) -> str:
+def shorten(text: str) -> str:
     """Return a text's beginning in one line."""
     line = " ".join(text[: 4 * CHARACTERS].split())
     return line if len(line) <= CHARACTERS else f"{line[:CHARACTERS]} …"

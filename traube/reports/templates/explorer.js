@@ -24,15 +24,15 @@ const SHAPES = {
 
 // -- leaderboard, and score against cost
 
-const first = row => (row.place === "–" || row.place === "-" ? 1e6 : Number(row.place.split("-")[0]))
+const first = row => parseInt(row.rank) || 1e6
 const board = table(
   "board",
   [
-    column("#", row => row.place, first),
+    column("rank", row => row.rank, first),
     { ...column("model", row => row.name), render: (_, type, row) => (type === "display" ? `${mark(placeOf(row.model)).outerHTML} ${escaped(row.name)}` : row.name) },
     column("method", row => row.method),
     numeric("score", "score"),
-    column("95 % interval", row => row.interval, row => row.score, "dt-nowrap"),
+    column("95 % CI", row => row.interval, row => row.score, "dt-nowrap"),
     numeric("sd", "sd"),
     column("seeds", row => String(row.seeds), row => row.seeds),
     column("encoding, s", row => seconds(row.encoding) + (row.earlier ? " (earlier)" : ""), row => row.encoding, "dt-right"),
@@ -71,14 +71,14 @@ function drawAnswer() {
   const [answer, overall] = [ofChosen(data.answers), levels.length > 1 ? ofChosen(data.answers, "") : null]
   element("answer").hidden = !answer
   if (answer) element("answer").replaceChildren(made("b", `Level ${answer.level}, protocol ${answer.protocol}. `), answer.text)
-  element("over-levels").textContent = overall ? `Over all ${levels.length} levels, as traube best answers: ${overall.text}` : ""
+  element("over-levels").textContent = overall ? `Over all ${levels.length} levels, as traube recommend answers: ${overall.text}` : ""
 }
 
 function drawRanks() {
   if (!element("ranks")) return
   const drawn = ofChosen(data.diagrams)
   const of = `Level ${element("level").value}, protocol ${element("protocol").value}`
-  element("ranks-note").textContent = drawn ? `${of}: the ranks that the data allow each model, in the order of the leaderboard, whose # they are. Models whose ranks overlap are tied.` : `${of}: no model has a rank.`
+  element("ranks-note").textContent = drawn ? `${of}: the ranks that the data allow each model, in the order of the leaderboard. Models whose ranks overlap are tied.` : `${of}: no model has a rank.`
   element("ranks-figure").hidden = !drawn
   if (drawn) drawFigure("ranks-figure", drawn)
 }
@@ -401,8 +401,8 @@ const pairTable = table(
     column("A better on", row => String(row.aWins), row => row.aWins, "dt-right"),
     column("B better on", row => String(row.bWins), row => row.bWins, "dt-right"),
     column("mean A − B", row => shown(row.difference), row => row.difference, "dt-right"),
-    column("95 % interval", row => (row.low === null ? "–" : `${shown(row.low)} to ${shown(row.high)}`)),
-    column("p", row => (row.p === null ? "–" : row.p < 0.001 ? "< .001" : row.p.toFixed(3)), row => row.p, "dt-right"),
+    column("95 % CI", row => (row.low === null ? "–" : `${shown(row.low)} to ${shown(row.high)}`)),
+    column("p", row => (row.p === null ? "–" : row.p < 0.001 ? "< .001" : row.p.toFixed(3).replace(/^0/, "")), row => row.p, "dt-right"),
     column("median size where A / B is better", row => row.sizes),
     column("median classes where A / B is better", row => row.classes),
   ],
@@ -457,13 +457,11 @@ function drawPair() {
 }
 
 function verdict(row, a, b) {
-  if (row.difference === null) return `Level ${row.level}: ${row.note}.`
+  if (row.difference === null) return `Level ${row.level}: ${row.answer}.`
   const lead = row.difference >= 0 ? a : b
   if (row.difference === 0) return `Level ${row.level}: both score the same.`
-  const words = `${lead} leads by ${Math.abs(row.difference).toFixed(2)} points (95 % interval of A − B: ${shown(row.low)} to ${shown(row.high)})`
-  const tested = `p = ${row.p === null ? "?" : row.p < 0.001 ? "< .001" : row.p.toFixed(3)}, ${row.comparisons} comparison${row.comparisons === 1 ? "" : "s"}`
-  const sure = row.note ? `undecided: ${row.note}` : row.better ? `significant (${tested})` : `not significantly different (${tested})`
-  return `Level ${row.level}: ${words}, ${sure}.`
+  const words = `${lead} leads by ${Math.abs(row.difference).toFixed(2)} points (95 % CI of A − B: ${shown(row.low)} to ${shown(row.high)})`
+  return `Level ${row.level}: ${words}; ${row.answer}.`
 }
 
 // -- history

@@ -14,14 +14,14 @@ from traube.pipeline.changes import Change, Kind
 from traube.pipeline.current import current_cells, of_protocols, version_changes
 from traube.pipeline.params import Protocol
 from traube.pipeline.record import library_versions
-from traube.reports.found import found_k, in_words
+from traube.reports.found import describe_counts, found_k
 from traube.reports.tables import metric_of
 from traube.storage import Storage
 from traube.tasks import get_source
 from traube.tasks.stored import get_card, get_manifest
 
 
-def explanations(
+def trace_provenance(
     storage: Storage, protocols: Mapping[str, Protocol], task: str, model: str, method: str | None = None
 ) -> list[dict[str, Any]]:
     """Return the provenance of a model's cells on a task: those that count today, else the last that did.
@@ -61,7 +61,7 @@ def explanations(
         means = own[own["metric"] == metric].groupby("level")["value"].mean()
         record["scores"] = {f"{level} {metric}": float(mean) for level, mean in means.items() if pd.notna(mean)}
         own_k = found[found["cell_id"] == record["cell_id"]].itertuples()
-        record |= {f"{of.level} clusters found": in_words(of.found_k, of.true_k, of.k_error) for of in own_k}
+        record |= {f"{of.level} clusters": describe_counts(of.found_k, of.true_k) for of in own_k}
         changes = [*changed_since(storage, protocols, record), *_of_raw_data(storage, task)]
         record["changed_since"] = [str(change) for change in changes]
     return records

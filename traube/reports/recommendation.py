@@ -15,7 +15,7 @@ from traube.pipeline.current import current_cells
 from traube.pipeline.params import Protocol
 from traube.reports.costs import costs
 from traube.reports.languages import LanguageFit, fit_languages, languages_of
-from traube.reports.tables import interval_in_words
+from traube.reports.tables import INTERVAL, interval_in_words
 from traube.storage import Storage
 from traube.tasks.task import Task
 
@@ -33,7 +33,7 @@ class Rival:
 
 
 @dataclass(frozen=True)
-class Best:
+class Recommendation:
     """The best model and method on a task's texts, with its rivals."""
 
     winner: Candidate  # the model and method with the highest mean
@@ -43,7 +43,7 @@ class Best:
     texts: int  # distinct texts that were scored
     # by candidate's name, for 1,000 texts, encoding and clustering; of those that were measured
     seconds: Mapping[str, float] = field(default_factory=dict)
-    fit: LanguageFit | None = None  # which models are made for the texts' languages; None where nobody asked
+    fit: LanguageFit | None = None  # which models are made for the texts' languages; None if not looked up
 
     @property
     def ties(self) -> list[Rival]:
@@ -60,9 +60,8 @@ class Best:
         """Return a sentence that names the winner, its lead, and how sure that lead is."""
         winner = self.winner
         has_interval = np.isfinite(self.low)
-        sure = (
-            interval_in_words(self.low, self.high, winner.metric, 1) if has_interval else "no interval: too few texts"
-        )
+        interval = f"{INTERVAL} {interval_in_words(self.low, self.high, winner.metric, 1)}"
+        sure = interval if has_interval else "no interval: too few texts"
         metric = winner.metric.split("/")[0]
         metric = metric.upper() if metric in SHORT else metric.replace("_", "-")
         score = f"{metric} {100 * winner.mean:.1f} ({sure})"
@@ -70,14 +69,22 @@ class Best:
             return f"{winner.name} does best on {winner.task}, {score}; no other model is scored on it."
         nearest, ties = self.rivals[0], self.ties
         if not ties:
-            return f"{winner.name} groups {winner.task} best: {score}, {_lead(nearest)}."
+            lead, sure = _lead(nearest), nearest.verdict.significance
+            return f"{winner.name} clusters {winner.task} best: {score}, {lead}, {sure}."
         if self.unsure:
             return f"{winner.name} comes first on {winner.task}, {score}, {_lead(nearest)}; {Undecided.ONE_SEED.value}."
         names = join_words([rival.candidate.model for rival in ties])
-        return (
-            f"{winner.name} comes first on {winner.task}, {score}, but is not significantly different from {names}: "
-            f"{_lead(ties[0])}."
-        )
+        lead = f"{winner.name} comes first on {winner.task}, {score}, but is not significantly different from {names}"
+        if not all(np.isfinite(tie.verdict.error) for tie in ties):
+            return f"{lead}: {_lead(ties[0])}."
+        least, *others = sorted((tie.verdict for tie in ties), key=lambda verdict: verdict.p)
+        is_bound = any(other.significance != least.significance for other in others)
+        return f"{lead} ({least.significance.replace('=', '≥') if is_bound else least.significance})."
+
+    @property
+    def details(self) -> list[str]:
+        """A line for each rival: the lead over it, and the test."""
+        return [f"{_lead(rival)}, {rival.verdict.significance}: {rival.verdict.details}" for rival in self.rivals]
 
     @property
     def advice(self) -> str:
@@ -85,25 +92,24 @@ class Best:
         if not self.rivals:
             return "Score others beside it: `traube models` lists them."
         if self.unsure:
-            return f"Three seeds would decide: `traube run -t {self.winner.task} -p own`, then `traube best {self.winner.task} -p own`."
+            task = self.winner.task
+            return f"Three seeds would decide: `traube run -t {task} -p own`, then `traube recommend {task} -p own`."
         leads = {rival.candidate.model: rival.verdict for rival in self.ties if np.isfinite(rival.verdict.error)}
-        alike = [name for name, verdict in leads.items() if abs(verdict.difference) < NOTHING]
-        said = []
-        if alike:
-            said.append(
-                f"As far as can be told, {join_words([self.winner.model, *alike])} do equally well: take the one that costs least."
-            )
-        if ahead := [name for name in leads if name not in alike]:
+        tied = [name for name, verdict in leads.items() if abs(verdict.difference) < NOTHING]
+        advice = []
+        if tied:
+            advice.append(f"{join_words([self.winner.model, *tied])} are tied: take the one that costs least.")
+        if ahead := [name for name in leads if name not in tied]:
             lead = leads[ahead[0]]
             needed = math.ceil(self.texts * lead.times_to_decide / 100) * 100
-            said.append(
-                f"If the lead over {ahead[0]} is as large as it looks, some {needed:,} labelled texts would show it "
+            advice.append(
+                f"If the lead over {ahead[0]} is as large as it looks, some {needed:,} labeled texts would show it "
                 f"(here: {self.texts:,})."
             )
-        return " ".join(said)
+        return " ".join(advice)
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """Return answer, bargain and advice as one text."""
         return " ".join(filter(None, (self.answer, self.bargain, self.advice)))
 
@@ -111,7 +117,7 @@ class Best:
     def bargain(self) -> str:
         """Return a sentence on the cheapest model that is about as good as the winner and clearly cheaper.
 
-        About as good is a model that cannot be told from the winner and is hardly behind it. Empty if there is none,
+        About as good is a model that is not significantly different from the winner and hardly behind it. Empty if there is none,
         or costs are not known.
         """
         near = [rival.candidate.name for rival in self.ties if rival.verdict.difference < CLOSE]
@@ -124,7 +130,7 @@ class Best:
             return ""
         times = f"{float(f'{most / max(least, 1e-4):.2g}'):,g}"  # a clock tells no less from nothing
         cost = f"{_seconds(least)} for 1,000 texts, not {_seconds(most)}"
-        return f"{cheapest} is as good, as far as can be told, and {times} times cheaper: {cost}."
+        return f"{cheapest} is tied with it and {times} times cheaper: {cost}."
 
     @property
     def command(self) -> str:
@@ -132,7 +138,7 @@ class Best:
         return f"traube cluster FILE --model {self.winner.model} --method {self.winner.method}"
 
 
-def best_on(storage: Storage, task_name: str, name: str, protocol: Protocol) -> Best:
+def recommend(storage: Storage, task_name: str, name: str, protocol: Protocol) -> Recommendation:
     """Return the best model and method on a task under a named protocol, over all splits and levels.
 
     Raises
@@ -144,12 +150,12 @@ def best_on(storage: Storage, task_name: str, name: str, protocol: Protocol) -> 
     """
     task, options = options_on(storage, task_name, name, protocol)
     known = costs(storage, {name: protocol}, current_cells(storage, {name: protocol}, [task_name]))
-    found = best_of(standing(storage, options), task, known)
+    found = recommend_among(standing(storage, options), task, known)
     tried = (found.winner.model, *(rival.candidate.model for rival in found.rivals))
     return replace(found, fit=fit_languages(languages_of(task), tried))
 
 
-def best_of(found: Standing, task: Task, known: pd.DataFrame) -> Best:
+def recommend_among(found: Standing, task: Task, known: pd.DataFrame) -> Recommendation:
     """Return the best of the models that are ranked on a task; `known` is the table of its `costs`."""
     winner, *others = found.models
     rivals = tuple(Rival(other, found.ranking.verdict(winner.model, other.model)) for other in others)
@@ -157,7 +163,7 @@ def best_of(found: Standing, task: Task, known: pd.DataFrame) -> Best:
     low, high = found.intervals[0]
     own = known[known["protocol"] == winner.protocol].dropna(subset="seconds")
     seconds = {f"{row.model} with {row.method}": row.seconds for row in own.itertuples(index=False)}
-    return Best(winner, float(low), float(high), rivals, texts, seconds)
+    return Recommendation(winner, float(low), float(high), rivals, texts, seconds)
 
 
 def _seconds(value: float) -> str:

@@ -12,7 +12,7 @@ from traube.models import load_model
 from traube.pipeline.params import Protocol
 from traube.pipeline.plan import cells
 from traube.pipeline.record import record
-from traube.reports.best import Best, best_on
+from traube.reports.recommendation import Recommendation, recommend
 from traube.storage import Storage, open_storage
 from traube.tasks.stored import complete_task, save_corpus, save_rows
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
@@ -38,7 +38,7 @@ def task(storage: Storage, topics: pd.DataFrame) -> Task:
 
 def scored(
     storage: Storage, task: Task, scores: dict[str, float], noise: float, seeds: tuple[int, ...] = SEEDS
-) -> Best:
+) -> Recommendation:
     """What is best of models with these scores, which vary by `noise` from seed to seed and with the texts."""
     protocol = Protocol(reducers=("none",), clusterers=("kmeans",), seeds=seeds)
     rng = np.random.default_rng(0)
@@ -48,13 +48,13 @@ def scored(
             table = pd.DataFrame({"split": ["all"], "level": ["topic"], "metric": METRIC, "value": value})
             scores = with_replicates(table, spread=noise / 10, seed=int(rng.integers(10**6)))
             save_scored(storage, record(cell, "done"), scores)
-    return best_on(storage, "mine", "own", protocol)
+    return recommend(storage, "mine", "own", protocol)
 
 
 def test_a_clear_lead_is_said_to_be_one(storage: Storage, task: Task) -> None:
     found = scored(storage, task, {"bow": 0.4, "tfidf": 0.7, "lsa": 0.5}, noise=0.005)
-    assert found.answer.startswith("tfidf with none/kmeans groups mine best: v-measure 7")
-    assert "ahead of lsa with none/kmeans by +" in found.answer and "3 comparisons" in found.answer
+    assert found.answer.startswith("tfidf with none/kmeans clusters mine best: v-measure 7")
+    assert "ahead of lsa with none/kmeans by +" in found.answer and found.answer.endswith("3 comparisons.")
     assert found.ties == [] and found.advice == ""
     assert found.command == "traube cluster FILE --model tfidf --method none/kmeans"
 
@@ -63,7 +63,8 @@ def test_what_cannot_be_told_apart_is_not_and_the_texts_that_would_show_it_are_c
     storage: Storage, task: Task
 ) -> None:
     found = scored(storage, task, {"bow": 0.1, "tfidf": 0.505, "lsa": 0.5}, noise=0.01)
-    assert "comes first on mine" in found.answer and "is not significantly different from lsa" in found.answer
+    assert "comes first on mine" in found.answer and "is not significantly different from lsa (p = ." in found.answer
+    assert len(found.details) == 2 and "ahead of lsa with none/kmeans by " in found.details[0]
     lead = next(rival.verdict for rival in found.rivals if rival.candidate.model == "lsa")
     needed = int(found.advice.split("some ")[1].split(" ")[0].replace(",", ""))
     assert needed > found.texts == 48
@@ -75,7 +76,7 @@ def test_what_is_as_good_and_cheaper_is_named_with_its_cost(storage: Storage, ta
     assert found.bargain == ""  # nothing was measured
     costs = {"tfidf with none/kmeans": 24.2, "lsa with none/kmeans": 2.0, "bow with none/kmeans": 0.1}
     assert replace(found, seconds=costs).bargain == (
-        "lsa with none/kmeans is as good, as far as can be told, and 12 times cheaper: 2 s for 1,000 texts, not 24 s."
+        "lsa with none/kmeans is tied with it and 12 times cheaper: 2 s for 1,000 texts, not 24 s."
     )  # bow is cheaper still, but worse
     assert replace(found, seconds={**costs, "lsa with none/kmeans": 20.0}).bargain == ""
 
@@ -83,7 +84,7 @@ def test_what_is_as_good_and_cheaper_is_named_with_its_cost(storage: Storage, ta
 def test_a_lead_of_nothing_is_none_in_practice(storage: Storage, task: Task) -> None:
     found = scored(storage, task, {"tfidf": 0.5, "lsa": 0.5}, noise=0.001)
     assert found.ties
-    assert found.advice == "As far as can be told, lsa and tfidf do equally well: take the one that costs least."
+    assert found.advice == "lsa and tfidf are tied: take the one that costs least."
 
 
 def test_a_lead_that_is_open_is_no_tie_to_save_on(storage: Storage, task: Task) -> None:
@@ -95,6 +96,7 @@ def test_a_lead_that_is_open_is_no_tie_to_save_on(storage: Storage, task: Task) 
         said = replace(found, seconds={**dearer, f"{model} with none/kmeans": 0.5}).bargain
         assert said.startswith(model) == (lead < 0.01)
     assert any(lead > 0.01 for lead in leads.values())
+    assert len(leads) == 2 and "(p ≥ ." in found.answer  # of both
 
 
 def test_one_seed_decides_nothing(storage: Storage, task: Task) -> None:
@@ -107,15 +109,15 @@ def test_a_model_alone_is_best_of_itself(storage: Storage, task: Task) -> None:
     found = scored(storage, task, {"tfidf": 0.9}, noise=0.005)
     assert "no other model is scored" in found.answer and "traube models" in found.advice
     # as on the leaderboard: no further than the metric's scale
-    assert "(40.0 to 100.0)" in replace(found, low=0.4, high=1.1).answer
-    assert "(0.0 to 60.0)" in replace(found, low=-0.1, high=0.6).answer
-    assert "(40.0 to 60.0)" in replace(found, low=0.4, high=0.6).answer
+    assert "(95 % CI 40.0 to 100.0)" in replace(found, low=0.4, high=1.1).answer
+    assert "(95 % CI 0.0 to 60.0)" in replace(found, low=-0.1, high=0.6).answer
+    assert "(95 % CI 40.0 to 60.0)" in replace(found, low=0.4, high=0.6).answer
 
 
 def test_what_is_not_scored_is_said(storage: Storage, task: Task) -> None:
     with pytest.raises(
         TraubeError, match=r"mine: nothing is scored under protocol 'own' yet: `traube run -t mine -p own`"
     ):
-        best_on(storage, "mine", "own", Protocol(reducers=("none",), clusterers=("kmeans",)))
+        recommend(storage, "mine", "own", Protocol(reducers=("none",), clusterers=("kmeans",)))
     with pytest.raises(TraubeError, match=r"unknown task 'mien': did you mean mine\?|unknown task 'mien'"):
-        best_on(storage, "mien", "own", Protocol(reducers=("none",), clusterers=("kmeans",)))
+        recommend(storage, "mien", "own", Protocol(reducers=("none",), clusterers=("kmeans",)))
