@@ -101,7 +101,9 @@ class Options:
         """Refuse options that `option`, which puts texts into existing groups, does not allow."""
         names = ("model", "method", "k", "layer", "groups", "seed", "query", "like", "name_with")
         given = {name: getattr(self, name) for name in names if name not in allowed} | others
-        wrong = ["-k" if name == "k" else f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
+        wrong = [
+            "-k" if name == "k" else f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None
+        ]
         if wrong:
             raise TraubeError(f"{option} puts texts into groups that are there: leave out {', '.join(wrong)}")
 
@@ -155,7 +157,21 @@ def cluster(
     from traube.tasks.files import STDIN, save_stdin
 
     options = Options(
-        text, model, query, method, k, layer, groups, seed, precision, noise, like, group, champion, name_with, name_budget
+        text,
+        model,
+        query,
+        method,
+        k,
+        layer,
+        groups,
+        seed,
+        precision,
+        noise,
+        like,
+        group,
+        champion,
+        name_with,
+        name_budget,
     )
     is_piped = str(file) == STDIN
     file = save_stdin([text] if text else []) if is_piped else file
