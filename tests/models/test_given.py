@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from traube.core.errors import TraubeError, Unavailable
-from traube.models import Model, choose_model, load_model, to_model
+from traube.models import Model, load_model, to_model
 from traube.models.given import FunctionModel, embedded
 from traube.models.transformer import Transformer
 
@@ -108,10 +108,10 @@ def test_embeddings_are_a_model_of_their_texts() -> None:
     assert model.fingerprint == embedded(["a", "b", "a"], values).fingerprint != embedded(["a"], values + 1).fingerprint
 
 
-def test_a_model_stays_as_it_is_and_auto_is_chosen_for_the_texts(minilm: Transformer) -> None:
+def test_a_model_stays_as_it_is_and_auto_is_minilm(minilm: Transformer) -> None:
     given: Model = minilm
     assert to_model(given) is minilm
-    assert to_model("auto", TEXTS).name == choose_model(TEXTS) == "minilm"
+    assert to_model("auto").name == "minilm"
 
 
 @pytest.mark.parametrize("given", [3, None, ["minilm"], Transformer])

@@ -46,15 +46,11 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]]:
         text = read_bytes(path, LARGEST).decode("utf-8")
     except UnicodeDecodeError as error:
         raise TraubeError(f"{path}: not UTF-8 (byte {error.start})") from None
-    parsed = _parse(text)
-    if isinstance(parsed, str):
-        raise TraubeError(f"{path}: {parsed}")
-    return deepcopy(parsed)
+    return deepcopy(_parse(text, path))
 
 
-@lru_cache(maxsize=256)  # one command asks for each of its cards many times
-def _parse(text: str) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]] | str:
-    """Parse a text as `read_yaml` does; return the result, or the error that was found."""
+@lru_cache(maxsize=256)  # one command reads each of its cards many times
+def _parse(text: str, path: Path) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]]:
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
@@ -63,9 +59,9 @@ def _parse(text: str) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]] | str
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}: " if mark else ""
         problem = " ".join(str(getattr(error, "problem", None) or error).split())
-        return f"{line}not valid YAML: {problem}"
+        raise TraubeError(f"{path}: {line}not valid YAML: {problem}") from None
     if not isinstance(value, dict):
-        return "line 1: expected `key: value` lines"
+        raise TraubeError(f"{path}: line 1: expected `key: value` lines")
     return value, dict(_lines(node, ()))
 
 

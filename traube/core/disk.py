@@ -91,11 +91,9 @@ def _takes_bytes(path: Path) -> bool:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Return a JSON object; an empty one if the file is absent, corrupt or holds something else."""
-    try:
-        value = parse_json(read_bytes(path))
-    except (TraubeError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
+    with suppress(TraubeError, OSError):
+        return read_kept_json(path, "")
+    return {}
 
 
 def read_kept_json(path: Path, loss: str) -> dict[str, Any]:
@@ -108,7 +106,7 @@ def read_kept_json(path: Path, loss: str) -> dict[str, Any]:
     except (TraubeError, ValueError):
         value = None
     if not isinstance(value, dict):
-        raise TraubeError(f"{path}: damaged; delete it, and {loss}")
+        raise TraubeError(f"{path}: corrupt; delete it, and {loss}")
     return value
 
 

@@ -608,7 +608,7 @@ def cluster_texts(
         else:
             found = _encode_and_group(
                 chosen,
-                to_model(model, chosen, precision=precision),
+                to_model(model, precision=precision),
                 n_clusters,
                 algorithm,
                 random_state,

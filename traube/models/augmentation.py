@@ -47,18 +47,16 @@ class Eda:
         random = np.random.default_rng(seed)
         changed = []
         for text in texts:
-            words = words_of(text)
-            if words:
-                operation = (self.replaced, self.inserted, self.swapped, self.deleted)[random.integers(4)]
-                changed.append(" ".join(operation(words, random)))
-            else:
-                changed.append(text)
+            if words := words_of(text):
+                operation = (self.replace, self.insert, self.swap, self.delete)[random.integers(4)]
+                text = " ".join(operation(words, random))
+            changed.append(text)
         return changed
 
     def _count(self, words: Sequence[str]) -> int:
         return max(1, round(self.share * len(words)))
 
-    def replaced(self, words: Sequence[str], random: Generator) -> list[str]:
+    def replace(self, words: Sequence[str], random: Generator) -> list[str]:
         """Replace some words by synonyms."""
         changed = list(words)
         able = [i for i, word in enumerate(words) if self.synonyms.get(word)]
@@ -66,7 +64,7 @@ class Eda:
             changed[int(i)] = str(random.choice(self.synonyms[words[int(i)]]))
         return changed
 
-    def inserted(self, words: Sequence[str], random: Generator) -> list[str]:
+    def insert(self, words: Sequence[str], random: Generator) -> list[str]:
         """Insert synonyms of some words at random places."""
         changed = list(words)
         able = [word for word in words if self.synonyms.get(word)]
@@ -74,7 +72,7 @@ class Eda:
             changed.insert(int(random.integers(len(changed) + 1)), str(random.choice(self.synonyms[able[int(i)]])))
         return changed
 
-    def swapped(self, words: Sequence[str], random: Generator) -> list[str]:
+    def swap(self, words: Sequence[str], random: Generator) -> list[str]:
         """Swap some pairs of words."""
         changed = list(words)
         for _ in range(self._count(words) if len(words) > 1 else 0):
@@ -82,7 +80,7 @@ class Eda:
             changed[i], changed[j] = changed[j], changed[i]
         return changed
 
-    def deleted(self, words: Sequence[str], random: Generator) -> list[str]:
+    def delete(self, words: Sequence[str], random: Generator) -> list[str]:
         """Delete some words; one stays."""
         gone = set(random.permutation(len(words))[: min(self._count(words), len(words) - 1)].tolist())
         return [word for i, word in enumerate(words) if i not in gone]
@@ -110,8 +108,7 @@ def neighbours(texts: Iterable[str], model: Model) -> dict[str, list[str]]:
         cosines[own, start + own] = -1
         best = np.argsort(-cosines, axis=1, kind="stable")[:, :NEIGHBOURS]
         for i, columns in enumerate(best):
-            near = [words[j] for j in columns if cosines[i, j] >= NEAREST]
-            if near:
+            if near := [words[j] for j in columns if cosines[i, j] >= NEAREST]:
                 found[words[start + i]] = near
     return found
 
@@ -124,8 +121,7 @@ class Published:
 
     def __call__(self, texts: Sequence[str], seed: int) -> list[str]:
         """Return the augmented text of each, in their order."""
-        absent = [text for text in texts if text not in self.by_text]
-        if absent:
+        if absent := [text for text in texts if text not in self.by_text]:
             raise TraubeError(
                 f"{len(absent)} of {len(texts)} texts have no published augmentation, such as {absent[0][:60]!r}: "
                 "use another augmentation"
@@ -171,11 +167,11 @@ class Contextual:
             for row, (words, at) in enumerate(zip(batch, chosen, strict=True)):
                 # a truncated text has fewer places than chosen words
                 for i, place in zip(at, np.flatnonzero(places[row]), strict=False):
-                    words[i] = self._drawn(scores[row, int(place)].numpy(), words[i], whole, random)
+                    words[i] = self._draw(scores[row, int(place)].numpy(), words[i], whole, random)
             changed += batch
         return [" ".join(words) if words else text for words, text in zip(changed, texts, strict=True)]
 
-    def _drawn(self, scores: Any, word: str, whole: Mapping[int, str], random: Generator) -> str:
+    def _draw(self, scores: Any, word: str, whole: Mapping[int, str], random: Generator) -> str:
         """Draw a word for a place, from the scores of all tokens."""
         ids = np.array([i for i, other in whole.items() if other.lower() != word])
         if not len(ids):

@@ -115,7 +115,13 @@ class FunctionModel(OwnEncoder):
             raise
         except Exception as error:
             raise TraubeError(f"model '{self.name}': fails on {len(texts)} texts ({first_line(error)})") from error
-        values = sparse.csr_matrix(given, dtype=np.float32) if sparse.issparse(given) else self._to_dense(given)
+        try:
+            to_matrix = sparse.csr_matrix if sparse.issparse(given) else np.asarray
+            values: Matrix = to_matrix(given, dtype=np.float32)
+        except (TypeError, ValueError):
+            kind = type(given).__name__
+            fault = f"it gave a {kind}; return an array with a row for each text"
+            raise TraubeError(f"model '{self.name}': {fault}") from None
         if values.ndim != 2 or values.shape[0] != len(texts):
             raise TraubeError(
                 f"model '{self.name}': it gave {values.shape} for {len(texts)} texts; return a row of numbers for each"
@@ -125,15 +131,6 @@ class FunctionModel(OwnEncoder):
     def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Matrix:
         """Return the vectors of other texts."""
         return self.encode(texts)
-
-    def _to_dense(self, given: Any) -> Dense:
-        try:
-            return np.asarray(given, dtype=np.float32)
-        except (TypeError, ValueError):
-            kind = type(given).__name__
-            raise TraubeError(
-                f"model '{self.name}': it gave a {kind}; return an array with a row for each text"
-            ) from None
 
 
 def embedded(texts: Sequence[str], values: Matrix, name: str = "embeddings") -> FunctionModel:

@@ -162,7 +162,7 @@ def _of_module(folder: Path, place: str, name: str) -> dict[str, Reader]:
         "tokenizer_config.json": _settings(allowed.SETTINGS["TokenizerSettings"]),
         "special_tokens_map.json": _settings(allowed.SETTINGS["SpecialTokens"]),
         "generation_config.json": _settings(allowed.SETTINGS["GenerationSettings"]),
-        **dict.fromkeys(allowed.TRANSFORMER_SETTINGS, _settings(allowed.TransformerSettings)),
+        **dict.fromkeys(allowed.TRANSFORMER_SETTINGS, _settings(allowed.SETTINGS["TransformerSettings"])),
         **dict.fromkeys(
             (*allowed.VOCABULARIES, *allowed.VOCABULARY_PARTS), lambda path: read_bytes(path, LARGEST_FILE)
         ),

@@ -241,7 +241,7 @@ def _to_models(given: Any, texts: Sequence[str]) -> list[Model]:
     for name, model in named:
         if hasattr(model, "shape"):
             model = embedded(texts, read_embeddings(model, "evaluate", len(texts)), name or "embeddings")
-        models.append(to_model(model, texts, name))
+        models.append(to_model(model, name))
     if not models:
         raise TypeError("evaluate: there are no models: pass one, a list, or a dict from names to models")
     twice = [name for name, count in Counter(model.name for model in models).items() if count > 1]
