@@ -59,8 +59,9 @@ def read_items(path: Path) -> dict[str, Item]:
         if item in items:
             raise TraubeError(f"{place}: item '{item}' occurs twice")
         if item[0] in "=+-@'":
-            fault = "an id cannot begin with = + - @ or ', which spreadsheets change"
-            raise TraubeError(f"{place}: item '{item}': {fault}")
+            raise TraubeError(
+                f"{place}: item '{item}': an id cannot begin with = + - @ or ', which spreadsheets change"
+            )
         parts = context if isinstance(context, list) else [context]
         shown = "\n".join(as_text(part, place, "context") or "" for part in parts).splitlines()
         items[item] = Item(item, text, group, tuple(line.strip() for line in shown if line.strip()))
@@ -109,10 +110,10 @@ def sheets(tuples: Sequence[Tuple], annotators: int, each: int | None = None, *,
         for one in people:
             judged[one].append(tuples[index])
             met[one].update(other for other in people if other != one)
-    found = []
+    found, digits = [], len(str(annotators))
     for number, own in enumerate(judged, start=1):
         shown = tuple(tuple(own[i][slot] for slot in shuffled(len(own[i]), rng)) for i in shuffled(len(own), rng))
-        found.append(Sheet(f"annotator_{number:0{len(str(annotators))}d}", shown))
+        found.append(Sheet(f"annotator_{number:0{digits}d}", shown))
     return found
 
 

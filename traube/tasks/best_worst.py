@@ -50,8 +50,7 @@ def design(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, seed:
         Tuples in random order, their items in random order.
     """
     names = list(items)
-    twice = [name for name, times in Counter(names).items() if times > 1]
-    if twice:
+    if twice := [name for name, times in Counter(names).items() if times > 1]:
         raise TraubeError(f"item '{twice[0]}' occurs {names.count(twice[0])} times: items are told apart by their ids")
     if not 2 <= size <= len(names):
         raise TraubeError(f"tuples of {size}: there are {len(names)} items, so a tuple has 2 to {len(names)}")
@@ -61,20 +60,19 @@ def design(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, seed:
     wanted = max(1, min(possible, round(per_item * len(names))))
     rng = generator(f"tuples {size} {wanted} {' '.join(names)}", seed)
     if wanted <= possible // 2:
-        chosen = _balanced(len(names), size, wanted, rng)
+        chosen = _balance(len(names), size, wanted, rng)
     else:  # draw the tuples to leave out: if these are balanced, so is the rest
-        left_out = set(_balanced(len(names), size, possible - wanted, rng))
+        left_out = set(_balance(len(names), size, possible - wanted, rng))
         chosen = [drawn for drawn in map(frozenset, combinations(range(len(names)), size)) if drawn not in left_out]
     order = shuffled(len(chosen), rng)
     slots = [shuffled(size, rng) for _ in chosen]
     return [tuple(names[sorted(chosen[place])[slot]] for slot in slots[place]) for place in order]
 
 
-def _balanced(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[frozenset[int]]:
+def _balance(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[frozenset[int]]:
     """Return distinct tuples in which every item occurs as often as any other, or once more."""
     for _ in range(5):
-        found = _drawn(n, size, wanted, rng)
-        if found is not None:
+        if (found := _draw(n, size, wanted, rng)) is not None:
             return found
 
     drawn: dict[frozenset[int], None] = {}
@@ -92,7 +90,7 @@ def _balanced(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[
         drawn[one - {most} | {least}] = None
 
 
-def _drawn(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[frozenset[int]] | None:
+def _draw(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[frozenset[int]] | None:
     """Draw tuples one after the other; return None if no new tuple was found."""
     times, met = np.zeros(n), [Counter[int]() for _ in range(n)]
     drawn: dict[frozenset[int], None] = {}
@@ -174,14 +172,14 @@ def read_judgements(
     for file in files:
         try:
             table = read_rows(file)
-            shown = _tuples(table, columns.items)
+            shown = _read_tuples(table, columns.items)
             best, worst = read_ids(table, columns.best), read_ids(table, columns.worst)
             people = [file.stem] * len(table) if columns.annotator is None else read_ids(table, columns.annotator)
         except TraubeError as error:
             faults.append(str(error))
             continue
         for row in map(_Row, table.places, people, shown, best, worst):
-            if fault := _fault(row, known, before):
+            if fault := _find_fault(row, known, before):
                 faults.append(f"{row.place}: {fault}")
                 continue
             before[row.annotator, frozenset(row.items)] = row.place
@@ -208,7 +206,7 @@ class _Row:
     worst: str
 
 
-def _tuples(table: Rows, names: Sequence[str] = ()) -> list[Tuple]:
+def _read_tuples(table: Rows, names: Sequence[str] = ()) -> list[Tuple]:
     names = names or [name for name in table.columns if name.startswith(ITEM)]
     if len(names) < 2:
         there = ", ".join(table.columns)
@@ -222,7 +220,7 @@ def read_ids(table: Rows, name: str) -> list[str]:
     return [text[1:] if text[:1] == "'" and text[1:2] in {"=", "+", "-", "@"} else text for text in ids]
 
 
-def _fault(row: _Row, known: set[frozenset[str]] | None, before: dict[tuple[str, frozenset[str]], str]) -> str:
+def _find_fault(row: _Row, known: set[frozenset[str]] | None, before: dict[tuple[str, frozenset[str]], str]) -> str:
     """Return the fault of a row; empty if there is none."""
     shown = frozenset(row.items)
     if not row.annotator:
@@ -262,19 +260,17 @@ def scores_table(
 
 def read_design(path: Path) -> list[Tuple]:
     """Return the tuples of a design: a table with the columns item_1, item_2, ..."""
-    return _tuples(read_rows(path))
+    return _read_tuples(read_rows(path))
 
 
 def read_expert(path: Path) -> dict[str, bool]:
     """Return an expert's answer for each item, from a table with the columns item and above (yes or no)."""
     table = read_rows(path)
-    items, said = (read_ids(table, name) for name in ("item", "above"))
     words = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
-    for place, value in zip(table.places, said, strict=True):
-        if value.lower() not in words:
-            raise TraubeError(f"{place}: above: '{value}' is neither yes nor no")
     above: dict[str, bool] = {}
-    for place, item, value in zip(table.places, items, said, strict=True):
-        if above.setdefault(item, words[value.lower()]) != words[value.lower()]:
+    for place, item, answer in zip(table.places, read_ids(table, "item"), read_ids(table, "above"), strict=True):
+        if (is_above := words.get(answer.lower())) is None:
+            raise TraubeError(f"{place}: above: '{answer}' is neither yes nor no")
+        if above.setdefault(item, is_above) != is_above:
             raise TraubeError(f"{place}: item '{item}' is said to be above 0.5 and below")
     return above

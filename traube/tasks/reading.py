@@ -180,39 +180,26 @@ def read_rows(path: Path, separator: str | None = None, encoding: str = UTF_8) -
             texts = {f"{path}:{n}": line for n, line in enumerate(lines(path, encoding), start=1) if line.strip()}
             return Rows(path, {"text": list(texts.values())}, list(texts))
         case "jsonl":
-            return _from_json(path, _json_lines(path, encoding))
+            places = ((f"{path}:{n}", line) for n, line in enumerate(lines(path, encoding), start=1) if line.strip())
+            return _from_json(path, ((place, _parse_json(line, place)) for place, line in places))
         case "json":
-            return _from_json(path, _json_list(path, encoding))
+            values = _parse_json(read_text(path, encoding), str(path))
+            if not isinstance(values, list):
+                raise TraubeError(f"{path}: expected a list [...] of objects or texts, not {type(values).__name__}")
+            rows = ({"text": value} if isinstance(value, str) else value for value in values)
+            return _from_json(path, ((f"{path}: element {i}", row) for i, row in enumerate(rows)))
         case kind:
             usual = "\t" if kind == "tsv" else detect_separator(path, encoding)
-            rows = csv_rows(path, separator=separator or usual, encoding=encoding)
-    line, header = next(rows)
-    return _from_fields(path, header, [(f"{path}:{number}", fields) for number, fields in rows], f"{path}:{line}")
+            (line, header), *fields = csv_rows(path, separator=separator or usual, encoding=encoding)
+            return _from_fields(path, header, [(f"{path}:{n}", row) for n, row in fields], f"{path}:{line}")
 
 
 def _from_fields(path: Path, header: list[str], rows: list[tuple[str, list[Any]]], place: str) -> Rows:
     """Return the table of a header and of rows with their places; `place` is the header's."""
-    twice = next((name for name in header if name and header.count(name) > 1), None)
-    if twice:
+    if twice := next((name for name in header if name and header.count(name) > 1), None):
         raise TraubeError(f"{place}: column '{twice}' occurs twice")
     columns = {name: [None if fields[i] == "" else fields[i] for _, fields in rows] for i, name in enumerate(header)}
     return Rows(path, columns, [place for place, _ in rows])
-
-
-def _json_lines(path: Path, encoding: str) -> Iterator[tuple[str, Any]]:
-    """Yield each line's place and value."""
-    for number, line in enumerate(lines(path, encoding), start=1):
-        if line.strip():
-            yield f"{path}:{number}", _parse_json(line, f"{path}:{number}")
-
-
-def _json_list(path: Path, encoding: str) -> Iterator[tuple[str, Any]]:
-    """Yield place and value of each element of a file's list; a text is a row with the column `text`."""
-    values = _parse_json(read_text(path, encoding), str(path))
-    if not isinstance(values, list):
-        raise TraubeError(f"{path}: expected a list [...] of objects or texts, not {type(values).__name__}")
-    for i, value in enumerate(values):
-        yield f"{path}: element {i}", {"text": value} if isinstance(value, str) else value
 
 
 def _parse_json(text: str, place: str) -> Any:
@@ -261,7 +248,6 @@ def _read_excel(path: Path) -> Rows:
 
 
 def _read_parquet(path: Path) -> Rows:
-    inputs.regular(path)
     try:
         with pq.ParquetFile(path) as file:
             batches, size = [], 0
@@ -274,8 +260,7 @@ def _read_parquet(path: Path) -> Rows:
                     most = inputs.in_words(inputs.LARGEST)
                     raise TraubeError(f"{path}: holds more than the {most} that are read of such a file")
             table = pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table()
-        twice = next((name for name in table.column_names if table.column_names.count(name) > 1), None)
-        if twice:
+        if twice := next((name for name in table.column_names if table.column_names.count(name) > 1), None):
             raise TraubeError(f"{path}: column '{twice}' occurs twice")
         columns = {name: table.column(name).to_pylist() for name in table.column_names}
     except TraubeError:

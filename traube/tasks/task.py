@@ -225,16 +225,16 @@ class Task:
         items = table["item"].to_numpy(np.int64)
         labels = table["label"].to_numpy(dtype=object, na_value=None)
         for (split, level), at in table.groupby(["split", "level"], sort=False).indices.items():
-            asked = queries[np.unique(codes[at][codes[at] >= 0])]
-            if len(asked) > 1:
-                named = ", ".join(f"'{self.corpus['text'].iloc[i][:60]}'" for i in sorted(asked)[:3])
-                more = ", ..." if len(asked) > 3 else ""
+            own = queries[np.unique(codes[at][codes[at] >= 0])]
+            if len(own) > 1:
+                named = ", ".join(f"'{self.corpus['text'].iloc[i][:60]}'" for i in sorted(own)[:3])
+                more = ", ..." if len(own) > 3 else ""
                 raise TraubeError(
-                    f"{self.name}: split '{split}' ({level}): its rows name {len(asked)} queries ({named}{more}); "
+                    f"{self.name}: split '{split}' ({level}): its rows name {len(own)} queries ({named}{more}); "
                     "a split has one at most"
                 )
             known = None if all(label is None for label in labels[at]) else labels[at]
-            query = int(asked[0]) if len(asked) else None
+            query = int(own[0]) if len(own) else None
             yield Split(str(split), str(level), items[at], rows[at], known, query)
 
     def validate(self, source: str = "") -> "Task":
