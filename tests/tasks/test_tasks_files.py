@@ -148,7 +148,7 @@ def test_what_is_told_of_a_file_is_said_in_a_line_and_stands_on_its_card(tmp_pat
     file = tmp_path / "zug.csv"
     file.write_bytes("\n".join(["Inhalt;Thema", *(f"{t};{i % 2}" for i, t in enumerate(texts))]).encode("cp1252"))
     made = make_task_of(file)
-    assert made.said == (
+    assert made.about == (
         "zug.csv: texts in 'Inhalt', labels in 'Thema' (German, encoding cp1252, semicolons); task zug, "
         f"card {paths.generated_cards() / 'zug.yaml'}"
     )

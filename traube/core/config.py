@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 from yaml.composer import Composer
 
 from traube.core.errors import TraubeError, unknown
@@ -32,6 +32,8 @@ def _path(value: str) -> str:
 
 # The name of a file or folder, as a person writes it in a card.
 PathName = Annotated[str, AfterValidator(_path)]
+# A list in a card, in place of which one text may stand.
+OneOrMany = Annotated[tuple[str, ...], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
 
 
 class Strict(BaseModel):

@@ -43,13 +43,7 @@ class FileRows:
 
     rows: Rows
     encoding: str
-    separator: str | None  # of a CSV file
-
-    @property
-    def notes(self) -> list[str]:
-        """Notes for the user about how the file was read."""
-        encoding = [] if self.encoding == UTF_8 else [f"encoding {self.encoding}"]
-        return [*encoding, *([SEPARATORS[self.separator]] if self.separator not in (None, ",") else [])]
+    notes: list[str]  # for the user: encoding and separator, if they are unusual
 
 
 @dataclass(frozen=True)
@@ -57,20 +51,10 @@ class FileTask:
     """The task of a file, and the contents of its card."""
 
     name: str
-    file: Path
     card: Path
     text: str
     labels: tuple[str, ...]
-    languages: tuple[str, ...]
-    notes: tuple[str, ...]  # how the file was read
-
-    @property
-    def said(self) -> str:
-        """All notes in one line."""
-        labels = f"labels in {', '.join(map(repr, self.labels))}" if self.labels else "no labels"
-        notes = filter(None, [name_languages(self.languages), *self.notes])
-        about = f" ({', '.join(notes)})"
-        return f"{self.file.name}: texts in '{self.text}', {labels}{about if about != ' ()' else ''}; task {self.name}, card {self.card}"
+    about: str  # for the user: how the file was read, in one line
 
 
 def names_file(name: str) -> bool:
@@ -85,7 +69,10 @@ def read_file(path: Path) -> FileRows:
     kind = format_of(path)
     encoding = detect_encoding(path) if kind in TEXT_FORMATS else UTF_8
     separator = detect_separator(path, encoding) if kind == "csv" else None
-    return FileRows(read_rows(path, separator, encoding), encoding, separator)
+    notes = [] if encoding == UTF_8 else [f"encoding {encoding}"]
+    if separator not in (None, ","):
+        notes.append(SEPARATORS[separator])
+    return FileRows(read_rows(path, separator, encoding), encoding, notes)
 
 
 def find_task(file: Path) -> str | None:
@@ -137,7 +124,10 @@ def make_task_of(file: Path, text: str | None = None, labels: Sequence[str] = ()
         settings |= {"encoding": read.encoding} if read.encoding != UTF_8 else {}
         settings |= {"language": languages[0]} if len(languages) == 1 else {}
         write_card(card, "Written for a file that was named without a card. To keep it, copy it to cards/.", settings)
-    return FileTask(name, file, card, text, tuple(labels), tuple(languages), tuple(read.notes))
+    labeled = f"labels in {', '.join(map(repr, labels))}" if labels else "no labels"
+    notes = ", ".join(filter(None, [name_languages(languages), *read.notes]))
+    how = f"texts in '{text}', {labeled}{f' ({notes})' if notes else ''}"
+    return FileTask(name, card, text, tuple(labels), f"{file.name}: {how}; task {name}, card {card}")
 
 
 def _tables_of(file: Path) -> list[Table]:

@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
+from traube.core.config import OneOrMany
 from traube.core.errors import TraubeError
 from traube.tasks.source import Source
 from traube.tasks.task import PARTS, SPLIT_COLUMNS, Stage, Task, TaskCard, TaskType, text_id
@@ -69,7 +70,7 @@ class PairCard(TaskCard):
 
     family: str = Field("similarity", pattern=r"^[a-z0-9_]+$", description="benchmark family")
     scale: tuple[float, float] = (0.0, 1.0)  # the least and the greatest score
-    groups: Annotated[tuple[str, ...], AfterValidator(_own_names)] = ()  # each value is also scored by itself
+    groups: Annotated[OneOrMany, AfterValidator(_own_names)] = ()  # each value is also scored by itself
 
     @field_validator("clusters", "declared", "main_metric")
     @classmethod

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import pandas as pd
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from traube.core.config import PathName, parse, read_yaml
+from traube.core.config import OneOrMany, PathName, parse, read_yaml
 from traube.core.errors import TraubeError
 from traube.core.inputs import parse_json
 from traube.core.paths import raw
@@ -38,18 +38,13 @@ class PairTableCard(PairCard):
 
     pairs: PathName
     text_a: str | None = None
-    turns: tuple[str, ...] = ()
+    turns: OneOrMany = ()
     text_b: str
     score: str
     dialogue: str | None = None
     part: str | None = None
     group_columns: dict[str, str] = Field({}, description="the columns of groups that have other names")
     separator: str | None = Field(None, min_length=1, max_length=1)
-
-    @field_validator("turns", "groups", mode="before")
-    @classmethod
-    def _one_or_many(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
 
     @model_validator(mode="before")
     @classmethod

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 from pydantic import Field, ValidationInfo, field_validator
 
-from traube.core.config import PathName
+from traube.core.config import OneOrMany, PathName
 from traube.core.errors import TraubeError, unknown
 from traube.tasks.reading import UTF_8, Rows, read_rows
 from traube.tasks.source import CardSource, KeyLines, Source
@@ -18,17 +18,12 @@ class TableCard(TaskCard):
 
     file: PathName
     text: str
-    labels: tuple[str, ...] = ()
+    labels: OneOrMany = ()
     split: str | None = None
     query: str | None = None
     part: str | None = None
     separator: str | None = Field(None, min_length=1, max_length=1)
     encoding: str = Field(UTF_8, description="of a text file, by Python's names")
-
-    @field_validator("labels", mode="before")
-    @classmethod
-    def _one_or_many(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
 
     @field_validator("labels", "split", "part")
     @classmethod
