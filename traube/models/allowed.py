@@ -163,8 +163,8 @@ Errors = Literal["replace", "ignore", "strict"]
 Side = Literal["left", "right"]
 UpTo10000 = Annotated[int, Field(ge=0, le=10_000)]
 
-# All settings may be absent. pydantic evaluates the names of their types in this module.
-SETTINGS: dict[str, type[Strict]] = {}
+# Those of `allowed.yaml` may be absent. pydantic evaluates the names of their types in this module.
+SETTINGS: dict[str, type[Strict]] = {"Dense": Dense, "LayerNorm": LayerNorm, "Dropout": Dropout}
 for _name, _kinds in _LISTS["settings"].items():
     _fields: dict[str, Any] = {key: (kind, None) for key, kind in _kinds.items()}
     SETTINGS[_name] = create_model(_name, __base__=Strict, __module__=__name__, **_fields)

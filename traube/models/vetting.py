@@ -38,15 +38,7 @@ LOCAL = {"local_files_only": True, "trust_remote_code": False}
 SAFE = {**LOCAL, "use_safetensors": True, "weights_only": True}
 
 Reader = Callable[[Path], Any]  # what a file of the copy holds, bytes or of JSON, or the path that it is a link to
-# The settings of a module that is no network, and whether it has weights.
-MODULES: dict[str, tuple[type[Strict], bool]] = {
-    "Pooling": (allowed.SETTINGS["Pooling"], False),
-    "Dense": (allowed.Dense, True),
-    "Normalize": (allowed.SETTINGS["Normalize"], False),
-    "LayerNorm": (allowed.LayerNorm, True),
-    "Dropout": (allowed.Dropout, False),
-    "WeightedLayerPooling": (allowed.SETTINGS["WeightedLayerPooling"], True),
-}
+WITH_WEIGHTS = ("Dense", "LayerNorm", "WeightedLayerPooling")  # modules that have weights besides networks
 ENCODER = [("", "Transformer")]  # the modules of a folder without modules.json
 
 
@@ -145,10 +137,9 @@ def _of_module(folder: Path, place: str, name: str) -> dict[str, Reader]:
     if name == "StaticEmbedding":
         return {_below(place, "tokenizer.json"): _tokenizer, **_weights(folder, place)}
     if name != "Transformer":
-        settings, has_weights = MODULES[name]
         path = _below(place, "config.json")
-        own = {} if name == "Normalize" and not _is_there(folder, path) else {path: _settings(settings)}
-        return {**own, **(_weights(folder, place) if has_weights else {})}
+        own = {} if name == "Normalize" and not _is_there(folder, path) else {path: _settings(allowed.SETTINGS[name])}
+        return {**own, **(_weights(folder, place) if name in WITH_WEIGHTS else {})}
 
     if _is_there(folder, _below(place, "adapter_config.json")):
         raise TraubeError(f"{folder}: adapter_config.json: an adapter is no whole model; merge it into its base model")
@@ -169,8 +160,8 @@ def _of_module(folder: Path, place: str, name: str) -> dict[str, Reader]:
         **dict.fromkeys(("vocab.json", "added_tokens.json"), _words),
         "tokenizer.json": _tokenizer,
     }
-    here = {_below(place, file): read for file, read in known.items()}
-    return {**{file: read for file, read in here.items() if _is_there(folder, file)}, **weights}
+    here = {path: read for file, read in known.items() if _is_there(folder, path := _below(place, file))}
+    return {**here, **weights}
 
 
 def _below(place: str, name: str) -> str:
@@ -397,7 +388,7 @@ def no_pickles() -> Iterator[None]:
         if not _ORIGINAL:
             for module, name in ((torch, "load"), (pickle, "load"), (pickle, "loads"), (pickle, "Unpickler")):
                 _ORIGINAL[module, name] = getattr(module, name)
-                setattr(module, name, _guarded(_ORIGINAL[module, name]))
+                setattr(module, name, _guard(_ORIGINAL[module, name]))
     try:
         yield
     finally:
@@ -409,22 +400,14 @@ def no_pickles() -> Iterator[None]:
                 _ORIGINAL.clear()
 
 
-def _guarded(original: Any) -> Any:
-    def refuse() -> None:
+def _guard(original: Any) -> Any:
+    """Return an unpickler, a function or a class, that refuses to work in threads that are not trusted."""
+    if isinstance(original, type):
+        return type(original.__name__, (original,), {"__init__": _guard(original.__init__)})  # type: ignore[misc]
+
+    def guarded(*args: Any, **kwargs: Any) -> Any:
         if any(threading.current_thread() not in trusted for trusted in list(_TRUSTED.values())):
             raise TraubeError("a model's folder was about to be unpickled, which can run code; nothing was run")
-
-    if isinstance(original, type):
-
-        class Unpickler(original):
-            def __init__(self, *args: Any, **kwargs: Any) -> None:
-                refuse()
-                super().__init__(*args, **kwargs)
-
-        return Unpickler
-
-    def load(*args: Any, **kwargs: Any) -> Any:
-        refuse()
         return original(*args, **kwargs)
 
-    return load
+    return guarded

@@ -115,11 +115,10 @@ def _list_files(folder: Path, checkpoints: Path | None) -> Iterator[tuple[str, P
         for entry in below(root) if root.is_dir() else ():
             path = Path(entry.path)
             inner = path.relative_to(root)
-            is_made_again = base == DATA and inner.parts[0] in _MADE_AGAIN
-            is_other = base == DATA and checkpoints is not None and path.is_relative_to(checkpoints)
-            if entry.is_file(follow_symlinks=False) and not (
-                is_made_again or is_other or path.name.endswith(_TRANSIENT)
-            ):
+            is_checkpoint = checkpoints is not None and path.is_relative_to(checkpoints)
+            if base == DATA and (inner.parts[0] in _MADE_AGAIN or is_checkpoint):
+                continue
+            if entry.is_file(follow_symlinks=False) and not path.name.endswith(_TRANSIENT):
                 rank = _DATABASES.index(inner.parts[0]) if inner.parts[0] in _DATABASES else len(_DATABASES)
                 found.append((rank, f"{base}/{inner.as_posix()}", path))
     return ((name, path) for _, name, path in sorted(found))

@@ -116,7 +116,7 @@ def make_score_rows(scores: Iterable[Score]) -> list[dict[str, Any]]:
         }
         same_as = first.setdefault((score.level, *arrays.values()), score.metric)
         is_copy = same_as != score.metric
-        mean = float(values.mean()) if len(values) else float("nan")
+        mean = float(values.mean()) if len(values) else np.nan
         rows.append(
             {
                 "level": score.level,

@@ -18,7 +18,7 @@ from traube.core.hashing import digest
 from traube.core.inputs import is_file, is_folder, named
 from traube.tasks.reading import read_any_text
 from traube.tasks.sections import Level, Page, Passage, draw, records
-from traube.tasks.source import CardSource, KeyLines, Source
+from traube.tasks.source import CardSource, KeyLines
 from traube.tasks.splitting import generator
 from traube.tasks.task import Part, TaskCard
 
@@ -47,7 +47,7 @@ class MarkdownCard(TaskCard):
         return self
 
 
-class Markdown(CardSource[MarkdownCard], Source):
+class Markdown(CardSource[MarkdownCard]):
     """A folder of pages described by a card: files `*.md` or `*.markdown`, also in folders below, but hidden ones."""
 
     form = MarkdownCard

@@ -45,7 +45,7 @@ class RowsCard(TaskCard):
         return card if card.source or not self.dataset else card.model_copy(update={"source": hub})
 
 
-class MtebRows(CardSource[RowsCard], Source):
+class MtebRows(CardSource[RowsCard]):
     """Splits that come ready-made."""
 
     form = RowsCard

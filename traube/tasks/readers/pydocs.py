@@ -116,7 +116,7 @@ class PydocsCard(TaskCard):
         )
 
 
-class Pydocs(CardSource[PydocsCard], Source):
+class Pydocs(CardSource[PydocsCard]):
     """Docstrings of the public modules, classes, methods and functions of the packages of a size.
 
     A text is a summary (`s2s`) or all but the code examples (`p2p`). `coarse` is its package, `fine` its public

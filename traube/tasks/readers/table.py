@@ -9,7 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from traube.core.config import OneOrMany, PathName
 from traube.core.errors import TraubeError, unknown
 from traube.tasks.reading import UTF_8, Rows, read_rows
-from traube.tasks.source import CardSource, KeyLines, Source
+from traube.tasks.source import CardSource, KeyLines
 from traube.tasks.task import PARTS, Part, TaskCard, make_split, names_texts
 
 
@@ -36,7 +36,7 @@ class TableCard(TaskCard):
         return value
 
 
-class Table(CardSource[TableCard], Source):
+class Table(CardSource[TableCard]):
     """A table described by a card."""
 
     form = TableCard
