@@ -16,7 +16,8 @@ from traube.core.files import write_text
 from traube.core.inert import csv_text
 
 if TYPE_CHECKING:
-    from traube.metrics.agreement import Array, Judgements, Scoring
+    from traube.core.arrays import Floats
+    from traube.metrics.agreement import Judgements, Scoring
 
 DESIGN = "design.csv"
 SHOWN = 10  # faulty rows that are printed; all of them are written to a file
@@ -225,7 +226,7 @@ class Halving:
     brown: bool
     scorings: Mapping[str, "Scoring"]
 
-    def correlate(self, split: Callable[["Scoring"], "Array"]) -> dict[str, float | None]:
+    def correlate(self, split: Callable[["Scoring"], "Floats"]) -> dict[str, float | None]:
         """Return mean and standard deviation of the split halves that a function draws, for each scoring."""
         from traube.metrics.agreement import mean_and_deviation, spearman_brown
 

@@ -14,11 +14,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from traube.core.arrays import Bools, Floats, Ints
 from traube.core.errors import TraubeError
 from traube.metrics.correlation import spearman
-
-Ints: TypeAlias = NDArray[np.int64]
-Array: TypeAlias = NDArray[np.float64]
 
 SEED = 42
 REPETITIONS = 3  # of split halves, as in the paper
@@ -66,21 +64,21 @@ class Judgements:
     def __len__(self) -> int:
         return len(self.best)
 
-    def where(self, kept: NDArray[np.bool_]) -> Self:
+    def where(self, kept: Bools) -> Self:
         """Select judgements by `kept`, bool [j]; items keep their numbers."""
         rows = np.flatnonzero(kept)
         arrays = {name: getattr(self, name)[rows] for name in ("shown", "best", "worst", "annotators", "tuples")}
         return replace(self, **arrays)
 
-    def of_items(self, chosen: NDArray[np.bool_]) -> Self:
+    def of_items(self, chosen: Bools) -> Self:
         """Select the judgements of which every item is among `chosen`, bool [items]."""
         return self.where(np.asarray(chosen[self.shown].all(axis=1), dtype=bool))
 
 
-Scoring: TypeAlias = Callable[[Judgements], Array]  # a score for each item, nan where it was not shown
+Scoring: TypeAlias = Callable[[Judgements], Floats]  # a score for each item, nan where it was not shown
 
 
-def counting_scores(judgements: Judgements) -> Array:
+def counting_scores(judgements: Judgements) -> Floats:
     """Return each item's score, float64 [items] in [0, 1]; nan for an item that was not shown.
 
     The score is the share of the item's judgements in which it was best less the share in which it was worst, in
@@ -115,7 +113,7 @@ def implied_pairs(judgements: Judgements) -> tuple[Ints, Ints, Ints]:
 def krippendorff_alpha(units: ArrayLike, values: ArrayLike) -> float:
     """Return Krippendorff's alpha for nominal values: 1 is perfect agreement, 0 is chance.
 
-    Values are given one a row, so what a coder left out is simply absent; a unit with one value
+    Floats are given one a row, so what a coder left out is simply absent; a unit with one value
     counts for nothing. The result is nan where no unit has two values, or where all values of
     all units are the same, so that nothing could disagree.
 
@@ -203,7 +201,7 @@ def strong_agreement(judgements: Judgements) -> tuple[float, float]:
     return strong[0], strong[1]
 
 
-def compliance(judgements: Judgements, scores: ArrayLike) -> Array:
+def compliance(judgements: Judgements, scores: ArrayLike) -> Floats:
     """Return each annotator's share of implied pairs that scores order as the annotator does (Hollis, 2017).
 
     Unlike `alpha`, compliance needs no tuple that several annotators judged. Guessing gives 0.5 of many items, and less
@@ -230,7 +228,7 @@ def compliance(judgements: Judgements, scores: ArrayLike) -> Array:
 
 def split_half(
     judgements: Judgements, repetitions: int = REPETITIONS, seed: int = SEED, scoring: Scoring = counting_scores
-) -> Array:
+) -> Floats:
     """Return Spearman's rho between the scores of two halves of the judgements, float64 [repetitions].
 
     The judgements of each tuple are divided at random: of five, two give the one score and three the other (section
@@ -257,7 +255,7 @@ def split_half_of_annotators(
     repetitions: int = REPETITIONS,
     seed: int = SEED,
     scoring: Scoring = counting_scores,
-) -> Array:
+) -> Floats:
     """Return Spearman's rho as in `split_half`, between two random groups of so many annotators each.
 
     Use this function where each tuple is judged once. For a growing number of annotators, the values tell how many
@@ -277,7 +275,7 @@ def split_half_of_annotators(
     return np.array(rhos)
 
 
-def _rho(judgements: Judgements, is_first: NDArray[np.bool_], scoring: Scoring) -> float:
+def _rho(judgements: Judgements, is_first: Bools, scoring: Scoring) -> float:
     """Return Spearman's rho between the scores of some judgements and of the others."""
     if not is_first.any():
         return float("nan")
@@ -286,14 +284,14 @@ def _rho(judgements: Judgements, is_first: NDArray[np.bool_], scoring: Scoring) 
     return spearman(first[both], second[both]) if np.count_nonzero(both) >= 2 else float("nan")
 
 
-def mean_and_deviation(rhos: Array) -> tuple[float, float]:
+def mean_and_deviation(rhos: Floats) -> tuple[float, float]:
     """Return mean and standard deviation of the finite values; nan where there are too few."""
     known = rhos[np.isfinite(rhos)]
     mean = float(known.mean()) if len(known) else float("nan")
     return mean, float(known.std(ddof=1)) if len(known) > 1 else float("nan")
 
 
-def spearman_brown(rho: ArrayLike) -> Array:
+def spearman_brown(rho: ArrayLike) -> Floats:
     """Estimate the reliability of the whole from the correlation of halves: 2 rho / (1 + rho); nan for -1.
 
     The paper does not use this estimate.
@@ -302,7 +300,7 @@ def spearman_brown(rho: ArrayLike) -> Array:
     return 2 * halves / np.where(halves > -1, 1 + halves, np.nan)
 
 
-def against_expert(scores: ArrayLike, above: ArrayLike) -> NDArray[np.bool_]:
+def against_expert(scores: ArrayLike, above: ArrayLike) -> Bools:
     """Return which scores in [0, 1] an expert contradicts, bool [n].
 
     The expert says whether each score is above 0.5 (section 4.3). A score of exactly 0.5, and one that is nan,

@@ -47,15 +47,12 @@ def card_of(folder: Path) -> ModelCard:
     entries: Iterable[Path | os.DirEntry[str]] = chain((folder,), below(folder))  # a linked folder is not walked
     for entry in entries:
         if entry.is_symlink() and not Path(os.path.realpath(entry)).is_relative_to(root):
-            raise TraubeError(
-                f"{os.fspath(entry)}: a link that leads out of {root.name}/; put the files themselves there"
-            )
+            link = os.fspath(entry)
+            raise TraubeError(f"{link}: a link that leads out of {root.name}/; put the files themselves there")
     # if the base model was evaluated in another precision than fp32, so is the trained model
-    precision = read_json(folder / "checkpoint.json").get("precision", "fp32")
-    if precision not in get_args(Precision):
-        raise TraubeError(
-            f"{folder / 'checkpoint.json'}: precision: '{precision}' is none of {', '.join(get_args(Precision))}"
-        )
+    path, known = folder / "checkpoint.json", get_args(Precision)
+    if (precision := read_json(path).get("precision", "fp32")) not in known:
+        raise TraubeError(f"{path}: precision: '{precision}' is none of {', '.join(known)}")
     # whatever that folder holds: a broken similarity must not be taken for its encoder
     kind: Literal["pairwise", "transformer"] = "pairwise" if is_folder(folder / FOLDER) else "transformer"
     return ModelCard(name=folder.name, kind=kind, model=str(folder), precision=precision)
@@ -65,9 +62,7 @@ def trained_on(model: str) -> str | None:
     """Return the task whose test texts a checkpoint was trained on; None if there is none, or it is unknown."""
     about = read_json(paths.checkpoints() / model / "checkpoint.json")
     parts = about.get("parts", ["test"])
-    if "task" not in about or not isinstance(parts, list) or "test" not in parts:
-        return None
-    return str(about["task"])
+    return str(about["task"]) if "task" in about and isinstance(parts, list) and "test" in parts else None
 
 
 def state(folder: Path) -> str:
@@ -80,12 +75,10 @@ def state(folder: Path) -> str:
 
 def unfinished(folder: Path) -> str | None:
     """Return why a folder is not complete yet; None if the folder looks complete."""
-    partial = next((p.name for p in sorted(folder.rglob("*")) if p.suffix in PARTIAL), None)
-    if partial:
+    if partial := next((p.name for p in sorted(folder.rglob("*")) if p.suffix in PARTIAL), None):
         return f"{partial} is being written"
-    if not (folder / "config.json").exists() and not (folder / "modules.json").exists():
-        return "there is no config.json or modules.json yet"
-    return None
+    is_there = (folder / "config.json").exists() or (folder / "modules.json").exists()
+    return None if is_there else "there is no config.json or modules.json yet"
 
 
 def check(folder: Path) -> ModelCard:
@@ -99,8 +92,7 @@ def check(folder: Path) -> ModelCard:
                 raise TraubeError(f"{folder}: {FOLDER} is a link to a folder; put the folder itself there")
             weights.append(folder / FOLDER / WEIGHTS)
         for path in weights:
-            regular(path)
-            if fault := _faulty_weights(path, path.stat().st_mtime_ns):
+            if fault := _find_fault(path, regular(path).st_mtime_ns):
                 raise TraubeError(f"{path}: {fault}")
         check_tensors(folder)
         if card.kind == "pairwise":
@@ -109,7 +101,7 @@ def check(folder: Path) -> ModelCard:
 
 
 @lru_cache(maxsize=256)
-def _faulty_weights(path: Path, _changed: int) -> str:
+def _find_fault(path: Path, _changed: int) -> str:
     """Return what is wrong with a weights file; empty if nothing. One tensor is in memory at a time."""
     from safetensors import SafetensorError, safe_open
 

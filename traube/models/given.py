@@ -119,13 +119,11 @@ class FunctionModel(OwnEncoder):
             to_matrix = sparse.csr_matrix if sparse.issparse(given) else np.asarray
             values: Matrix = to_matrix(given, dtype=np.float32)
         except (TypeError, ValueError):
-            kind = type(given).__name__
-            fault = f"it gave a {kind}; return an array with a row for each text"
+            fault = f"it gave a {type(given).__name__}; return an array with a row for each text"
             raise TraubeError(f"model '{self.name}': {fault}") from None
         if values.ndim != 2 or values.shape[0] != len(texts):
-            raise TraubeError(
-                f"model '{self.name}': it gave {values.shape} for {len(texts)} texts; return a row of numbers for each"
-            )
+            fault = f"it gave {values.shape} for {len(texts)} texts; return a row of numbers for each"
+            raise TraubeError(f"model '{self.name}': {fault}")
         return values
 
     def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Matrix:

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, issparse
 
+from traube.core.arrays import Ints
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest
 from traube.core.versions import versions
@@ -126,7 +126,7 @@ class Hashed(OfWords, BatchEncoder):
         _, projection = self._parts
         return int(projection.data.nbytes + projection.indices.nbytes + projection.indptr.nbytes)
 
-    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
+    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[Ints, Dense]]:
         """Yield vectors as they are computed, in order: positions [b] in `texts` and float32 [b, d]."""
         words, projection = self._parts
         for start in range(0, len(texts), TEXTS_A_BATCH):

@@ -4,7 +4,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from traube.core import paths
-from traube.core.cards import is_generated, model_file, model_files, write_card
+from traube.core.cards import is_generated, list_names, model_file, model_files, write_card
 from traube.core.errors import TraubeError, Unknown, unknown
 from traube.core.inputs import is_folder, named
 from traube.models import HUB_ID, model_cards, read_card
@@ -95,9 +95,6 @@ def _unknown_model(given: str) -> Unknown:
 def _free_name(model: Path) -> str:
     """Return a free name for a model, from the last part of its id or folder, with the part before where another has it."""
     last, before = make_name(model.name), make_name(model.parent.name)
-    taken = {
-        *model_cards(),
-        *(path.stem for folder in (paths.cards(), paths.generated_cards()) for path in folder.glob("*")),
-    }
+    taken = {*model_cards(), *list_names()}
     names = [last, f"{before}_{last}".strip("_"), *(f"{last}_{n}" for n in range(2, len(taken) + 3))]
     return next(name for name in names if name and name not in taken)

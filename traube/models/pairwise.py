@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from traube.core.arrays import Ints
 from traube.core.hashing import digest
 from traube.models.base import BatchEncoder, Encoder, Model, OfCard
 from traube.models.card import ModelCard
@@ -131,7 +131,7 @@ class Sentences(_DelegateMixin, BatchEncoder):
     def load(self) -> int:
         return self.base.load()
 
-    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
+    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[Ints, Dense]]:
         """Yield vectors in the order of the texts, some at once: positions and float32 [b, (1 + SENTENCES) d]."""
         for start in range(0, len(texts), TEXTS_AT_ONCE):
             pieces = [[text, *sentences(text)[:SENTENCES]] for text in texts[start : start + TEXTS_AT_ONCE]]

@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import psutil
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from scipy import sparse
 
+from traube.core.arrays import Floats
 from traube.core.config import Strict, parse
 from traube.core.errors import DoesNotFit, TraubeError
 from traube.core.hashing import digest, remembered_sha256
@@ -123,7 +123,7 @@ class Similarity(ABC):
         blocks = [new[start : start + at_once] for start in range(0, new.shape[0], at_once)]
         return np.concatenate([_scaled(self._compared(stack([page, block]), query)[n:, :n], own) for block in blocks])
 
-    def _compared(self, X: Any, query: Dense | None) -> NDArray[np.float64]:
+    def _compared(self, X: Any, query: Dense | None) -> Floats:
         alike = self.compare(X, query).astype(np.float64)
         if not np.isfinite(alike).all():
             raise TraubeError("a similarity is NaN or infinite: the weights are broken")
@@ -155,7 +155,7 @@ def _check_memory(n: int, memory_bytes: int | None) -> None:
         )
 
 
-def _scaled(alike: NDArray[np.float64], page: NDArray[np.float64]) -> Dense:
+def _scaled(alike: Floats, page: Floats) -> Dense:
     """Convert similarities [m, n] to distances: 0 for the most alike pair of a page [n, n], 1 for its least."""
     pairs = page[~np.eye(len(page), dtype=bool)]
     low, high = (pairs.min(), pairs.max()) if len(pairs) else (0.0, 0.0)

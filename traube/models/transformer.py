@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from traube.core.arrays import Ints
 from traube.core.errors import TraubeError, Unavailable
 from traube.core.hashing import digest
 from traube.core.versions import versions
@@ -119,7 +119,7 @@ class Transformer(OfCard, BatchEncoder):
     def load(self) -> int:
         return sum(weights.nbytes for weights in self.network.parameters())
 
-    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
+    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[Ints, Dense]]:
         """Yield vectors as they are computed, the longest texts first: positions [b] in `texts` and float32 [b, d].
 
         Texts of like token length share a batch, so that little is spent on padding. On a CPU each core has a batch of
@@ -129,10 +129,11 @@ class Transformer(OfCard, BatchEncoder):
 
         lengths = self._lengths(texts)
         order = np.argsort(-lengths, kind="stable")
-        budget = TOKENS_A_BATCH[torch.device(self.device).type]
+        device = self.device
+        budget = TOKENS_A_BATCH[torch.device(device).type]
         start, ahead = 0, 1
-        running: deque[tuple[int, NDArray[np.int64], Future[Dense]]] = deque()
-        with _batches_side_by_side(self.device) as (executor, number):
+        running: deque[tuple[int, Ints, Future[Dense]]] = deque()
+        with _batches_side_by_side(device) as (executor, number):
             while running or start < len(order):
                 while len(running) < ahead and start < len(order):
                     positions = order[start : start + max(1, budget // int(lengths[order[start]]))]
@@ -142,24 +143,22 @@ class Transformer(OfCard, BatchEncoder):
                 try:
                     block = future.result()
                 except torch.OutOfMemoryError:
+                    tokens = int(lengths[positions[0]])
                     if len(positions) == 1:
-                        tokens = lengths[positions[0]]
-                        raise TraubeError(
-                            f"model '{self.name}': one text of {tokens} tokens does not fit the memory of {self.device}; set max_length"
-                        ) from None
+                        fault = f"one text of {tokens} tokens does not fit the memory of {device}; set max_length"
+                        raise TraubeError(f"model '{self.name}': {fault}") from None
                     wait([other for _, _, other in running])
                     running.clear()
-                    start, budget = began, max(1, int(lengths[positions[0]]) * len(positions) // 2)
+                    start, budget = began, max(1, tokens * len(positions) // 2)
                     torch.cuda.empty_cache()
-                    logger.warning(
-                        "%s: out of memory on %s; going on with batches of %d tokens", self.name, self.device, budget
-                    )
+                    about = "%s: out of memory on %s; going on with batches of %d tokens"
+                    logger.warning(about, self.name, device, budget)
                     continue
                 yield positions, block
                 # after the first batch, which sets the tokenizer's padding: threads must not set it at once
                 ahead = 2 * number if number > 1 else 1
 
-    def _encode_batch(self, texts: Sequence[str], positions: NDArray[np.int64]) -> Dense:
+    def _encode_batch(self, texts: Sequence[str], positions: Ints) -> Dense:
         """Return vectors of the texts at some positions, all of them finite."""
         import torch
 
@@ -167,12 +166,11 @@ class Transformer(OfCard, BatchEncoder):
             block = self._forward([texts[i] for i in positions])
         if not np.isfinite(block).all():
             bad = int(positions[int(np.flatnonzero(~np.isfinite(block).all(axis=1))[0])])
-            raise TraubeError(
-                f"model '{self.name}': NaN or infinity in the vector of text {bad} ({texts[bad][:60]!r}); its weights are broken"
-            )
+            where = f"the vector of text {bad} ({texts[bad][:60]!r})"
+            raise TraubeError(f"model '{self.name}': NaN or infinity in {where}; its weights are broken")
         return block
 
-    def shares(self, texts: Sequence[str], number: int, device: str) -> list[NDArray[np.int64]]:
+    def shares(self, texts: Sequence[str], number: int, device: str) -> list[Ints]:
         """Divide texts into about so many shares of like work for a device, as positions, the longest texts first.
 
         A share ends where a batch does: shares encoded one by one give the same vectors as all texts at once, to the last digit.
@@ -188,7 +186,7 @@ class Transformer(OfCard, BatchEncoder):
                 first = start
         return shares
 
-    def _lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
+    def _lengths(self, texts: Sequence[str]) -> Ints:
         """Return the number of tokens of each text as the model sees it, int64 [n]; at least 1."""
         tokenizer, prompt = self.network.tokenizer, prompt_of(self.network)
         lengths: list[int] = []
@@ -291,9 +289,8 @@ def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
     if card.max_length:
         positions = getattr(getattr(network[0], "config", None), "max_position_embeddings", None) or -1
         if 0 < positions < card.max_length:
-            raise TraubeError(
-                f"model '{card.name}': max_length {card.max_length} is more than its {positions} positions"
-            )
+            fault = f"max_length {card.max_length} is more than its {positions} positions"
+            raise TraubeError(f"model '{card.name}': {fault}")
         network.max_seq_length = card.max_length
     if card.prompt is not None:  # where sentence-transformers looks, so that a training keeps it
         network.prompts = {**network.prompts, "traube": card.prompt}

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from traube.core.arrays import Ints
 from traube.core.hashing import digest
 from traube.storage import Corrupt, Storage
 from traube.storage.blobs import hash_content
@@ -28,14 +29,14 @@ class Vectors:
     """A view of n rows of a stored matrix: cheap to send to another process."""
 
     path: Path  # the matrix: `.f32` (rows of the embedding cache), or what `pack_matrix` makes
-    rows: NDArray[np.int64]  # [n], which of its rows; ABSENT where there is none
+    rows: Ints  # [n], which of its rows; ABSENT where there is none
     dimensions: int  # length of a vector
     is_sparse: bool = field(default=False, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def subset(self, rows: NDArray[np.int64]) -> "Vectors":
+    def subset(self, rows: Ints) -> "Vectors":
         return replace(self, rows=self.rows[rows])
 
     def held(self) -> "Held":
@@ -57,10 +58,8 @@ class Vectors:
         Corrupt
             If the file holds no matrix.
         """
-        if (self.rows == ABSENT).any():
-            raise ValueError(
-                f"{int((self.rows == ABSENT).sum())} of {len(self)} texts have no vector: they are not scored"
-            )
+        if absent := np.count_nonzero(self.rows == ABSENT):
+            raise ValueError(f"{absent} of {len(self)} texts have no vector: they are not scored")
         if self.path.suffix != ".f32":
             return open_matrix(self.path)[self.rows]
         # mapped only for this call: pages of a lasting mapping count as memory of this process

@@ -59,9 +59,8 @@ def _with_routes(folder: Path, place: str, class_path: str, deepest: int) -> Ite
     for part in filter(None, place.split("/")):
         inside /= part
         if inside.is_symlink():
-            raise TraubeError(
-                f"{folder}: {inside.relative_to(folder)} is a link to a folder; put the folder itself there"
-            )
+            link = inside.relative_to(folder)
+            raise TraubeError(f"{folder}: {link} is a link to a folder; put the folder itself there")
     name = allowed.CLASS_PATHS[class_path]
     yield place, name
     if name != "Router":
@@ -188,12 +187,10 @@ def _weights(folder: Path, place: str) -> dict[str, Reader]:
     if shards:
         read_index: dict[str, Reader] = {index: lambda path: {"metadata": {}, "weight_map": _weight_map(path)}}
         return {**read_index, **dict.fromkeys(shards, Path.resolve)}
-    pickles = sorted(path.name for path in (folder / place).glob("*") if path.suffix in PICKLES)
-    if pickles:
-        raise TraubeError(
-            f"{folder}: only pickled weights ({', '.join(_below(place, name) for name in pickles[:3])}), "
-            "which can run code when loaded; convert them to safetensors"
-        )
+    if pickles := sorted(path.name for path in (folder / place).glob("*") if path.suffix in PICKLES):
+        which = ", ".join(_below(place, name) for name in pickles[:3])
+        fix = "which can run code when loaded; convert them to safetensors"
+        raise TraubeError(f"{folder}: only pickled weights ({which}), {fix}")
     raise TraubeError(f"{folder}: no weights; expected {whole}")
 
 
@@ -257,9 +254,8 @@ def _route_settings(path: Path) -> dict[str, Any]:
 
 def _check_class(path: Path, kind: Any) -> None:
     if kind is not None and (not isinstance(kind, str) or kind not in allowed.CLASS_PATHS):
-        raise TraubeError(
-            f"{path}: asks for the code of '{str(kind)[:SHOWN]}'; the modules that are loaded are {', '.join(allowed.MODULES)}"
-        )
+        known = f"the modules that are loaded are {', '.join(allowed.MODULES)}"
+        raise TraubeError(f"{path}: asks for the code of '{str(kind)[:SHOWN]}'; {known}")
 
 
 def _class_today(class_path: str) -> str:

@@ -112,11 +112,9 @@ def _check(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> list[Path]:
     held = contents(folder)
     package = held.get("config_sentence_transformers.json", b"{}")
     assert isinstance(package, bytes)
-    kind = parse_json(package).get("model_type", "SentenceTransformer")
-    if kind != "SentenceTransformer":
-        raise TraubeError(
-            f"{folder}: it is a {kind}; only models that give each text one dense vector can be evaluated"
-        )
+    if (kind := parse_json(package).get("model_type", "SentenceTransformer")) != "SentenceTransformer":
+        fault = f"it is a {kind}; only models that give each text one dense vector can be evaluated"
+        raise TraubeError(f"{folder}: {fault}")
     return [folder / name for name in held if name.endswith(".safetensors")]
 
 

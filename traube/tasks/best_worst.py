@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from traube.core.arrays import Floats
 from traube.core.errors import TraubeError
 from traube.metrics.agreement import Judgements
 from traube.tasks.reading import Rows, read_rows
@@ -107,9 +107,7 @@ def _draw(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[froz
     return list(drawn)
 
 
-def least_met(
-    times: NDArray[np.float64], met: Sequence[Counter[int]] | None, size: int, rng: np.random.Generator
-) -> list[int]:
+def least_met(times: Floats, met: Sequence[Counter[int]] | None, size: int, rng: np.random.Generator) -> list[int]:
     """Return the items that were drawn least often; of these, those that have met the others least."""
     cost = times * len(times) * (times.max() + 2) * size + rng.random(len(times))
     chosen: list[int] = []
@@ -244,9 +242,7 @@ def _find_fault(row: _Row, known: set[frozenset[str]] | None, before: dict[tuple
     return ""
 
 
-def scores_table(
-    judgements: Judgements, scores: NDArray[np.float64], values: NDArray[np.float64] | None = None
-) -> pd.DataFrame:
+def scores_table(judgements: Judgements, scores: Floats, values: Floats | None = None) -> pd.DataFrame:
     """Return a row for each item that was shown.
 
     The columns are `item`, `score`, perhaps `value` (by value scoring), `best`, `worst` and `judgements`.

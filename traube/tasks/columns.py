@@ -33,9 +33,8 @@ def guess_text_column(rows: Rows) -> str:
     if len(rows.columns) == 1 or len(found) == 1:
         return next(iter(found or rows.columns))
     names = ", ".join(list(rows.columns)[:LISTED]) or "none"
-    raise TraubeError(
-        f"{rows.path}: which column holds the texts cannot be told; name it with --text COLUMN (columns: {names})"
-    )
+    fault = f"which column holds the texts cannot be told; name it with --text COLUMN (columns: {names})"
+    raise TraubeError(f"{rows.path}: {fault}")
 
 
 def guess_label_column(rows: Rows, text_column: str) -> str | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from traube.core import paths
-from traube.core.cards import is_generated, write_card
+from traube.core.cards import is_generated, list_names, write_card
 from traube.core.disk import replacing
 from traube.core.errors import TraubeError
 from traube.core.inputs import named, regular
@@ -180,6 +180,5 @@ def _free_name(file: Path) -> str:
     stem = re.sub(rf"\.({'|'.join((*TEXT_FORMATS, 'xlsx', 'parquet'))})(\.gz)?$", "", file.name, flags=re.I)
     plain = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode().lower()
     name = re.sub(r"[^a-z0-9]+", "_", plain).strip("_") or "texts"
-    cards = (path.stem for folder in (paths.cards(), paths.generated_cards()) for path in folder.glob("*.y*ml"))
-    taken = {*sources(None), *RESERVED, *cards}
+    taken = {*sources(None), *RESERVED, *list_names()}
     return next(free for n in range(1, len(taken) + 2) if (free := name if n == 1 else f"{name}_{n}") not in taken)

@@ -7,15 +7,13 @@ with equal right. Such pairs are left out, as QS3M does for training.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from traube.core.arrays import Bools, Ints
 from traube.core.errors import TraubeError
 from traube.tasks.splitting import SEED, generator
 from traube.tasks.task import Split
 
 MOST = 2**22  # of balanced pairs, each kind
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -24,7 +22,7 @@ class Pairs:
 
     first: Ints  # [n], positions in the split (of `split.rows`, `split.labels`); first < second
     second: Ints
-    same: NDArray[np.bool_]  # [n], whether both have the same label
+    same: Bools  # [n], whether both have the same label
 
     def __len__(self) -> int:
         return len(self.same)

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from traube.core.arrays import Ints
 from traube.tasks.task import make_split
 
 SEED = 42
@@ -15,7 +15,7 @@ def generator(name: str, seed: int = SEED) -> np.random.Generator:
     return np.random.default_rng([seed, *name.encode()])
 
 
-def shuffled(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def shuffled(n: int, rng: np.random.Generator) -> Ints:
     """Return the numbers 0 to n - 1 in random order.
 
     Sorting uniform numbers, because NumPy may change how `permutation` and `choice` use the stream, and a benchmark's
@@ -24,7 +24,7 @@ def shuffled(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
     return np.argsort(rng.random(n), kind="stable").astype(np.int64)
 
 
-def random_fraction(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def random_fraction(n: int, rng: np.random.Generator) -> Ints:
     """Return at least a tenth (uniform) of the numbers 0 to n - 1, without replacement, in random order."""
     size = int(np.ceil(n * (SMALLEST + (1 - SMALLEST) * rng.random())))
     return shuffled(n, rng)[:size]

@@ -10,13 +10,14 @@ from zlib import crc32
 import numpy as np
 
 from traube.components.estimators.compiled import compiled
-from traube.metrics.agreement import SEED, Array, Judgements, implied_pairs
+from traube.core.arrays import Floats
+from traube.metrics.agreement import SEED, Judgements, implied_pairs
 
 ITERATIONS = 100
 RATE = 0.025  # of learning, in the first iteration; divided by the number of the iteration in later ones
 
 
-def value_scores(judgements: Judgements, iterations: int = ITERATIONS, seed: int = SEED) -> Array:
+def value_scores(judgements: Judgements, iterations: int = ITERATIONS, seed: int = SEED) -> Floats:
     """Return each item's value, learned from the pairs that the judgments put in order.
 
     Parameters
@@ -56,7 +57,7 @@ def value_scores(judgements: Judgements, iterations: int = ITERATIONS, seed: int
     for iteration in range(1, iterations + 1):
         order = rng.permutation(len(winners))
         learn_pairs(winners[order], losers[order], values, RATE / iteration)
-    scores: Array = np.full(n, np.nan)
+    scores: Floats = np.full(n, np.nan)
     scores[shown] = values[shown]
     return scores
 

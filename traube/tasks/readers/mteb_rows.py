@@ -4,6 +4,7 @@ A card in `cards/` names a local file or a data set of the Hugging Face hub (`ca
 splits are in this form too.
 """
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,7 @@ class MtebRows(CardSource[RowsCard]):
         """
         if self.settings.rows:
             return super().files()
-        folder = _from_cache(self.settings)
-        if folder is None:
+        if (folder := _from_cache(self.settings)) is None:
             here = f"{self.settings.dataset} is not on this machine"
             raise Unavailable(f"{here}; `traube run --task {self.name}` downloads it")
         forms = ("*.jsonl", "*.jsonl.gz", "*.parquet")
@@ -185,13 +185,11 @@ def _from_cache(card: RowsCard) -> Path | None:
     """Return the folder of a complete download, or None: a folder in the hub's cache alone may be incomplete."""
     from huggingface_hub import snapshot_download
 
-    revision = _downloads().get(_key(card))
-    if revision is None:
-        return None
-    try:
-        return Path(snapshot_download(str(card.dataset), repo_type="dataset", revision=revision, local_files_only=True))
-    except OSError:
-        return None
+    if revision := _downloads().get(_key(card)):
+        with suppress(OSError):
+            options = {"repo_type": "dataset", "revision": revision, "local_files_only": True}
+            return Path(snapshot_download(str(card.dataset), **options))
+    return None
 
 
 def _downloads_file() -> Path:

@@ -111,9 +111,8 @@ class PydocsCard(TaskCard):
             source=f"the installed packages {', '.join(packages)}",
             declared=DECLARED[self.size],
         )
-        return known.model_copy(
-            update={name: getattr(self, name) for name in self.model_fields_set & set(TaskCard.model_fields)}
-        )
+        stated = self.model_fields_set & set(TaskCard.model_fields)
+        return known.model_copy(update={name: getattr(self, name) for name in stated})
 
 
 class Pydocs(CardSource[PydocsCard]):
@@ -135,11 +134,9 @@ class Pydocs(CardSource[PydocsCard]):
         return []
 
     def missing(self) -> str | None:
-        absent = [p for p in self.size.packages if importlib.util.find_spec(p) is None]
-        if not absent:
-            return None
+        absent = ", ".join(p for p in self.size.packages if importlib.util.find_spec(p) is None)
         extra = "papers" if self.size == SMALL else "platform"  # the others come with Traube
-        return f"package {', '.join(absent)} is not installed: {install_hint(extra, 'setup')}"
+        return f"package {absent} is not installed: {install_hint(extra, 'setup')}" if absent else None
 
     def raw_version(self) -> str:
         versions = {p: version(DISTRIBUTIONS.get(p, p)) for p in self.size.packages}
