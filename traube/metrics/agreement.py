@@ -147,12 +147,12 @@ def krippendorff_alpha(units: ArrayLike, values: ArrayLike) -> float:
     unit, value = unit[paired], value[paired]
     n = len(unit)
     if n == 0:
-        return float("nan")
+        return np.nan
     of_unit, counts = np.unique(unit * len(kinds) + value, return_counts=True)
     agreeing = (counts * (counts - 1) / (sizes[of_unit // len(kinds)] - 1)).sum()
     totals = np.bincount(value, minlength=len(kinds)).astype(np.float64)
     expected = 1 - (totals * (totals - 1)).sum() / (n * (n - 1.0))
-    return float(1 - (1 - agreeing / n) / expected) if expected > 0 else float("nan")
+    return float(1 - (1 - agreeing / n) / expected) if expected > 0 else np.nan
 
 
 def alpha(judgements: Judgements, coding: Literal["slot", "item"] = "slot") -> float:
@@ -190,7 +190,7 @@ def strong_agreement(judgements: Judgements) -> tuple[float, float]:
     sizes = np.bincount(judgements.tuples)
     several = sizes >= 2
     if not several.any():
-        return float("nan"), float("nan")
+        return np.nan, np.nan
     strong = []
     for answers in (judgements.best, judgements.worst):
         width = int(answers.max(initial=0)) + 1
@@ -278,17 +278,17 @@ def split_half_of_annotators(
 def _rho(judgements: Judgements, is_first: Bools, scoring: Scoring) -> float:
     """Return Spearman's rho between the scores of some judgements and of the others."""
     if not is_first.any():
-        return float("nan")
+        return np.nan
     first, second = scoring(judgements.where(is_first)), scoring(judgements.where(~is_first))
     both = np.isfinite(first) & np.isfinite(second)
-    return spearman(first[both], second[both]) if np.count_nonzero(both) >= 2 else float("nan")
+    return spearman(first[both], second[both]) if np.count_nonzero(both) >= 2 else np.nan
 
 
 def mean_and_deviation(rhos: Floats) -> tuple[float, float]:
     """Return mean and standard deviation of the finite values; nan where there are too few."""
     known = rhos[np.isfinite(rhos)]
-    mean = float(known.mean()) if len(known) else float("nan")
-    return mean, float(known.std(ddof=1)) if len(known) > 1 else float("nan")
+    mean = float(known.mean()) if len(known) else np.nan
+    return mean, float(known.std(ddof=1)) if len(known) > 1 else np.nan
 
 
 def spearman_brown(rho: ArrayLike) -> Floats:
@@ -340,8 +340,8 @@ def reliability(judgements: Judgements, *, repetitions: int = REPETITIONS, seed:
         alpha=alpha(judgements),
         strong_best=best,
         strong_worst=worst,
-        compliance=float(compliances.mean()) if len(compliances) else float("nan"),
-        compliance_min=float(compliances.min(initial=1)) if len(compliances) else float("nan"),
+        compliance=float(compliances.mean()) if len(compliances) else np.nan,
+        compliance_min=float(compliances.min(initial=1)) if len(compliances) else np.nan,
         split_half=mean,
         split_half_sd=deviation,
     )

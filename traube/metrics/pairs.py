@@ -33,7 +33,7 @@ def auc(alike: NDArray[np.floating[Any]], same: Bools) -> float:
 
     if not np.isfinite(alike).all():
         raise TraubeError("a similarity is NaN or infinite: pairs cannot be put in its order")
-    return float(roc_auc_score(same, alike)) if 0 < np.count_nonzero(same) < len(same) else float("nan")
+    return float(roc_auc_score(same, alike)) if 0 < np.count_nonzero(same) < len(same) else np.nan
 
 
 def page_auc(alike: NDArray[np.floating[Any]], labels: NDArray[Any]) -> float:
