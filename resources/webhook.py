@@ -8,7 +8,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import SplitResult, urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
-from traube.core.inert import visible
+from traube.core.escaping import escape_controls
 
 SECONDS = 10
 NOT_POSTED = "the alert was not posted"
@@ -23,7 +23,7 @@ def post(url: str, message: dict[str, Any]) -> str:
     address = _allowed(url)
     if address is None:
         return f"the address is neither https nor http to this machine; {NOT_POSTED}"
-    where = visible(f"{address.scheme}://{address.hostname}")
+    where = escape_controls(f"{address.scheme}://{address.hostname}")
     direct = [ProxyHandler({})] if address.scheme == "http" else []  # a proxy is not this machine
     try:
         request = Request(url, json.dumps(message).encode(), {"Content-Type": "application/json"})  # noqa: S310 (checked)

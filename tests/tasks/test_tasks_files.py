@@ -137,7 +137,7 @@ def test_a_file_is_a_task_and_its_content_its_data_version(write: Callable[..., 
     made = make_task_of(file := write())
     assert (made.name, made.text, made.labels) == ("my_tickets_marz", "body", ("area",))
     first = load_task(made.name)
-    assert first.texts == GERMAN and first.labelled
+    assert first.texts == GERMAN and first.is_labeled
     write(table(",") + "\nEin neuer Satz,a1")
     assert make_task_of(file).name == find_task(file) == made.name
     assert load_task(made.name).data_version != first.data_version
@@ -186,4 +186,4 @@ def test_files_of_one_name_are_different_tasks(write: Callable[..., Path]) -> No
 def test_a_text_file_is_a_task_without_labels(write: Callable[..., Path]) -> None:
     made = make_task_of(write("one text\n\nanother text\n", "notes.txt"))
     assert load_task(made.name).texts == ["one text", "another text"]
-    assert not load_task(made.name).labelled
+    assert not load_task(made.name).is_labeled

@@ -13,8 +13,8 @@ from traube.cli.options import MOST_SEED, Json
 from traube.cli.printing import bars, counted, err, escape, out, print_json, print_notes, shown_number
 from traube.core.disk import check_outputs
 from traube.core.errors import TraubeError
+from traube.core.escaping import format_csv
 from traube.core.files import write_text
-from traube.core.inert import csv_text
 
 if TYPE_CHECKING:
     from traube.components.apply import Matrix
@@ -208,7 +208,7 @@ def cluster(
                 write_text(page, _page(rows, texts, text_column, result, by, vectors, panel))
     written = [target, *pages]
     table = result_table(rows, result)
-    write_text(target, csv_text(table))
+    write_text(target, format_csv(table))
     if as_json:
         print_json(
             _described(texts, result, by)
@@ -238,14 +238,14 @@ def _read_texts(file: Path, column: str | None) -> tuple["Rows", list[str], str]
     """
     from traube.tasks.columns import guess_text_column
     from traube.tasks.files import read_file
-    from traube.tasks.readers.table import texts_of
+    from traube.tasks.readers.table import read_column
 
     read = read_file(file)
     chosen = column or guess_text_column(read.rows)
     said = [f"texts in '{chosen}'"] if column is None and chosen != "text" else []
     if said or read.notes:
         err.print(escape(f"{file.name}: {', '.join([*said, *read.notes])}"))
-    return read.rows, texts_of(read.rows, chosen), chosen
+    return read.rows, read_column(read.rows, chosen), chosen
 
 
 def _print_language(texts: list[str], model: str, file: Path) -> None:
@@ -287,10 +287,10 @@ def _by_examples(
     texts: list[str], like: Path, column: str | None, group_column: str, **settings: Any
 ) -> tuple["Clustering", str]:
     from traube.grouping.known_groups import check_groups, labelled, put_like
-    from traube.tasks.readers.table import texts_of
+    from traube.tasks.readers.table import read_column
 
     rows, candidates, _ = _read_texts(like, column)
-    examples, groups = labelled(candidates, texts_of(rows, group_column, "--group"))
+    examples, groups = labelled(candidates, read_column(rows, group_column, "--group"))
     if left_out := len(rows) - len(examples):
         print_notes([f"{like.name}: {left_out} of {counted(len(rows), 'row')} left out: without a text or a group"])
     check_groups(groups, f"{like}: column '{group_column}'")

@@ -12,7 +12,7 @@ from traube.cli.options import Json, Metric, ModelName, OnlyModels, OnlyTasks, T
 from traube.cli.printing import counted, err, escape, out, print_json, print_outdated, print_table
 from traube.core import paths
 from traube.core.errors import TraubeError, Unavailable, unknown
-from traube.core.inert import csv_text, visible
+from traube.core.escaping import escape_controls, format_csv
 from traube.core.references import cite
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _print_frame(table: Any, form: Format) -> None:
     if form == "json":
         print(table.to_json(orient="records", indent=1))  # noqa: T201
     else:
-        print(visible(csv_text(table)), end="")  # noqa: T201
+        print(escape_controls(format_csv(table)), end="")  # noqa: T201
 
 
 def _print_rows(rows: Sequence[Mapping[str, Any]], title: str, form: Format, **of_table: Any) -> None:
@@ -154,12 +154,12 @@ def _print_rows(rows: Sequence[Mapping[str, Any]], title: str, form: Format, **o
         from traube.reports.markdown import markdown_rows
 
         table = markdown_rows(list(rows[0]), [list(row.values()) for row in rows])
-        print(visible(f"**{title}**\n\n{table}\n"))  # noqa: T201
+        print(escape_controls(f"**{title}**\n\n{table}\n"))  # noqa: T201
     else:
         from tabulate import tabulate
 
         table = tabulate(rows, headers="keys", tablefmt="latex_booktabs", disable_numparse=True)
-        print(visible(f"% {title}\n{table}\n"))  # noqa: T201
+        print(escape_controls(f"% {title}\n{table}\n"))  # noqa: T201
 
 
 def _check_metric(table: Any, metric: str | None) -> None:
@@ -468,7 +468,7 @@ def papers(
 
     storage = open_storage(paths.home())
     if output is None:
-        print(visible(results_page(storage)), end="")  # noqa: T201
+        print(escape_controls(results_page(storage)), end="")  # noqa: T201
     else:
         write_results(storage, output)
         out.print(f"Written to {escape(str(output))}")

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Val
 from yaml.composer import Composer
 
 from traube.core.errors import TraubeError, unknown
-from traube.core.inputs import named, read_bytes
+from traube.core.inputs import read_bytes, resolve_path
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -24,7 +24,7 @@ MOST = 10_000  # keys and values, those of an alias counted each time it is used
 
 def _path(value: str) -> str:
     try:
-        named(Path("/"), value)
+        resolve_path(Path("/"), value)
     except TraubeError as error:
         raise ValueError(str(error)) from None
     return value

@@ -37,7 +37,7 @@ class Cost:
 
 
 @contextmanager
-def measured() -> Iterator[Measured]:
+def measure() -> Iterator[Measured]:
     """Measure a block. Blocks are not nested: each resets earlier peaks."""
     taken = Measured()
     try:

@@ -25,7 +25,7 @@ def named_by(clusters: Clustering, texts: Sequence[str], model: CausalModel, pro
             f"These texts are about one topic:\n{shown}\nKey words: {', '.join(words)}\n"
             "The topic's name, in at most four words and in the language of the texts:"
         )
-        said = model.continued(prompt, TOKENS)
+        said = model.continue_prompt(prompt, TOKENS)
         # the first line that holds a letter, without quotes around it
         lines = [" ".join(line.split()).strip("\"'“”„‘’«»*_#:.- ") for line in said.splitlines()]
         names[c] = next((line[:LONGEST].strip() for line in lines if any(map(str.isalpha, line))), "")

@@ -16,7 +16,7 @@ from sklearn import metrics as sk
 from traube.core.arrays import Bools, Floats, Ints
 from traube.core.errors import TraubeError
 from traube.metrics.contingency import Contingency, Labels
-from traube.metrics.measures import MEASURES, scores_of
+from traube.metrics.measures import MEASURES, compute_measures
 from traube.metrics.names import GROUPS, METRICS, NOISE_POLICIES
 
 Vectors: TypeAlias = NDArray[np.float32] | sparse.csr_matrix | sparse.csr_array
@@ -60,7 +60,7 @@ def score(labels_true: Labels, labels_pred: NDArray[np.integer]) -> dict[str, fl
     """
     scores: dict[str, float] = {}
     for policies, _, true, predicted in _readings(labels_true, labels_pred):
-        values = scores_of(Contingency.of(true, predicted))
+        values = compute_measures(Contingency.of(true, predicted))
         scores |= {f"{metric}/{policy}": float(value[0]) for policy in policies for metric, value in values.items()}
     return scores | _sizes(_integers(labels_pred))
 
@@ -91,7 +91,7 @@ def replicates(
     """
     scores: dict[str, Floats] = {}
     for policies, kept, true, predicted in _readings(labels_true, labels_pred):
-        values = scores_of(Contingency.without_each(true, predicted, groups[kept], GROUPS), metrics)
+        values = compute_measures(Contingency.without_each(true, predicted, groups[kept], GROUPS), metrics)
         scores |= {f"{metric}/{policy}": value for policy in policies for metric, value in values.items()}
     return scores
 

@@ -55,13 +55,13 @@ class Contingency:
     @cached_property
     def classes(self) -> Ints:
         """Class sizes a_c, [tables, classes]."""
-        return np.add.reduceat(self.counts, starts(self.rows), axis=1)
+        return np.add.reduceat(self.counts, find_starts(self.rows), axis=1)
 
     @cached_property
     def by_cluster(self) -> tuple[Ints, Ints]:
         """The counts in the order of their clusters, and where each cluster begins."""
         order = np.argsort(self.columns, kind="stable")
-        return self.counts[:, order], starts(self.columns[order])
+        return self.counts[:, order], find_starts(self.columns[order])
 
     @cached_property
     def clusters(self) -> Ints:
@@ -97,7 +97,7 @@ def _pairs_of(labels_true: Labels, labels_pred: Labels) -> tuple[Ints, int, Ints
     return pairs, len(names), *np.divmod(names, max(width, 1))
 
 
-def starts(ordered: Ints) -> Ints:
+def find_starts(ordered: Ints) -> Ints:
     """Return where each value of an ascending array begins."""
     return np.flatnonzero(np.diff(ordered, prepend=-1))
 

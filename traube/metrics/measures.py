@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from traube.core.arrays import Floats, Ints
-from traube.metrics.contingency import Contingency, starts
+from traube.metrics.contingency import Contingency, find_starts
 
 # Raise when the same assignments would be scored otherwise, or a metric is added.
 SCORING_VERSION = "2"
@@ -69,7 +69,7 @@ def expected_information(table: Contingency) -> Floats:
     last = np.maximum(np.minimum(np.minimum(a, b), np.floor(mean + far).astype(np.int64)), first - 1)
 
     block = np.cumsum(last - first + 1) // MOST_TERMS
-    begins = starts(block)
+    begins = find_starts(block)
     whole = np.arange(table.n.max() + 1)
     logs, log_factorials = np.log(np.maximum(whole, 1)), gammaln(whole + 1.0)
     parts = [
@@ -148,7 +148,7 @@ MEASURES: dict[str, Callable[[Contingency], Floats]] = {
 }
 
 
-def scores_of(table: Contingency, metrics: Sequence[str] | None = None) -> dict[str, Floats]:
+def compute_measures(table: Contingency, metrics: Sequence[str] | None = None) -> dict[str, Floats]:
     """Return some of MEASURES, by default all, each [tables], computed with shared work; nan for a table without items."""
     metrics = tuple(MEASURES) if metrics is None else metrics
     empty = table.n == 0

@@ -11,7 +11,7 @@ from traube.core import inputs
 from traube.core.cards import model_file, model_files, read_each, read_one
 from traube.core.config import parse, read_yaml
 from traube.core.errors import TraubeError, Unknown, unknown
-from traube.core.versions import installed
+from traube.core.versions import get_version
 from traube.models import checkpoints
 from traube.models.base import Encoder, Model, fingerprint_on
 from traube.models.card import ModelCard, Precision, catalogue
@@ -50,7 +50,7 @@ CORPUS_BOUND = ("bow", "tfidf", "lsa", "tokens", "lda")  # kinds of models that 
 def present_version(name: str) -> str:
     """Return today's version of something in a model's `numerics`."""
     own = {"encoder": ENCODER_VERSION, "similarity": SIMILARITY_VERSION}
-    return own[name] if name in own else installed(name)
+    return own[name] if name in own else get_version(name)
 
 
 def model_cards() -> dict[str, ModelCard]:
@@ -114,9 +114,9 @@ def _card_of(name: str) -> ModelCard:
         return catalogue()[name]
     if own := model_file(name):
         return read_one(own, read_card)
-    if checkpoint := checkpoints.card_named(name):
+    if checkpoint := checkpoints.find_card(name):
         return checkpoint
-    if "/" in name and inputs.is_folder(folder := inputs.named(Path.cwd(), name)):
+    if "/" in name and inputs.is_folder(folder := inputs.resolve_path(Path.cwd(), name)):
         return ModelCard(name=make_name(folder.name), model=str(folder))
     if name.startswith((".", "/", "~")):
         raise Unknown(f"unknown model '{name}': there is no such folder")

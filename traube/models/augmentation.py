@@ -1,6 +1,6 @@
 """Augmentation of texts by others that mean the same, for contrastive clusterers.
 
-An augmenter is a function (texts, seed) -> as many texts, the same for the same seed: `Eda`, with `neighbours` in a
+An augmenter is a function (texts, seed) -> as many texts, the same for the same seed: `Eda`, with `find_neighbors` in a
 model's own space for synonyms, so that it works offline and in any language; `Contextual`; `Published`.
 """
 
@@ -22,10 +22,10 @@ Augment: TypeAlias = Callable[[Sequence[str], int], list[str]]
 Generator: TypeAlias = np.random.Generator
 WORD = re.compile(r"\w+")
 BLOCK = 2_048
-NEIGHBOURS, NEAREST = 5, 0.5  # of a word at most, and the smallest cosine of one
+NEIGHBORS, NEAREST = 5, 0.5  # of a word at most, and the smallest cosine of one
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Return the words of a text in lower case and without punctuation; an apostrophe joins, a hyphen parts."""
     return WORD.findall(text.lower().replace("'", "").replace("\u2019", ""))
 
@@ -47,7 +47,7 @@ class Eda:
         random = np.random.default_rng(seed)
         changed = []
         for text in texts:
-            if words := words_of(text):
+            if words := split_words(text):
                 operation = (self.replace, self.insert, self.swap, self.delete)[random.integers(4)]
                 text = " ".join(operation(words, random))
             changed.append(text)
@@ -86,7 +86,7 @@ class Eda:
         return [word for i, word in enumerate(words) if i not in gone]
 
 
-def neighbours(texts: Iterable[str], model: Model) -> dict[str, list[str]]:
+def find_neighbors(texts: Iterable[str], model: Model) -> dict[str, list[str]]:
     """Return the nearest words of each word, by a model, nearest first.
 
     Only words of the given texts are neighbors. A word that contains a number has none, and a word without any is
@@ -95,8 +95,8 @@ def neighbours(texts: Iterable[str], model: Model) -> dict[str, list[str]]:
     The vector of a word is that of the word as a text, so any model but a corpus-bound one will do.
     """
     if model.corpus_bound:
-        raise TraubeError(f"model '{model.name}' is fitted on whole texts, and words have no neighbours in it")
-    words = sorted({word for text in texts for word in words_of(text) if word.isalpha()})
+        raise TraubeError(f"model '{model.name}' is fitted on whole texts, and words have no neighbors in it")
+    words = sorted({word for text in texts for word in split_words(text) if word.isalpha()})
     if len(words) < 2:
         return {}
     vectors = np.asarray(model.encode(words), dtype=np.float32)
@@ -106,7 +106,7 @@ def neighbours(texts: Iterable[str], model: Model) -> dict[str, list[str]]:
         cosines = vectors[start : start + BLOCK] @ vectors.T
         own = np.arange(len(cosines))
         cosines[own, start + own] = -1
-        best = np.argsort(-cosines, axis=1, kind="stable")[:, :NEIGHBOURS]
+        best = np.argsort(-cosines, axis=1, kind="stable")[:, :NEIGHBORS]
         for i, columns in enumerate(best):
             if near := [words[j] for j in columns if cosines[i, j] >= NEAREST]:
                 found[words[start + i]] = near
@@ -151,7 +151,7 @@ class Contextual:
         changed = []
         for start in range(0, len(texts), self.batch):
             tokenizer, network, whole = self._loaded
-            batch = [words_of(text) for text in texts[start : start + self.batch]]
+            batch = [split_words(text) for text in texts[start : start + self.batch]]
             chosen, masked = [], []
             for words in batch:
                 count = max(1, round(self.share * len(words)))

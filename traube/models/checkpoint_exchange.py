@@ -61,7 +61,7 @@ def _exchange(storage: Storage, folder: Path, note: Note) -> Note:
     if note.get("kept") == [state, row and row["content"]]:
         return note
     files = dict(_list_files(folder))
-    if not files or checkpoints.unfinished(folder) is not None:
+    if not files or checkpoints.find_unfinished(folder) is not None:
         return note
     is_settled = time.time() - max(path.stat().st_mtime for path in files.values()) > SETTLED
     return _store(storage, folder, state, note) if is_settled else note

@@ -15,7 +15,7 @@ from traube.core.errors import TraubeError, first_line
 from traube.core.hashing import digest
 from traube.models.base import OwnEncoder
 from traube.models.card import ModelCard
-from traube.models.transformer import Transformer, prompt_of
+from traube.models.transformer import Transformer, get_prompt
 from traube.models.vectors import Dense, pack_matrix
 
 Matrix: TypeAlias = Dense | sparse.csr_matrix
@@ -72,7 +72,7 @@ class LoadedTransformer(Transformer):
         for name, tensor in self.network.state_dict().items():
             weights.update(name.encode())
             weights.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-        settings = [str(self.network), prompt_of(self.network), self.network.max_seq_length]
+        settings = [str(self.network), get_prompt(self.network), self.network.max_seq_length]
         return digest([weights.hexdigest(), settings])
 
 
@@ -131,7 +131,7 @@ class FunctionModel(OwnEncoder):
         return self.encode(texts)
 
 
-def embedded(texts: Sequence[str], values: Matrix, name: str = "embeddings") -> FunctionModel:
+def wrap_embeddings(texts: Sequence[str], values: Matrix, name: str = "embeddings") -> FunctionModel:
     """Return the model that gives each of some texts its embedding; of equal texts, that of the first.
 
     Parameters

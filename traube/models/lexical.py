@@ -13,7 +13,7 @@ from scipy.sparse import csr_matrix, issparse
 from traube.core.arrays import Ints
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest
-from traube.core.versions import versions
+from traube.core.versions import get_versions
 from traube.models.base import BatchEncoder, OfCard, OwnEncoder
 from traube.models.vectors import Dense
 
@@ -33,7 +33,7 @@ class OfWords(OfCard, OwnEncoder):
 
     @property
     def numerics(self) -> dict[str, str]:
-        return versions(LIBRARIES)
+        return get_versions(LIBRARIES)
 
 
 class Lexical(OfWords):

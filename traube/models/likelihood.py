@@ -17,7 +17,7 @@ from traube.core.hashing import file_sha256
 from traube.core.inputs import is_file, read_bytes
 from traube.models.language import load_language_model
 from traube.models.transformer import best_device
-from traube.models.weights import FILTER, files
+from traube.models.weights import FILTER, list_files
 
 # How models that were made for talks are asked, by a mark in their templates. A template is a program, and is not run.
 TALKS = {
@@ -80,7 +80,7 @@ class CausalModel:
                 reason = " ".join(str(error).split())[:300]
                 raise TraubeError(f"{name}: no causal language model can be loaded: {reason}") from None
         tokenizer, model = load_language_model(folder, "causal")
-        content = [f"{path.relative_to(folder)} {file_sha256(path)}" for path in files(folder, plain=True)]
+        content = [f"{path.relative_to(folder)} {file_sha256(path)}" for path in list_files(folder, plain=True)]
 
         template = str(read_json(folder / "tokenizer_config.json").get("chat_template") or "")
         if is_file(folder / "chat_template.jinja"):
@@ -148,7 +148,7 @@ class CausalModel:
             for log, sequence, text in zip(logs, sequences, continuations, strict=True)
         ]
 
-    def continued(self, prompt: str, most: int) -> str:
+    def continue_prompt(self, prompt: str, most: int) -> str:
         """Return the likeliest continuation of a prompt, asked in the model's form for talks, if any: at most so many tokens."""
         import torch
 

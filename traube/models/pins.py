@@ -12,7 +12,7 @@ from traube.core.files import locked
 from traube.models.card import ModelCard
 from traube.models.checkpoint_exchange import write_folder
 from traube.models.similarity import CONFIG, FOLDER, WEIGHTS
-from traube.models.weights import files as opened_files
+from traube.models.weights import list_files as opened_files
 from traube.storage import open_storage
 
 PIN = "pin"  # kind of these documents

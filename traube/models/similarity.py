@@ -18,11 +18,11 @@ from scipy import sparse
 from traube.core.arrays import Floats
 from traube.core.config import Strict, parse
 from traube.core.errors import DoesNotFit, TraubeError
-from traube.core.hashing import digest, remembered_sha256
-from traube.core.inputs import parse_json, read_bytes, regular
+from traube.core.hashing import digest, get_sha256
+from traube.core.inputs import check_regular, parse_json, read_bytes
 from traube.models.card import Precision
 from traube.models.vectors import Dense
-from traube.models.weights import Stamp, stamp
+from traube.models.weights import Stamp, get_stamp
 
 # Raise when the same weights would compare otherwise: what follows from them is computed again.
 SIMILARITY_VERSION = "1"
@@ -91,7 +91,7 @@ class Similarity(ABC):
             If the pairs would not fit the memory.
         """
         _check_memory(X.shape[0], memory_bytes)
-        alike = self._compared(X, self.asked(X, text))
+        alike = self._compared(X, self.make_query(X, text))
         distances = _scaled(alike, alike)
         np.fill_diagonal(distances, 0)
         return distances
@@ -115,7 +115,7 @@ class Similarity(ABC):
         ndarray of float32 of shape (n_new, n_items)
             The distances.
         """
-        n, query = page.shape[0], self.asked(page, text)
+        n, query = page.shape[0], self.make_query(page, text)
         at_once = NEW_AT_ONCE if self.by_pairs else 1  # where a new item changes the others, each is compared alone
         _check_memory(n + min(new.shape[0], at_once), None)
         stack = sparse.vstack if sparse.issparse(page) else np.vstack
@@ -129,7 +129,7 @@ class Similarity(ABC):
             raise TraubeError("a similarity is NaN or infinite: the weights are broken")
         return alike
 
-    def asked(self, X: Any, text: Dense | None) -> Dense | None:
+    def make_query(self, X: Any, text: Dense | None) -> Dense | None:
         """Return the query's vector, float32 [d]: the text's, or made of the items."""
         if self.query == "none":
             return None
@@ -207,7 +207,7 @@ class TrainedSimilarity(Similarity):
         if not isinstance(entry, dict):
             raise TraubeError(f"{path}: expected an object of settings")
         config = parse(SimilarityConfig, entry, path, {})
-        regular(folder / WEIGHTS)
+        check_regular(folder / WEIGHTS)
         return cls(folder, _stamps(folder), config)
 
     @property
@@ -217,7 +217,7 @@ class TrainedSimilarity(Similarity):
     @property
     def fingerprint(self) -> str:
         names = zip((CONFIG, WEIGHTS), self.stamps, strict=True)
-        return digest([remembered_sha256(self.folder / name, state) for name, state in names])
+        return digest([get_sha256(self.folder / name, state) for name, state in names])
 
     def compare(self, X: Any, query: Dense | None) -> Dense:
         dimensions, with_sentences = self.config.dimensions, self.config.network == "attention"
@@ -232,7 +232,7 @@ class TrainedSimilarity(Similarity):
 
 
 def _stamps(folder: Path) -> tuple[Stamp, Stamp]:
-    return stamp(folder / CONFIG), stamp(folder / WEIGHTS)
+    return get_stamp(folder / CONFIG), get_stamp(folder / WEIGHTS)
 
 
 def page_similarities(network: Any, symmetric: bool, X: Any, query: Dense | None) -> Dense:

@@ -100,11 +100,11 @@ class Qs3m(nn.Module):
             features += [(one - asked).abs(), (other - asked).abs()]
         return self.compare(torch.cat(features, dim=-1)).squeeze(-1)
 
-    def activated(self, logits: Tensor) -> Tensor:
+    def activate(self, logits: Tensor) -> Tensor:
         return functional.relu(logits) if self.output == "relu" else torch.sigmoid(logits)
 
     def forward(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
-        return self.activated(self.logits(first, second, query))
+        return self.activate(self.logits(first, second, query))
 
     def page(self, passages: Tensor, query: Tensor | None) -> Tensor:
         """Compare all pairs of a page.
@@ -121,7 +121,7 @@ class Qs3m(nn.Module):
         # signed weights: the distance by the positive ones less that by the negative ones
         up, down = projected * weights[2].clamp(min=0), projected * weights[2].clamp(max=0)
         manhattan = torch.cdist(up, up, p=1) - torch.cdist(down, down, p=1)
-        return self.activated(first[:, None] + second[None, :] + manhattan + self.compare.bias)
+        return self.activate(first[:, None] + second[None, :] + manhattan + self.compare.bias)
 
 
 class Attention(nn.Module):
@@ -151,7 +151,7 @@ class Attention(nn.Module):
         with torch.no_grad():
             self.weigh.weight.zero_()
 
-    def pooled(self, passages: Tensor, query: Tensor) -> Tensor:
+    def pool(self, passages: Tensor, query: Tensor) -> Tensor:
         """Return a vector for each passage, [b, d], from [b, (1 + m) d] and [b, d] or [d]; zeros for one without sentences."""
         sentences = passages.unflatten(-1, (-1, self.dimensions))[:, 1:]
         asked = query.expand(len(passages), -1)[:, None].expand_as(sentences)
@@ -164,11 +164,11 @@ class Attention(nn.Module):
 
     def logits(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
         assert query is not None
-        return self.head.logits(self.pooled(first, query), self.pooled(second, query), query)
+        return self.head.logits(self.pool(first, query), self.pool(second, query), query)
 
     def forward(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
-        return self.head.activated(self.logits(first, second, query))
+        return self.head.activate(self.logits(first, second, query))
 
     def page(self, passages: Tensor, query: Tensor | None) -> Tensor:
         assert query is not None
-        return self.head.page(self.pooled(passages, query), query)
+        return self.head.page(self.pool(passages, query), query)

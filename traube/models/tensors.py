@@ -15,8 +15,8 @@ from typing import Any
 from traube.core.disk import read_json
 from traube.core.errors import TraubeError
 from traube.models import allowed
-from traube.models.vetting import LOCAL, SAFE, library_errors, modules, vetted_copy
-from traube.models.weights import Stamp, stamps
+from traube.models.vetting import LOCAL, SAFE, library_errors, list_modules, vetted_copy
+from traube.models.weights import Stamp, get_stamps
 
 SHOWN = 3  # names that an error lists
 LAYERS = 1_000  # a network with more has a tensor for each of them
@@ -35,7 +35,7 @@ COUNT = re.compile(r"(^|_)(layers?|experts|groups|blocks|stages|depth|networks|s
 
 def check_tensors(folder: Path) -> None:
     """Refuse weights that are not those of the network that the folder describes."""
-    if fault := _find_fault(folder, tuple(stamps(folder).items())):
+    if fault := _find_fault(folder, tuple(get_stamps(folder).items())):
         raise TraubeError(f"{folder}: {fault}")
 
 
@@ -44,9 +44,9 @@ def _find_fault(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> str:
     """Return what is wrong with the tensors of a folder; empty if nothing."""
     try:
         with library_errors("cannot be loaded"), vetted_copy(folder) as copy:
-            for place, name in modules(copy):
+            for place, name in list_modules(copy):
                 if name == "Transformer":
-                    if fault := _find_layers(copy / place) or fault_of(*_compare_with_network(copy / place)):
+                    if fault := _find_layers(copy / place) or find_fault(*_compare_with_network(copy / place)):
                         return fault
                 else:  # the other modules are small, and refuse foreign tensors
                     kind = getattr(import_module(f"sentence_transformers.{allowed.MODULES[name]}"), name)
@@ -83,7 +83,7 @@ def _find_layers(folder: Path) -> str:
     return f"config.json: {key} {most:,} is more than its weights have tensors ({there})" if most > there else ""
 
 
-def fault_of(found: Mapping[str, Any], pooled: bool = False, beside: "re.Pattern[str]" = BESIDE) -> str:
+def find_fault(found: Mapping[str, Any], pooled: bool = False, beside: "re.Pattern[str]" = BESIDE) -> str:
     """Return what is wrong with weights, from what transformers says of them when it loads a network; empty if nothing.
 
     Parameters

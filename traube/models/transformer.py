@@ -18,15 +18,15 @@ import numpy as np
 from traube.core.arrays import Ints
 from traube.core.errors import TraubeError, Unavailable
 from traube.core.hashing import digest
-from traube.core.versions import versions
+from traube.core.versions import get_versions
 from traube.models.attention import use_products
 from traube.models.base import BatchEncoder, OfCard
 from traube.models.card import ModelCard
 from traube.models.precision import resolve_precision
 from traube.models.tensors import check_tensors, quiet
 from traube.models.vectors import Dense
-from traube.models.vetting import LOCAL, SAFE, library_errors, modules, vetted_copy
-from traube.models.weights import check_folder, download, hashes, is_folder, locate
+from traube.models.vetting import LOCAL, SAFE, library_errors, list_modules, vetted_copy
+from traube.models.weights import check_folder, download, hash_files, is_folder, locate
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class Transformer(OfCard, BatchEncoder):
 
     @property
     def numerics(self) -> dict[str, str]:
-        return {"encoder": ENCODER_VERSION, **versions(LIBRARIES)}
+        return {"encoder": ENCODER_VERSION, **get_versions(LIBRARIES)}
 
     @cached_property
     def fingerprint(self) -> str:
@@ -114,7 +114,7 @@ class Transformer(OfCard, BatchEncoder):
 
     @cached_property
     def _hashes(self) -> dict[Path, str]:
-        return hashes(self.folder)
+        return hash_files(self.folder)
 
     def load(self) -> int:
         return sum(weights.nbytes for weights in self.network.parameters())
@@ -188,7 +188,7 @@ class Transformer(OfCard, BatchEncoder):
 
     def _lengths(self, texts: Sequence[str]) -> Ints:
         """Return the number of tokens of each text as the model sees it, int64 [n]; at least 1."""
-        tokenizer, prompt = self.network.tokenizer, prompt_of(self.network)
+        tokenizer, prompt = self.network.tokenizer, get_prompt(self.network)
         lengths: list[int] = []
         for start in range(0, len(texts), 4096):
             some = [prompt + text for text in texts[start : start + 4096]]
@@ -226,7 +226,7 @@ class Transformer(OfCard, BatchEncoder):
             before = self._hashes
             check_tensors(self.folder)
             network = _load(self.card, self.folder, self.device, self.precision)
-            changed = hashes(self.folder) != before
+            changed = hash_files(self.folder) != before
         if changed:
             raise TraubeError(f"model '{self.name}': {self.folder}: its files changed while they were read; run again")
         return network
@@ -295,8 +295,8 @@ def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
     if card.prompt is not None:  # where sentence-transformers looks, so that a training keeps it
         network.prompts = {**network.prompts, "traube": card.prompt}
         network.default_prompt_name = "traube"
-    own_weights(network)
-    place, name = modules(folder)[0]
+    copy_weights(network)
+    place, name = list_modules(folder)[0]
     if name == "Transformer" and hasattr(network[0], "config"):  # where a training finds its head for words
         network[0].config.name_or_path = str(folder / place)  # not the copy that was loaded
     if precision == "bf16" and device == "cpu":
@@ -304,12 +304,12 @@ def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
     return network.to(dtype).eval()
 
 
-def own_weights(network: Any) -> None:
+def copy_weights(network: Any) -> None:
     """Copy the weights that are still mapped from a file: they would change with the file, or end the process with it."""
     for tensor in (*network.parameters(), *network.buffers()):
         tensor.data = tensor.data.clone()
 
 
-def prompt_of(network: Any) -> str:
+def get_prompt(network: Any) -> str:
     """Return the prompt that is put in front of every text."""
     return network.prompts.get(network.default_prompt_name) or "" if network.default_prompt_name else ""

@@ -39,7 +39,7 @@ class Vectors:
     def subset(self, rows: Ints) -> "Vectors":
         return replace(self, rows=self.rows[rows])
 
-    def held(self) -> "Held":
+    def load_into_memory(self) -> "Held":
         """Return the same vectors, held in memory. Raises what `load` does."""
         return Held(self.path, np.arange(len(self)), self.dimensions, self.load(), is_sparse=self.is_sparse)
 

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from traube.core.config import SHOWN, Strict, parse
 from traube.core.errors import TraubeError
-from traube.core.inputs import read_bytes, regular
+from traube.core.inputs import check_regular, read_bytes
 from traube.models import allowed
 
 LARGEST_FILE = 256 * 2**20  # bytes, but for weights; the largest vocabularies take forty million
@@ -42,7 +42,7 @@ WITH_WEIGHTS = ("Dense", "LayerNorm", "WeightedLayerPooling")  # modules that ha
 ENCODER = [("", "Transformer")]  # the modules of a folder without modules.json
 
 
-def modules(folder: Path) -> list[tuple[str, str]]:
+def list_modules(folder: Path) -> list[tuple[str, str]]:
     """Return the folder and the name of each module, those behind a router in its place."""
     return [(place, name) for place, name in _modules(folder) if name != "Router"]
 
@@ -90,11 +90,11 @@ def layout(folder: Path, *, plain: bool = False) -> dict[str, Reader]:
             raise TraubeError(f"{folder}: modules.json: two modules lie where {min(both)} does")
         files.update(own)
     for name in files:
-        regular(folder / name)
+        check_regular(folder / name)
     return files
 
 
-def contents(folder: Path, *, plain: bool = False) -> dict[str, bytes | Path]:
+def read_contents(folder: Path, *, plain: bool = False) -> dict[str, bytes | Path]:
     """Return the contents of a copy of a model's folder, by path below it.
 
     Contents are bytes, or the path of a file that the copy links to.
@@ -118,7 +118,7 @@ def vetted_copy(folder: Path, *, plain: bool = False) -> Iterator[Path]:
 
     While it exists, nothing can be unpickled in the thread that made it, nor in those begun since.
     """
-    held = contents(folder, plain=plain)
+    held = read_contents(folder, plain=plain)
     with tempfile.TemporaryDirectory(prefix=PREFIX) as made, no_pickles():
         for name, content in held.items():
             path = Path(made) / name

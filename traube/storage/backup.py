@@ -15,7 +15,7 @@ from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from traube.core.disk import below, replacing
+from traube.core.disk import replacing, walk
 from traube.core.errors import TraubeError
 from traube.storage.blobs import IDENTITY, Corrupt, make_marker
 from traube.storage.storage import Storage
@@ -112,7 +112,7 @@ def _list_files(folder: Path, checkpoints: Path | None) -> Iterator[tuple[str, P
     """Yield the name in the archive and the path of each file that cannot be regenerated."""
     found = []
     for base, root in ((DATA, folder), *([(CHECKPOINTS, checkpoints)] if checkpoints else [])):
-        for entry in below(root) if root.is_dir() else ():
+        for entry in walk(root) if root.is_dir() else ():
             path = Path(entry.path)
             inner = path.relative_to(root)
             is_checkpoint = checkpoints is not None and path.is_relative_to(checkpoints)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from traube.core.disk import read_json
 from traube.core.errors import TraubeError
 from traube.core.files import locked, write_json
-from traube.core.system_errors import explained
+from traube.core.system_errors import explain_errors
 from traube.storage.blobs import Corrupt, hash_content
 from traube.storage.storage import Storage
 
@@ -132,7 +132,7 @@ class EmbeddingCache:
     @contextmanager
     def _hold_lock(self) -> Iterator[None]:
         """Lock the local copy against other writers. The lock lies beside the copy, so that the copy may be deleted."""
-        with explained(self.folder), locked(self.folder):
+        with explain_errors(self.folder), locked(self.folder):
             self.folder.mkdir(exist_ok=True)
             yield
 

@@ -1,4 +1,4 @@
-"""Best-worst scaling: the tuples of items that annotators see (`design`), and their answers (`read_judgements`).
+"""Best-worst scaling: the tuples of items that annotators see (`draw_tuples`), and their answers (`read_judgments`).
 
 Items are named by ids, unique among all items: the same items are the same tuple.
 """
@@ -15,9 +15,9 @@ import pandas as pd
 
 from traube.core.arrays import Floats
 from traube.core.errors import TraubeError
-from traube.metrics.agreement import Judgements
+from traube.metrics.agreement import Judgments
 from traube.tasks.reading import Rows, read_rows
-from traube.tasks.splitting import SEED, generator, shuffled
+from traube.tasks.splitting import SEED, make_generator, shuffle
 
 PER_ITEM = 2.0  # tuples for each item: 1.5 to 2 are enough (Kiritchenko and Mohammad, 2016)
 TRIES = 20  # attempts at one tuple, before all are drawn again
@@ -27,7 +27,7 @@ ITEM = "item_"  # prefix of the columns of a tuple's items
 Tuple = tuple[str, ...]
 
 
-def design(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, seed: int = SEED) -> list[Tuple]:
+def draw_tuples(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, seed: int = SEED) -> list[Tuple]:
     """Draw tuples of items to be judged.
 
     The items of a tuple are distinct, no tuple occurs twice, and every item is in as many tuples as any other, or in
@@ -58,14 +58,14 @@ def design(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, seed:
         raise TraubeError(f"{per_item:g} tuples for each item: there must be more than 0")
     possible = comb(len(names), size)
     wanted = max(1, min(possible, round(per_item * len(names))))
-    rng = generator(f"tuples {size} {wanted} {' '.join(names)}", seed)
+    rng = make_generator(f"tuples {size} {wanted} {' '.join(names)}", seed)
     if wanted <= possible // 2:
         chosen = _balance(len(names), size, wanted, rng)
     else:  # draw the tuples to leave out: if these are balanced, so is the rest
         left_out = set(_balance(len(names), size, possible - wanted, rng))
         chosen = [drawn for drawn in map(frozenset, combinations(range(len(names)), size)) if drawn not in left_out]
-    order = shuffled(len(chosen), rng)
-    slots = [shuffled(size, rng) for _ in chosen]
+    order = shuffle(len(chosen), rng)
+    slots = [shuffle(size, rng) for _ in chosen]
     return [tuple(names[sorted(chosen[place])[slot]] for slot in slots[place]) for place in order]
 
 
@@ -134,11 +134,11 @@ class Columns:
 class Answers:
     """Judgments that were read, and the faults of the rest."""
 
-    judgements: Judgements  # of the rows that can be used
+    judgments: Judgments  # of the rows that can be used
     faults: tuple[str, ...]  # a line for each other row: file, line and fault
 
 
-def read_judgements(
+def read_judgments(
     files: Iterable[Path], columns: Columns | None = None, tuples: Iterable[Tuple] | None = None
 ) -> Answers:
     """Read the answers of annotators.
@@ -184,13 +184,13 @@ def read_judgements(
             rows.append(row)
     if not rows:
         first = f"; first: {faults[0]}" if faults else ""
-        raise TraubeError(f"no judgement can be used: {len(faults)} rows are faulty{first}")
+        raise TraubeError(f"no judgment can be used: {len(faults)} rows are faulty{first}")
     width = len(rows[0].items)
     other = next((row for row in rows if len(row.items) != width), None)
     if other is not None:
         raise TraubeError(f"{other.place}: a tuple of {len(other.items)} items, where {rows[0].place} has {width}")
     answers = zip(*((row.items, row.best, row.worst, row.annotator) for row in rows), strict=True)
-    return Answers(Judgements.of(*answers), tuple(faults))
+    return Answers(Judgments.of(*answers), tuple(faults))
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,15 +242,15 @@ def _find_fault(row: _Row, known: set[frozenset[str]] | None, before: dict[tuple
     return ""
 
 
-def scores_table(judgements: Judgements, scores: Floats, values: Floats | None = None) -> pd.DataFrame:
+def scores_table(judgments: Judgments, scores: Floats, values: Floats | None = None) -> pd.DataFrame:
     """Return a row for each item that was shown.
 
     The columns are `item`, `score`, perhaps `value` (by value scoring), `best`, `worst` and `judgements`.
     """
-    answers = {"best": judgements.best, "worst": judgements.worst, "judgements": judgements.shown.ravel()}
-    counts = {name: np.bincount(items, minlength=len(judgements.items)) for name, items in answers.items()}
+    answers = {"best": judgments.best, "worst": judgments.worst, "judgements": judgments.shown.ravel()}
+    counts = {name: np.bincount(items, minlength=len(judgments.items)) for name, items in answers.items()}
     learned = {} if values is None else {"value": values}
-    table = pd.DataFrame({"item": list(judgements.items), "score": scores, **learned, **counts})
+    table = pd.DataFrame({"item": list(judgments.items), "score": scores, **learned, **counts})
     return table[table["judgements"] > 0].reset_index(drop=True)
 
 

@@ -17,11 +17,11 @@ from traube.core import paths
 from traube.core.cards import is_generated, list_names, write_card
 from traube.core.disk import replacing
 from traube.core.errors import TraubeError
-from traube.core.inputs import named, regular
+from traube.core.inputs import check_regular, resolve_path
 from traube.tasks import RESERVED, sources
 from traube.tasks.columns import LABELS, TEXTS, guess_label_column, guess_text_column
 from traube.tasks.languages import detect_languages, name_languages
-from traube.tasks.readers.table import Table, texts_of
+from traube.tasks.readers.table import Table, read_column
 from traube.tasks.reading import (
     SEPARATORS,
     TEXT_FORMATS,
@@ -65,7 +65,7 @@ def names_file(name: str) -> bool:
 
 def read_file(path: Path) -> FileRows:
     """Read a table in whatever encoding and with whatever separator it has."""
-    regular(path)
+    check_regular(path)
     kind = format_of(path)
     encoding = detect_encoding(path) if kind in TEXT_FORMATS else UTF_8
     separator = detect_separator(path, encoding) if kind == "csv" else None
@@ -77,7 +77,7 @@ def read_file(path: Path) -> FileRows:
 
 def find_task(file: Path) -> str | None:
     """Return the name of the task whose card names a file; a card in `cards/` goes before a generated one."""
-    return next((source.name for source in _tables_of(named(Path.cwd(), str(file)))), None)
+    return next((source.name for source in _tables_of(resolve_path(Path.cwd(), str(file)))), None)
 
 
 def make_task_of(file: Path, text: str | None = None, labels: Sequence[str] = ()) -> FileTask:
@@ -97,7 +97,7 @@ def make_task_of(file: Path, text: str | None = None, labels: Sequence[str] = ()
     TraubeError
         If the file cannot be read, or its columns are not what they should be.
     """
-    file = named(Path.cwd(), str(file))
+    file = resolve_path(Path.cwd(), str(file))
     read = read_file(file)
     tables, rows = _tables_of(file), read.rows
     known = next((table for table in tables if _agrees(table, rows, text, labels)), None)
@@ -107,9 +107,9 @@ def make_task_of(file: Path, text: str | None = None, labels: Sequence[str] = ()
         text = text or guess_text_column(rows)
         guessed = guess_label_column(rows, text)
         labels = labels or ([guessed] if guessed else [])
-    texts = [value for value in texts_of(rows, text) if value.strip()]
+    texts = [value for value in read_column(rows, text) if value.strip()]
     for name in labels:
-        texts_of(rows, name, "--labels")
+        read_column(rows, name, "--labels")
     if not texts:
         raise TraubeError(f"{file}: column '{text}' holds no texts")
     languages = detect_languages(texts)

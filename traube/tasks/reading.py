@@ -32,7 +32,7 @@ BATCH = 1_000  # rows of a parquet file that are unpacked at once: a few bytes m
 csv.field_size_limit(2**31 - 1)  # a text may be longer than the 128 KiB that the module allows
 
 
-def plain_or_gzipped(path: Path) -> Path:
+def find_file(path: Path) -> Path:
     """Return the file, or the same with `.gz` if only that exists."""
     gzipped = path.with_name(f"{path.name}.gz")
     return gzipped if is_file(gzipped) and not is_file(path) else path
@@ -92,7 +92,7 @@ def detect_separator(path: Path, encoding: str = UTF_8) -> str:
     return max(SEPARATORS, key=unquoted.count)
 
 
-def lines(path: Path, encoding: str = UTF_8) -> list[str]:
+def read_lines(path: Path, encoding: str = UTF_8) -> list[str]:
     """Return the lines of a text file.
 
     Only line feeds end a line: texts may hold the other separators that Unicode knows.
@@ -100,7 +100,7 @@ def lines(path: Path, encoding: str = UTF_8) -> list[str]:
     return read_text(path, encoding).removesuffix("\n").replace("\r\n", "\n").split("\n")
 
 
-def csv_rows(
+def read_csv(
     path: Path, *, separator: str = ",", quote: str = '"', width: int | None = None, encoding: str = UTF_8
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows of a CSV file except blank ones, with the line at which each begins.
@@ -170,17 +170,19 @@ def read_rows(path: Path, separator: str | None = None, encoding: str = UTF_8) -
     encoding : str, default="utf-8"
         Of a text file; `detect_encoding` says it of one that is not in UTF-8.
     """
-    inputs.regular(path)
+    inputs.check_regular(path)
     match format_of(path):
         case "parquet":
             return _read_parquet(path)
         case "xlsx":
             return _read_excel(path)
         case "txt":
-            texts = {f"{path}:{n}": line for n, line in enumerate(lines(path, encoding), start=1) if line.strip()}
+            texts = {f"{path}:{n}": line for n, line in enumerate(read_lines(path, encoding), start=1) if line.strip()}
             return Rows(path, {"text": list(texts.values())}, list(texts))
         case "jsonl":
-            places = ((f"{path}:{n}", line) for n, line in enumerate(lines(path, encoding), start=1) if line.strip())
+            places = (
+                (f"{path}:{n}", line) for n, line in enumerate(read_lines(path, encoding), start=1) if line.strip()
+            )
             return _from_json(path, ((place, _parse_json(line, place)) for place, line in places))
         case "json":
             values = _parse_json(read_text(path, encoding), str(path))
@@ -190,7 +192,7 @@ def read_rows(path: Path, separator: str | None = None, encoding: str = UTF_8) -
             return _from_json(path, ((f"{path}: element {i}", row) for i, row in enumerate(rows)))
         case kind:
             usual = "\t" if kind == "tsv" else detect_separator(path, encoding)
-            (line, header), *fields = csv_rows(path, separator=separator or usual, encoding=encoding)
+            (line, header), *fields = read_csv(path, separator=separator or usual, encoding=encoding)
             return _from_fields(path, header, [(f"{path}:{n}", row) for n, row in fields], f"{path}:{line}")
 
 
@@ -257,7 +259,7 @@ def _read_parquet(path: Path) -> Rows:
                 batches.append(pa.RecordBatch.from_arrays(arrays, batch.schema.names))
                 size += batches[-1].nbytes
                 if size > inputs.LARGEST:
-                    most = inputs.in_words(inputs.LARGEST)
+                    most = inputs.format_size(inputs.LARGEST)
                     raise TraubeError(f"{path}: holds more than the {most} that are read of such a file")
             table = pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table()
         if twice := next((name for name in table.column_names if table.column_names.count(name) > 1), None):

@@ -149,7 +149,7 @@ def text_id(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def groups_of(text_ids: Iterable[str]) -> Ints:
+def get_groups(text_ids: Iterable[str]) -> Ints:
     """Return the jackknife group of each text, int64 [n].
 
     The group is the id modulo `GROUPS`, the same in all splits, models and nightly runs.
@@ -207,7 +207,7 @@ class Task:
         return data_version(self.corpus_version, self.rows_version)
 
     @property
-    def labelled(self) -> bool:
+    def is_labeled(self) -> bool:
         return bool(self.splits["label"].notna().any())
 
     def test_splits(self, split_set: str = "default") -> Iterator[Split]:
@@ -266,7 +266,7 @@ class Task:
         at = pd.Index(self.corpus["text_id"]).get_indexer(pd.Index(self.splits["text_id"]))
         _refuse(pd.Series(at < 0), splits, "text_id", "is not in the corpus")
         _refuse(~self.splits["part"].isin(PARTS), splits, "part", f"is none of {', '.join(PARTS)}")
-        if not self.labelled:
+        if not self.is_labeled:
             return self
         _refuse(self.splits["label"].isna(), splits, "label", "is missing")
         tested = self.splits[self.splits["part"] == "test"]

@@ -61,13 +61,13 @@ def task_page(
         stored, chosen = bench.task(task), cells[~cells["own_choice"]]
         options: dict[str, list[Candidate]] = {}  # what is scored by the main metric, the best first, by protocol
         for name in sorted(set(chosen["protocol"]) & set(protocols)):
-            metric = main_metric(stored.card, protocols[name]) if stored.labelled else WITHOUT_LABELS
+            metric = main_metric(stored.card, protocols[name]) if stored.is_labeled else WITHOUT_LABELS
             if scored := candidates(bench.storage, task, name, protocols[name], metric, chosen):
                 options[name] = scored
         shown = max(options, key=lambda name: len(first_of_each(options[name])), default="")
         firsts = first_of_each(options.get(shown, []))[:MODELS]
         data["views"] = views(bench, stored, protocols.get(shown), firsts, lookup)
-        if stored.labelled:  # silhouettes, each of a model's own space, do not compare
+        if stored.is_labeled:  # silhouettes, each of a model's own space, do not compare
             standings = _standings(bench, protocols, stored, options, chosen)
             known = costs(bench.storage, protocols, chosen)
             bests = {key: best_of(found, stored, known) for key, found in standings.items()}

@@ -8,7 +8,7 @@ import pandas as pd
 
 from traube.core.errors import TraubeError, unknown
 from traube.core.paths import raw
-from traube.tasks.reading import plain_or_gzipped, read_rows
+from traube.tasks.reading import find_file, read_rows
 from traube.tasks.source import Source, catalogue_card
 from traube.tasks.task import Part, TaskCard, make_split
 
@@ -34,7 +34,7 @@ class ArxivSubjects(Source):
         self.file, self.without = file, without  # subtopics that are left out, such as eess.SY
 
     def files(self) -> list[Path]:
-        return [plain_or_gzipped(raw() / "arxiv" / self.file)]
+        return [find_file(raw() / "arxiv" / self.file)]
 
     def read(self) -> pd.DataFrame:
         rows = read_rows(self.files()[0])

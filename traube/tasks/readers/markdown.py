@@ -15,11 +15,11 @@ from pydantic import Field, model_validator
 from traube.core.config import PathName
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest
-from traube.core.inputs import is_file, is_folder, named
+from traube.core.inputs import is_file, is_folder, resolve_path
 from traube.tasks.reading import read_any_text
-from traube.tasks.sections import Level, Page, Passage, draw, records
+from traube.tasks.sections import Level, Page, Passage, draw, make_records
 from traube.tasks.source import CardSource, KeyLines
-from traube.tasks.splitting import generator
+from traube.tasks.splitting import make_generator
 from traube.tasks.task import Part, TaskCard
 
 if TYPE_CHECKING:  # importing it takes longer than listing all tasks
@@ -59,7 +59,7 @@ class Markdown(CardSource[MarkdownCard]):
 
     @property
     def folder(self) -> Path:
-        return named(self.path.parent, self.settings.markdown)
+        return resolve_path(self.path.parent, self.settings.markdown)
 
     def files(self) -> list[Path]:
         found = (path for path in self.folder.rglob("*") if path.suffix.lower() in SUFFIXES and is_file(path))
@@ -77,8 +77,8 @@ class Markdown(CardSource[MarkdownCard]):
 
     def read(self) -> pd.DataFrame:
         files = self.files()
-        pages = (page_of(path, self._name(path)) for path in files)
-        found = records(pages, self.settings.sections, self.folder)
+        pages = (read_page(path, self._name(path)) for path in files)
+        found = make_records(pages, self.settings.sections, self.folder)
         if found.empty:
             raise TraubeError(f"{self.folder}: none of its {len(files)} pages has passages in two sections")
         return found.assign(part=found["page"].map(self._part))
@@ -91,13 +91,13 @@ class Markdown(CardSource[MarkdownCard]):
 
     def _part(self, page: str) -> Part:
         """Return a page's subset, which depends on its name only: a new page leaves the others where they are."""
-        drawn = generator(page).random()
+        drawn = make_generator(page).random()
         if drawn < self.settings.train:
             return "train"
         return "validation" if drawn < self.settings.train + self.settings.validation else "test"
 
 
-def page_of(path: Path, name: str) -> Page:
+def read_page(path: Path, name: str) -> Page:
     """Return a file's title and passages.
 
     Headings are sections; paragraphs, lists and quotes are passages; code, tables and HTML are left out. The title is

@@ -17,7 +17,7 @@ from traube.core.disk import read_kept_json
 from traube.core.errors import TraubeError, Unavailable, first_line
 from traube.core.files import locked, write_json
 from traube.core.inputs import is_file
-from traube.tasks.reading import as_text, format_of, plain_or_gzipped, read_rows
+from traube.tasks.reading import as_text, find_file, format_of, read_rows
 from traube.tasks.source import CardSource, Source, catalogue_card
 from traube.tasks.task import TaskCard, make_split
 
@@ -161,12 +161,12 @@ class GermanRows(MtebRows):
 
     def files(self) -> list[Path]:
         """Return the file `slvnwhrl/<name>.jsonl`, also .gz, of the raw data, or the downloaded files."""
-        local = plain_or_gzipped(paths.raw() / "slvnwhrl" / self.local)
+        local = find_file(paths.raw() / "slvnwhrl" / self.local)
         return [local] if local.is_file() else super().files()
 
     def fetch(self) -> None:
         """Download the data set, unless it lies under raw data."""
-        if not plain_or_gzipped(paths.raw() / "slvnwhrl" / self.local).is_file():
+        if not find_file(paths.raw() / "slvnwhrl" / self.local).is_file():
             super().fetch()
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:

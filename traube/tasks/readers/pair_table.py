@@ -26,7 +26,7 @@ from traube.core.config import OneOrMany, PathName, parse, read_yaml
 from traube.core.errors import TraubeError
 from traube.core.inputs import parse_json
 from traube.core.paths import raw
-from traube.tasks.reading import Rows, as_score, as_text, plain_or_gzipped, read_rows
+from traube.tasks.reading import Rows, as_score, as_text, find_file, read_rows
 from traube.tasks.scored_pairs import PairCard, PairSource
 from traube.tasks.source import CardSource, catalogue_card
 
@@ -125,7 +125,7 @@ class Giccs(PairSource):
 
     def files(self) -> list[Path]:
         folder = raw() / "giccs"
-        tables = [plain_or_gzipped(folder / f"giccs.{kind}") for kind in ("csv", "tsv", "jsonl")]
+        tables = [find_file(folder / f"giccs.{kind}") for kind in ("csv", "tsv", "jsonl")]
         table = next((path for path in tables if path.is_file()), tables[0])
         columns = folder / "columns.yaml"
         return [table, columns] if columns.is_file() else [table]
@@ -159,7 +159,7 @@ class NluSimilarityDe(PairSource):
     """
 
     def files(self) -> list[Path]:
-        return [plain_or_gzipped(raw() / "sts_de" / "nlu_similarity_de" / "NLU-Data-Home-Domain-similarity-de.csv")]
+        return [find_file(raw() / "sts_de" / "nlu_similarity_de" / "NLU-Data-Home-Domain-similarity-de.csv")]
 
     def read(self) -> pd.DataFrame:
         rows = read_rows(self.files()[0])

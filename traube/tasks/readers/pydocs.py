@@ -18,7 +18,7 @@ from traube.core.collector import collect_nothing
 from traube.core.errors import install_hint
 from traube.core.hashing import digest
 from traube.tasks.source import CardSource, Source
-from traube.tasks.splitting import everything, generator, random_fractions, shuffled
+from traube.tasks.splitting import draw_fractions, make_generator, shuffle, split_whole
 from traube.tasks.task import Declared, TaskCard
 
 Kind = Literal["s2s", "p2p"]
@@ -144,24 +144,24 @@ class Pydocs(CardSource[PydocsCard]):
         return digest([type(self).__name__, self.version, self.card.model_dump(), *read])
 
     def read(self) -> pd.DataFrame:
-        records = docstrings(self.size)
+        records = read_docstrings(self.size)
         return records.assign(text=records[self.settings.pydocs])[["text", "coarse", "fine"]]
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """Draw random shares labeled by package and by subpackage, and the largest packages labeled by subpackage."""
-        coarse = random_fractions(records, self.size.drawn, "coarse", prefix="coarse")
-        fine = random_fractions(records, self.size.drawn, "fine", prefix="fine")
+        coarse = draw_fractions(records, self.size.drawn, "coarse", prefix="coarse")
+        fine = draw_fractions(records, self.size.drawn, "fine", prefix="fine")
         packages = records.groupby("coarse", sort=False)["fine"].agg(["size", "nunique"])
         largest = packages[packages["nunique"] >= 2].sort_values("size", ascending=False, kind="stable").index
         within = [
-            everything(records[records["coarse"] == package], f"within_{package.lower()}", "fine")
+            split_whole(records[records["coarse"] == package], f"within_{package.lower()}", "fine")
             for package in largest[: self.size.within]
         ]
         return pd.concat([*coarse, *fine, *within], ignore_index=True)
 
 
 @lru_cache(maxsize=2)  # parsing takes seconds and two tasks share it
-def docstrings(size: Size) -> pd.DataFrame:
+def read_docstrings(size: Size) -> pd.DataFrame:
     """Return the records of a size, in package and file order.
 
     The columns are coarse, fine, s2s (the summary) and p2p (the prose).
@@ -180,7 +180,7 @@ def docstrings(size: Size) -> pd.DataFrame:
     if size.texts is not None:
         samples = []
         for package, texts in frame.groupby("coarse", sort=False):
-            drawn = shuffled(len(texts), generator(f"sample {package}"))[: size.texts]
+            drawn = shuffle(len(texts), make_generator(f"sample {package}"))[: size.texts]
             samples.append(texts.iloc[sorted(drawn)])
         frame = pd.concat(samples)
     return frame.reset_index(drop=True)
@@ -204,9 +204,9 @@ def _records(package: str) -> Iterator[tuple[str, str, str, str]]:
             continue
         fine = ".".join([package, *parts[:1]]).removesuffix(".py").removesuffix(".__init__")
         for docstring in _docstrings_of(path):
-            short = summary(docstring)
+            short = extract_summary(docstring)
             if len(short.split()) >= FEWEST_WORDS and not BOILERPLATE.match(short):
-                yield package, fine, short, prose(docstring)
+                yield package, fine, short, extract_prose(docstring)
 
 
 def _docstrings_of(path: Path) -> Iterator[str]:
@@ -230,14 +230,14 @@ def _public_nodes(parent: ast.AST) -> Iterator[ast.ClassDef | ast.FunctionDef | 
                 yield from _public_nodes(node)
 
 
-def summary(docstring: str) -> str:
+def extract_summary(docstring: str) -> str:
     """Return the first paragraph in one line, without a signature before it and field lists or sections after it."""
     head = AFTER_SUMMARY.split(f"\n{docstring}", maxsplit=1)[0]
     paragraphs = (" ".join(p.split()) for p in re.split(r"\n\s*\n", head))
     return next((p for p in paragraphs if p and not SIGNATURE.match(p)), "")
 
 
-def prose(docstring: str) -> str:
+def extract_prose(docstring: str) -> str:
     """Return the whole docstring in one line, without examples, code and rules."""
     for code in CODE:
         docstring = code.sub(lambda match: match.groupdict().get("kept", "") + "\n", docstring)

@@ -86,7 +86,7 @@ class Table(CardSource[TableCard]):
         return pd.concat(splits, ignore_index=True)
 
 
-def texts_of(rows: Rows, column: str, option: str = "--text") -> list[str]:
+def read_column(rows: Rows, column: str, option: str = "--text") -> list[str]:
     """Return a column as texts; `option` of the command line names it."""
     if column not in rows.columns:
         raise TraubeError(f"{rows.path}: {unknown('column', column, rows.columns)} (name it with {option} COLUMN)")

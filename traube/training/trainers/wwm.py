@@ -17,7 +17,7 @@ from pydantic import Field
 from traube.core.errors import TraubeError
 from traube.core.progress import Progress
 from traube.models.language import load_language_model
-from traube.models.transformer import prompt_of
+from traube.models.transformer import get_prompt
 from traube.tasks.task import Task
 from traube.training.loop import Examples, TrainingRecipe
 from traube.training.trainer import Trainer
@@ -63,7 +63,7 @@ class Wwm(Trainer[WwmRecipe]):
     )
 
     def examples(self, network: Any, task: Task, texts: Sequence[str]) -> "MaskedTexts":
-        return MaskedTexts(network.tokenizer, texts, network.max_seq_length, self.recipe.seed, prompt_of(network))
+        return MaskedTexts(network.tokenizer, texts, network.max_seq_length, self.recipe.seed, get_prompt(network))
 
     def learner(self, network: Any, examples: "MaskedTexts") -> Any:
         import torch
