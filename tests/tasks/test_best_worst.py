@@ -181,7 +181,7 @@ def test_an_expert_says_yes_or_no(tmp_path: Path) -> None:
     assert read_expert(write(tmp_path, "item,above\na,yes\nb,No\n")) == {"a": True, "b": False}
     with pytest.raises(TraubeError, match=r":3: above: 'maybe' is neither yes nor no"):
         read_expert(write(tmp_path, "item,above\na,yes\nb,maybe\n"))
-    with pytest.raises(TraubeError, match=r":3: item 'a' is said to be above 0.5 and below"):
+    with pytest.raises(TraubeError, match=r":3: item 'a' is marked above 0.5 and below"):
         read_expert(write(tmp_path, "item,above\na,yes\na,no\n"))
 
 

@@ -113,7 +113,7 @@ def test_columns_are_guessed_where_they_are_obvious(found: Rows, text: str, labe
 
 @pytest.mark.parametrize("found", [rows(a=["x", "y"], b=["z", "z"]), rows(old=SENTENCES, new=SENTENCES)])
 def test_where_columns_are_not_obvious_the_question_is_asked(found: Rows) -> None:
-    with pytest.raises(TraubeError, match=r"a.csv: which column holds the texts cannot be told; name it with --text"):
+    with pytest.raises(TraubeError, match=r"a.csv: which column holds the texts is not clear; name it with --text"):
         guess_text_column(found)
 
 

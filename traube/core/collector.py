@@ -1,6 +1,6 @@
 """Python's cyclic garbage collector, in processes that mostly import and end.
 
-How much a computation may hold is not said here; see `memory` of `traube.pipeline.executors`.
+For how much a computation may hold, see `memory` of `traube.pipeline.executors`.
 """
 
 import atexit

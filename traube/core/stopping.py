@@ -54,7 +54,7 @@ def handle_signals(signals: Iterable[int] = SIGNALS) -> None:
 def _suppress_after_stop(shows: Callable[[T], object]) -> Callable[[T], object]:
     """Suppress exceptions that nothing can catch, where they stem from the stop.
 
-    Once the process was told to end, all of them are suppressed; before that, those of a library's own signal handler,
+    Once the process has to end, all of them are suppressed; before that, those of a library's own signal handler,
     which are no `Exception`.
     """
 
@@ -66,7 +66,7 @@ def _suppress_after_stop(shows: Callable[[T], object]) -> Callable[[T], object]:
 
 
 def get_signal() -> int | None:
-    """Return the signal that this process was told to end by; None if there is none."""
+    """Return the signal that ends this process; None if there is none."""
     return _received[0] if _received else None
 
 
@@ -86,7 +86,7 @@ def report_stop() -> None:
 
 
 def check() -> None:
-    """Raise `Stopped` if the process was told to end; called before new work begins."""
+    """Raise `Stopped` if the process has to end; called before new work begins."""
     if _received:
         raise Stopped
 

@@ -306,8 +306,8 @@ def find_contradicted(scores: ArrayLike, above: ArrayLike) -> Bools:
     The expert says whether each score is above 0.5 (section 4.3). A score of exactly 0.5, and one that is nan,
     contradicts nothing.
     """
-    values, said = np.asarray(scores, dtype=np.float64), np.asarray(above, dtype=bool)
-    return np.where(said, values < 0.5, values > 0.5)
+    values, is_above = np.asarray(scores, dtype=np.float64), np.asarray(above, dtype=bool)
+    return np.where(is_above, values < 0.5, values > 0.5)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from traube.models.language import load_language_model
 from traube.models.transformer import best_device
 from traube.models.weights import FILTER, list_files
 
-# How models that were made for talks are asked, by a mark in their templates. A template is a program, and is not run.
+# How models that were made for talks are prompted, by a mark in their templates. A template is a program, and is not run.
 TALKS = {
     "<|im_start|>": "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n",
     "<|start_header_id|>": (
@@ -51,7 +51,7 @@ class CausalModel:
     name : str, default="model"
         Name for errors.
     talk : str, default="{}"
-        The form in which the model is asked, with `{}` for the question.
+        The form in which the model is prompted, with `{}` for the question.
     content : sequence of str, optional
         Hashes of the files that it was loaded from.
     """
@@ -120,8 +120,8 @@ class CausalModel:
     def longest(self) -> int | None:
         """The most tokens that the model takes; None where it does not say."""
         config = self.model.config
-        said = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
-        return None if said is None else int(said)
+        longest = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
+        return None if longest is None else int(longest)
 
     def likelihoods(self, prompt: str, continuations: Sequence[str]) -> list[Likelihood]:
         """Return the likelihood of each continuation, which a blank joins to the prompt."""
@@ -149,7 +149,7 @@ class CausalModel:
         ]
 
     def continue_prompt(self, prompt: str, most: int) -> str:
-        """Return the likeliest continuation of a prompt, asked in the model's form for talks, if any: at most so many tokens."""
+        """Return the likeliest continuation of a prompt, put in the model's form for talks, if any: at most so many tokens."""
         import torch
 
         ids = self._ids(self.talk.replace("{}", prompt))

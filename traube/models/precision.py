@@ -38,7 +38,7 @@ def resolve_precision(name: str, hashes: Sequence[str], device: str, load: Calla
 
 
 def _hardware(device: str) -> str:
-    """Return the name of the hardware that computes. torch is asked for a GPU alone, since importing it takes a second."""
+    """Return the name of the hardware that computes. torch is imported for a GPU alone, which takes a second."""
     if device == "cuda":
         import torch
 

@@ -96,8 +96,8 @@ class Qs3m(nn.Module):
         features = [one, other, (one - other).abs()]
         if self.with_query:
             assert query is not None
-            asked = self.project(query)
-            features += [(one - asked).abs(), (other - asked).abs()]
+            wanted = self.project(query)
+            features += [(one - wanted).abs(), (other - wanted).abs()]
         return self.compare(torch.cat(features, dim=-1)).squeeze(-1)
 
     def activate(self, logits: Tensor) -> Tensor:
@@ -154,9 +154,9 @@ class Attention(nn.Module):
     def pool(self, passages: Tensor, query: Tensor) -> Tensor:
         """Return a vector for each passage, [b, d], from [b, (1 + m) d] and [b, d] or [d]; zeros for one without sentences."""
         sentences = passages.unflatten(-1, (-1, self.dimensions))[:, 1:]
-        asked = query.expand(len(passages), -1)[:, None].expand_as(sentences)
+        wanted = query.expand(len(passages), -1)[:, None].expand_as(sentences)
         there = (sentences != 0).any(dim=-1)
-        scores = self.weigh(torch.tanh(self.attend(torch.cat([asked, sentences], dim=-1)))).squeeze(-1) * there
+        scores = self.weigh(torch.tanh(self.attend(torch.cat([wanted, sentences], dim=-1)))).squeeze(-1) * there
         if self.masked:
             absent = ~there & there.any(dim=-1, keepdim=True)  # if all are absent, the softmax would be NaN
             scores = scores.masked_fill(absent, float("-inf"))

@@ -360,8 +360,8 @@ def library_errors(where: str, let: type[BaseException] = TraubeError) -> Iterat
     except (let, TraubeError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:  # panics of Rust are no `Exception`
-        said = COPY.sub("the folder", " ".join(str(error).split())) or type(error).__name__
-        raise TraubeError(f"{where} ({said if len(said) <= 300 else f'{said[:300]}...'})") from error
+        reason = COPY.sub("the folder", " ".join(str(error).split())) or type(error).__name__
+        raise TraubeError(f"{where} ({reason if len(reason) <= 300 else f'{reason[:300]}...'})") from error
 
 
 _LOCK = threading.Lock()

@@ -88,7 +88,7 @@ def download(card: ModelCard) -> None:
 
 
 def _revisions() -> dict[str, str]:
-    return read_kept_json(paths.own_home() / "revisions.json", "models without a revision are looked up anew")
+    return read_kept_json(paths.own_home() / "revisions.json", "models without a revision are looked up again")
 
 
 def _revision(card: ModelCard) -> str | None:

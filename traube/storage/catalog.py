@@ -72,7 +72,7 @@ CELL = _make_entry_table(
 sa.Index("cell_of_task", CELL.c.task)
 ARTIFACT = _make_entry_table("artifact", "kind key", "", "files", "bytes texts", "seconds memory")
 EMBEDDING = _make_entry_table("embedding", "fingerprint numerics block", "", "files", "texts bytes")
-# nights, publications, debts to MLflow, imports, pins of champions, costs; their files and cells are roots
+# nightly runs, publications, cells to report to MLflow, imports, pins of champions, costs; their files and cells are roots
 DOCUMENT = _make_entry_table("document", "kind key", "", "content files cells")
 ENTRY_TABLES = {table.name: table for table in (TASK, CHECK, MODEL, CELL, ARTIFACT, EMBEDDING, DOCUMENT)}
 SPLIT = _make_table(
@@ -246,7 +246,7 @@ class Catalog:
     ) -> bool:
         """Enter an entry, unless the row under its key is newer; return whether that was allowed.
 
-        `put_again` puts the entry's blobs, which `clean` may have deleted just before. `is_allowed` is asked in the same
+        `put_again` puts the entry's blobs, which `clean` may have deleted just before. `is_allowed` runs in the same
         transaction.
         """
         blobs = list_blobs({**entry.row, "blob": blob})

@@ -51,7 +51,7 @@ def draw_tuples(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, 
     """
     names = list(items)
     if twice := [name for name, times in Counter(names).items() if times > 1]:
-        raise TraubeError(f"item '{twice[0]}' occurs {names.count(twice[0])} times: items are told apart by their ids")
+        raise TraubeError(f"item '{twice[0]}' occurs {names.count(twice[0])} times: items differ by their ids")
     if not 2 <= size <= len(names):
         raise TraubeError(f"tuples of {size}: there are {len(names)} items, so a tuple has 2 to {len(names)}")
     if not 0 < per_item < inf:
@@ -268,5 +268,5 @@ def read_expert(path: Path) -> dict[str, bool]:
         if (is_above := words.get(answer.lower())) is None:
             raise TraubeError(f"{place}: above: '{answer}' is neither yes nor no")
         if above.setdefault(item, is_above) != is_above:
-            raise TraubeError(f"{place}: item '{item}' is said to be above 0.5 and below")
+            raise TraubeError(f"{place}: item '{item}' is marked above 0.5 and below")
     return above

@@ -33,7 +33,7 @@ def guess_text_column(rows: Rows) -> str:
     if len(rows.columns) == 1 or len(found) == 1:
         return next(iter(found or rows.columns))
     names = ", ".join(list(rows.columns)[:LISTED]) or "none"
-    fault = f"which column holds the texts cannot be told; name it with --text COLUMN (columns: {names})"
+    fault = f"which column holds the texts is not clear; name it with --text COLUMN (columns: {names})"
     raise TraubeError(f"{rows.path}: {fault}")
 
 

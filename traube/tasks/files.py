@@ -149,7 +149,7 @@ def save_stdin(columns: Collection[str] = ()) -> Path:
     Parameters
     ----------
     columns : collection of str
-        Columns that are asked for: with one of them, or one that usually holds texts or labels, in its first line it is
+        Columns that are requested: with one of them, or one that usually holds texts or labels, in its first line it is
         a table; else each line is a text.
 
     Raises

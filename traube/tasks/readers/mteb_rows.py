@@ -197,7 +197,7 @@ def _downloads_file() -> Path:
 
 
 def _downloads() -> dict[str, str]:
-    return read_kept_json(_downloads_file(), "data sets without a revision are looked up anew")
+    return read_kept_json(_downloads_file(), "data sets without a revision are looked up again")
 
 
 def sources() -> list[Source]:

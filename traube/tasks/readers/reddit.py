@@ -153,18 +153,18 @@ class Api:
             self._log_in(session)
             for start in range(0, len(ids), BATCH):
                 batch = ids[start : start + BATCH]
-                asked = {"id": ",".join(f"t3_{i}" for i in batch)}
-                answer = session.get(self.info_url, params=asked, timeout=60)
+                wanted = {"id": ",".join(f"t3_{i}" for i in batch)}
+                answer = session.get(self.info_url, params=wanted, timeout=60)
                 if answer.status_code == 401:  # a token lasts an hour
                     self._log_in(session)
-                    answer = session.get(self.info_url, params=asked, timeout=60)
+                    answer = session.get(self.info_url, params=wanted, timeout=60)
                 answer.raise_for_status()
                 posts = [child["data"] for child in answer.json()["data"]["children"]]
                 yield batch, {post["id"]: post for post in posts}
                 if float(answer.headers.get("X-Ratelimit-Remaining", 1)) < 1:
                     self.sleep(float(answer.headers.get("X-Ratelimit-Reset", 60)))
         except (requests.RequestException, KeyError, ValueError) as error:
-            raise Unavailable(f"Reddit cannot be asked: {error}; what was fetched is kept, run again") from None
+            raise Unavailable(f"Reddit does not answer: {error}; what was fetched is kept, run again") from None
 
     def _log_in(self, session: Any) -> None:
         data = {"grant_type": "client_credentials"}
