@@ -4,7 +4,7 @@ import pandas as pd
 
 from traube.core.errors import Unavailable
 from traube.tasks import get_source, load_task
-from traube.tasks.splitting import draw_fractions, make_generator, shuffle, split_whole
+from traube.tasks.splitting import draw_fractions, make_rng, shuffle, split_whole
 from traube.tasks.task import Task, TaskCard, index_texts
 
 DRAWN, WITHIN = 10, 8
@@ -22,7 +22,7 @@ def load() -> tuple[str, Task]:
 def read_pydocs() -> pd.DataFrame:
     """Some of the records of pydocs_s2s_full."""
     records = get_source("pydocs_s2s_full").read()
-    return records.iloc[sorted(shuffle(len(records), make_generator("vs_mteb"))[:PYDOCS_TEXTS])]
+    return records.iloc[sorted(shuffle(len(records), make_rng("vs_mteb"))[:PYDOCS_TEXTS])]
 
 
 def make_task(name: str, records: pd.DataFrame) -> Task:

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 from hypothesis import given
 
-from traube.tasks.splitting import draw_fraction, draw_fractions, make_generator, shuffle, split_whole
+from traube.tasks.splitting import draw_fraction, draw_fractions, make_rng, shuffle, split_whole
 
 
 def records(n: int) -> pd.DataFrame:
@@ -14,7 +14,7 @@ def records(n: int) -> pd.DataFrame:
 
 @given(n=st.integers(1, 500), seed=st.integers(0, 2**32))
 def test_a_fraction_is_between_a_tenth_and_all_and_holds_no_item_twice(n: int, seed: int) -> None:
-    drawn = draw_fraction(n, make_generator("split", seed))
+    drawn = draw_fraction(n, make_rng("split", seed))
     assert 0.1 * n <= len(drawn) <= n
     assert len(set(drawn)) == len(drawn)
     assert set(drawn) <= set(range(n))
@@ -22,9 +22,9 @@ def test_a_fraction_is_between_a_tenth_and_all_and_holds_no_item_twice(n: int, s
 
 @given(n=st.integers(0, 500), name=st.text())
 def test_shuffling_loses_nothing_and_depends_on_the_name_only(n: int, name: str) -> None:
-    order = shuffle(n, make_generator(name))
+    order = shuffle(n, make_rng(name))
     assert sorted(order) == list(range(n))
-    assert np.array_equal(order, shuffle(n, make_generator(name)))
+    assert np.array_equal(order, shuffle(n, make_rng(name)))
 
 
 def test_fractions_are_spread_between_a_tenth_and_all() -> None:
@@ -56,4 +56,4 @@ def test_everything_is_shuffled() -> None:
 
 
 def test_the_draw_is_the_same_on_every_machine() -> None:
-    assert shuffle(8, make_generator("coarse_00")).tolist() == [6, 3, 0, 7, 5, 4, 1, 2]
+    assert shuffle(8, make_rng("coarse_00")).tolist() == [6, 3, 0, 7, 5, 4, 1, 2]

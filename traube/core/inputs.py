@@ -21,7 +21,7 @@ CHUNK = 2**20
 LONGEST_NAME, LONGEST_PATH = 255, 4096  # bytes; what file systems take
 
 
-def check_regular(path: Path) -> os.stat_result:
+def check_file(path: Path) -> os.stat_result:
     """Refuse anything but a plain file: reading a pipe or a device may never end."""
     try:
         state = path.stat()
@@ -55,7 +55,7 @@ def open_limited(path: Path, most: int | None = None) -> io.BufferedReader:
     TraubeError
         If it is no plain file or too large; while it is read, if it unpacks to too much.
     """
-    size = check_regular(path).st_size
+    size = check_file(path).st_size
     most = LARGEST if most is None else most
     packed = path.suffix == ".gz"
     if size > most:
@@ -78,7 +78,7 @@ def _most_unpacked(size: int) -> int:
 
 def refuse_bomb(path: Path, unpacked: int) -> None:
     """Refuse an archive that unpacks to more bytes than an archive of texts does."""
-    most = min(LARGEST, _most_unpacked(check_regular(path).st_size))
+    most = min(LARGEST, _most_unpacked(check_file(path).st_size))
     if unpacked > most:
         raise TraubeError(f"{path}: holds more than the {format_size(most)} that are read of such a file")
 

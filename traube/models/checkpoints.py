@@ -17,7 +17,7 @@ from traube.core.disk import read_json, walk
 from traube.core.errors import TraubeError, unknown
 from traube.core.files import locked, write_json
 from traube.core.hashing import digest
-from traube.core.inputs import check_regular, is_folder
+from traube.core.inputs import check_file, is_folder
 from traube.models.card import ModelCard, Precision, catalogue
 from traube.models.similarity import FOLDER, WEIGHTS, TrainedSimilarity, load_network
 from traube.models.tensors import check_tensors
@@ -92,7 +92,7 @@ def check(folder: Path) -> ModelCard:
                 raise TraubeError(f"{folder}: {FOLDER} is a link to a folder; put the folder itself there")
             weights.append(folder / FOLDER / WEIGHTS)
         for path in weights:
-            if fault := _find_fault(path, check_regular(path).st_mtime_ns):
+            if fault := _find_fault(path, check_file(path).st_mtime_ns):
                 raise TraubeError(f"{path}: {fault}")
         check_tensors(folder)
         if card.kind == "pairwise":

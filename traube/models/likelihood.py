@@ -39,6 +39,7 @@ class Likelihood:
     bytes: int  # length in UTF-8, with the blank before it
 
 
+@dataclass(eq=False)
 class CausalModel:
     """A causal language model of transformers (`AutoModelForCausalLM`), in evaluation mode.
 
@@ -56,14 +57,14 @@ class CausalModel:
         Hashes of the files that it was loaded from.
     """
 
-    def __init__(
-        self, model: Any, tokenizer: Any, name: str = "model", talk: str = "{}", content: Sequence[str] = ()
-    ) -> None:
-        self.content = content
-        self.model = model.eval()
-        self.tokenizer = tokenizer
-        self.name = name
-        self.talk = talk
+    model: Any
+    tokenizer: Any
+    name: str = "model"
+    talk: str = "{}"
+    content: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        self.model.eval()
 
     @classmethod
     def load(cls, name: str, *, local: bool = False) -> "CausalModel":

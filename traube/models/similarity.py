@@ -19,7 +19,7 @@ from traube.core.arrays import Floats
 from traube.core.config import Strict, parse
 from traube.core.errors import DoesNotFit, TraubeError
 from traube.core.hashing import digest, get_sha256
-from traube.core.inputs import check_regular, parse_json, read_bytes
+from traube.core.inputs import check_file, parse_json, read_bytes
 from traube.models.card import Precision
 from traube.models.vectors import Dense
 from traube.models.weights import Stamp, get_stamp
@@ -207,7 +207,7 @@ class TrainedSimilarity(Similarity):
         if not isinstance(entry, dict):
             raise TraubeError(f"{path}: expected an object of settings")
         config = parse(SimilarityConfig, entry, path, {})
-        check_regular(folder / WEIGHTS)
+        check_file(folder / WEIGHTS)
         return cls(folder, _stamps(folder), config)
 
     @property

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from traube.core.config import SHOWN, Strict, parse
 from traube.core.errors import TraubeError
-from traube.core.inputs import check_regular, read_bytes
+from traube.core.inputs import check_file, read_bytes
 from traube.models import allowed
 
 LARGEST_FILE = 256 * 2**20  # bytes, but for weights; the largest vocabularies take forty million
@@ -90,7 +90,7 @@ def layout(folder: Path, *, plain: bool = False) -> dict[str, Reader]:
             raise TraubeError(f"{folder}: modules.json: two modules lie where {min(both)} does")
         files.update(own)
     for name in files:
-        check_regular(folder / name)
+        check_file(folder / name)
     return files
 
 

@@ -16,7 +16,7 @@ from traube.core.errors import TraubeError
 from traube.core.escaping import format_csv
 from traube.tasks.best_worst import ITEM, PER_ITEM, Tuple, draw_tuples, least_met
 from traube.tasks.reading import as_text, read_rows
-from traube.tasks.splitting import SEED, make_generator, shuffle
+from traube.tasks.splitting import SEED, make_rng, shuffle
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def make_sheets(tuples: Sequence[Tuple], annotators: int, each: int | None = Non
     per_tuple = annotators if each is None else each
     if not 1 <= per_tuple <= annotators:
         raise TraubeError(f"{per_tuple} annotators for each tuple: there are {annotators}")
-    rng = make_generator(f"sheets {annotators} {per_tuple}", seed)
+    rng = make_rng(f"sheets {annotators} {per_tuple}", seed)
     judged: list[list[Tuple]] = [[] for _ in range(annotators)]
     order = shuffle(len(tuples), rng)
     # those who have judged least, and of these, those who have met least: panels that stay among themselves would never
@@ -112,8 +112,9 @@ def make_sheets(tuples: Sequence[Tuple], annotators: int, each: int | None = Non
             met[one].update(other for other in people if other != one)
     found, digits = [], len(str(annotators))
     for number, own in enumerate(judged, start=1):
-        shown = tuple(tuple(own[i][slot] for slot in shuffle(len(own[i]), rng)) for i in shuffle(len(own), rng))
-        found.append(Sheet(f"annotator_{number:0{digits}d}", shown))
+        order = shuffle(len(own), rng)
+        shown = [tuple(own[i][slot] for slot in shuffle(len(own[i]), rng)) for i in order]
+        found.append(Sheet(f"annotator_{number:0{digits}d}", tuple(shown)))
     return found
 
 

@@ -17,7 +17,7 @@ from traube.core.arrays import Floats
 from traube.core.errors import TraubeError
 from traube.metrics.agreement import Judgments
 from traube.tasks.reading import Rows, read_rows
-from traube.tasks.splitting import SEED, make_generator, shuffle
+from traube.tasks.splitting import SEED, make_rng, shuffle
 
 PER_ITEM = 2.0  # tuples for each item: 1.5 to 2 are enough (Kiritchenko and Mohammad, 2016)
 TRIES = 20  # attempts at one tuple, before all are drawn again
@@ -58,7 +58,7 @@ def draw_tuples(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, 
         raise TraubeError(f"{per_item:g} tuples for each item: there must be more than 0")
     possible = comb(len(names), size)
     wanted = max(1, min(possible, round(per_item * len(names))))
-    rng = make_generator(f"tuples {size} {wanted} {' '.join(names)}", seed)
+    rng = make_rng(f"tuples {size} {wanted} {' '.join(names)}", seed)
     if wanted <= possible // 2:
         chosen = _balance(len(names), size, wanted, rng)
     else:  # draw the tuples to leave out: if these are balanced, so is the rest

@@ -25,8 +25,7 @@ def guess_text_column(rows: Rows) -> str:
     TraubeError
         If that leaves none, or several, or there are no rows.
     """
-    if not len(rows):
-        raise TraubeError(f"{rows.path}: there are no rows")
+    rows.require_rows()
     if (named := _find_named(rows, TEXTS)) is not None:
         return named
     found = [name for name in rows.columns if _reads_like_texts(rows, name)]

@@ -17,7 +17,7 @@ from traube.core import paths
 from traube.core.cards import is_generated, list_names, write_card
 from traube.core.disk import replacing
 from traube.core.errors import TraubeError
-from traube.core.inputs import check_regular, resolve_path
+from traube.core.inputs import check_file, resolve_path
 from traube.tasks import RESERVED, sources
 from traube.tasks.columns import LABELS, TEXTS, guess_label_column, guess_text_column
 from traube.tasks.languages import detect_languages, name_languages
@@ -65,7 +65,7 @@ def names_file(name: str) -> bool:
 
 def read_file(path: Path) -> FileRows:
     """Read a table in whatever encoding and with whatever separator it has."""
-    check_regular(path)
+    check_file(path)
     kind = format_of(path)
     encoding = detect_encoding(path) if kind in TEXT_FORMATS else UTF_8
     separator = detect_separator(path, encoding) if kind == "csv" else None

@@ -10,7 +10,7 @@ import numpy as np
 
 from traube.core.arrays import Bools, Ints
 from traube.core.errors import TraubeError
-from traube.tasks.splitting import SEED, make_generator
+from traube.tasks.splitting import SEED, make_rng
 from traube.tasks.task import Split
 
 MOST = 2**22  # of balanced pairs, each kind
@@ -56,7 +56,7 @@ def balanced_pairs(split: Split, *, seed: int = SEED, separator: str | None = No
     """
     same, different = _partners(split, separator)
     count = min(same.total, different.total, most)
-    rng = make_generator(f"pairs {split.split} {split.level}", seed)
+    rng = make_rng(f"pairs {split.split} {split.level}", seed)
     drawn = [kind.at(_distinct(kind.total, count, rng)) for kind in (same, different)]
     return _pairs(*drawn)
 

@@ -141,6 +141,11 @@ class Rows:
             raise TraubeError(f"{where or self.path}: {unknown('column', name, self.columns)}{there}")
         return self.columns[name]
 
+    def require_rows(self) -> None:
+        """Refuse a table without rows."""
+        if not self.places:
+            raise TraubeError(f"{self.path}: there are no rows")
+
     def texts(self, name: str, where: str = "") -> list[str | None]:
         """Return the values of a column as texts, None where there is none; as `column`."""
         return [as_text(value, place, name) for value, place in zip(self.column(name, where), self.places, strict=True)]
@@ -170,7 +175,7 @@ def read_rows(path: Path, separator: str | None = None, encoding: str = UTF_8) -
     encoding : str, default="utf-8"
         Of a text file; `detect_encoding` says it of one that is not in UTF-8.
     """
-    inputs.check_regular(path)
+    inputs.check_file(path)
     match format_of(path):
         case "parquet":
             return _read_parquet(path)
@@ -200,7 +205,9 @@ def _from_fields(path: Path, header: list[str], rows: list[tuple[str, list[Any]]
     """Return the table of a header and of rows with their places; `place` is the header's."""
     if twice := next((name for name in header if name and header.count(name) > 1), None):
         raise TraubeError(f"{place}: column '{twice}' occurs twice")
-    columns = {name: [None if fields[i] == "" else fields[i] for _, fields in rows] for i, name in enumerate(header)}
+    columns: dict[str, list[Any]] = {}
+    for i, name in enumerate(header):
+        columns[name] = [None if fields[i] == "" else fields[i] for _, fields in rows]
     return Rows(path, columns, [place for place, _ in rows])
 
 

@@ -10,7 +10,7 @@ SEED = 42
 SMALLEST = 0.1  # share of the records that a random split holds
 
 
-def make_generator(name: str, seed: int = SEED) -> np.random.Generator:
+def make_rng(name: str, seed: int = SEED) -> np.random.Generator:
     """Return a random generator that depends on a name and a seed only: a new split leaves the others as they are."""
     return np.random.default_rng([seed, *name.encode()])
 
@@ -33,7 +33,7 @@ def draw_fraction(n: int, rng: np.random.Generator) -> Ints:
 def draw_fractions(records: pd.DataFrame, count: int, level: str, *, prefix: str) -> list[pd.DataFrame]:
     """Draw `count` splits `<prefix>_00`, ...: each a random share of the records, labeled by their column `level`."""
     names = [f"{prefix}_{i:02d}" for i in range(count)]
-    rows = [draw_fraction(len(records), make_generator(name)) for name in names]
+    rows = [draw_fraction(len(records), make_rng(name)) for name in names]
     return [make_split(records.iloc[r], name, level, label=level) for name, r in zip(names, rows, strict=True)]
 
 
@@ -42,7 +42,7 @@ def split_whole(records: pd.DataFrame, name: str, level: str) -> pd.DataFrame:
 
     An order that follows the labels would favor order-sensitive clusterers.
     """
-    return make_split(records.iloc[shuffle(len(records), make_generator(name))], name, level, label=level)
+    return make_split(records.iloc[shuffle(len(records), make_rng(name))], name, level, label=level)
 
 
 def split_by_value(records: pd.DataFrame, column: str, level: str) -> pd.DataFrame:

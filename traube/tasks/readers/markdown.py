@@ -19,7 +19,7 @@ from traube.core.inputs import is_file, is_folder, resolve_path
 from traube.tasks.reading import read_any_text
 from traube.tasks.sections import Level, Page, Passage, draw, make_records
 from traube.tasks.source import CardSource, KeyLines
-from traube.tasks.splitting import make_generator
+from traube.tasks.splitting import make_rng
 from traube.tasks.task import Part, TaskCard
 
 if TYPE_CHECKING:  # importing it takes longer than listing all tasks
@@ -91,7 +91,7 @@ class Markdown(CardSource[MarkdownCard]):
 
     def _part(self, page: str) -> Part:
         """Return a page's subset, which depends on its name only: a new page leaves the others where they are."""
-        drawn = make_generator(page).random()
+        drawn = make_rng(page).random()
         if drawn < self.settings.train:
             return "train"
         return "validation" if drawn < self.settings.train + self.settings.validation else "test"

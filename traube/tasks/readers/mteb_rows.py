@@ -113,8 +113,7 @@ class MtebRows(CardSource[RowsCard]):
                 if name not in table.columns:
                     there = f"expected sentences and labels, found {', '.join(table.columns)}"
                     raise TraubeError(f"{path}: there is no column '{name}'; {there}")
-            if not len(table):
-                raise TraubeError(f"{path}: there are no rows")
+            table.require_rows()
             rows += zip(table.places, table.columns["sentences"], table.columns["labels"], strict=True)
             for place, texts, labels in rows[-len(table) :]:
                 if not isinstance(texts, list) or not isinstance(labels, list):

@@ -73,8 +73,7 @@ class PairTable(CardSource[PairTableCard], PairSource):
     def read(self) -> pd.DataFrame:
         card = self.settings
         rows = read_rows(self.files()[0], card.separator)
-        if not len(rows):
-            raise TraubeError(f"{rows.path}: there are no rows")
+        rows.require_rows()
         records: dict[str, list[Any]] = {"text_b": self._column(rows, "text_b", card.text_b)}
         if card.turns:
             columns = [rows.column(name, self.place("turns")) for name in card.turns]

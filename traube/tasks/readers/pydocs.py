@@ -18,7 +18,7 @@ from traube.core.collector import collect_nothing
 from traube.core.errors import install_hint
 from traube.core.hashing import digest
 from traube.tasks.source import CardSource, Source
-from traube.tasks.splitting import draw_fractions, make_generator, shuffle, split_whole
+from traube.tasks.splitting import draw_fractions, make_rng, shuffle, split_whole
 from traube.tasks.task import Declared, TaskCard
 
 Kind = Literal["s2s", "p2p"]
@@ -180,7 +180,7 @@ def read_docstrings(size: Size) -> pd.DataFrame:
     if size.texts is not None:
         samples = []
         for package, texts in frame.groupby("coarse", sort=False):
-            drawn = shuffle(len(texts), make_generator(f"sample {package}"))[: size.texts]
+            drawn = shuffle(len(texts), make_rng(f"sample {package}"))[: size.texts]
             samples.append(texts.iloc[sorted(drawn)])
         frame = pd.concat(samples)
     return frame.reset_index(drop=True)

@@ -21,7 +21,7 @@ from traube.core.inputs import parse_json, read_bytes
 from traube.core.paths import raw
 from traube.tasks.reading import find_file, read_lines
 from traube.tasks.source import Source, catalogue_card
-from traube.tasks.splitting import SEED, make_generator, shuffle, split_whole
+from traube.tasks.splitting import SEED, make_rng, shuffle, split_whole
 from traube.tasks.task import TaskCard
 
 Kind = Literal["s2s", "p2p"]
@@ -95,7 +95,7 @@ class Reddit(Source):
 def draw_subreddits(names: list[str]) -> Iterator[list[str]]:
     """Yield the subreddits of each split: a number from 10 to 50, drawn uniformly, and as many of them."""
     for i in range(SPLITS):
-        rng = make_generator(f"subreddits_{i:02d}")
+        rng = make_rng(f"subreddits_{i:02d}")
         count = min(len(names), FEWEST + int(rng.random() * (MOST - FEWEST + 1)))
         yield [names[j] for j in shuffle(len(names), rng)[:count]]
 

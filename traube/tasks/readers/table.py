@@ -52,8 +52,7 @@ class Table(CardSource[TableCard]):
         The prefix is there because a user's column may have any name, also one of Traube's.
         """
         rows = read_rows(self.files()[0], self.settings.separator, self.settings.encoding)
-        if not len(rows):
-            raise TraubeError(f"{rows.path}: there are no rows")
+        rows.require_rows()
         texts = rows.texts(self.settings.text, self.place("text"))
         columns: dict[str, list[str | None]] = {"text": [text or "" for text in texts]}
         for level in self.settings.labels:
@@ -90,8 +89,7 @@ def read_column(rows: Rows, column: str, option: str = "--text") -> list[str]:
     """Return a column as texts; `option` of the command line names it."""
     if column not in rows.columns:
         raise TraubeError(f"{rows.path}: {unknown('column', column, rows.columns)} (name it with {option} COLUMN)")
-    if not len(rows):
-        raise TraubeError(f"{rows.path}: there are no rows")
+    rows.require_rows()
     return [text or "" for text in rows.texts(column)]
 
 

@@ -19,7 +19,7 @@ from traube.core.paths import raw
 from traube.tasks.reading import find_file, read_lines
 from traube.tasks.sections import Passage
 from traube.tasks.source import Source, catalogue_card
-from traube.tasks.splitting import make_generator, shuffle, split_by_value
+from traube.tasks.splitting import make_rng, shuffle, split_by_value
 from traube.tasks.task import Part, TaskCard
 
 Level = Literal["coarse", "fine"]
@@ -77,7 +77,7 @@ class TrecCar(Source):
                 chosen = unseen.groupby("page")["text"].transform("size").isin(SIZES)
             else:
                 pages = _clusterable(unseen, self.level)["page"].unique()
-                drawn = shuffle(len(pages), make_generator("benchmarkY1-train"))[:VALIDATION_PAGES]
+                drawn = shuffle(len(pages), make_rng("benchmarkY1-train"))[:VALIDATION_PAGES]
                 chosen = unseen["page"].isin({pages[i] for i in drawn})
             tables.append(unseen[chosen].assign(part=part))
         return _clusterable(pd.concat(tables, ignore_index=True), self.level)
@@ -102,7 +102,7 @@ def draw_parts(pages: pd.Series) -> pd.Series:
     """Return the subset of each passage, from the names of their articles."""
     names = pages.unique()
     parts: dict[str, str] = {}
-    order = [names[i] for i in shuffle(len(names), make_generator("test200"))]
+    order = [names[i] for i in shuffle(len(names), make_rng("test200"))]
     for part, share in TEST200_SHARES.items():
         parts |= dict.fromkeys(order[len(parts) : len(parts) + round(share * len(names))], part)
     return pages.map(parts).fillna("test")

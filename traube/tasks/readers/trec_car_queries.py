@@ -14,7 +14,7 @@ import pandas as pd
 from traube.tasks.readers.trec_car import CAR_B, TRAIN, draw_parts, find_first, read_articles
 from traube.tasks.sections import LEVELS, Level, Page, Passage, draw, get_path, make_records, select_passages
 from traube.tasks.source import Source, catalogue_card
-from traube.tasks.splitting import make_generator, shuffle
+from traube.tasks.splitting import make_rng, shuffle
 from traube.tasks.task import TaskCard, text_id
 
 TRAINING_ARTICLES = 162_000  # of QS3M's similarity metric, section 4
@@ -87,7 +87,7 @@ class Test200(CarB):
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         names = records["page"].drop_duplicates().to_numpy()
-        order = shuffle(len(names), make_generator("folds of test200"))
+        order = shuffle(len(names), make_rng("folds of test200"))
         tables = [records]
         for fold in range(5):
             rest = [i for place, i in enumerate(order) if place % 5 != fold]
@@ -110,7 +110,7 @@ def _triple(page: list[Passage], level: Level, held_out: set[str]) -> list[Passa
     if not page or page[0].page in held_out:
         return []
     passages = select_passages(page)
-    passages = [passages[i] for i in shuffle(len(passages), make_generator(page[0].page))]
+    passages = [passages[i] for i in shuffle(len(passages), make_rng(page[0].page))]
     sections: dict[tuple[str, ...], list[Passage]] = {}
     for passage in passages:
         sections.setdefault(get_path(passage, level), []).append(passage)
