@@ -19,7 +19,7 @@ class Unavailable(TraubeError):
 
 def printable(text: str) -> str:
     """Escape line breaks and other characters that cannot be shown."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def join_words(words: Sequence[str]) -> str:

@@ -30,7 +30,7 @@ def check_file(path: Path) -> os.stat_result:
     except (OSError, ValueError) as error:
         raise TraubeError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
     if not stat.S_ISREG(state.st_mode):
-        kinds = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket", stat.S_IFLNK: "link"}
+        kinds = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
         raise TraubeError(f"{path}: is a {kinds.get(stat.S_IFMT(state.st_mode), 'device')}, not a file")
     return state
 

@@ -66,7 +66,11 @@ def draw_tuples(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, 
         chosen = [drawn for drawn in map(frozenset, combinations(range(len(names)), size)) if drawn not in left_out]
     order = shuffle(len(chosen), rng)
     slots = [shuffle(size, rng) for _ in chosen]
-    return [tuple(names[sorted(chosen[place])[slot]] for slot in slots[place]) for place in order]
+    tuples = []
+    for place in order:
+        items = sorted(chosen[place])
+        tuples.append(tuple(names[items[slot]] for slot in slots[place]))
+    return tuples
 
 
 def _balance(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[frozenset[int]]:

@@ -252,7 +252,9 @@ def _read_excel(path: Path) -> Rows:
         raise TraubeError(f"{path}: the first sheet is empty")
     (place, header), *rows = filled
     named = [i for i, name in enumerate(header) if name is not None]
-    fields = [(at, [values[i] if i < len(values) else None for i in named]) for at, values in rows]
+    fields = []
+    for at, values in rows:
+        fields.append((at, [values[i] if i < len(values) else None for i in named]))
     return _from_fields(path, [str(header[i]) for i in named], fields, place)
 
 

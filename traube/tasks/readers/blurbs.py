@@ -97,8 +97,10 @@ def read_books(path: Path) -> Iterator[Book]:
         elif not (body := re.search("<body>(.*?)</body>", content, re.S)):
             fault = "has no <body>"
         else:
-            topics = [(depth, _clean(name)) for depth, name in TOPIC.findall(content)]
-            top, second = (tuple(dict.fromkeys(name for depth, name in topics if depth == level)) for level in "01")
+            genres: dict[str, list[str]] = {"0": [], "1": []}  # by depth
+            for depth, name in TOPIC.findall(content):
+                genres.setdefault(depth, []).append(_clean(name))
+            top, second = (tuple(dict.fromkeys(genres[depth])) for depth in "01")
             yield Book(_clean(title[1]), _clean(body[1]), top, second)
             continue
         line = text.count("\n", 0, begun.start()) + 1

@@ -63,8 +63,8 @@ class Markdown(CardSource[MarkdownCard]):
 
     def files(self) -> list[Path]:
         found = (path for path in self.folder.rglob("*") if path.suffix.lower() in SUFFIXES and is_file(path))
-        below = {path.relative_to(self.folder): path for path in found}
-        return [below[name] for name in sorted(below) if not any(part.startswith(".") for part in name.parts)]
+        inner = {path.relative_to(self.folder): path for path in found}
+        return [path for name, path in sorted(inner.items()) if not any(part.startswith(".") for part in name.parts)]
 
     def missing(self) -> str | None:
         where = f"{self.place(self.key)}: {self.folder}"

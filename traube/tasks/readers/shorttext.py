@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from traube.core.errors import TraubeError
+from traube.core.inputs import is_file
 from traube.core.paths import raw
 from traube.tasks.reading import find_file, read_csv, read_lines
 from traube.tasks.source import Source, catalogue_card
@@ -54,8 +55,8 @@ class ShortText(Source):
             [folder / "rakib" / held.tabbed] if held.tabbed else [],
             [folder / "stc2" / f"{held.paired}.txt", folder / "stc2" / f"{held.paired}_gnd.txt"] if held.paired else [],
         ]
-        layouts = [[find_file(path) for path in layout] for layout in layouts if layout]
-        return next((layout for layout in layouts if all(path.is_file() for path in layout)), layouts[0])
+        found = [list(map(find_file, layout)) for layout in layouts if layout]
+        return next((layout for layout in found if all(map(is_file, layout))), found[0])
 
     def read(self) -> pd.DataFrame:
         path, *others = self.files()
