@@ -59,9 +59,8 @@ def open_limited(path: Path, most: int | None = None) -> io.BufferedReader:
     most = LARGEST if most is None else most
     packed = path.suffix == ".gz"
     if size > most:
-        raise TraubeError(
-            f"{path}: {format_size(size)} is more than the {format_size(most)} that are read of such a file"
-        )
+        limit = f"the {format_size(most)} that are read of such a file"
+        raise TraubeError(f"{path}: {format_size(size)} is more than {limit}")
     if packed:
         most = min(most, _most_unpacked(size))
     try:
@@ -80,7 +79,12 @@ def refuse_bomb(path: Path, unpacked: int) -> None:
     """Refuse an archive that unpacks to more bytes than an archive of texts does."""
     most = min(LARGEST, _most_unpacked(check_file(path).st_size))
     if unpacked > most:
-        raise TraubeError(f"{path}: holds more than the {format_size(most)} that are read of such a file")
+        raise too_large(path, most)
+
+
+def too_large(path: Path, most: int) -> TraubeError:
+    """Return the error for a file that unpacks to too many bytes."""
+    return TraubeError(f"{path}: holds more than the {format_size(most)} that are read of such a file")
 
 
 def read_bytes(path: Path, most: int | None = None) -> bytes:
@@ -139,9 +143,7 @@ class _Bounded(io.RawIOBase):
         count: int = self._file.readinto(buffer)
         self._left -= count
         if self._left < 0:
-            raise TraubeError(
-                f"{self._path}: holds more than the {format_size(self._most)} that are read of such a file"
-            )
+            raise too_large(self._path, self._most)
         return count
 
     def close(self) -> None:

@@ -61,9 +61,8 @@ def refuse_little_memory() -> None:
         return
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if 0 <= limit < LEAST_MEMORY:
-        raise TraubeError(
-            f"memory is limited to {limit / 2**20:,.0f} MiB (`ulimit -v`): allow at least {LEAST_MEMORY / 2**20:,.0f}"
-        )
+        fix = f"allow at least {LEAST_MEMORY / 2**20:,.0f}"
+        raise TraubeError(f"memory is limited to {limit / 2**20:,.0f} MiB (`ulimit -v`): {fix}")
 
 
 @contextmanager

@@ -262,10 +262,10 @@ def split_half_of_annotators(
     annotators are needed.
     """
     people = np.unique(judgments.annotators)
-    if not 1 <= annotators <= len(people) // 2:
-        raise TraubeError(
-            f"two groups of {annotators} annotators: there are {len(people)}, so a group has 1 to {len(people) // 2}"
-        )
+    most = len(people) // 2
+    if not 1 <= annotators <= most:
+        there = f"there are {len(people)}, so a group has 1 to {most}"
+        raise TraubeError(f"two groups of {annotators} annotators: {there}")
     rng = np.random.default_rng(seed)
     rhos = []
     for _ in range(repetitions):

@@ -134,9 +134,8 @@ class CausalModel:
             if not text.strip() or len(whole) <= begin:
                 raise TraubeError(f"model '{self.name}': '{text[:40]}' adds no token to the prompt")
             if self.longest is not None and len(whole) > self.longest:
-                raise TraubeError(
-                    f"model '{self.name}': prompt and answer are {len(whole)} tokens, and it takes {self.longest} at most"
-                )
+                fault = f"prompt and answer are {len(whole)} tokens, and it takes {self.longest} at most"
+                raise TraubeError(f"model '{self.name}': {fault}")
             sequences.append(whole)
 
         # first tokens that all have in common; fewer than the prompt's where the tokenizer joins it and a continuation

@@ -159,6 +159,5 @@ def _check_members(file: Path, archive: tarfile.TarFile, checkpoints: Path) -> N
         raise TraubeError(f"{file}: no backup of this version of Traube; nothing was restored")
     names = {parts[1] for name in archive.getnames() if (parts := Path(name).parts)[0] == CHECKPOINTS and parts[1:]}
     if present := sorted(name for name in names if (checkpoints / name).exists()):
-        raise TraubeError(
-            f"{checkpoints / present[0]}: is there already; move it away, or set TRAUBE_CHECKPOINTS to another folder"
-        )
+        fix = "move it away, or set TRAUBE_CHECKPOINTS to another folder"
+        raise TraubeError(f"{checkpoints / present[0]}: is there already; {fix}")

@@ -200,9 +200,8 @@ class Catalog:
         if any(words in str(error.orig) for words in ("authentication failed", "does not exist")):
             return False
         code = getattr(error.orig, "pgcode", None)
-        if code is not None and not code.startswith(
-            ("08", "40", "57")
-        ):  # 57: the server shuts down or starts; 40: try again
+        # 57: the server shuts down or starts; 40: try again
+        if code is not None and not code.startswith(("08", "40", "57")):
             return False
         return isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError) or error.connection_invalidated
 

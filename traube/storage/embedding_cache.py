@@ -78,9 +78,8 @@ class EmbeddingCache:
         records["text"] = np.frombuffer(b"".join(map(_hash_text, texts)), "V16")
         records["checksum"] = [zlib.crc32(vector) for vector in vectors]
         with self._hold_lock():
-            write_json(
-                self.folder / BLOCKS, self._read_taken()
-            )  # a torn row that is overwritten is no longer in any block
+            # a torn row that is overwritten is no longer in any block
+            write_json(self.folder / BLOCKS, self._read_taken())
             self._add(records, vectors)
         self.refresh()
 

@@ -59,9 +59,8 @@ def read_items(path: Path) -> dict[str, Item]:
         if item in items:
             raise TraubeError(f"{place}: item '{item}' occurs twice")
         if item[0] in "=+-@'":
-            raise TraubeError(
-                f"{place}: item '{item}': an id cannot begin with = + - @ or ', which spreadsheets change"
-            )
+            fault = "an id cannot begin with = + - @ or ', which spreadsheets change"
+            raise TraubeError(f"{place}: item '{item}': {fault}")
         parts = context if isinstance(context, list) else [context]
         shown = "\n".join(as_text(part, place, "context") or "" for part in parts).splitlines()
         items[item] = Item(item, text, group, tuple(line.strip() for line in shown if line.strip()))

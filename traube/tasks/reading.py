@@ -181,14 +181,12 @@ def read_rows(path: Path, separator: str | None = None, encoding: str = UTF_8) -
             return _read_parquet(path)
         case "xlsx":
             return _read_excel(path)
-        case "txt":
-            texts = {f"{path}:{n}": line for n, line in enumerate(read_lines(path, encoding), start=1) if line.strip()}
-            return Rows(path, {"text": list(texts.values())}, list(texts))
-        case "jsonl":
-            places = (
-                (f"{path}:{n}", line) for n, line in enumerate(read_lines(path, encoding), start=1) if line.strip()
-            )
-            return _from_json(path, ((place, _parse_json(line, place)) for place, line in places))
+        case "txt" | "jsonl" as kind:
+            numbered = enumerate(read_lines(path, encoding), start=1)
+            found = {f"{path}:{number}": line for number, line in numbered if line.strip()}
+            if kind == "txt":
+                return Rows(path, {"text": list(found.values())}, list(found))
+            return _from_json(path, ((place, _parse_json(line, place)) for place, line in found.items()))
         case "json":
             values = _parse_json(read_text(path, encoding), str(path))
             if not isinstance(values, list):
@@ -268,8 +266,7 @@ def _read_parquet(path: Path) -> Rows:
                 batches.append(pa.RecordBatch.from_arrays(arrays, batch.schema.names))
                 size += batches[-1].nbytes
                 if size > inputs.LARGEST:
-                    most = inputs.format_size(inputs.LARGEST)
-                    raise TraubeError(f"{path}: holds more than the {most} that are read of such a file")
+                    raise inputs.too_large(path, inputs.LARGEST)
             table = pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table()
         if twice := next((name for name in table.column_names if table.column_names.count(name) > 1), None):
             raise TraubeError(f"{path}: column '{twice}' occurs twice")

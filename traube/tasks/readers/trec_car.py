@@ -110,9 +110,8 @@ def draw_parts(pages: pd.Series) -> pd.Series:
 
 def read_passages(path: Path) -> pd.DataFrame:
     """Return the passages of a file, as `read_articles` reads it: DataFrame page, coarse, fine (labels), text."""
-    rows = [
-        (p.page, *_labels(p.sections), p.text) for article in read_articles(path) for p in article if p.text.strip()
-    ]
+    found = (passage for article in read_articles(path) for passage in article if passage.text.strip())
+    rows = [(passage.page, *_labels(passage.sections), passage.text) for passage in found]
     return pd.DataFrame(rows, columns=["page", "coarse", "fine", "text"])
 
 
