@@ -35,18 +35,18 @@ def test_each_operation_changes_its_share_of_the_words_and_nothing_else(
 ) -> None:
     eda, count = Eda(SYNONYMS, share), max(1, round(share * len(words)))
     able = sum(word in SYNONYMS for word in words)
-    replaced = eda.replaced(words, generator(seed))
+    replaced = eda.replace(words, generator(seed))
     changed = [(a, b) for a, b in zip(words, replaced, strict=True) if a != b]
     assert len(changed) == min(count, able)
     assert all(b in SYNONYMS[a] for a, b in changed)
 
-    added = Counter(eda.inserted(words, generator(seed)))
+    added = Counter(eda.insert(words, generator(seed)))
     added.subtract(words)
     assert sum(added.values()) == min(count, able) and min(added.values(), default=0) >= 0
 
-    assert Counter(eda.swapped(words, generator(seed))) == Counter(words)
+    assert Counter(eda.swap(words, generator(seed))) == Counter(words)
 
-    kept = eda.deleted(words, generator(seed))
+    kept = eda.delete(words, generator(seed))
     assert len(kept) == len(words) - min(count, len(words) - 1)
     rest = iter(words)
     assert all(word in rest for word in kept)  # in their order
