@@ -39,7 +39,6 @@ class Source(ABC):
     card: TaskCard
     version = "1"  # raise it when the reader's output changes for the same raw data
     has_training_splits = False  # labeled, to train on and to validate, besides those that are scored
-    offline = False  # whether no raw data has to be fetched or put there by a person
 
     def __init__(self, card: TaskCard) -> None:
         self.card = card

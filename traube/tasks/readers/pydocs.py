@@ -124,7 +124,6 @@ class Pydocs(CardSource[PydocsCard]):
     """
 
     form = PydocsCard
-    offline = True
 
     @property
     def size(self) -> Size:
