@@ -154,7 +154,7 @@ def make_module(kind: str, *arguments: Any, **settings: Any) -> Any:
 def simulate_judgements(
     truth: dict[str, float], tuples: Iterable[Tuple], annotators: int, noise: float
 ) -> pd.DataFrame:
-    """Judgements of tuples: annotator, item_1 ... item_m, best, worst.
+    """Judgments of tuples: annotator, item_1 ... item_m, best, worst.
 
     An annotator sees each item's true value plus normal noise of a standard deviation, drawn anew for each judgement, and
     names the largest and the smallest.

@@ -8,7 +8,7 @@ with the order of the scores (`compliance`), whether the two halves of the judgm
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ STRONG = 0.8  # share of a tuple's annotators who agree: in the paper, four of f
 
 @dataclass(frozen=True)
 class Judgments:
-    """Judgements of annotators: the best and the worst item of each tuple."""
+    """Judgments of annotators: the best and the worst item of each tuple."""
 
     items: tuple[str, ...]  # their names
     shown: Ints  # the items of each judgment's tuple, in any order, [j, m]
@@ -155,17 +155,17 @@ def krippendorff_alpha(units: ArrayLike, values: ArrayLike) -> float:
     return float(1 - (1 - agreeing / n) / expected) if expected > 0 else np.nan
 
 
-def alpha(judgments: Judgments, coding: Literal["slot", "item"] = "slot") -> float:
+def alpha(judgments: Judgments) -> float:
     """Return Krippendorff's alpha of the answers: a unit is a question (best or worst) about a tuple.
+
+    The value of an answer is which of the tuple's places the item has, in an order that is drawn for each tuple, the same
+    for all annotators: then chance is 1 / m. With the item itself as the value, nearly no two are equal by chance, which
+    makes alpha larger. The paper does not say which one it uses.
 
     Parameters
     ----------
-    judgments : Judgements
+    judgments : Judgments
         The judgments.
-    coding : {"slot", "item"}, default="slot"
-        What counts as the value. `slot`: which of the tuple's places the item has, in an order that is drawn for each
-        tuple, the same for all annotators: then chance is 1 / m. `item`: the item itself: of many tuples, nearly no two
-        values are equal by chance, which makes alpha larger. The paper does not say which one it uses.
 
     Returns
     -------
@@ -173,7 +173,7 @@ def alpha(judgments: Judgments, coding: Literal["slot", "item"] = "slot") -> flo
         Alpha, as in `krippendorff_alpha`.
     """
     best, worst = judgments.best, judgments.worst
-    if coding != "item" and len(judgments):
+    if len(judgments):
         _, first, tuples = np.unique(judgments.tuples, return_index=True, return_inverse=True)
         order = np.sort(judgments.shown[first], axis=1)
         order = np.random.default_rng(SEED).permuted(order, axis=1)[tuples]
@@ -209,7 +209,7 @@ def compliance(judgments: Judgments, scores: ArrayLike) -> Floats:
 
     Parameters
     ----------
-    judgments : Judgements
+    judgments : Judgments
         Pairs are taken from all of them.
     scores : array-like of shape (n_items,)
         Scores of the items, usually those of the same judgments.
@@ -327,9 +327,9 @@ class Reliability:
     split_half_sd: float
 
 
-def reliability(judgments: Judgments, *, repetitions: int = REPETITIONS, seed: int = SEED) -> Reliability:
+def reliability(judgments: Judgments, *, repetitions: int = REPETITIONS) -> Reliability:
     """Return all measures of agreement at once."""
-    mean, deviation = summarize(split_half(judgments, repetitions, seed))
+    mean, deviation = summarize(split_half(judgments, repetitions))
     best, worst = strong_agreement(judgments)
     compliances = compliance(judgments, counting_scores(judgments))
     return Reliability(

@@ -22,7 +22,7 @@ def value_scores(judgments: Judgments, iterations: int = ITERATIONS, seed: int =
 
     Parameters
     ----------
-    judgments : Judgements
+    judgments : Judgments
         Whose implied pairs are learned.
     iterations : int, default=100
         Number of passes over all pairs, each in another random order.
