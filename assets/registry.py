@@ -51,7 +51,7 @@ def registry(
         stored = {
             name: read_task(opened, name) for name in request.tasks if name in known and get_manifest(opened, name)
         }
-        tasks = {name: task for name, task in stored.items() if task.labelled}  # without labels nothing can be better
+        tasks = {name: task for name, task in stored.items() if task.is_labeled}  # without labels nothing can be better
         options = {
             name: candidates(opened, name, request.protocol_name, protocol, main_metric(task.card, protocol))
             for name, task in tasks.items()

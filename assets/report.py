@@ -12,7 +12,7 @@ from resources.benchmark import BenchmarkResource, StorageResource
 from resources.tracking import TrackingResource
 from traube.comparison.regressions import COLUMNS as CHANGED
 from traube.comparison.verdict import format_significance
-from traube.core.errors import reason
+from traube.core.errors import describe_error
 from traube.core.files import read_parquet
 from traube.core.hashing import digest, frame_digest
 from traube.pipeline.params import load_params
@@ -145,7 +145,7 @@ def task_reports(
             path = make_page(storage.workbench(), protocols, name, storage.root)
         except Exception as error:  # one page does not take the others along
             context.log.exception(f"{name}: no page can be made")
-            errors.append(f"{name}: {reason(error)}")
+            errors.append(f"{name}: {describe_error(error)}")
             continue
         links.append(f"- [{name}]({SERVED}/{path.name}), {path.stat().st_size / 1e6:.1f} MB")
     if errors:

@@ -75,7 +75,7 @@ def _checkpoints_asset(
                     storage.workbench().task(source.name),
                     base,
                     paths.checkpoints(),
-                    source.unlabelled() if config.unlabelled else (),
+                    source.read_unlabeled() if config.unlabelled else (),
                     progress,
                     lambda entry: context.log.info(f"step {entry['step']:.0f}: {watched} {entry[watched]:.4f}"),
                 )

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from traube.metrics.agreement import Judgements, alpha, counting_scores, split_half, strong_agreement
-from traube.tasks.best_worst import read_judgements
+from traube.metrics.agreement import Judgments, alpha, counting_scores, split_half, strong_agreement
+from traube.tasks.best_worst import read_judgments
 
 ITEMS, SIZE, TUPLES, ANNOTATORS = 10_000, 4, 20_000, 5
 
 
-def made() -> Judgements:
+def made() -> Judgments:
     """20,000 random tuples, judged by five annotators with noise."""
     rng = np.random.default_rng(0)
     drawn = np.argsort(rng.random((TUPLES + 100, 40)), axis=1)[:, :SIZE]
@@ -34,7 +34,7 @@ def made() -> Judgements:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "answers.csv"
         table.to_csv(file, index=False)
-        judged: Judgements = timed("read and checked", lambda: read_judgements([file]).judgements)
+        judged: Judgments = timed("read and checked", lambda: read_judgments([file]).judgments)
     return judged
 
 

@@ -4,7 +4,7 @@ import pandas as pd
 
 from traube.core.errors import Unavailable
 from traube.tasks import get_source, load_task
-from traube.tasks.splitting import everything, generator, random_fractions, shuffled
+from traube.tasks.splitting import draw_fractions, make_rng, shuffle, split_whole
 from traube.tasks.task import Task, TaskCard, index_texts
 
 DRAWN, WITHIN = 10, 8
@@ -22,15 +22,15 @@ def load() -> tuple[str, Task]:
 def read_pydocs() -> pd.DataFrame:
     """Some of the records of pydocs_s2s_full."""
     records = get_source("pydocs_s2s_full").read()
-    return records.iloc[sorted(shuffled(len(records), generator("vs_mteb"))[:PYDOCS_TEXTS])]
+    return records.iloc[sorted(shuffle(len(records), make_rng("vs_mteb"))[:PYDOCS_TEXTS])]
 
 
 def make_task(name: str, records: pd.DataFrame) -> Task:
     """Ten random shares labelled `coarse`, ten labelled `fine`, and the eight largest coarse classes labelled `fine`."""
     corpus, indexed = index_texts(records)
-    coarse = random_fractions(indexed, DRAWN, "coarse", prefix="coarse")
-    fine = random_fractions(indexed, DRAWN, "fine", prefix="fine")
+    coarse = draw_fractions(indexed, DRAWN, "coarse", prefix="coarse")
+    fine = draw_fractions(indexed, DRAWN, "fine", prefix="fine")
     classes = indexed.groupby("coarse", sort=False)["fine"].agg(["size", "nunique"])
     largest = classes[classes["nunique"] >= 2].sort_values("size", ascending=False, kind="stable").index[:WITHIN]
-    within = [everything(indexed[indexed["coarse"] == c], f"within_{i}", "fine") for i, c in enumerate(largest)]
+    within = [split_whole(indexed[indexed["coarse"] == c], f"within_{i}", "fine") for i, c in enumerate(largest)]
     return Task(TaskCard(name=name), corpus, pd.concat([*coarse, *fine, *within], ignore_index=True))

@@ -53,7 +53,7 @@ def main() -> None:
         print(f"seed {seed}  kmeans  {percent(gold, found)}", flush=True)
         clusterer = DEEP[asked.clusterer].with_values(**values)
         if clusterer.augmentations:
-            clusterer.augment = Published(get_source(asked.task).augmented())
+            clusterer.augment = Published(get_source(asked.task).read_augmentations())
         work: Path = paths.home() / "trainings" / digest([asked.clusterer, asked.task, asked.rows, seed, values])
         began = time.perf_counter()
         said = Progress(said=lambda words: print(words, flush=True)) if asked.say else Progress()

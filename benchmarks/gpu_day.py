@@ -461,7 +461,7 @@ def aecl(day: Day) -> Iterator[Unit]:
         k = len(set(gold))
         base: Any = day.encoder("minilm") if day.tiny else load_model("minilm_32", day.device, "fp32")
         plain = cluster("kmeans", {"n_init": 1}, base.encode(texts), k, 0)
-        views = "published" if get_source(name).augmented() else "eda"
+        views = "published" if get_source(name).read_augmentations() else "eda"
         clusterer = DEEP["aecl"].with_values(augmentation=views, **({"epochs": 2, "batch": 60} if day.tiny else {}))
         clusterer.augment = augmentation(clusterer, name, texts, base)
         forget_peak(day)

@@ -33,8 +33,8 @@ from traube.pipeline.plan import cells
 from traube.pipeline.score import score
 from traube.pipeline.workbench import Workbench
 from traube.storage import Storage, open_storage
-from traube.tasks.readers.pydocs import FULL, docstrings
-from traube.tasks.splitting import everything
+from traube.tasks.readers.pydocs import FULL, read_docstrings
+from traube.tasks.splitting import split_whole
 from traube.tasks.stored import complete_task, read_task, save_corpus, save_rows
 from traube.tasks.task import Task, TaskCard, index_texts
 
@@ -144,12 +144,12 @@ def _arguments() -> argparse.Namespace:
 
 def write_task(folder: Path, count: int) -> str:
     """Store a task of `count` unique texts, and say what it holds."""
-    docs = docstrings(FULL)
+    docs = read_docstrings(FULL)
     texts = pd.concat([docs[["coarse", "fine"]].assign(text=docs[kind]) for kind in ("s2s", "p2p")])
     corpus, records = index_texts(texts.drop_duplicates("text")[:count])
     storage = open_storage(folder)
     save_corpus(storage, CARD.name, corpus, records, raw_version="")
-    splits = everything(records, "all", "fine")
+    splits = split_whole(records, "all", "fine")
     save_rows(storage, CARD, splits)
     complete_task(storage, CARD)
     return f"{len(corpus):,} unique texts in one split of {splits['label'].nunique()} classes"

@@ -165,7 +165,7 @@ def scored(
 
     from traube import components
     from traube.metrics.contingency import Contingency
-    from traube.metrics.measures import scores_of
+    from traube.metrics.measures import compute_measures
 
     found = np.empty((seeds, len(splits), 21))
     for j, (rows, labels) in enumerate(splits):
@@ -173,7 +173,7 @@ def scored(
         for s in range(seeds):
             with config_context(assume_finite=True, skip_parameter_validation=True):
                 clusters = components.cluster("minibatch_kmeans", None, vectors, k, int(rng.integers(2**31)))
-            found[s, j] = scores_of(Contingency.without_each(labels, clusters, of_group, 21), ["v_measure"])[
+            found[s, j] = compute_measures(Contingency.without_each(labels, clusters, of_group, 21), ["v_measure"])[
                 "v_measure"
             ]
     return found

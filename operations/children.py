@@ -33,7 +33,7 @@ class Children:
 
         A .env in the folder where dagster starts, such as the project's, overrules the environment.
         """
-        with stopping.deferred():  # a signal amid Popen would leave a process that nobody knows of
+        with stopping.defer():  # a signal amid Popen would leave a process that nobody knows of
             self._processes[name] = subprocess.Popen(command, cwd=paths.home(), start_new_session=True)  # noqa: S603
             write_json(_record(), {str(p.pid): _began(p.pid) for p in self._processes.values()})
 

@@ -114,19 +114,19 @@ def _serve(port: int, mlflow_port: int) -> None:
     with dg.DagsterInstance.get() as instance:  # now that the port says whose runs a daemon's are
         align(instance)
         end_unstarted_runs(instance)
-    stopping.heed()  # a shell that starts this in the background has it ignore Ctrl-C
+    stopping.handle_signals()  # a shell that starts this in the background has it ignore Ctrl-C
     children = Children()
 
     def end() -> None:
         """End the servers and their processes; cancel the runs that are cut off if somebody asked for it."""
-        if stopping.received():
+        if stopping.get_signal():
             stop_note_path().touch()
         children.kill()
-        if stopping.received():
+        if stopping.get_signal():
             with dg.DagsterInstance.get() as instance:
                 cancel_cut_off_runs(instance)
 
-    stopping.at_the_end(end)
+    stopping.add_last_words(end)
     with TemporaryDirectory(prefix="traube-") as folder:  # its owner's alone, and so is the socket in it
         try:
             _start_all(children, Path(folder), port, mlflow_port)

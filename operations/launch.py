@@ -33,7 +33,7 @@ from traube.cli.launcher import prepare_home
 from traube.cli.printing import describe_failed_check
 from traube.core import paths, settings, stopping
 from traube.core.progress import Progress
-from traube.core.system_errors import explained
+from traube.core.system_errors import explain_errors
 from traube.models import card_errors, checkpoints, model_cards
 from traube.pipeline.executors import Executor, ensure_executor
 from traube.pipeline.params import load_params
@@ -71,7 +71,7 @@ def _write_environment(file: Path, names: Sequence[str]) -> None:
     said = {name: os.environ.get(name) for name in names}
     if any("***" in settings.without_password(value or "") for value in said.values()):
         return
-    with explained(file):
+    with explain_errors(file):
         settings.write_env(file, said)
 
 
@@ -144,7 +144,7 @@ class Launcher(AbstractContextManager["Launcher"]):
         self.definitions = build_defs(progress=progress, workers=workers)
         self.run_id: str | None = None  # of the run at work
         self.notes: list[str] = []
-        stopping.at_the_end(self._cancel)
+        stopping.add_last_words(self._cancel)
         self.level = "DEBUG" if verbose else "CRITICAL"  # of Dagster's log; its own events are of level DEBUG
 
     def __exit__(self, *raised: Any) -> None:
@@ -223,7 +223,7 @@ class Launcher(AbstractContextManager["Launcher"]):
 
         raised = [event.step_failure_data.error for event in result.all_events if event.is_step_failure]
         interrupted = any(error and error.cls_name == "DagsterExecutionInterruptedError" for error in raised)
-        if interrupted or (stopping.received() and not result.success):
+        if interrupted or (stopping.get_signal() and not result.success):
             self._cancel()
             raise KeyboardInterrupt
         stopping.check()

@@ -81,6 +81,6 @@ def retry(
 
     The sensor of `traube dev` does the work.
     """
-    from traube.models.checkpoints import ask_again
+    from traube.models.checkpoints import request_again
 
-    out.print(f"{checkpoint} is evaluated again (attempt {ask_again(checkpoint)}) as soon as `traube dev` runs")
+    out.print(f"{checkpoint} is evaluated again (attempt {request_again(checkpoint)}) as soon as `traube dev` runs")

@@ -55,7 +55,7 @@ def train(
     chosen, values = _trainer(trainer, task), _values(recipe)
     trained = chosen.with_values(**values)
     on_tasks([task], model, verbose, lambda launcher: launcher.train(trainer, task, model, values, unlabelled))
-    left = trained.left(task, model, paths.checkpoints(), unlabelled and bool(get_source(task).unlabelled()))
+    left = trained.left(task, model, paths.checkpoints(), unlabelled and bool(get_source(task).read_unlabeled()))
     out.print(
         f"{left.watched}: {left.scores[0]:.4f} before, {left.scores[-1]:.4f} after the last step, {max(left.scores):.4f} at best"
     )

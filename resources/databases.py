@@ -20,7 +20,7 @@ import dagster as dg
 from traube.core import paths, settings
 from traube.core.errors import TraubeError, install_hint
 from traube.core.files import locked, write_text
-from traube.core.system_errors import explained
+from traube.core.system_errors import explain_errors
 from traube.storage import open_storage
 
 EXPERIMENT = "traube"
@@ -221,7 +221,7 @@ def _is_made(folder: Path) -> bool:
 def _building(path: Path) -> Iterator[Path]:
     """Yield a path to build at, which becomes `path` at once; on failure nothing is left."""
     new = path.with_name(f".{path.name}.new")
-    with explained(path):
+    with explain_errors(path):
         _remove(new)
         try:
             yield new

@@ -23,8 +23,8 @@ from resources.unlogged import settle_debt
 from traube.comparison.verdict import format_significance
 from traube.core import paths, settings
 from traube.core.errors import TraubeError
+from traube.core.escaping import format_csv
 from traube.core.hashing import digest
-from traube.core.inert import csv_text
 from traube.pipeline.cell import Cell
 from traube.pipeline.pairs import KINDS
 from traube.reports.pages import SERVED
@@ -221,7 +221,7 @@ class TrackingResource(dg.ConfigurableResource):
         with _run(client, experiment, key, name, {"dagster.run_id": run_id}) as run:
             found = {name: str(value) for name, value in best.items() if name != "value"}
             _log(client, run, found, {"best": best["value"]} if best else {})
-            client.log_text(run.info.run_id, csv_text(trials), "trials.csv")
+            client.log_text(run.info.run_id, format_csv(trials), "trials.csv")
             for file, page in pages.items():
                 client.log_text(run.info.run_id, page, file)
         return _link_run(experiment, run)

@@ -88,7 +88,7 @@ def _look_at(folder: Path, entry: Seen, params: Params, tasks: list[str], pairs:
     asked_again = attempt != entry.attempt
     if entry.settled == state and not asked_again:
         return ""
-    reason = None if folder.is_symlink() else checkpoints.unfinished(folder)
+    reason = None if folder.is_symlink() else checkpoints.find_unfinished(folder)
     if reason:
         return f"not complete: {reason}"
     entry.settled, entry.attempt = state, attempt  # whatever comes of it, it is said once

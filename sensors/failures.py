@@ -5,7 +5,7 @@ import dagster as dg
 from assets.common import CHECKPOINTS, OF_A_BUTTON, STUDIES, TRAINERS
 from resources.alerts import FILE, SILENT, WEBHOOK, send
 from sensors import Jobs
-from traube.core.inert import visible
+from traube.core.escaping import escape_controls
 from traube.tasks import sources
 
 WILL_RETRY, PARTITION = "dagster/will_retry", "dagster/partition"
@@ -38,7 +38,7 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
                 raised = (data.error.cause or data.error).message.strip() if data.error else event.message or "failed"
                 message = raised.splitlines()[0]
             errors.append((str(event.step_key), message))
-        details = [f"{step.replace('__', '/')}: {visible(message)}" for step, message in errors]
+        details = [f"{step.replace('__', '/')}: {escape_controls(message)}" for step, message in errors]
         details = details or [context.failure_event.message or "the run failed"]
         job = "materialization" if run.job_name == OF_A_BUTTON else run.job_name
         partition = run.tags.get(PARTITION, "")

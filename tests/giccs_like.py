@@ -13,8 +13,8 @@ from pathlib import Path
 import pandas as pd
 
 from tests.made import simulate_judgements
-from traube.metrics.agreement import Judgements, counting_scores
-from traube.tasks.best_worst import Tuple, design
+from traube.metrics.agreement import Judgments, counting_scores
+from traube.tasks.best_worst import Tuple, draw_tuples
 
 SOURCE = "hand-written sample, simulated judgements"
 DESIGN_VALUES = (1.0, 0.75, 0.5, 0.25, 0.0)
@@ -163,7 +163,7 @@ def items() -> dict[str, float]:
 
 def tuples() -> list[Tuple]:
     """All ten triples of each dialogue."""
-    return [one for d in DIALOGUES for one in design([f"{d.name}{c}" for c in "abcde"], 3)]
+    return [one for d in DIALOGUES for one in draw_tuples([f"{d.name}{c}" for c in "abcde"], 3)]
 
 
 def judgements(noise: float = NOISE) -> pd.DataFrame:
@@ -175,7 +175,7 @@ def rows(noise: float = NOISE) -> list[dict[str, object]]:
     """The sample in the columns that the reader of GiCCS expects."""
     judged = judgements(noise)
     names = [name for name in judged if name.startswith("item_")]
-    own = Judgements.of(judged[names].to_numpy(), judged["best"], judged["worst"], judged["annotator"])
+    own = Judgments.of(judged[names].to_numpy(), judged["best"], judged["worst"], judged["annotator"])
     score = dict(zip(own.items, counting_scores(own), strict=True))
     return [
         {

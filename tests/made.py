@@ -31,7 +31,7 @@ from traube.pipeline.workbench import Workbench
 from traube.storage import Storage
 from traube.storage.blobs import FolderBlobs
 from traube.tasks.best_worst import ITEM, Tuple
-from traube.tasks.splitting import generator
+from traube.tasks.splitting import make_rng
 from traube.tasks.task import Task
 
 
@@ -154,12 +154,12 @@ def make_module(kind: str, *arguments: Any, **settings: Any) -> Any:
 def simulate_judgements(
     truth: dict[str, float], tuples: Iterable[Tuple], annotators: int, noise: float
 ) -> pd.DataFrame:
-    """Judgements of tuples: annotator, item_1 ... item_m, best, worst.
+    """Judgments of tuples: annotator, item_1 ... item_m, best, worst.
 
     An annotator sees each item's true value plus normal noise of a standard deviation, drawn anew for each judgement, and
     names the largest and the smallest.
     """
-    rng = generator(f"simulated {annotators} {noise}")
+    rng = make_rng(f"simulated {annotators} {noise}")
     rows = []
     for annotator in range(1, annotators + 1):
         for one in tuples:

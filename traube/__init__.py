@@ -20,7 +20,7 @@ Tasks and models that come with Traube, or have a card in `cards/`, are loaded b
 
 >>> load_model("tfidf").name
 'tfidf'
->>> load_task("pydocs_s2s").labelled  # doctest: +SKIP
+>>> load_task("pydocs_s2s").is_labeled  # doctest: +SKIP
 True
 
 Texts without labels are grouped, and each group is described:

@@ -21,7 +21,7 @@ from pydantic import Field
 
 from tests.inputs.yaml_faults import FAULTS
 from traube.core.config import Strict, parse, read_yaml
-from traube.core.disk import below, check_outputs, make_private, replacing
+from traube.core.disk import check_outputs, make_private, replacing, walk
 from traube.core.errors import TraubeError
 from traube.core.files import locked, write_json, write_parquet, write_text
 from traube.core.hashing import digest, frame_digest
@@ -303,8 +303,8 @@ def test_everything_below_a_folder_is_found_and_links_are_not_followed(tmp_path:
     (tmp_path / ".hidden").touch()
     (tmp_path / "outside").symlink_to(tmp_path.parent)
     (tmp_path / "nowhere").symlink_to(tmp_path / "absent")
-    assert {Path(entry) for entry in below(tmp_path)} == set(tmp_path.rglob("*"))
-    assert list(below(tmp_path / "absent")) == []
+    assert {Path(entry) for entry in walk(tmp_path)} == set(tmp_path.rglob("*"))
+    assert list(walk(tmp_path / "absent")) == []
 
 
 def test_what_a_link_leads_to_is_written_and_the_link_stays(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from traube.core import inputs
 from traube.core.config import PathName, Strict, parse, read_yaml
 from traube.core.disk import read_json
 from traube.core.errors import TraubeError
-from traube.core.inputs import named, opened, parse_json, read_bytes
-from traube.core.measure import measured
+from traube.core.inputs import open_limited, parse_json, read_bytes, resolve_path
+from traube.core.measure import measure
 
 FUZZ = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -28,7 +28,7 @@ def test_files_are_read_as_they_are_and_unpacked_by_their_name(tmp_path: Path) -
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(text[:700_000]) + gzip.compress(b"and a second part"))
     assert read_bytes(tmp_path / "a.txt") == text
     assert read_bytes(tmp_path / "a.txt.gz") == text[:700_000] + b"and a second part"
-    with opened(tmp_path / "a.txt.gz") as file:
+    with open_limited(tmp_path / "a.txt.gz") as file:
         assert (file.peek(1)[:1], file.read(6), file.read(1)) == (b"a", b"a line", b"\n")
 
 
@@ -46,7 +46,7 @@ def test_texts_that_are_packed_well_are_no_bombs(tmp_path: Path) -> None:
 def test_what_unpacks_without_end_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
     (tmp_path / "bomb.gz").write_bytes(gzip.compress(b"x" * 2**28, 1))
     refused = pytest.raises(TraubeError, match=r"bomb\.gz: holds more than the 64 MiB that are read of such a file$")
-    with measured() as taken, refused:
+    with measure() as taken, refused:
         read_bytes(tmp_path / "bomb.gz")
     assert not taken.memory > 200  # of the 256 megabytes; what a system does not tell is not a number
     (tmp_path / "large.txt").touch()
@@ -81,11 +81,11 @@ def test_a_lenient_reader_of_json_takes_whatever_lies_there(tmp_path: Path) -> N
 
 def test_paths_are_named_from_a_folder_or_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert named(tmp_path / "cards", "x.csv") == tmp_path / "cards" / "x.csv"
-    assert named(tmp_path / "cards", "../x.csv") == tmp_path / "x.csv"
-    assert named(tmp_path / "cards", "~/x.csv") == tmp_path / "x.csv"
-    assert named(tmp_path / "cards", "/x.csv") == Path("/x.csv")
-    assert named(tmp_path, "Größe 🙂.csv") == tmp_path / "Größe 🙂.csv"
+    assert resolve_path(tmp_path / "cards", "x.csv") == tmp_path / "cards" / "x.csv"
+    assert resolve_path(tmp_path / "cards", "../x.csv") == tmp_path / "x.csv"
+    assert resolve_path(tmp_path / "cards", "~/x.csv") == tmp_path / "x.csv"
+    assert resolve_path(tmp_path / "cards", "/x.csv") == Path("/x.csv")
+    assert resolve_path(tmp_path, "Größe 🙂.csv") == tmp_path / "Größe 🙂.csv"
 
 
 # whatever is in a file: an answer or a TraubeError of one line

@@ -14,8 +14,8 @@ import signal, sys, time
 from traube.core import stopping
 
 stopping.watch()
-stopping.at_the_end(lambda: print("last words", flush=True))
-stopping.at_the_end(lambda: print("cut off", file=sys.stderr, flush=True))
+stopping.add_last_words(lambda: print("last words", flush=True))
+stopping.add_last_words(lambda: print("cut off", file=sys.stderr, flush=True))
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda *_: None)  # as Dagster does at times
 print("ready", flush=True)
@@ -45,7 +45,7 @@ try:
     print("ready", flush=True)
     exec("time.sleep(3600)")
 except KeyboardInterrupt:
-    stopping.say()
+    stopping.report_stop()
     sys.exit(stopping.exit_code())
 """
 

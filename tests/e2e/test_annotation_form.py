@@ -11,8 +11,8 @@ from tests.e2e.conftest import NEEDS_BROWSER
 from tests.waiting import wait_for
 from traube.metrics.agreement import counting_scores
 from traube.reports.rendering import sheet_form
-from traube.tasks.annotation_sheets import WORDINGS, Item, Sheet, sheets
-from traube.tasks.best_worst import Answers, read_judgements
+from traube.tasks.annotation_sheets import WORDINGS, Item, Sheet, make_sheets
+from traube.tasks.best_worst import Answers, read_judgments
 
 pytestmark = [pytest.mark.e2e, NEEDS_BROWSER]
 
@@ -63,11 +63,11 @@ class Volunteer:
 
 
 def read(*files: Path) -> Answers:
-    return read_judgements(files, tuples=TUPLES)
+    return read_judgments(files, tuples=TUPLES)
 
 
 def test_a_form_that_is_filled_in_saves_a_file_that_imports(browser: Any, tmp_path: Path) -> None:
-    sheet = sheets(TUPLES, 1)[0]
+    sheet = make_sheets(TUPLES, 1)[0]
     volunteer = Volunteer(browser, tmp_path, sheet)
     assert volunteer.count() == "0 / 20"
     assert "Soll es italienische Küche sein?" in browser.execute_script("return document.body.innerText")
@@ -75,13 +75,13 @@ def test_a_form_that_is_filled_in_saves_a_file_that_imports(browser: Any, tmp_pa
         volunteer.answer(number, one)
     assert volunteer.count() == "20 / 20"
     answers = read(volunteer.save("jörg"))
-    assert answers.faults == () and len(answers.judgements) == 20
-    scores = dict(zip(answers.judgements.items, counting_scores(answers.judgements), strict=True))
+    assert answers.faults == () and len(answers.judgments) == 20
+    scores = dict(zip(answers.judgments.items, counting_scores(answers.judgments), strict=True))
     assert scores == {item: giccs_like.items()[item] for item in ITEMS}
 
 
 def test_nothing_is_best_and_worst_at_once_and_a_form_is_found_again_as_it_was(browser: Any, tmp_path: Path) -> None:
-    sheet = sheets(TUPLES, 1, seed=7)[0]
+    sheet = make_sheets(TUPLES, 1, seed=7)[0]
     volunteer = Volunteer(browser, tmp_path, sheet)
     first = sheet.tuples[0]
     volunteer.choose("best", 1, first[0])
@@ -96,12 +96,12 @@ def test_nothing_is_best_and_worst_at_once_and_a_form_is_found_again_as_it_was(b
 
 
 def test_an_unfinished_form_is_saved_after_a_question_and_its_gaps_are_told(browser: Any, tmp_path: Path) -> None:
-    sheet = sheets(TUPLES, 1, seed=8)[0]
+    sheet = make_sheets(TUPLES, 1, seed=8)[0]
     volunteer = Volunteer(browser, tmp_path, sheet)
     for number, one in enumerate(sheet.tuples[:3], start=1):
         volunteer.answer(number, one)
     browser.execute_script("window.confirm = () => (window.asked = true)")
     answers = read(volunteer.save("anna"))
     assert browser.execute_script("return window.asked")
-    assert len(answers.judgements) == 3
+    assert len(answers.judgments) == 3
     assert len(answers.faults) == 17 and all("the answer for 'best' is missing" in fault for fault in answers.faults)

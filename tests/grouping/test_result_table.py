@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traube.core.inert import csv_text
+from traube.core.escaping import format_csv
 from traube.grouping.cluster_texts import Clustering
 from traube.grouping.result_table import result_table
 from traube.tasks.readers.table import read_rows
@@ -18,7 +18,7 @@ GROUPS = Clustering(np.array([0, -1]), np.array([0.5, np.nan]), {0: ["bread"]}, 
 
 
 def written(path: Path) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(csv_text(result_table(read_rows(path), GROUPS)), newline="")))
+    return list(csv.DictReader(io.StringIO(format_csv(result_table(read_rows(path), GROUPS)), newline="")))
 
 
 def test_the_columns_of_a_table_stay_in_front_as_they_were(tmp_path: Path) -> None:

@@ -64,7 +64,9 @@ def test_a_new_passage_joins_the_cluster_to_which_its_mean_distance_is_smallest(
     served = serve(**settings)
     similarity = served.model.similarity
     assert similarity is not None
-    query = similarity.asked(served.vectors, served.model.encode(["query"])[0])  # of the split, not of the new ones
+    query = similarity.make_query(
+        served.vectors, served.model.encode(["query"])[0]
+    )  # of the split, not of the new ones
     found = served.predict(NEW)
     for i, text in enumerate(NEW):
         together = similarity.compare(np.vstack([served.vectors, served.model.encode([text])]), query)

@@ -345,7 +345,7 @@ DATA: dict[str, tuple[Content, str]] = {
     "huge.parquet": (lambda path: os.truncate(path.touch() or path, 2**40), "huge.parquet: "),
     "other.csv": (
         "a,b\nc,d\n",
-        r"which column holds the texts cannot be told; name it with --text COLUMN .columns: a, b",
+        r"which column holds the texts is not clear; name it with --text COLUMN .columns: a, b",
     ),
     "lines.csv": ("\x0bext,\x85,\x1b[31m\na,b,c\n", r"cannot be told; .*\(columns: .x0bext, .x85, .x1b"),
     "none.csv": ("", "the file is empty"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from traube.core.errors import TraubeError
 from traube.models import load_model
-from traube.models.augmentation import Contextual, Eda, Published, neighbours, words_of
+from traube.models.augmentation import Contextual, Eda, Published, find_neighbors, split_words
 from traube.models.transformer import Transformer
 
 SYNONYMS = {"cat": ["kitten", "tomcat"], "dog": ["hound"], "soup": ["broth"]}
@@ -26,7 +26,7 @@ def generator(seed: int = 0) -> np.random.Generator:
 
 
 def test_words_are_lower_case_and_without_punctuation() -> None:
-    assert words_of("Don\u2019t: a WELL-known  Straße!") == ["dont", "a", "well", "known", "straße"]
+    assert split_words("Don\u2019t: a WELL-known  Straße!") == ["dont", "a", "well", "known", "straße"]
 
 
 @given(texts, st.integers(0, 99), st.sampled_from([0.1, 0.2, 0.5]))
@@ -35,18 +35,18 @@ def test_each_operation_changes_its_share_of_the_words_and_nothing_else(
 ) -> None:
     eda, count = Eda(SYNONYMS, share), max(1, round(share * len(words)))
     able = sum(word in SYNONYMS for word in words)
-    replaced = eda.replaced(words, generator(seed))
+    replaced = eda.replace(words, generator(seed))
     changed = [(a, b) for a, b in zip(words, replaced, strict=True) if a != b]
     assert len(changed) == min(count, able)
     assert all(b in SYNONYMS[a] for a, b in changed)
 
-    added = Counter(eda.inserted(words, generator(seed)))
+    added = Counter(eda.insert(words, generator(seed)))
     added.subtract(words)
     assert sum(added.values()) == min(count, able) and min(added.values(), default=0) >= 0
 
-    assert Counter(eda.swapped(words, generator(seed))) == Counter(words)
+    assert Counter(eda.swap(words, generator(seed))) == Counter(words)
 
-    kept = eda.deleted(words, generator(seed))
+    kept = eda.delete(words, generator(seed))
     assert len(kept) == len(words) - min(count, len(words) - 1)
     rest = iter(words)
     assert all(word in rest for word in kept)  # in their order
@@ -82,16 +82,16 @@ def test_a_text_of_one_word_is_never_empty() -> None:
 
 
 def test_neighbours_are_words_of_the_texts_that_the_model_puts_near(minilm: Transformer) -> None:
-    found = neighbours(["A doctor, a physician!", "the car; an automobile", "Bank 42"], minilm)
+    found = find_neighbors(["A doctor, a physician!", "the car; an automobile", "Bank 42"], minilm)
     assert found["doctor"][0] == "physician" and found["physician"][0] == "doctor"
     assert found["car"] == ["automobile"]
     assert "42" not in found and "bank" not in found
 
 
 def test_neighbours_need_no_other_words_and_no_corpus(minilm: Transformer) -> None:
-    assert neighbours([], minilm) == neighbours(["word word", "..."], minilm) == {}
+    assert find_neighbors([], minilm) == find_neighbors(["word word", "..."], minilm) == {}
     with pytest.raises(TraubeError, match="model 'tfidf' is fitted on whole texts"):
-        neighbours(["a cat"], load_model("tfidf"))
+        find_neighbors(["a cat"], load_model("tfidf"))
 
 
 # published

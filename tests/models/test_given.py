@@ -9,8 +9,8 @@ import pytest
 from scipy import sparse
 
 from traube.core.errors import TraubeError, Unavailable
-from traube.models import Model, choose_model, load_model, to_model
-from traube.models.given import FunctionModel, embedded
+from traube.models import Model, load_model, to_model
+from traube.models.given import FunctionModel, wrap_embeddings
 from traube.models.transformer import Transformer
 
 TEXTS = ["the cat", "a dog", "the moon and a star"]
@@ -103,15 +103,19 @@ def test_a_function_that_gives_no_vectors_is_one_clear_error(function: Any, mess
 
 def test_embeddings_are_a_model_of_their_texts() -> None:
     values = np.arange(6, dtype=np.float32).reshape(3, 2)
-    model = embedded(["a", "b", "a"], values)
+    model = wrap_embeddings(["a", "b", "a"], values)
     assert model.encode(["b", "a"]).tolist() == [[2, 3], [0, 1]]
-    assert model.fingerprint == embedded(["a", "b", "a"], values).fingerprint != embedded(["a"], values + 1).fingerprint
+    assert (
+        model.fingerprint
+        == wrap_embeddings(["a", "b", "a"], values).fingerprint
+        != wrap_embeddings(["a"], values + 1).fingerprint
+    )
 
 
-def test_a_model_stays_as_it_is_and_auto_is_chosen_for_the_texts(minilm: Transformer) -> None:
+def test_a_model_stays_as_it_is_and_auto_is_minilm(minilm: Transformer) -> None:
     given: Model = minilm
     assert to_model(given) is minilm
-    assert to_model("auto", TEXTS).name == choose_model(TEXTS) == "minilm"
+    assert to_model("auto").name == "minilm"
 
 
 @pytest.mark.parametrize("given", [3, None, ["minilm"], Transformer])

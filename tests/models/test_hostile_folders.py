@@ -25,8 +25,8 @@ from traube.models import ModelCard, allowed, checkpoints, load_model
 from traube.models.language import load_language_model
 from traube.models.likelihood import CausalModel
 from traube.models.transformer import Transformer as Model
-from traube.models.vetting import contents, no_pickles, vetted_copy
-from traube.models.weights import hashes
+from traube.models.vetting import no_pickles, read_contents, vetted_copy
+from traube.models.weights import hash_files
 
 TEXTS = ["the cat", "a dog a star", "soup"]
 Attack = Callable[[Path, Path], object]  # spoils a folder; what it would run creates the second path
@@ -368,7 +368,7 @@ def test_the_tensors_in_memory_are_those_of_the_hashed_files(tiny_bert: Path, tm
     """A pickle beside them, of the same names and other values, changes neither vectors nor fingerprint."""
     folder = SOUND[kind](tiny_bert, tmp_path / "sound")
     model = Model(ModelCard(name="case", model=str(folder)), "cpu")
-    hashed = [path for path in hashes(folder) if path.suffix == ".safetensors"]
+    hashed = [path for path in hash_files(folder) if path.suffix == ".safetensors"]
     kept = {value.numpy().tobytes() for path in hashed for value in load_file(path).values()}
     loaded = {name: value.numpy().tobytes() for name, value in model.network.state_dict().items()}
     assert loaded and all(value in kept for value in loaded.values())
@@ -495,7 +495,7 @@ def test_a_template_of_a_language_model_is_never_run(tiny_bert: Path, tmp_path: 
     model = CausalModel.load(str(folder), local=True)
     assert model.talk.startswith("<|im_start|>user\n{}")
     assert model.tokenizer.chat_template is None
-    model.reply("the cat", 2)
+    model.continue_prompt("the cat", 2)
 
 
 def test_a_masked_language_model_with_its_head_is_loaded_and_without_it_only_to_be_trained(
@@ -522,7 +522,7 @@ def test_the_configuration_that_an_architecture_writes_of_itself_is_let_through(
     path.write_text(made.to_json_string(use_diff=False))
     (tmp_path / "vocab.txt").write_text("a\n")
     save_file({}, tmp_path / "model.safetensors")
-    written = contents(tmp_path)["config.json"]
+    written = read_contents(tmp_path)["config.json"]
     assert isinstance(written, bytes)
     path.write_bytes(written)
     assert AutoConfig.from_pretrained(tmp_path).to_diff_dict() == made.to_diff_dict()

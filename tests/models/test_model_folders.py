@@ -18,7 +18,7 @@ from tests.made import make_module, peer
 from traube.core.errors import TraubeError
 from traube.models import ModelCard, checkpoints
 from traube.models.transformer import Transformer as Model
-from traube.models.weights import FILTER, files
+from traube.models.weights import FILTER, list_files
 
 TEXTS = ["the cat", "a dog a star", "soup", "bread bread bread the dog", "star", "the the a a cat cat"]
 PROMPT = "query the "
@@ -230,7 +230,7 @@ def test_a_vocabulary_in_a_subfolder_is_part_of_the_fingerprint(tiny_bert: Path,
 
 
 def files_of(folder: Path) -> Iterator[str]:
-    return (path.relative_to(folder).as_posix() for path in files(folder))
+    return (path.relative_to(folder).as_posix() for path in list_files(folder))
 
 
 def test_documents_and_what_is_never_opened_are_not_part_of_it(tiny_bert: Path, tmp_path: Path) -> None:

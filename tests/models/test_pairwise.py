@@ -12,7 +12,7 @@ from tests.made import save_similarity
 from traube.core import paths
 from traube.core.errors import TraubeError
 from traube.models import Model, ModelCard, checkpoints, load_model, model_of
-from traube.models.pairwise import Pairwise, sentences
+from traube.models.pairwise import Pairwise, split_sentences
 from traube.models.pins import pin
 from traube.models.similarity import SENTENCES
 from traube.pipeline.workbench import Workbench
@@ -111,7 +111,7 @@ def test_attention_compares_real_passages(drop: Drop) -> None:
     ],
 )
 def test_a_text_has_at_least_one_sentence(text: str, expected: list[str]) -> None:
-    assert sentences(text) == expected
+    assert split_sentences(text) == expected
 
 
 def test_sentences_beyond_the_tenth_are_left_out(drop: Drop) -> None:

@@ -140,7 +140,7 @@ def test_a_network_with_a_query_heeds_it_and_one_without_ignores_it(case: dict[s
 def test_the_query_of_passages_is_their_mean() -> None:
     similarity = Given(np.eye(3))
     similarity.query = "passages"
-    assert similarity.asked(np.array([[0, 2], [4, 6]], dtype=np.float32), None).tolist() == [2, 4]  # type: ignore[union-attr]
+    assert similarity.make_query(np.array([[0, 2], [4, 6]], dtype=np.float32), None).tolist() == [2, 4]  # type: ignore[union-attr]
 
 
 def parameters(module: Any) -> int:

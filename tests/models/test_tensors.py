@@ -264,7 +264,7 @@ def test_the_comparison_reads_no_weights(minilm: Model) -> None:
     from traube.models import tensors
 
     check_tensors(minilm.folder)  # what is imported is not part of it
-    tensors._fault.cache_clear()
+    tensors._find_fault.cache_clear()
     began = psutil.Process().memory_info().rss
     check_tensors(minilm.folder)
     assert psutil.Process().memory_info().rss - began < 40e6  # the weights take 90

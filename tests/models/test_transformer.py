@@ -347,7 +347,7 @@ def test_a_model_of_the_hub_that_is_not_here_is_unavailable_without_asking_the_n
 def test_damaged_revisions_are_one_clear_error(cards: Path, home: Path) -> None:
     card(cards, "model: nobody/no-such-model\n")
     (home / "revisions.json").write_text('{"nobody/')
-    with pytest.raises(TraubeError, match=f"^{home / 'revisions.json'}: damaged; delete it"):
+    with pytest.raises(TraubeError, match=f"^{home / 'revisions.json'}: corrupt; delete it"):
         _ = load_model("mine").fingerprint
 
 

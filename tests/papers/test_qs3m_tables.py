@@ -23,7 +23,7 @@ from traube.models.transformer import Transformer
 from traube.papers import Context
 from traube.papers.qs3m import PAPER, figures, tables
 from traube.papers.qs3m.pages import KEYS, METRICS, REFERENCE, page_scores, scores_of, trained
-from traube.tasks.sections import Page, Passage, draw, records
+from traube.tasks.sections import Page, Passage, draw, make_records
 from traube.tasks.stored import complete_task, save_corpus, save_rows
 from traube.tasks.task import Split, Task, TaskCard, index_texts
 from traube.training.trainers.qs3m import Qs3m
@@ -61,7 +61,7 @@ def described(name: str, **parts: list[str]) -> Task:
             ])
             for title in titles
         ]  # fmt: skip
-        tables.append(records(articles, level, Path("articles"), part))
+        tables.append(make_records(articles, level, Path("articles"), part))
     corpus, indexed = index_texts(pd.concat(tables, ignore_index=True))
     return Task(TaskCard(name=name), corpus, draw(indexed, level))
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from traube.core.measure import measured
+from traube.core.measure import measure
 from traube.pipeline.embed import embed, embed_task, open_cache
 from traube.storage import Storage
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
@@ -60,12 +60,12 @@ def test_the_texts_of_a_task_are_looked_up_in_no_time(tmp_path: Path) -> None:
 @MEMORY
 def test_vectors_that_wait_to_be_written_are_few_and_what_is_written_is_read_in_blocks(tmp_path: Path) -> None:
     texts, encoder, storage = [f"text {i}" for i in range(70_000)], Instant(1024), Storage(tmp_path)
-    with measured() as taken:
+    with measure() as taken:
         vectors, _ = embed(texts, encoder, storage, "")
     size = open_cache(storage, encoder).locate_vectors()[0].stat().st_size / 2**20
     assert size > 270
     assert taken.memory < 0.7 * size  # megabytes
-    with measured() as taken:
+    with measure() as taken:
         some = vectors.subset(np.arange(0, 70_000, 7_000)).load()
     assert taken.memory < 0.1 * size
     assert some[:, 1023].tolist() == [len(texts[i]) for i in range(0, 70_000, 7_000)]

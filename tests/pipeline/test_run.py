@@ -8,7 +8,7 @@ import pytest
 
 from traube.core.errors import TraubeError
 from traube.models import load_model
-from traube.models.lexical import BagOfWords
+from traube.models.lexical import Lexical
 from traube.pipeline.evaluate import evaluate
 from traube.pipeline.params import Protocol
 from traube.pipeline.plan import Plan, Request
@@ -88,7 +88,7 @@ def test_a_cell_whose_clusters_are_damaged_is_clustered_again(bench: Workbench, 
 def test_vectors_that_are_not_finite_are_not_clustered(
     tiny_task: Task, bench: Workbench, plan: Callable[[], Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(BagOfWords, "encode", lambda model, texts: np.full((len(texts), 4), np.nan, dtype=np.float32))
+    monkeypatch.setattr(Lexical, "encode", lambda model, texts: np.full((len(texts), 4), np.nan, dtype=np.float32))
     (event,) = run(plan(), bench)
     assert isinstance(event, Encoded)
     assert [check.name for check in event.blocking] == ["finite"]

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from tests.made import simulate_judgements
 from traube.cli.main import app
-from traube.tasks.annotation_sheets import design_of, read_items
+from traube.tasks.annotation_sheets import draw_designs, read_items
 from traube.tasks.best_worst import read_design
 
 Traube = Callable[..., Result]
@@ -30,7 +30,7 @@ def traube(cards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trau
 def answer(name: str, noise: float, annotators: int = 5) -> None:
     """Answers of annotators who see the truth with some noise."""
     items = read_items(Path("items.csv"))
-    simulate_judgements({item: TRUTH[item[-1]] for item in items}, design_of(items, 3), annotators, noise).to_csv(
+    simulate_judgements({item: TRUTH[item[-1]] for item in items}, draw_designs(items, 3), annotators, noise).to_csv(
         name, index=False
     )
 

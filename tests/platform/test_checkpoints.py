@@ -20,7 +20,7 @@ from tests.made import Mark
 from tests.platform.conftest import sensor_of
 from traube.core import paths
 from traube.models import checkpoints, load_model, model_cards
-from traube.models.checkpoints import ask_again
+from traube.models.checkpoints import request_again
 
 Tick = Callable[[], dg.SensorResult]
 pytestmark = pytest.mark.begin_with("read")
@@ -122,7 +122,7 @@ def test_a_failed_evaluation_can_be_asked_for_again(tick: Tick, drop: Callable[[
     tick()
     first = (tick().run_requests or [])[0].run_key
     assert asked(tick()) == []
-    ask_again("mine")
+    request_again("mine")
     again = (tick().run_requests or [])[0].run_key
     assert str(first).endswith("#0")
     assert str(again).endswith("#1")

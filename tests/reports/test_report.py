@@ -13,7 +13,7 @@ from tests.made import save_scored, with_replicates
 from traube.comparison.candidates import WITHOUT_LABELS
 from traube.components import parse_method
 from traube.core import paths
-from traube.core.inert import csv_text
+from traube.core.escaping import format_csv
 from traube.pipeline.cell import Cell
 from traube.pipeline.params import Protocol
 from traube.pipeline.record import record
@@ -117,7 +117,7 @@ def test_rows_that_are_kept_are_those_that_would_be_made(
             with pytest.raises(TypeError):  # they are made again, of what they are asked for
                 leaderboard(storage, **changed)
     pd.testing.assert_frame_equal(kept, made)
-    assert csv_text(kept) == csv_text(made) and kept.to_json() == made.to_json()
+    assert format_csv(kept) == format_csv(made) and kept.to_json() == made.to_json()
     add(0.9, 0.9, 0.9, model="gte", spread=0.1)
     assert "gte" in set(leaderboard(storage)["model"])
 

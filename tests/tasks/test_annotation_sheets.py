@@ -11,8 +11,8 @@ import pytest
 
 from traube.core.errors import TraubeError
 from traube.reports.rendering import sheet_form
-from traube.tasks.annotation_sheets import WORDINGS, design_of, read_items, sheet_table, sheets
-from traube.tasks.best_worst import design, read_judgements
+from traube.tasks.annotation_sheets import WORDINGS, draw_designs, format_sheet, make_sheets, read_items
+from traube.tasks.best_worst import draw_tuples, read_judgments
 
 ITEMS = "item,text,group,context\n" + "".join(
     f'{d}{c},Text {c} of {d},{d},"Benutzer: Hallo {d}\nAssistent: Guten Tag"\n' for d in ("d1", "d2") for c in "abcde"
@@ -44,23 +44,23 @@ class Page(HTMLParser):
 def test_items_are_compared_within_their_group(tmp_path: Path) -> None:
     items = read_items(write(tmp_path))
     assert items["d1a"].context == ("Benutzer: Hallo d1", "Assistent: Guten Tag")
-    tuples = design_of(items, 3)
+    tuples = draw_designs(items, 3)
     assert len(tuples) == 20
     assert all(len({item[:2] for item in one}) == 1 for one in tuples)
 
 
 def test_all_annotators_judge_all_tuples_each_in_an_order_of_their_own() -> None:
-    tuples = design(list("abcdef"), 3)
-    made = sheets(tuples, 3)
+    tuples = draw_tuples(list("abcdef"), 3)
+    made = make_sheets(tuples, 3)
     assert all({frozenset(t) for t in sheet.tuples} == {frozenset(t) for t in tuples} for sheet in made)
     assert made[0].tuples != made[1].tuples
-    assert made == sheets(tuples, 3) != sheets(tuples, 3, seed=1)
+    assert made == make_sheets(tuples, 3) != make_sheets(tuples, 3, seed=1)
 
 
 @pytest.mark.parametrize(("annotators", "each"), [(5, 2), (7, 3), (3, 3), (4, 1)])
 def test_work_is_shared_evenly_and_nobody_judges_twice(annotators: int, each: int) -> None:
-    tuples = design([f"i{i}" for i in range(11)], 3)
-    made = sheets(tuples, annotators, each)
+    tuples = draw_tuples([f"i{i}" for i in range(11)], 3)
+    made = make_sheets(tuples, annotators, each)
     times = Counter(frozenset(one) for sheet in made for one in sheet.tuples)
     assert set(times.values()) == {each} and len(times) == len(tuples)
     sizes = [len(sheet.tuples) for sheet in made]
@@ -71,21 +71,21 @@ def test_work_is_shared_evenly_and_nobody_judges_twice(annotators: int, each: in
 @pytest.mark.parametrize(("annotators", "each"), [(4, 2), (10, 5), (6, 2)])
 def test_annotators_form_no_panels(annotators: int, each: int) -> None:
     """A strict panel that stays among itself would never be compared with a mild one."""
-    made = sheets(design([f"i{i}" for i in range(40)], 3), annotators, each)
+    made = make_sheets(draw_tuples([f"i{i}" for i in range(40)], 3), annotators, each)
     judged = [{frozenset(one) for one in sheet.tuples} for sheet in made]
     assert all(judged[a] & judged[b] for a in range(annotators) for b in range(a))
 
 
 def test_too_few_annotators_are_refused() -> None:
     with pytest.raises(TraubeError, match="3 annotators for each tuple: there are 2"):
-        sheets([("a", "b")], 2, 3)
+        make_sheets([("a", "b")], 2, 3)
 
 
 def test_a_filled_in_table_is_read_as_judgements(tmp_path: Path) -> None:
     items = read_items(write(tmp_path))
-    tuples = design_of(items, 3)
-    sheet = sheets(tuples, 2)[0]
-    rows = list(csv.DictReader(io.StringIO(sheet_table(sheet, items))))
+    tuples = draw_designs(items, 3)
+    sheet = make_sheets(tuples, 2)[0]
+    rows = list(csv.DictReader(io.StringIO(format_sheet(sheet, items))))
     assert rows[0]["text_1"] == items[rows[0]["item_1"]].text
     assert rows[0]["context"].splitlines()[1] == "Assistent: Guten Tag"
     for row in rows:
@@ -95,13 +95,13 @@ def test_a_filled_in_table_is_read_as_judgements(tmp_path: Path) -> None:
         writer = csv.DictWriter(target, rows[0])
         writer.writeheader()
         writer.writerows(rows)
-    answers = read_judgements([file], tuples=tuples)
-    assert answers.faults == () and len(answers.judgements) == 20
+    answers = read_judgments([file], tuples=tuples)
+    assert answers.faults == () and len(answers.judgments) == 20
 
 
 def test_a_form_asks_two_questions_about_every_item_and_needs_nothing_else(tmp_path: Path) -> None:
     items = read_items(write(tmp_path))
-    sheet = sheets(design_of(items, 3), 1)[0]
+    sheet = make_sheets(draw_designs(items, 3), 1)[0]
     page = Page(sheet_form(sheet, items, WORDINGS["de"]))
     radios = [attributes for tag, attributes in page.tags if tag == "input" and attributes.get("type") == "radio"]
     asked = Counter((radio["name"], radio["value"]) for radio in radios)
@@ -115,11 +115,11 @@ def test_a_form_asks_two_questions_about_every_item_and_needs_nothing_else(tmp_p
 def test_texts_command_nothing_in_a_form_and_nothing_in_a_spreadsheet(tmp_path: Path) -> None:
     evil = '"<script>alert(1)</script>"'
     items = read_items(write(tmp_path, f"item,text,context\na,{evil},{evil}\nb,=1+1,{evil}\nc,ok,{evil}\n"))
-    sheet = sheets(design_of(items, 3), 1)[0]
+    sheet = make_sheets(draw_designs(items, 3), 1)[0]
     page = Page(sheet_form(sheet, items, WORDINGS["en"]))
     assert [tag for tag, _ in page.tags].count("script") == 1
     assert "<script>alert(1)</script>" in page.text  # it is shown as it is
-    assert ",=1+1" not in sheet_table(sheet, items) and "'=1+1" in sheet_table(sheet, items)
+    assert ",=1+1" not in format_sheet(sheet, items) and "'=1+1" in format_sheet(sheet, items)
 
 
 @pytest.mark.parametrize(
@@ -141,4 +141,4 @@ def test_items_that_cannot_be_judged_are_refused(tmp_path: Path, text: str, said
 def test_a_group_with_too_few_items_is_named(tmp_path: Path) -> None:
     items = read_items(write(tmp_path, "item,text,group\na,x,g1\nb,y,g1\nc,z,g1\nd,v,g2\n"))
     with pytest.raises(TraubeError, match="group 'g2': tuples of 3: there are 1 items"):
-        design_of(items, 3)
+        draw_designs(items, 3)

@@ -14,7 +14,7 @@ from tests.made import simulate_judgements
 from traube.core.errors import TraubeError
 from traube.metrics.agreement import alpha, counting_scores, split_half
 from traube.metrics.correlation import spearman
-from traube.tasks.best_worst import Columns, design, read_expert, read_judgements, scores_table
+from traube.tasks.best_worst import Columns, draw_tuples, read_expert, read_judgments, scores_table
 
 HEADER = "annotator,item_1,item_2,item_3,best,worst\n"
 
@@ -31,36 +31,36 @@ def test_every_design_is_balanced_and_distinct_and_the_same_for_its_seed(
     n: int, size: int, per_item: float, seed: int
 ) -> None:
     items, size = [f"i{i}" for i in range(n)], min(size, n)
-    tuples = design(items, size, per_item, seed=seed)
+    tuples = draw_tuples(items, size, per_item, seed=seed)
     assert len(tuples) == max(1, min(comb(n, size), round(per_item * n)))
     assert all(len(set(one)) == size for one in tuples)
     assert len({frozenset(one) for one in tuples}) == len(tuples)
     times = Counter(item for one in tuples for item in one)
     assert max(times[i] for i in items) - min(times[i] for i in items) <= 1
-    assert tuples == design(items, size, per_item, seed=seed)
+    assert tuples == draw_tuples(items, size, per_item, seed=seed)
 
 
 @pytest.mark.parametrize(("n", "size", "per_item"), [(12, 9, 8), (12, 3, 8), (9, 6, 5), (6, 3, 1.7)])
 def test_dense_designs_are_found_too(n: int, size: int, per_item: float) -> None:
     for seed in range(6):
-        tuples = design([f"i{i}" for i in range(n)], size, per_item, seed=seed)
+        tuples = draw_tuples([f"i{i}" for i in range(n)], size, per_item, seed=seed)
         times = Counter(item for one in tuples for item in one).values()
         assert len({frozenset(one) for one in tuples}) == round(per_item * n) and max(times) - min(times) <= 1
 
 
 def test_giccs_design_is_complete() -> None:
-    tuples = design(list("abcde"), 3)  # 2 N = 10 = C(5, 3)
+    tuples = draw_tuples(list("abcde"), 3)  # 2 N = 10 = C(5, 3)
     assert {frozenset(one) for one in tuples} == {frozenset(one) for one in combinations("abcde", 3)}
     assert set(Counter("".join("".join(one) for one in tuples)).values()) == {6}
     pairs = Counter(pair for one in tuples for pair in combinations(sorted(one), 2))
     assert set(pairs.values()) == {3}
-    assert tuples != design(list("abcde"), 3, seed=1)  # another order
+    assert tuples != draw_tuples(list("abcde"), 3, seed=1)  # another order
     assert [tuple(sorted(one)) for one in tuples] != tuples  # and items are not shown in theirs
 
 
 def test_items_meet_each_other_about_as_often() -> None:
     items = [f"i{i}" for i in range(40)]
-    tuples = design(items, 4, 2)
+    tuples = draw_tuples(items, 4, 2)
     met = Counter(frozenset(pair) for one in tuples for pair in combinations(one, 2))
     rng = np.random.default_rng(0)  # without balance: as many pairs, drawn at random
     random = Counter(frozenset(pair) for _ in tuples for pair in combinations(rng.choice(items, 4, False).tolist(), 2))
@@ -69,7 +69,7 @@ def test_items_meet_each_other_about_as_often() -> None:
 
 
 def test_a_thousand_items_are_no_trouble() -> None:
-    tuples = design([f"i{i}" for i in range(1_000)], 4, 2)
+    tuples = draw_tuples([f"i{i}" for i in range(1_000)], 4, 2)
     assert set(Counter(item for one in tuples for item in one).values()) == {8}
 
 
@@ -86,7 +86,7 @@ def test_a_thousand_items_are_no_trouble() -> None:
 )
 def test_what_cannot_be_designed_is_refused(items: list[str], size: int, per_item: float, said: str) -> None:
     with pytest.raises(TraubeError, match=said):
-        design(items, size, per_item)
+        draw_tuples(items, size, per_item)
 
 
 def test_each_faulty_row_is_told_in_one_line_and_the_rest_is_kept(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_each_faulty_row_is_told_in_one_line_and_the_rest_is_kept(tmp_path: Path
         + "ben,x,y,z,x,z\n",
     )
     tuples = [tuple(one) for one in combinations("abcde", 3)]
-    answers = read_judgements([file], tuples=tuples)
+    answers = read_judgments([file], tuples=tuples)
     assert [fault.removeprefix(f"{file}:") for fault in answers.faults] == [
         "3: 'a' is best and worst at once",
         "4: 'e' (worst) is none of the tuple's items (a, c, d)",
@@ -118,7 +118,7 @@ def test_each_faulty_row_is_told_in_one_line_and_the_rest_is_kept(tmp_path: Path
         "10: the annotator is missing",
         "12: the tuple (x, y, z) is none of the design's",
     ]
-    judged = answers.judgements
+    judged = answers.judgments
     assert len(judged) == 2 and judged.items == ("a", "b", "c")
     assert counting_scores(judged).tolist() == [0.5, 0.5, 0.5]
 
@@ -126,21 +126,21 @@ def test_each_faulty_row_is_told_in_one_line_and_the_rest_is_kept(tmp_path: Path
 def test_sound_rows_have_no_faults_and_duplicates_are_found_across_files(tmp_path: Path) -> None:
     one = write(tmp_path, HEADER + "anna,a,b,c,a,c\n", "one.csv")
     other = write(tmp_path, HEADER + "ben,a,b,c,a,c\n", "other.csv")
-    assert read_judgements([one, other]).faults == ()
-    again = read_judgements([one, other, write(tmp_path, HEADER + "ben,c,b,a,b,c\n", "again.csv")])
-    assert len(again.judgements) == 2 and "judged this tuple before" in again.faults[0]
+    assert read_judgments([one, other]).faults == ()
+    again = read_judgments([one, other, write(tmp_path, HEADER + "ben,c,b,a,b,c\n", "again.csv")])
+    assert len(again.judgments) == 2 and "judged this tuple before" in again.faults[0]
 
 
 def test_columns_may_have_other_names_and_a_file_may_be_one_annotators(tmp_path: Path) -> None:
     file = write(tmp_path, "best,worst,option1\nhope,fear,dust\nfear,dust,milk\n", "anna.csv")
     columns = Columns(annotator=None, items=("best", "worst", "option1"))
-    judged = read_judgements([file], columns).judgements
+    judged = read_judgments([file], columns).judgments
     assert judged.items == ("dust", "fear", "hope", "milk") and len(judged) == 2
 
 
 def test_ids_that_a_spreadsheet_marked_as_texts_are_found(tmp_path: Path) -> None:
     file = write(tmp_path, HEADER + "anna,'+a, b ,c,'+a,b\n")
-    assert read_judgements([file]).judgements.items == ("+a", "b", "c")
+    assert read_judgments([file]).judgments.items == ("+a", "b", "c")
 
 
 @pytest.mark.parametrize(
@@ -148,25 +148,25 @@ def test_ids_that_a_spreadsheet_marked_as_texts_are_found(tmp_path: Path) -> Non
     [
         ("annotator,best,worst\nanna,a,b\n", "no columns item_1, item_2"),
         ("annotator,item_1,item_2,worst\nanna,a,b,b\n", "unknown column 'best'"),
-        (HEADER + "anna,a,b,c,a,a\n", "no judgement can be used: 1 rows are faulty; first: .*best and worst"),
+        (HEADER + "anna,a,b,c,a,a\n", "no judgment can be used: 1 rows are faulty; first: .*best and worst"),
         ("", "the file is empty"),
     ],
 )
 def test_a_file_that_cannot_be_used_at_all_is_refused(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(TraubeError, match=said):
-        read_judgements([write(tmp_path, text)])
+        read_judgments([write(tmp_path, text)])
 
 
 def test_tuples_of_several_sizes_are_refused(tmp_path: Path) -> None:
     three = write(tmp_path, HEADER + "anna,a,b,c,a,c\n")
     two = write(tmp_path, "annotator,item_1,item_2,best,worst\nanna,a,b,a,b\n", "two.csv")
     with pytest.raises(TraubeError, match=r"a tuple of 2 items, where .* has 3"):
-        read_judgements([three, two])
+        read_judgments([three, two])
 
 
 def test_the_table_of_scores_says_what_they_are_made_of(tmp_path: Path) -> None:
     file = write(tmp_path, HEADER + "anna,a,b,c,a,c\nben,a,b,c,a,b\n")
-    judged = read_judgements([file]).judgements
+    judged = read_judgments([file]).judgments
     table = scores_table(judged, counting_scores(judged))
     assert table.to_dict("list") == {
         "item": ["a", "b", "c"],
@@ -181,18 +181,18 @@ def test_an_expert_says_yes_or_no(tmp_path: Path) -> None:
     assert read_expert(write(tmp_path, "item,above\na,yes\nb,No\n")) == {"a": True, "b": False}
     with pytest.raises(TraubeError, match=r":3: above: 'maybe' is neither yes nor no"):
         read_expert(write(tmp_path, "item,above\na,yes\nb,maybe\n"))
-    with pytest.raises(TraubeError, match=r":3: item 'a' is said to be above 0.5 and below"):
+    with pytest.raises(TraubeError, match=r":3: item 'a' is marked above 0.5 and below"):
         read_expert(write(tmp_path, "item,above\na,yes\na,no\n"))
 
 
 def test_from_design_to_scores_the_truth_is_found_again_the_better_the_less_noise(tmp_path: Path) -> None:
     truth = {f"i{i:02d}": i / 40 for i in range(40)}
-    tuples = design(list(truth), 4, 2)
+    tuples = draw_tuples(list(truth), 4, 2)
     found = {}
     for noise in (0.0, 0.2, 2.0):
         file = tmp_path / f"{noise}.csv"
         simulate_judgements(truth, tuples, 5, noise).to_csv(file, index=False)
-        judged = read_judgements([file], tuples=tuples).judgements
+        judged = read_judgments([file], tuples=tuples).judgments
         found[noise] = (
             spearman(counting_scores(judged), list(truth.values())),
             alpha(judged),

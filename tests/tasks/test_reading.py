@@ -14,7 +14,7 @@ import pytest
 from traube.core import inputs
 from traube.core.errors import TraubeError
 from traube.tasks import load_task
-from traube.tasks.readers.table import texts_of
+from traube.tasks.readers.table import read_column
 from traube.tasks.reading import BATCH, read_rows
 
 
@@ -26,7 +26,7 @@ def write(path: Path, **columns: object) -> Path:
 def test_texts_that_a_parquet_file_holds_as_bytes_are_texts(tmp_path: Path) -> None:
     """They once became `b'...'`."""
     path = write(tmp_path / "a.parquet", text=pa.array(["Größe".encode(), b"soup", None], pa.binary()))
-    assert texts_of(read_rows(path), "text") == ["Größe", "soup", ""]
+    assert read_column(read_rows(path), "text") == ["Größe", "soup", ""]
 
 
 def test_a_parquet_file_of_many_rows_is_read_whole_and_in_order(tmp_path: Path) -> None:

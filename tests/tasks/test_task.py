@@ -151,8 +151,8 @@ def test_validation_says_how_many_rows_are_faulty_and_whose_file_it_is() -> None
 
 
 def test_a_sound_task_passes_and_so_does_one_without_any_labels() -> None:
-    assert sound().validate().labelled
-    assert not task_of([("a", None), ("b", None)]).validate().labelled
+    assert sound().validate().is_labeled
+    assert not task_of([("a", None), ("b", None)]).validate().is_labeled
 
 
 def test_one_class_is_enough_for_texts_that_are_only_trained_on() -> None:

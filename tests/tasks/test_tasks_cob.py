@@ -22,7 +22,7 @@ from sklearn.datasets import load_files
 from traube.core.errors import TraubeError, Unavailable
 from traube.papers.cob import tables
 from traube.tasks import get_source, load_task
-from traube.tasks.readers.trec_car import LEAD, passages, qrels
+from traube.tasks.readers.trec_car import LEAD, read_passages, read_qrels
 from traube.tasks.task import Task
 
 RealRaw = Callable[[str], Path]
@@ -196,7 +196,7 @@ def test_articles_are_read_in_all_published_forms(form: str, tmp_path: Path) -> 
     found = [article("Sun"), article("Star")]
     data = version_2(*found) if form != "version 1" else b"".join(cbor2.dumps(a[:4]) for a in found)
     path.write_bytes(gzip.compress(data) if form == "gzip" else data)
-    rows = passages(path)
+    rows = read_passages(path)
     assert rows["page"].tolist() == ["Sun"] * 3 + ["Star"] * 3
     assert list(rows[["coarse", "fine", "text"]].itertuples(index=False, name=None)) == EXPECTED * 2
 
@@ -207,17 +207,17 @@ def test_paragraphs_are_joined_with_their_qrels(tmp_path: Path) -> None:
     lines = ["enwiki:The%20Sun 0 p0 1", "enwiki:The%20Sun/History 0 p1 1", "enwiki:The%20Sun/Use/Today 0 p2 1"]
     beside = tmp_path / "pages.cbor-hierarchical.qrels"
     beside.write_text("\n".join(lines) + "\n")
-    rows = passages(path)
+    rows = read_passages(path)
     assert set(rows["page"]) == {"The Sun"}
     assert list(rows[["coarse", "fine", "text"]].itertuples(index=False, name=None)) == EXPECTED
     beside.write_text("\n".join([*lines[:2], "enwiki:The%20Sun/Rise%20%2F%20set/Today 0 p2 1"]) + "\n")
-    assert passages(path)["coarse"].tolist()[2] == "Rise / set"
+    assert read_passages(path)["coarse"].tolist()[2] == "Rise / set"
     beside.write_text("\n".join([*lines, "enwiki:The%20Sun/Use 0 p9 1"]) + "\n")
     with pytest.raises(TraubeError, match=r"hierarchical.qrels:4: its paragraph is not in pages.cbor-paragraphs.cbor"):
-        passages(path)
+        read_passages(path)
     beside.write_text("nonsense\n")
     with pytest.raises(TraubeError, match=r"hierarchical.qrels:1: expected section, 0, paragraph and 1"):
-        passages(path)
+        read_passages(path)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_a_damaged_file_is_an_error(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "pages.cbor"
     path.write_bytes(data)
     with pytest.raises(TraubeError, match=r"pages\.cbor"):
-        passages(path)
+        read_passages(path)
 
 
 def test_the_parts_of_benchmark_y1(raw_folder: Path) -> None:
@@ -260,9 +260,9 @@ def test_the_real_sample_is_read_whole(real_raw: RealRaw) -> None:
     with gzip.open(folder / "passages.jsonl.gz", "rt", encoding="utf-8") as lines:
         theirs = [json.loads(line) for line in lines]
     expected = Counter((p["page"], " / ".join(p["section_path"]) or LEAD, p["text"]) for p in theirs)
-    own = passages(folder / "train.test200.cbor.gz")
+    own = read_passages(folder / "train.test200.cbor.gz")
     assert Counter(own[["page", "fine", "text"]].itertuples(index=False, name=None)) == expected
-    judged = passages(folder / "train.test200.cbor.paragraphs.gz")
+    judged = read_passages(folder / "train.test200.cbor.paragraphs.gz")
     assert set(judged["text"]) <= set(own["text"])
     tasks = {level: load_task(f"car_test200_{level}").validate() for level in ("coarse", "fine")}
     assert {t.splits.groupby("part")["split"].nunique().to_dict()["test"] for t in tasks.values()} == {74}
@@ -270,7 +270,7 @@ def test_the_real_sample_is_read_whole(real_raw: RealRaw) -> None:
 
 
 def test_the_statistics_of_the_test_articles(real_raw: RealRaw) -> None:
-    judged = qrels(real_raw("trec_car") / "benchmarkY1test_qrels" / "qrels.car17v2.0.benchmarkY1test.txt.gz")
+    judged = read_qrels(real_raw("trec_car") / "benchmarkY1test_qrels" / "qrels.car17v2.0.benchmarkY1test.txt.gz")
     pages = judged.groupby("page")
     assert (len(judged), pages.ngroups) == (6192, 132)
     assert pages["coarse"].nunique().mean() == pytest.approx(7.77, abs=0.01)

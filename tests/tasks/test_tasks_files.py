@@ -113,7 +113,7 @@ def test_columns_are_guessed_where_they_are_obvious(found: Rows, text: str, labe
 
 @pytest.mark.parametrize("found", [rows(a=["x", "y"], b=["z", "z"]), rows(old=SENTENCES, new=SENTENCES)])
 def test_where_columns_are_not_obvious_the_question_is_asked(found: Rows) -> None:
-    with pytest.raises(TraubeError, match=r"a.csv: which column holds the texts cannot be told; name it with --text"):
+    with pytest.raises(TraubeError, match=r"a.csv: which column holds the texts is not clear; name it with --text"):
         guess_text_column(found)
 
 
@@ -137,7 +137,7 @@ def test_a_file_is_a_task_and_its_content_its_data_version(write: Callable[..., 
     made = make_task_of(file := write())
     assert (made.name, made.text, made.labels) == ("my_tickets_marz", "body", ("area",))
     first = load_task(made.name)
-    assert first.texts == GERMAN and first.labelled
+    assert first.texts == GERMAN and first.is_labeled
     write(table(",") + "\nEin neuer Satz,a1")
     assert make_task_of(file).name == find_task(file) == made.name
     assert load_task(made.name).data_version != first.data_version
@@ -148,7 +148,7 @@ def test_what_is_told_of_a_file_is_said_in_a_line_and_stands_on_its_card(tmp_pat
     file = tmp_path / "zug.csv"
     file.write_bytes("\n".join(["Inhalt;Thema", *(f"{t};{i % 2}" for i, t in enumerate(texts))]).encode("cp1252"))
     made = make_task_of(file)
-    assert made.said == (
+    assert made.about == (
         "zug.csv: texts in 'Inhalt', labels in 'Thema' (German, encoding cp1252, semicolons); task zug, "
         f"card {paths.generated_cards() / 'zug.yaml'}"
     )
@@ -186,4 +186,4 @@ def test_files_of_one_name_are_different_tasks(write: Callable[..., Path]) -> No
 def test_a_text_file_is_a_task_without_labels(write: Callable[..., Path]) -> None:
     made = make_task_of(write("one text\n\nanother text\n", "notes.txt"))
     assert load_task(made.name).texts == ["one text", "another text"]
-    assert not load_task(made.name).labelled
+    assert not load_task(made.name).is_labeled

@@ -14,7 +14,7 @@ import pytest
 
 from traube.core.errors import TraubeError, Unavailable
 from traube.tasks import get_source, load_task
-from traube.tasks.readers.blurbs import books, labelled
+from traube.tasks.readers.blurbs import read_books, select_books
 from traube.tasks.readers.reddit import Api, clean_as_paper, clean_text, download, draw_as_paper, draw_subreddits
 
 RealRaw = Callable[[str], Path]
@@ -44,7 +44,7 @@ def write_books(raw_folder: Path) -> Callable[..., Path]:
 
 def test_the_reader_bears_what_is_no_xml(write_books: Callable[..., Path]) -> None:
     path = write_books(book("Glück &amp; Leid", ("Glaube & Ethik", "Erfah\xadrung"), body="1 < 2 & \xa0mehr"))
-    (found,) = books(path)
+    (found,) = read_books(path)
     assert (found.title, found.blurb) == ("Glück & Leid", "1 < 2 & mehr")
     assert (found.top, found.second) == (("Glaube & Ethik",), ("Erfahrung",))
 
@@ -56,7 +56,7 @@ def test_the_reader_bears_what_is_no_xml(write_books: Callable[..., Path]) -> No
 def test_a_broken_book_is_named_by_its_line(write_books: Callable[..., Path], wrong: str, said: str) -> None:
     path = write_books(book("Ganz", ("A", "B")), wrong)
     with pytest.raises(TraubeError, match=rf"blurbs_dev.txt:7: the book that begins here {said}"):
-        list(books(path))
+        list(read_books(path))
 
 
 def test_the_papers_rule_keeps_one_top_genre_and_the_rarer_of_two_second_ones(
@@ -69,7 +69,7 @@ def test_the_papers_rule_keeps_one_top_genre_and_the_rarer_of_two_second_ones(
         book("zwei Wurzeln", ("A", "häufig"), ("B", "x")),
         book("keine zweite", ("A",)),
     )
-    found = labelled(list(books(path)))
+    found = select_books(list(read_books(path)))
     assert dict(zip(found["title"], found["fine"], strict=True)) == {"oft": "häufig", "zwei": "selten"}
     assert found["whole"][1] == "zwei Ein Buch."
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from traube.core.errors import TraubeError, Unavailable
 from traube.tasks import get_source, load_task
-from traube.tasks.readers.markdown import page_of
+from traube.tasks.readers.markdown import read_page
 from traube.tasks.task import Split, Task
 
 Wiki = Callable[..., Task]
@@ -173,7 +173,7 @@ def test_whatever_is_in_a_page_is_read(text: str) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "page.md"
         path.write_text(text, encoding="utf-8")
-        page = page_of(path, "page.md")
+        page = read_page(path, "page.md")
     assert page.title.strip()
     for passage in page.passages:
         assert passage.text and passage.text == " ".join(passage.text.split())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from traube.tasks import get_source
 from traube.tasks.readers import pydocs
-from traube.tasks.readers.pydocs import Pydocs, PydocsCard, Size, docstrings, prose, summary
+from traube.tasks.readers.pydocs import Pydocs, PydocsCard, Size, extract_prose, extract_summary, read_docstrings
 from traube.tasks.task import Task, index_texts
 
 NUMPYDOC = """
@@ -39,14 +39,14 @@ Lloyd's algorithm.
 
 
 def test_a_summary_is_the_first_paragraph_without_signature_and_sections() -> None:
-    assert summary(NUMPYDOC) == "Compute k-means clustering."
-    assert summary("Add two numbers.\n:param a: the first\n") == "Add two numbers."
-    assert summary("Add two numbers.\nArgs:\n    a: the first\n") == "Add two numbers."
-    assert summary("Parameters\n----------\nx : int\n") == ""
+    assert extract_summary(NUMPYDOC) == "Compute k-means clustering."
+    assert extract_summary("Add two numbers.\n:param a: the first\n") == "Add two numbers."
+    assert extract_summary("Add two numbers.\nArgs:\n    a: the first\n") == "Add two numbers."
+    assert extract_summary("Parameters\n----------\nx : int\n") == ""
 
 
 def test_prose_is_everything_but_code() -> None:
-    text = prose(NUMPYDOC)
+    text = extract_prose(NUMPYDOC)
     assert text.startswith(
         "fit(X, y=None) Compute k-means clustering. Parameters X : array Training data, for example::"
     )
@@ -66,20 +66,20 @@ def test_prose_is_everything_but_code() -> None:
     ],
 )
 def test_no_form_of_example_is_left(code: str) -> None:
-    assert "secret" not in prose(f"Adds.\n\n{code}\n\nMore about it.")
-    assert prose(f"Adds.\n\n{code}\n\nMore about it.").endswith("More about it.")
+    assert "secret" not in extract_prose(f"Adds.\n\n{code}\n\nMore about it.")
+    assert extract_prose(f"Adds.\n\n{code}\n\nMore about it.").endswith("More about it.")
 
 
 def test_formulas_and_notes_are_prose() -> None:
     assert (
-        prose("Mean.\n\n.. math::\n\n    x + y\n\n.. note::\n\n    Biased.")
+        extract_prose("Mean.\n\n.. math::\n\n    x + y\n\n.. note::\n\n    Biased.")
         == "Mean. .. math:: x + y .. note:: Biased."
     )
 
 
 @given(st.text(alphabet="ab.:`>-=\n ", max_size=80))
 def test_summary_and_prose_are_one_line(docstring: str) -> None:
-    for text in (summary(docstring), prose(docstring)):
+    for text in (extract_summary(docstring), extract_prose(docstring)):
         assert text == " ".join(text.split())
 
 
@@ -127,7 +127,7 @@ def alias():
 
 
 def test_only_the_public_api_is_read_and_nothing_is_imported(toy: Path) -> None:
-    found = docstrings(Size(("toyworks",), drawn=1, within=1))
+    found = read_docstrings(Size(("toyworks",), drawn=1, within=1))
     assert "toyworks" not in sys.modules
     assert found["fine"].value_counts().to_dict() == {"toyworks.metrics": 12, "toyworks.cluster": 10}
     assert set(found["s2s"].iloc[20:]) == {"A score of a clustering.", "The value of the score."}
@@ -137,10 +137,12 @@ def test_only_the_public_api_is_read_and_nothing_is_imported(toy: Path) -> None:
 
 
 def test_sampling_keeps_the_largest_subpackages_and_the_order(toy: Path) -> None:
-    found = docstrings(Size(("toyworks",), drawn=1, within=1, subpackages=1, texts=5))
+    found = read_docstrings(Size(("toyworks",), drawn=1, within=1, subpackages=1, texts=5))
     assert set(found["fine"]) == {"toyworks.metrics"}
     assert len(found) == 5
-    assert found["s2s"].tolist() == [t for t in docstrings(Size(("toyworks",), 1, 1))["s2s"] if t in set(found["s2s"])]
+    assert found["s2s"].tolist() == [
+        t for t in read_docstrings(Size(("toyworks",), 1, 1))["s2s"] if t in set(found["s2s"])
+    ]
 
 
 def pydocs_of(size: Size, monkeypatch: pytest.MonkeyPatch) -> Pydocs:
@@ -221,4 +223,4 @@ def test_the_size_in_a_card_gives_the_whole_documentation(cards: Path) -> None:
 
 def test_it_needs_no_files() -> None:
     source = get_source("pydocs_p2p_full")
-    assert source.offline and source.files() == [] and source.missing() is None
+    assert source.files() == [] and source.missing() is None

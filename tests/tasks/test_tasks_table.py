@@ -13,7 +13,7 @@ from traube.core import paths
 from traube.core.errors import TraubeError, Unavailable
 from traube.core.hashing import frame_digest
 from traube.tasks import get_source, load_task
-from traube.tasks.readers.table import texts_of
+from traube.tasks.readers.table import read_column
 from traube.tasks.reading import read_rows
 from traube.tasks.task import Task, index_texts, text_id
 
@@ -198,13 +198,13 @@ def test_texts_alone(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n\ntwo\n")
     (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"text": t}) for t in ("one", "two")))
     (tmp_path / "a.csv").write_text("text\none\ntwo\n")
-    assert [texts_of(read_rows(tmp_path / f"a.{kind}"), "text") for kind in ("txt", "jsonl", "csv")] == [
+    assert [read_column(read_rows(tmp_path / f"a.{kind}"), "text") for kind in ("txt", "jsonl", "csv")] == [
         ["one", "two"]
     ] * 3
     with pytest.raises(
         TraubeError, match=r"a.csv: unknown column 'body': there are: text \(name it with --text COLUMN\)$"
     ):
-        texts_of(read_rows(tmp_path / "a.csv"), "body")
+        read_column(read_rows(tmp_path / "a.csv"), "body")
     with pytest.raises(TraubeError, match=r"b.csv: there is no such file"):
         read_rows(tmp_path / "b.csv")
 

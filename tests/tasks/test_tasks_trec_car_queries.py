@@ -13,7 +13,7 @@ import pytest
 from traube.core.errors import TraubeError
 from traube.tasks import get_source, load_task
 from traube.tasks.pairs import all_pairs
-from traube.tasks.readers.trec_car import qrels
+from traube.tasks.readers.trec_car import read_qrels
 from traube.tasks.task import Split, Task
 
 RealRaw = Callable[[str], Path]
@@ -207,7 +207,7 @@ def test_the_papers_statistics_count_the_lead_as_a_subtopic(real_raw: RealRaw) -
     """The paper says that the text before the first heading is not clustered; its table 1 (8 +- 2.27
     flat, 17 +- 10.49 hierarchical subtopics in 125 articles) fits the articles with it.
     """
-    judged = qrels(real_raw("trec_car") / "benchmarkY1test_qrels" / "qrels.car17v2.0.benchmarkY1test.txt.gz")
+    judged = read_qrels(real_raw("trec_car") / "benchmarkY1test_qrels" / "qrels.car17v2.0.benchmarkY1test.txt.gz")
     within = judged[judged["sections"].map(len) > 0]
     means = {
         name: [table.groupby("page")[level].nunique().mean() for level in ("coarse", "fine")]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tests.made import simulate_judgements
-from traube.metrics.agreement import Judgements, compliance, counting_scores, split_half, split_half_of_annotators
+from traube.metrics.agreement import Judgments, compliance, counting_scores, split_half, split_half_of_annotators
 from traube.metrics.correlation import spearman
-from traube.tasks.best_worst import Columns, design, read_judgements, scores_table
+from traube.tasks.best_worst import Columns, draw_tuples, read_judgments, scores_table
 from traube.tasks.value_scoring import learn_pairs, value_scores
 
 
@@ -28,7 +28,7 @@ def test_one_pair_worked_by_hand() -> None:
 
 def test_pairs_are_learned_one_after_the_other_with_two_more_items_at_a_falling_rate() -> None:
     """The same in plain Python, with probabilities from odds as they are defined."""
-    judged = Judgements.of([list("abcd"), list("abce")], ["a", "e"], ["d", "b"], ["anna", "ben"])
+    judged = Judgments.of([list("abcd"), list("abce")], ["a", "e"], ["d", "b"], ["anna", "ben"])
     pairs = [(0, 3), (4, 1), (0, 1), (0, 2), (4, 0), (4, 2), (1, 3), (2, 3), (0, 1), (2, 1)]
     pairs += [(5, item) for item in range(5)] + [(item, 6) for item in range(5)]
     values, data = [0.5] * 7, np.array([w for w, _ in pairs] + [loser for _, loser in pairs])
@@ -44,7 +44,7 @@ def test_pairs_are_learned_one_after_the_other_with_two_more_items_at_a_falling_
 
 
 def test_items_that_nobody_saw_have_no_value() -> None:
-    judged = Judgements.of([list("abc"), list("xyz")], ["a", "x"], ["c", "z"], ["anna", "anna"])
+    judged = Judgments.of([list("abc"), list("xyz")], ["a", "x"], ["c", "z"], ["anna", "anna"])
     values = value_scores(judged.where(np.array([True, False])))
     assert values[0] > values[1] > values[2] and np.isnan(values[3:]).all()
     assert np.isnan(value_scores(judged.where(np.array([False, False])))).all()
@@ -58,7 +58,7 @@ def test_halves_of_random_answers_do_not_agree_by_the_order_in_which_they_are_le
         for shown in rng.permutation(200).reshape(-1, 4):
             best, worst = rng.choice(shown, 2, replace=False)
             rows.append(([f"{item:03}" for item in shown], f"{best:03}", f"{worst:03}", str(annotator)))
-    judged = Judgements.of(*zip(*rows, strict=True))
+    judged = Judgments.of(*zip(*rows, strict=True))
     assert split_half_of_annotators(judged, 1, 40, scoring=value_scores).mean() == pytest.approx(0, abs=0.04)
 
 
@@ -70,7 +70,7 @@ def test_whom_an_item_was_better_than_counts() -> None:
     rows = [(t, min(t, key=order.__getitem__), max(t, key=order.__getitem__)) for t in tuples] * 5
     rows += [(("good", *strong), "good", "q"), (("weak", *weak), "weak", "z")]
     shown, best, worst = zip(*rows, strict=True)
-    judged = Judgements.of(shown, best, worst, ["anna"] * len(rows))
+    judged = Judgments.of(shown, best, worst, ["anna"] * len(rows))
     good, easy = (judged.items.index(name) for name in ("good", "weak"))
     counts, values = counting_scores(judged), value_scores(judged)
     assert counts[good] == counts[easy] == 1
@@ -79,8 +79,8 @@ def test_whom_an_item_was_better_than_counts() -> None:
 
 def test_values_find_the_truth_and_are_in_the_table_beside_counts(tmp_path: Path) -> None:
     truth = {f"i{i:02d}": i / 40 for i in range(40)}
-    simulate_judgements(truth, design(list(truth), 4, 2), 5, 0.1).to_csv(tmp_path / "answers.csv", index=False)
-    judged = read_judgements([tmp_path / "answers.csv"]).judgements
+    simulate_judgements(truth, draw_tuples(list(truth), 4, 2), 5, 0.1).to_csv(tmp_path / "answers.csv", index=False)
+    judged = read_judgments([tmp_path / "answers.csv"]).judgments
     counts, values = counting_scores(judged), value_scores(judged)
     assert ((values > 0) & (values < 1)).all()
     assert spearman(values, list(truth.values())) > 0.95 and spearman(values, counts) > 0.95
@@ -100,8 +100,8 @@ def test_agreement_of_real_judgements_is_that_which_their_author_prints(real_raw
     file = real_raw("bws_aoa") / "aoa_bws_trials.csv.gz"
     if not file.is_file():
         pytest.skip(f"raw data {file} is absent")
-    answers = read_judgements([file], columns)
-    judged = answers.judgements
+    answers = read_judgments([file], columns)
+    judged = answers.judgments
     assert len(judged) == 18_720 and len(judged.items) == 1_040 and not answers.faults
     values, counts = value_scores(judged), counting_scores(judged)
     shares = np.sort(compliance(judged, values))

@@ -11,7 +11,7 @@ import pytest
 from tests.made import make_module
 from traube.core import paths
 from traube.models import ModelCard, checkpoints, load_model
-from traube.models.transformer import Transformer, prompt_of
+from traube.models.transformer import Transformer, get_prompt
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
 from traube.training import clusterings
 from traube.training.clusterings import text_encoder
@@ -94,7 +94,7 @@ def test_denoising_sees_the_prompt(made: Any, task: Task, tiny_bert: Path, tmp_p
     assert whole["input_ids"].tolist() == [network.tokenizer(PROMPT + "cat soup")["input_ids"]]
     assert damaged["input_ids"].tolist() == [network.tokenizer(PROMPT + "cat")["input_ids"]]
     left = trainer.fit(task, made(tiny_bert, tmp_path / "again"), paths.checkpoints())
-    assert prompt_of(load_model(left.last.name, "cpu").network) == PROMPT
+    assert get_prompt(load_model(left.last.name, "cpu").network) == PROMPT
 
 
 @pytest.mark.parametrize("made", BASES)

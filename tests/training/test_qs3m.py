@@ -12,9 +12,9 @@ from traube.core import paths
 from traube.core.errors import TraubeError
 from traube.models import load_model
 from traube.models.transformer import Transformer
-from traube.models.weights import files
+from traube.models.weights import list_files
 from traube.pipeline.workbench import Workbench
-from traube.tasks.sections import Page, Passage, draw, records
+from traube.tasks.sections import Page, Passage, draw, make_records
 from traube.tasks.task import Task, TaskCard, index_texts
 from traube.training.trainers.qs3m import Qs3m
 
@@ -48,7 +48,7 @@ def pages(level: str = "flat", queries: bool = True) -> Task:
             )
             for title in titles
         ]
-        tables.append(records(passages, level, Path("articles"), part))
+        tables.append(make_records(passages, level, Path("articles"), part))
     table = pd.concat(tables, ignore_index=True)
     corpus, indexed = index_texts(table if queries else table.assign(query=None))
     return Task(TaskCard(name="articles"), corpus, draw(indexed, level))
@@ -70,7 +70,7 @@ def test_what_is_left_is_a_model_that_shares_its_bases_vectors(base: Transformer
 
 def test_the_encoder_stays_as_it_is_and_the_similarity_does_not(base: Transformer) -> None:
     left = Qs3m.with_values(**QUICK).fit(pages(), base, paths.checkpoints())
-    for path in files(base.folder):
+    for path in list_files(base.folder):
         assert (left.last / path.relative_to(base.folder)).read_bytes() == path.read_bytes()
     before = Qs3m.with_values(**QUICK | {"epochs": 0}).fit(pages(), base, paths.checkpoints())
     first, last = (load_file(folder / "similarity" / "model.safetensors") for folder in (before.last, left.last))
@@ -153,7 +153,7 @@ def test_a_section_and_one_above_it_are_no_pair(base: Transformer) -> None:
         Page("star", "star", [Passage("star", sections, f"{text} star") for sections, text in (
             (("cat",), "the cat"), (("cat",), "a cat"), (("cat", "soup"), "cat soup"), (("dog",), "the dog"), (("dog",), "a dog"))])
     ]  # fmt: skip
-    table = pd.concat([records(nested, "hier", Path("articles"), part) for part in ("train", "validation")])
+    table = pd.concat([make_records(nested, "hier", Path("articles"), part) for part in ("train", "validation")])
     corpus, indexed = index_texts(table)
     task = Task(TaskCard(name="articles"), corpus, draw(indexed, "hier"))
     trainer = Qs3m.with_values(**QUICK | {"pairs": "all"})

@@ -12,13 +12,13 @@ import typer
 from traube.cli.options import MOST_SEED, Json
 from traube.cli.printing import err, escape, format_number, out, pluralize, print_json, print_notes, print_table
 from traube.core.errors import TraubeError, unknown
+from traube.core.escaping import format_csv
 from traube.core.files import write_text
-from traube.core.inert import csv_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from traube.metrics.agreement import Array, Judgements, Scoring
+    from traube.metrics.agreement import Floats, Judgments, Scoring
 
 DESIGN = "design.csv"
 SHOWN = 10  # faulty rows that are printed; all of them are written to a file
@@ -95,19 +95,19 @@ def design(
     import pandas as pd
 
     from traube.reports.rendering import sheet_form
-    from traube.tasks.annotation_sheets import WORDINGS, design_of, read_items, sheet_table, sheets
+    from traube.tasks.annotation_sheets import WORDINGS, draw_designs, format_sheet, make_sheets, read_items
 
     if language not in WORDINGS:
         raise unknown("language", language, WORDINGS)
     given = {"best": best, "worst": worst, "title": title, "instructions": instructions}
     wording = WORDINGS[language] | {name: text for name, text in given.items() if text is not None}
     known = read_items(items)
-    tuples = design_of(known, size, per_item, seed=seed)
+    tuples = draw_designs(known, size, per_item, seed=seed)
     columns = [f"item_{i + 1}" for i in range(size)]
-    write_text(output / DESIGN, csv_text(pd.DataFrame(tuples, columns=columns)))
-    for sheet in sheets(tuples, annotators, each, seed=seed):
+    write_text(output / DESIGN, format_csv(pd.DataFrame(tuples, columns=columns)))
+    for sheet in make_sheets(tuples, annotators, each, seed=seed):
         write_text(output / f"{sheet.annotator}.html", sheet_form(sheet, known, wording))
-        write_text(output / f"{sheet.annotator}.csv", sheet_table(sheet, known))
+        write_text(output / f"{sheet.annotator}.csv", format_sheet(sheet, known))
     if best is None and not any(item.context for item in known.values()):
         err.print(
             "[yellow]no item has a context:[/] the forms ask which text is most similar, and to what is left open; "
@@ -147,10 +147,10 @@ def score(
     the columns.
     """
     from traube.metrics.agreement import counting_scores
-    from traube.tasks.best_worst import read_design, read_judgements, scores_table
+    from traube.tasks.best_worst import read_design, read_judgments, scores_table
 
-    answers = read_judgements(files, _columns(columns), None if design is None else read_design(design))
-    judged = answers.judgements
+    answers = read_judgments(files, _columns(columns), None if design is None else read_design(design))
+    judged = answers.judgments
     _print_faults(answers.faults, output)
 
     scorings: dict[str, Scoring] = {"": counting_scores}
@@ -161,7 +161,7 @@ def score(
         scorings["value_"] = value_scores
         values = value_scores(judged)
     table = scores_table(judged, counting_scores(judged), values)
-    write_text(output, csv_text(table))
+    write_text(output, format_csv(table))
     halving = Halving(repetitions, seed, spearman_brown, scorings)
     rows = [_reliability("all", judged, halving)]
     for column in by or ():
@@ -190,14 +190,14 @@ def _print_faults(faults: Sequence[str], output: Path) -> None:
 
 def _ask_expert(expert: Path, table: "pd.DataFrame") -> "pd.DataFrame":
     """Return the scores that an expert judged, with the judgment and whether it contradicts the score."""
-    from traube.metrics.agreement import against_expert
+    from traube.metrics.agreement import find_contradicted
     from traube.tasks.best_worst import read_expert
 
     above = read_expert(expert)
     known = table.loc[table["item"].isin(list(above)), ["item", "score"]]
     is_above = [above[item] for item in known["item"]]
     words = ["above 0.5" if up else "below 0.5" for up in is_above]
-    return known.assign(expert=words, contradicted=against_expert(known["score"], is_above))
+    return known.assign(expert=words, contradicted=find_contradicted(known["score"], is_above))
 
 
 def _print_reliability(rows: list[dict[str, Any]], halves: list[dict[str, Any]]) -> None:
@@ -249,20 +249,20 @@ class Halving:
     brown: bool
     scorings: Mapping[str, "Scoring"]
 
-    def correlate(self, split: Callable[["Scoring"], "Array"]) -> dict[str, float | None]:
+    def correlate(self, split: Callable[["Scoring"], "Floats"]) -> dict[str, float | None]:
         """Return mean and standard deviation of the split halves that a function draws, for each scoring."""
-        from traube.metrics.agreement import mean_and_deviation, spearman_brown
+        from traube.metrics.agreement import spearman_brown, summarize
 
         found: dict[str, float | None] = {}
         for prefix, scoring in self.scorings.items():
-            mean, deviation = mean_and_deviation(split(scoring))
+            mean, deviation = summarize(split(scoring))
             corrected = float(spearman_brown(mean)) if self.brown else mean
             found[f"{prefix}split_half"] = None if isnan(corrected) else corrected
             found[f"{prefix}split_half_sd"] = None if self.brown or isnan(deviation) else deviation
         return found
 
 
-def _reliability(name: str, judged: "Judgements", halving: Halving) -> dict[str, Any]:
+def _reliability(name: str, judged: "Judgments", halving: Halving) -> dict[str, Any]:
     from traube.metrics.agreement import reliability, split_half
 
     found = vars(reliability(judged, repetitions=0))  # halves are drawn below
@@ -271,7 +271,7 @@ def _reliability(name: str, judged: "Judgements", halving: Halving) -> dict[str,
     return {"group": name, **known, **halves}
 
 
-def _within(judged: "Judgements", items: Path | None, column: str, halving: Halving) -> list[dict[str, Any]]:
+def _within(judged: "Judgments", items: Path | None, column: str, halving: Halving) -> list[dict[str, Any]]:
     import numpy as np
 
     from traube.tasks.best_worst import read_ids
@@ -283,7 +283,7 @@ def _within(judged: "Judgements", items: Path | None, column: str, halving: Halv
     ids, found = (read_ids(table, name) for name in ("item", column))
     value_of = dict(zip(ids, found, strict=True))
     values = np.array([value_of.get(item, "") for item in judged.items])
-    groups = [(value, judged.of_items(values == value)) for value in dict.fromkeys(found)]
+    groups = [(value, judged.select_items(values == value)) for value in dict.fromkeys(found)]
     left = len(judged) - sum(len(own) for _, own in groups)
     if left:
         err.print(
@@ -293,7 +293,7 @@ def _within(judged: "Judgements", items: Path | None, column: str, halving: Halv
     return [_reliability(f"{column} {value}", own, halving) for value, own in groups if len(own)]
 
 
-def _curve(judged: "Judgements", halving: Halving) -> list[dict[str, Any]]:
+def _curve(judged: "Judgments", halving: Halving) -> list[dict[str, Any]]:
     """Return split-half reliability for 1, 2, 4, ... annotators, and for half of all."""
     import numpy as np
 

@@ -15,8 +15,8 @@ from traube.cli.options import MOST_SEED, Json
 from traube.cli.printing import err, escape, format_number, out, pluralize, print_json, print_notes, show_progress
 from traube.core.disk import check_outputs
 from traube.core.errors import TraubeError
+from traube.core.escaping import format_csv
 from traube.core.files import write_text
-from traube.core.inert import csv_text
 from traube.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def cluster(
     if found.result.naming_note:
         print_notes([found.result.naming_note])
     table = result_table(rows, found.result)
-    write_text(target, csv_text(table))
+    write_text(target, format_csv(table))
     if as_json:
         print_json(_describe(texts, found) | {"k_given": k, "file": str(target), "pages": list(map(str, written[1:]))})
         return
@@ -295,14 +295,14 @@ def _read_texts(file: Path, column: str | None) -> tuple["Rows", list[str], str]
     """
     from traube.tasks.columns import guess_text_column
     from traube.tasks.files import read_file
-    from traube.tasks.readers.table import texts_of
+    from traube.tasks.readers.table import read_column
 
     read = read_file(file)
     chosen = column or guess_text_column(read.rows)
     notes = [f"texts in '{chosen}'"] if column is None and chosen != "text" else []
     if notes or read.notes:
         err.print(escape(f"{file.name}: {', '.join([*notes, *read.notes])}"))
-    return read.rows, texts_of(read.rows, chosen), chosen
+    return read.rows, read_column(read.rows, chosen), chosen
 
 
 def _print_language(texts: list[str], model: str, file: Path) -> None:
@@ -345,11 +345,11 @@ def _find_groups(texts: list[str], seed: int, options: Options, progress: Progre
 def _join_examples(texts: list[str], like: Path, options: Options, progress: Progress) -> tuple["Clustering", str]:
     """Put texts into the groups of labeled ones; return what made the groups, too."""
     from traube.grouping.known_groups import assign_by_examples, check_groups, keep_labeled
-    from traube.tasks.readers.table import texts_of
+    from traube.tasks.readers.table import read_column
 
     model = options.model or DEFAULT_MODEL
     rows, candidates, _ = _read_texts(like, options.text)
-    examples, groups = keep_labeled(candidates, texts_of(rows, options.group, "--group"))
+    examples, groups = keep_labeled(candidates, read_column(rows, options.group, "--group"))
     if left_out := len(rows) - len(examples):
         print_notes([f"{like.name}: {left_out} of {pluralize(len(rows), 'row')} left out: without a text or a group"])
     check_groups(groups, f"{like}: column '{options.group}'")

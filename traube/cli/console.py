@@ -20,7 +20,7 @@ def main() -> None:
     except BaseException as end:
         # libraries make other exceptions of a signal: typer, whose exit code is 130 whatever the
         # signal, and pydantic, which calls it an error of the class that is being made
-        if stopping.received() is None and not isinstance(end, KeyboardInterrupt):
+        if stopping.get_signal() is None and not isinstance(end, KeyboardInterrupt):
             raise
-        stopping.say()
+        stopping.report_stop()
         sys.exit(stopping.exit_code())

@@ -91,7 +91,7 @@ def name_tasks(
         known = None if reread or one == STDIN else find_task(file)
         if known is None:
             made = make_task_of(file, text, labels)
-            err.print(escape(made.said))
+            err.print(escape(made.about))
             known = made.name
         names.append(known)
     return names

@@ -10,9 +10,9 @@ import pandas as pd
 
 from traube.cli.printing import describe_failed_check, err, escape
 from traube.core import paths, stopping
-from traube.core.errors import TraubeError, reason
+from traube.core.errors import TraubeError, describe_error
 from traube.core.progress import Progress
-from traube.core.system_errors import explain_system_error, explained
+from traube.core.system_errors import explain_errors, explain_system_error
 from traube.models import Model, load_model
 from traube.models.checkpoint_exchange import exchange_with_nodes
 from traube.papers import Context, papers
@@ -43,10 +43,10 @@ from traube.tasks.task import Stage, TaskCard
 def prepare_home() -> None:
     """Make the data directory and the folder of checkpoints, and fetch those of other nodes."""
     home = paths.home()
-    with explained(home):
+    with explain_errors(home):
         home.mkdir(parents=True, exist_ok=True)
     open_storage(home)
-    with explained(paths.checkpoints()):
+    with explain_errors(paths.checkpoints()):
         paths.checkpoints().mkdir(parents=True, exist_ok=True)
     exchange_with_nodes()
 
@@ -182,7 +182,9 @@ class Launcher(AbstractContextManager["Launcher"]):
             stopping.check()  # a library may have made another error of the end
             if self.verbose and not isinstance(error, TraubeError):
                 err.print(escape(traceback.format_exc()))
-            line = str(error) if isinstance(error, TraubeError) else explain_system_error(error) or reason(error)
+            line = (
+                str(error) if isinstance(error, TraubeError) else explain_system_error(error) or describe_error(error)
+            )
             errors.append(f"{name}: {line}")
 
     def _warn(self, message: str) -> None:

@@ -10,7 +10,7 @@ from traube.cli.options import Details, Metric, OnlyModels, OnlyProtocol, OnlyTa
 from traube.cli.printing import err, escape, out, pluralize, print_outdated, print_table
 from traube.core import paths
 from traube.core.errors import TraubeError, unknown
-from traube.core.inert import csv_text, visible
+from traube.core.escaping import escape_controls, format_csv
 
 if TYPE_CHECKING:
     from traube.storage import Storage
@@ -151,7 +151,7 @@ def _print_frame(table: Any, form: Format) -> None:
     if form == "json":
         print(table.to_json(orient="records", indent=1))  # noqa: T201
     else:
-        print(visible(csv_text(table)), end="")  # noqa: T201
+        print(escape_controls(format_csv(table)), end="")  # noqa: T201
 
 
 def _print_rows(rows: Sequence[Mapping[str, Any]], title: str, form: Format, **of_table: Any) -> None:
@@ -162,12 +162,12 @@ def _print_rows(rows: Sequence[Mapping[str, Any]], title: str, form: Format, **o
         from traube.reports.markdown import markdown_rows
 
         table = markdown_rows(list(rows[0]), [list(row.values()) for row in rows])
-        print(visible(f"**{title}**\n\n{table}\n"))  # noqa: T201
+        print(escape_controls(f"**{title}**\n\n{table}\n"))  # noqa: T201
     else:
         from tabulate import tabulate
 
         table = tabulate(rows, headers="keys", tablefmt="latex_booktabs", disable_numparse=True)
-        print(visible(f"% {title}\n{table}\n"))  # noqa: T201
+        print(escape_controls(f"% {title}\n{table}\n"))  # noqa: T201
 
 
 def _check_metric(table: Any, metric: str | None) -> None:

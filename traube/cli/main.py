@@ -28,7 +28,7 @@ from traube.core import paths, stopping
 from traube.core.collector import collect_less
 from traube.core.disk import make_private
 from traube.core.errors import TraubeError
-from traube.core.system_errors import explain_system_error, in_words, refuse_little_memory
+from traube.core.system_errors import explain_system_error, format_error, refuse_little_memory
 
 PANELS = {
     "Your texts": ("cluster", "run", "recommend", "leaderboard", "compare", "report"),
@@ -85,7 +85,7 @@ class _Group(TyperGroup):
             if was_there and not paths.home().is_dir():
                 line = f"{paths.home()}: was deleted while the command ran: run it again"
             elif not line and isinstance(error, OSError):
-                line = in_words(error)
+                line = format_error(error)
             if line is None:
                 raise
             try:
@@ -94,7 +94,7 @@ class _Group(TyperGroup):
                 sys.stderr.write(f"error: {line}\n")
             sys.exit(1)
         except KeyboardInterrupt:
-            stopping.say()
+            stopping.report_stop()
             sys.exit(stopping.exit_code())
 
 

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from traube.core.inert import visible
+from traube.core.escaping import escape_controls
 from traube.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class _Inert(Console):
         return found if self.is_terminal or "COLUMNS" in os.environ else ConsoleDimensions(200, found.height)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        return super().render_str(visible(text), **options)
+        return super().render_str(escape_controls(text), **options)
 
     def on_broken_pipe(self) -> None:
         """Leave a broken pipe to the command, as a plain print does: rich would exit with 1."""
@@ -167,7 +167,7 @@ def print_table(
         out.print(f"[italic]{escape(title)}[/]")
     if not rows:
         return
-    cells = [{name: escape(visible(str(value))) for name, value in row.items()} for row in rows]
+    cells = [{name: escape(escape_controls(str(value))) for name, value in row.items()} for row in rows]
     widths = {name: max(map(cell_len, (name, *(str(row[name]) for row in rows)))) for name in cells[0]}
     least = {name: min(width, max(fold.get(name, width), cell_len(name))) for name, width in widths.items()}
     left_out = []

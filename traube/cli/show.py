@@ -10,7 +10,7 @@ from traube.cli.options import Json
 from traube.cli.printing import escape, out, print_json, print_table
 from traube.core import paths
 from traube.core.errors import TraubeError, Unavailable, unknown
-from traube.core.inert import visible
+from traube.core.escaping import escape_controls
 from traube.core.references import cite
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def papers(
 
     storage = open_storage(paths.home())
     if output is None:
-        print(visible(results_page(storage)), end="")  # noqa: T201
+        print(escape_controls(results_page(storage)), end="")  # noqa: T201
     else:
         write_results(storage, output)
         out.print(f"Written to {escape(str(output))}")

@@ -105,7 +105,7 @@ def options_on(
         raise TraubeError(f"{task_name}: nothing is scored yet: `traube run -t {task_name}`")
     refuse_stored(storage, task_name)
     task = read_task(storage, task_name)
-    if not task.labelled:
+    if not task.is_labeled:
         raise Unlabelled(
             f"{task_name} has no labels, so nothing says which model is best; `traube cluster` groups its texts"
         )

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from traube.components.new_points import Assign, Place, as_they_are, by_neighbours, nearest_centre
 from traube.core.errors import TraubeError, unknown
-from traube.core.versions import versions
+from traube.core.versions import get_versions
 
 InputKind = Literal["vectors", "reduced", "embeddings", "texts", "encoder"]
 NUMERICAL = ("numpy", "scipy", "scikit-learn")
@@ -122,7 +122,7 @@ class Component:
         """
         source = f"{self.build.__module__}.{getattr(self.build, '__qualname__', type(self.build).__qualname__)}"
         own = {} if source.startswith("traube.") else {"class": source}  # another class of one's own is another one
-        return {"version": self.version, **own, **versions(self.libraries)}
+        return {"version": self.version, **own, **get_versions(self.libraries)}
 
     def resolve(self, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return all parameters: the defaults, with `params` in place of some."""

@@ -31,6 +31,11 @@ def model_files() -> list[Path]:
     return [path for path in _files() if _is_model(path)]
 
 
+def list_names() -> set[str]:
+    """Return the names of all cards, including those that cannot be used."""
+    return {path.stem for path in _files()}
+
+
 def model_file(name: str) -> Path | None:
     """Return the card of the model of that name, if there is one."""
     if Path(name).name != name:  # the name would lead out of the folder

@@ -1,12 +1,10 @@
 """Python's cyclic garbage collector, in processes that mostly import and end.
 
-How much a computation may hold is not said here; see `memory` of `traube.pipeline.executors`.
+For how much a computation may hold, see `memory` of `traube.pipeline.executors`.
 """
 
 import atexit
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 
 def collect_less() -> None:
@@ -15,15 +13,3 @@ def collect_less() -> None:
     # second at the end after Great Expectations (benchmarks/start.py)
     gc.set_threshold(50_000, 10, 10)
     atexit.register(gc.freeze)
-
-
-@contextmanager
-def collect_nothing() -> Iterator[None]:
-    """Turn garbage collection off inside the block, for work on many objects without cycles."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

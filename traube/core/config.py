@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 from yaml.composer import Composer
 
 from traube.core.errors import TraubeError, unknown
-from traube.core.inputs import named, read_bytes
+from traube.core.inputs import read_bytes, resolve_path
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -24,7 +24,7 @@ MOST = 10_000  # keys and values, those of an alias counted each time it is used
 
 def _path(value: str) -> str:
     try:
-        named(Path("/"), value)
+        resolve_path(Path("/"), value)
     except TraubeError as error:
         raise ValueError(str(error)) from None
     return value
@@ -32,6 +32,8 @@ def _path(value: str) -> str:
 
 # The name of a file or folder, as a person writes it in a card.
 PathName = Annotated[str, AfterValidator(_path)]
+# A list in a card, in place of which one text may stand.
+OneOrMany = Annotated[tuple[str, ...], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
 
 
 class Strict(BaseModel):
@@ -46,15 +48,11 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]]:
         text = read_bytes(path, LARGEST).decode("utf-8")
     except UnicodeDecodeError as error:
         raise TraubeError(f"{path}: not UTF-8 (byte {error.start})") from None
-    parsed = _parse(text)
-    if isinstance(parsed, str):
-        raise TraubeError(f"{path}: {parsed}")
-    return deepcopy(parsed)
+    return deepcopy(_parse(text, path))
 
 
-@lru_cache(maxsize=256)  # one command asks for each of its cards many times
-def _parse(text: str) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]] | str:
-    """Parse a text as `read_yaml` does; return the result, or the error that was found."""
+@lru_cache(maxsize=256)  # one command reads each of its cards many times
+def _parse(text: str, path: Path) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]]:
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
@@ -63,9 +61,9 @@ def _parse(text: str) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]] | str
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}: " if mark else ""
         problem = " ".join(str(getattr(error, "problem", None) or error).split())
-        return f"{line}not valid YAML: {problem}"
+        raise TraubeError(f"{path}: {line}not valid YAML: {problem}") from None
     if not isinstance(value, dict):
-        return "line 1: expected `key: value` lines"
+        raise TraubeError(f"{path}: line 1: expected `key: value` lines")
     return value, dict(_lines(node, ()))
 
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from traube.core.errors import TraubeError
 from traube.core.inputs import parse_json, read_bytes
-from traube.core.system_errors import explained
+from traube.core.system_errors import explain_errors
 
 OPEN_FILES = ("/dev/fd/", "/dev/std", "/proc/")  # names of files that are open
 OTHERS = 0o077  # what anyone but the owner may do
@@ -62,13 +62,13 @@ def replacing(path: Path) -> Iterator[Path]:
         if path.is_symlink():
             raise TraubeError(f"{path}: is a link to itself: name another file to write")
     if _takes_bytes(path):
-        with explained(path), tempfile.TemporaryDirectory() as folder:
+        with explain_errors(path), tempfile.TemporaryDirectory() as folder:
             temporary = Path(folder) / f"output{path.suffix}"
             yield temporary
             with temporary.open("rb") as written, path.open("wb") as device:
                 shutil.copyfileobj(written, device)
         return
-    with explained(path):
+    with explain_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{uuid4().hex}{path.suffix}")
         try:
@@ -91,11 +91,9 @@ def _takes_bytes(path: Path) -> bool:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Return a JSON object; an empty one if the file is absent, corrupt or holds something else."""
-    try:
-        value = parse_json(read_bytes(path))
-    except (TraubeError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
+    with suppress(TraubeError, OSError):
+        return read_kept_json(path, "")
+    return {}
 
 
 def read_kept_json(path: Path, loss: str) -> dict[str, Any]:
@@ -108,11 +106,11 @@ def read_kept_json(path: Path, loss: str) -> dict[str, Any]:
     except (TraubeError, ValueError):
         value = None
     if not isinstance(value, dict):
-        raise TraubeError(f"{path}: damaged; delete it, and {loss}")
+        raise TraubeError(f"{path}: corrupt; delete it, and {loss}")
     return value
 
 
-def below(folder: Path | str) -> Iterator["os.DirEntry[str]"]:
+def walk(folder: Path | str) -> Iterator["os.DirEntry[str]"]:
     """List everything below a folder without following links, four times as fast as `Path.rglob`.
 
     What cannot be read counts as empty.
@@ -123,4 +121,4 @@ def below(folder: Path | str) -> Iterator["os.DirEntry[str]"]:
     for entry in entries:
         yield entry
         if entry.is_dir(follow_symlinks=False):
-            yield from below(entry.path)
+            yield from walk(entry.path)

@@ -19,7 +19,7 @@ class Unavailable(TraubeError):
 
 def printable(text: str) -> str:
     """Escape line breaks and other characters that cannot be shown."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def join_words(words: Sequence[str]) -> str:
@@ -60,7 +60,7 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def reason(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return an error in one line, with its kind where it was not meant for people."""
     first = (str(error).strip().splitlines() or [""])[0]
     return first if isinstance(error, TraubeError) else f"{type(error).__name__}: {first}"

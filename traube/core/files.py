@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from traube.core.disk import replacing
 from traube.core.errors import TraubeError, first_line
-from traube.core.system_errors import explained
+from traube.core.system_errors import explain_errors
 
 # pandas takes a third of a second to import, and this module is part of every command, `--help` included
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def locked(path: Path) -> Iterator[None]:
     """Hold the file lock `<path>.lock`, which the system frees when the process dies."""
     from filelock import FileLock
 
-    with explained(path):
+    with explain_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(f"{path}.lock")
         lock.acquire()

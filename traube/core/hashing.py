@@ -62,7 +62,7 @@ def _hashable(column: "pd.Series") -> "pd.Series":
     return values.where(column.notna(), absent)
 
 
-def remembered_sha256(path: Path, stamp: Sequence[int]) -> str:
+def get_sha256(path: Path, stamp: Sequence[int]) -> str:
     """Return the SHA-256 of a file, cached for all processes while its stamp is the same.
 
     The stamp is the size, the time of change, and whatever else identifies the file's state.
@@ -84,7 +84,7 @@ def remembered_sha256(path: Path, stamp: Sequence[int]) -> str:
     return sha256
 
 
-def stated_sha256(path: Path) -> str | None:
+def read_stated_sha256(path: Path) -> str | None:
     """Return the expected SHA-256 of a file, from `NAME.sha256` beside it or its name in Hugging Face's cache; else None."""
     with suppress(TraubeError):
         stated = read_bytes(path.with_name(f"{path.name}.sha256"), most=1000).decode(errors="replace").split()

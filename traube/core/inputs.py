@@ -21,7 +21,7 @@ CHUNK = 2**20
 LONGEST_NAME, LONGEST_PATH = 255, 4096  # bytes; what file systems take
 
 
-def regular(path: Path) -> os.stat_result:
+def check_file(path: Path) -> os.stat_result:
     """Refuse anything but a plain file: reading a pipe or a device may never end."""
     try:
         state = path.stat()
@@ -30,12 +30,12 @@ def regular(path: Path) -> os.stat_result:
     except (OSError, ValueError) as error:
         raise TraubeError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
     if not stat.S_ISREG(state.st_mode):
-        kinds = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket", stat.S_IFLNK: "link"}
+        kinds = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
         raise TraubeError(f"{path}: is a {kinds.get(stat.S_IFMT(state.st_mode), 'device')}, not a file")
     return state
 
 
-def opened(path: Path, most: int | None = None) -> io.BufferedReader:
+def open_limited(path: Path, most: int | None = None) -> io.BufferedReader:
     """Open a file, unpacked if its name ends in `.gz`, for reading at most `most` bytes.
 
     Parameters
@@ -55,11 +55,12 @@ def opened(path: Path, most: int | None = None) -> io.BufferedReader:
     TraubeError
         If it is no plain file or too large; while it is read, if it unpacks to too much.
     """
-    size = regular(path).st_size
+    size = check_file(path).st_size
     most = LARGEST if most is None else most
     packed = path.suffix == ".gz"
     if size > most:
-        raise TraubeError(f"{path}: {in_words(size)} is more than the {in_words(most)} that are read of such a file")
+        limit = f"the {format_size(most)} that are read of such a file"
+        raise TraubeError(f"{path}: {format_size(size)} is more than {limit}")
     if packed:
         most = min(most, _most_unpacked(size))
     try:
@@ -76,15 +77,20 @@ def _most_unpacked(size: int) -> int:
 
 def refuse_bomb(path: Path, unpacked: int) -> None:
     """Refuse an archive that unpacks to more bytes than an archive of texts does."""
-    most = min(LARGEST, _most_unpacked(regular(path).st_size))
+    most = min(LARGEST, _most_unpacked(check_file(path).st_size))
     if unpacked > most:
-        raise TraubeError(f"{path}: holds more than the {in_words(most)} that are read of such a file")
+        raise too_large(path, most)
+
+
+def too_large(path: Path, most: int) -> TraubeError:
+    """Return the error for a file that unpacks to too many bytes."""
+    return TraubeError(f"{path}: holds more than the {format_size(most)} that are read of such a file")
 
 
 def read_bytes(path: Path, most: int | None = None) -> bytes:
-    """Return the contents of a file, unpacked if its name ends in `.gz`; see `opened`."""
+    """Return the contents of a file, unpacked if its name ends in `.gz`; see `open_limited`."""
     try:
-        with opened(path, most) as file:
+        with open_limited(path, most) as file:
             return b"".join(iter(lambda: file.read(CHUNK), b""))
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise TraubeError(f"{path}: not a readable gzip file ({error})") from None
@@ -100,7 +106,7 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("nested too deep") from None
 
 
-def named(folder: Path, name: str) -> Path:
+def resolve_path(folder: Path, name: str) -> Path:
     """Return the path that a person names: from a folder, absolute, or from a home (`~`). The path need not exist."""
     try:
         parts = os.fsencode(name).split(b"/")
@@ -137,7 +143,7 @@ class _Bounded(io.RawIOBase):
         count: int = self._file.readinto(buffer)
         self._left -= count
         if self._left < 0:
-            raise TraubeError(f"{self._path}: holds more than the {in_words(self._most)} that are read of such a file")
+            raise too_large(self._path, self._most)
         return count
 
     def close(self) -> None:
@@ -145,6 +151,6 @@ class _Bounded(io.RawIOBase):
         super().close()
 
 
-def in_words(size: int) -> str:
+def format_size(size: int) -> str:
     """Format a number of bytes for people."""
     return f"{size / 2**20:,.0f} MiB" if size >= 2**20 else f"{size / 2**10:,.0f} KiB"

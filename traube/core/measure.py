@@ -37,11 +37,11 @@ class Cost:
 
 
 @contextmanager
-def measured() -> Iterator[Measured]:
+def measure() -> Iterator[Measured]:
     """Measure a block. Blocks are not nested: each resets earlier peaks."""
     taken = Measured()
     try:
-        _FORGET.write_text("5")  # the system counts the peak anew
+        _FORGET.write_text("5")  # the system counts the peak from here
         before = _megabytes("VmRSS")
     except OSError:
         before = float("nan")

@@ -24,13 +24,11 @@ def _from_environment(variable: str, default: Path) -> Path:
     A relative path is below the checkout or, without one, the working directory.
     """
     value = os.environ.get(variable)
-    if not value:
-        return default
-    return _resolved(PROJECT if IN_CHECKOUT else Path.cwd(), value)
+    return _resolve(PROJECT if IN_CHECKOUT else Path.cwd(), value) if value else default
 
 
-@lru_cache(maxsize=64)  # asked for thousands of times when hundreds of models are looked up
-def _resolved(base: Path, value: str) -> Path:
+@lru_cache(maxsize=64)  # called thousands of times when hundreds of models are looked up
+def _resolve(base: Path, value: str) -> Path:
     return (base / value).resolve()
 
 

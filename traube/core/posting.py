@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from traube.core.errors import TraubeError
-from traube.core.inert import visible
+from traube.core.escaping import escape_controls
 
 
 class NotPosted(TraubeError):
@@ -55,7 +55,7 @@ def post_json(
     address = parse_address(url)
     if address is None:
         raise NotPosted("the address is neither https nor http to this machine")
-    where = visible(f"{address.scheme}://{address.hostname}")
+    where = escape_controls(f"{address.scheme}://{address.hostname}")
     direct = [ProxyHandler({})] if address.scheme == "http" else []  # a proxy is not this machine
     try:
         sent = {"Content-Type": "application/json", **(headers or {})}

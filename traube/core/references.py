@@ -25,11 +25,11 @@ def surnames(entry: dict[str, str]) -> list[str]:
 
 def cite(citation: str) -> str:
     """Return a citation as people read it: keys, separated by commas, as authors, title and year; other text as it is."""
-    entries = [references().get(key.strip()) for key in citation.split(",")]
-    return "; ".join(_short(entry) for entry in entries if entry) if all(entries) else citation
-
-
-def _short(entry: dict[str, str]) -> str:
-    names = surnames(entry)
-    authors = f"{names[0]} et al." if len(names) > 2 else " & ".join(names)
-    return f"{authors}, {entry['title']} ({entry['year']})"
+    cited = []
+    for key in citation.split(","):
+        if (entry := references().get(key.strip())) is None:
+            return citation
+        names = surnames(entry)
+        authors = f"{names[0]} et al." if len(names) > 2 else " & ".join(names)
+        cited.append(f"{authors}, {entry['title']} ({entry['year']})")
+    return "; ".join(cited)

@@ -24,7 +24,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _received: list[int] = []
 _last_words: list[Callable[[], None]] = []
-_said: list[bool] = []
+_reported: list[bool] = []
 _deferred: list[bool] = []
 
 
@@ -37,24 +37,24 @@ def watch() -> None:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    heed(number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN)
-    sys.unraisablehook = _quiet_once_told(sys.unraisablehook)
-    threading.excepthook = _quiet_once_told(threading.excepthook)
+    handle_signals(number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN)
+    sys.unraisablehook = _suppress_after_stop(sys.unraisablehook)
+    threading.excepthook = _suppress_after_stop(threading.excepthook)
     if logging.lastResort:  # a library logs whatever it catches, including the stop
         logging.lastResort.addFilter(lambda record: not _received)
     threading.Thread(target=_listen, args=(reader,), daemon=True, name="stopping").start()
 
 
-def heed(signals: Iterable[int] = SIGNALS) -> None:
+def handle_signals(signals: Iterable[int] = SIGNALS) -> None:
     """Have these signals end the process, even those that the process was started to ignore."""
     for number in signals:
         signal.signal(number, _interrupt)
 
 
-def _quiet_once_told(shows: Callable[[T], object]) -> Callable[[T], object]:
+def _suppress_after_stop(shows: Callable[[T], object]) -> Callable[[T], object]:
     """Suppress exceptions that nothing can catch, where they stem from the stop.
 
-    Once the process was told to end, all of them are suppressed; before that, those of a library's own signal handler,
+    Once the process has to end, all of them are suppressed; before that, those of a library's own signal handler,
     which are no `Exception`.
     """
 
@@ -65,39 +65,39 @@ def _quiet_once_told(shows: Callable[[T], object]) -> Callable[[T], object]:
     return show
 
 
-def received() -> int | None:
-    """Return the signal that this process was told to end by; None if there is none."""
+def get_signal() -> int | None:
+    """Return the signal that ends this process; None if there is none."""
     return _received[0] if _received else None
 
 
 def exit_code() -> int:
     """Return the exit code of a stopped process: 130 for Ctrl-C, 143 for SIGTERM, 129 for a closed terminal."""
-    return 128 + (received() or signal.SIGINT)
+    return 128 + (get_signal() or signal.SIGINT)
 
 
-def say() -> None:
+def report_stop() -> None:
     """Tell the user, once, that the process was stopped."""
-    if _said:
+    if _reported:
         return
-    _said.append(True)
+    _reported.append(True)
     show_cursor = "\x1b[?25h\n" if sys.stderr.isatty() else ""  # a progress bar hides it
     with suppress(OSError):
         os.write(2, f"{show_cursor}{STOPPED}\n".encode())
 
 
 def check() -> None:
-    """Raise `Stopped` if the process was told to end; called before new work begins."""
+    """Raise `Stopped` if the process has to end; called before new work begins."""
     if _received:
         raise Stopped
 
 
-def at_the_end(last_word: Callable[[], None]) -> None:
+def add_last_words(last_word: Callable[[], None]) -> None:
     """Register a message for when the process has to be ended; printing it may take half a second, and may happen twice."""
     _last_words.append(last_word)
 
 
 @contextmanager
-def deferred() -> Iterator[None]:
+def defer() -> Iterator[None]:
     """Delay `Stopped` until a block of the main thread has finished, like starting and recording a process."""
     _deferred.append(True)
     try:
@@ -123,7 +123,7 @@ def _listen(reader: int) -> None:
     try:
         import psutil
 
-        say()
+        report_stop()
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # later messages come only from work that is cut off here
         for child in psutil.Process().children(recursive=True):
             with suppress(psutil.Error):

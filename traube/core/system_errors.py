@@ -20,7 +20,7 @@ _EXPLAINED = {
 }
 
 
-def in_words(error: OSError, path: Path | None = None) -> str:
+def format_error(error: OSError, path: Path | None = None) -> str:
     """Format a system error as one line: where, what, and what to do."""
     where = path or error.filename
     what = _EXPLAINED.get(error.errno or 0, error.strerror or str(error))
@@ -43,12 +43,12 @@ def explain_system_error(error: BaseException) -> str | None:
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, MemoryError):
-            return in_words(OSError(errno.ENOMEM, ""))
+            return format_error(OSError(errno.ENOMEM, ""))
         if isinstance(cause, OSError) and cause.errno in _EXPLAINED:
-            return in_words(cause)
+            return format_error(cause)
         for words, number in _SAID_BY_LIBRARIES.items():
             if words in str(cause):
-                return in_words(OSError(number, words), None if number == errno.ENOMEM else paths.home())
+                return format_error(OSError(number, words), None if number == errno.ENOMEM else paths.home())
         cause = cause.__cause__ or cause.__context__
     return None
 
@@ -61,15 +61,14 @@ def refuse_little_memory() -> None:
         return
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if 0 <= limit < LEAST_MEMORY:
-        raise TraubeError(
-            f"memory is limited to {limit / 2**20:,.0f} MiB (`ulimit -v`): allow at least {LEAST_MEMORY / 2**20:,.0f}"
-        )
+        fix = f"allow at least {LEAST_MEMORY / 2**20:,.0f}"
+        raise TraubeError(f"memory is limited to {limit / 2**20:,.0f} MiB (`ulimit -v`): {fix}")
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
+def explain_errors(path: Path) -> Iterator[None]:
     """Turn system errors into one line."""
     try:
         yield
     except OSError as error:
-        raise TraubeError(in_words(error, path)) from error
+        raise TraubeError(format_error(error, path)) from error

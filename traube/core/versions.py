@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 
 @lru_cache
-def installed(package: str) -> str:
+def get_version(package: str) -> str:
     """Return a package's version, or "absent"."""
     try:
         return version(package)
@@ -14,6 +14,6 @@ def installed(package: str) -> str:
         return "absent"
 
 
-def versions(packages: Iterable[str]) -> dict[str, str]:
-    """Return the packages' installed versions by name."""
-    return {package: installed(package) for package in packages}
+def get_versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of packages, by name."""
+    return {package: get_version(package) for package in packages}

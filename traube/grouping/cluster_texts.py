@@ -664,7 +664,7 @@ def cluster_texts(
             check_query("embeddings", None, query)
             found = _group(vectors, chosen, check_algorithm(algorithm), n_clusters, random_state)
         else:
-            encoder = to_model(model, chosen, precision=precision)
+            encoder = to_model(model, precision=precision)
             found = _encode_and_group(chosen, encoder, n_clusters, algorithm, random_state, query, progress)
     found = replace(found.of_all(first, which), texts=given.values, index=given.index)
     if namer is not None:

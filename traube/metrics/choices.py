@@ -45,6 +45,6 @@ def accuracy(credits: ArrayLike, chances: ArrayLike) -> tuple[float, float, floa
     """
     values = np.asarray(credits, dtype=np.float64)
     n = len(values)
-    p = float(values.mean()) if n else float("nan")
-    error = float(np.sqrt(p * (1 - p) / (n - 1))) if n > 1 else float("nan")
-    return p, error, float(np.asarray(chances, dtype=np.float64).mean()) if n else float("nan")
+    p = float(values.mean()) if n else np.nan
+    error = float(np.sqrt(p * (1 - p) / (n - 1))) if n > 1 else np.nan
+    return p, error, float(np.asarray(chances, dtype=np.float64).mean()) if n else np.nan

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn import metrics as sk
 
+from traube.core.arrays import Bools, Floats, Ints
 from traube.core.errors import TraubeError
-from traube.metrics.contingency import Codes, Contingency, Labels, Values
-from traube.metrics.measures import MEASURES, scores_of
+from traube.metrics.contingency import Contingency, Labels
+from traube.metrics.measures import MEASURES, compute_measures
 from traube.metrics.names import GROUPS, METRICS, NOISE_POLICIES
 
 Vectors: TypeAlias = NDArray[np.float32] | sparse.csr_matrix | sparse.csr_array
@@ -59,14 +60,14 @@ def score(labels_true: Labels, labels_pred: NDArray[np.integer]) -> dict[str, fl
     """
     scores: dict[str, float] = {}
     for policies, _, true, predicted in _readings(labels_true, labels_pred):
-        values = scores_of(Contingency.of(true, predicted))
+        values = compute_measures(Contingency.of(true, predicted))
         scores |= {f"{metric}/{policy}": float(value[0]) for policy in policies for metric, value in values.items()}
     return scores | _sizes(_integers(labels_pred))
 
 
 def replicates(
-    labels_true: Labels, labels_pred: NDArray[np.integer], groups: Codes, metrics: Sequence[str] = METRICS
-) -> dict[str, Values]:
+    labels_true: Labels, labels_pred: NDArray[np.integer], groups: Ints, metrics: Sequence[str] = METRICS
+) -> dict[str, Floats]:
     """Return every metric under every noise policy, `GROUPS` times: each time without one group of items.
 
     The clusters stay as they are. How much the values differ says how far a score depends on which
@@ -88,16 +89,16 @@ def replicates(
     dict of ndarray
         Values, float64 [GROUPS], of each `<metric>/<policy>`; nan where a group holds all items.
     """
-    scores: dict[str, Values] = {}
+    scores: dict[str, Floats] = {}
     for policies, kept, true, predicted in _readings(labels_true, labels_pred):
-        values = scores_of(Contingency.without_each(true, predicted, groups[kept], GROUPS), metrics)
+        values = compute_measures(Contingency.without_each(true, predicted, groups[kept], GROUPS), metrics)
         scores |= {f"{metric}/{policy}": value for policy in policies for metric, value in values.items()}
     return scores
 
 
 def internal(
-    vectors: Vectors, labels: NDArray[np.integer], groups: Codes, seed: int
-) -> tuple[dict[str, float], dict[str, Values]]:
+    vectors: Vectors, labels: NDArray[np.integer], groups: Ints, seed: int
+) -> tuple[dict[str, float], dict[str, Floats]]:
     """Return scores of a clustering without gold labels, and how far they depend on which texts there are.
 
     Parameters
@@ -138,9 +139,7 @@ def internal(
     return {"silhouette": mean} | _sizes(labels), {"silhouette": without}
 
 
-def _readings(
-    labels_true: Labels, labels_pred: Labels
-) -> Iterator[tuple[Sequence[str], NDArray[np.bool_], Codes, Codes]]:
+def _readings(labels_true: Labels, labels_pred: Labels) -> Iterator[tuple[Sequence[str], Bools, Ints, Ints]]:
     """Return noise policies, the items that they keep, bool [n], and both label arrays as they read them, int64 [kept]."""
     true, _ = pd.factorize(pd.Series(labels_true, dtype=object))
     predicted = _integers(labels_pred)
@@ -160,13 +159,13 @@ def _readings(
     yield ["noise_as_singletons"], np.ones_like(noise), true, singletons
 
 
-def _integers(labels: Labels) -> Codes:
+def _integers(labels: Labels) -> Ints:
     array = np.asarray(labels)
     if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
         raise TraubeError(f"cluster labels must be a non-empty list of integers, not {array.dtype} {array.shape}")
     return array.astype(np.int64)
 
 
-def _sizes(predicted: Codes) -> dict[str, float]:
+def _sizes(predicted: Ints) -> dict[str, float]:
     noise = predicted == NOISE
     return {"clusters": float(len(np.unique(predicted[~noise]))), "noise_share": float(noise.mean())}

@@ -5,14 +5,14 @@ whole groups, with replacement.
 """
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from traube.core.arrays import Floats
 from traube.core.errors import TraubeError
 
-Array: TypeAlias = NDArray[np.float64]
 Kind = Literal["pearson", "spearman"]
 
 CONFIDENCE = 0.95
@@ -116,7 +116,7 @@ def correlation(
     return Correlation(value, float(low), float(high), len(left), count)
 
 
-def _checked(x: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
+def _checked(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
     left, right = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if left.shape != right.shape:
         raise TraubeError(f"{left.size} predicted scores and {right.size} gold scores: there must be as many")
@@ -125,7 +125,7 @@ def _checked(x: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
     return left, right
 
 
-def _weighted(x: Array, y: Array, weights: Array) -> Array:
+def _weighted(x: Floats, y: Floats, weights: Floats) -> Floats:
     """Return Pearson's r under each row of weights [b, n], float64 [b]; x and y are [n] or [b, n]."""
     total = weights.sum(axis=1, keepdims=True)
     # of the original values: a centered constant leaves only rounding errors
@@ -137,7 +137,7 @@ def _weighted(x: Array, y: Array, weights: Array) -> Array:
     return np.clip(np.where(spread > 1e-12 * max(scale, 1e-300), r, np.nan), -1, 1)
 
 
-def _weighted_ranks(values: Array, weights: Array) -> Array:
+def _weighted_ranks(values: Floats, weights: Floats) -> Floats:
     """Return ranks in each resample, float64 [b, n], where an item counts as often as it was drawn."""
     order = np.argsort(values, kind="stable")
     begins = np.flatnonzero(np.diff(values[order], prepend=-np.inf))  # where the value changes

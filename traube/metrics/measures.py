@@ -8,38 +8,39 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from traube.metrics.contingency import Codes, Contingency, Values, starts
+from traube.core.arrays import Floats, Ints
+from traube.metrics.contingency import Contingency, find_starts
 
 # Raise when the same assignments would be scored otherwise, or a metric is added.
 SCORING_VERSION = "2"
 MOST_TERMS = 2**18  # of expected information summed at once: bounds the memory
 
 
-def _homogeneity(table: Contingency) -> Values:
+def _homogeneity(table: Contingency) -> Floats:
     return _share(table.information, table.entropies[0])
 
 
-def _completeness(table: Contingency) -> Values:
+def _completeness(table: Contingency) -> Floats:
     return _share(table.information, table.entropies[1])
 
 
-def _share(part: Values, whole: Values) -> Values:
+def _share(part: Floats, whole: Floats) -> Floats:
     return np.divide(part, whole, out=np.ones(len(whole)), where=whole > 0)
 
 
-def _v_measure(table: Contingency) -> Values:
+def _v_measure(table: Contingency) -> Floats:
     h, c = _homogeneity(table), _completeness(table)
     return np.divide(2 * h * c, h + c, out=np.zeros(len(h)), where=h + c > 0)
 
 
-def _nmi_geometric(table: Contingency) -> Values:
+def _nmi_geometric(table: Contingency) -> Floats:
     h_true, h_pred = table.entropies
     mean = np.sqrt(h_true * h_pred)
     value = np.minimum(1.0, np.divide(table.information, mean, out=np.zeros(len(mean)), where=mean > 0))
     return np.where((h_true == 0) & (h_pred == 0), 1.0, value)
 
 
-def _ami(table: Contingency) -> Values:
+def _ami(table: Contingency) -> Floats:
     """Compute (I - E[I]) / (mean(H(C), H(K)) - E[I]); 0 / 0 counts as a perfect match, as in scikit-learn."""
     h_true, h_pred = table.entropies
     constant = (h_true == 0) | (h_pred == 0)
@@ -48,7 +49,7 @@ def _ami(table: Contingency) -> Values:
     return np.where(constant, h_true == h_pred, value)
 
 
-def expected_information(table: Contingency) -> Values:
+def expected_information(table: Contingency) -> Floats:
     """Return E[I] of each table over all tables with its class sizes a_c and cluster sizes b_k, [tables].
 
     Vinh et al. (2010): the sum over c, k and all n_ck of n_ck / n log(n n_ck / (a_c b_k)) times its hypergeometric
@@ -68,7 +69,7 @@ def expected_information(table: Contingency) -> Values:
     last = np.maximum(np.minimum(np.minimum(a, b), np.floor(mean + far).astype(np.int64)), first - 1)
 
     block = np.cumsum(last - first + 1) // MOST_TERMS
-    begins = starts(block)
+    begins = find_starts(block)
     whole = np.arange(table.n.max() + 1)
     logs, log_factorials = np.log(np.maximum(whole, 1)), gammaln(whole + 1.0)
     parts = [
@@ -79,9 +80,7 @@ def expected_information(table: Contingency) -> Values:
     return np.concatenate(parts).reshape(shape) @ alike_b @ alike_a
 
 
-def _expected_of(
-    a: Codes, b: Codes, n: Codes, first: Codes, last: Codes, logs: Values, log_factorials: Values
-) -> Values:
+def _expected_of(a: Ints, b: Ints, n: Ints, first: Ints, last: Ints, logs: Floats, log_factorials: Floats) -> Floats:
     """Return the share in E[I] of some pairs of a class and a cluster, [pairs]."""
     log_ways = sum(log_factorials[x] for x in (a, b, n - a, n - b)) - log_factorials[n]
     log_ratio = logs[n] - logs[a] - logs[b]
@@ -94,7 +93,7 @@ def _expected_of(
     return np.bincount(of, both * (log_ratio[of] + logs[both]) * np.exp(log_p), len(terms)) / np.maximum(n, 1)
 
 
-def _away_from_zero(value: Values) -> Values:
+def _away_from_zero(value: Floats) -> Floats:
     return np.copysign(np.maximum(abs(value), np.finfo(np.float64).eps), value)
 
 
@@ -109,12 +108,12 @@ def _pairs(table: Contingency) -> Iterator[tuple[int, int, int, int]]:
         yield together, split, merged, n * (n - 1) - together - split - merged
 
 
-def _ri(table: Contingency) -> Values:
+def _ri(table: Contingency) -> Floats:
     pairs = ((together + apart, split + merged) for together, split, merged, apart in _pairs(table))
     return np.array([right / (right + wrong) if wrong else 1.0 for right, wrong in pairs])
 
 
-def _ari(table: Contingency) -> Values:
+def _ari(table: Contingency) -> Floats:
     scores = []
     for together, split, merged, apart in _pairs(table):
         chance = (together + split) * (split + apart) + (together + merged) * (merged + apart)
@@ -122,7 +121,7 @@ def _ari(table: Contingency) -> Values:
     return np.array(scores)
 
 
-def _acc(table: Contingency) -> Values:
+def _acc(table: Contingency) -> Floats:
     from scipy.optimize import linear_sum_assignment
 
     tables = map(table.dense, range(len(table.counts)))
@@ -130,12 +129,12 @@ def _acc(table: Contingency) -> Values:
     return np.array(matched) / table.n
 
 
-def _purity(table: Contingency) -> Values:
+def _purity(table: Contingency) -> Floats:
     return np.maximum.reduceat(*table.by_cluster, axis=1).sum(axis=1) / table.n
 
 
 # by the name that cards, params.yaml and `--metric` use
-MEASURES: dict[str, Callable[[Contingency], Values]] = {
+MEASURES: dict[str, Callable[[Contingency], Floats]] = {
     "v_measure": _v_measure,
     "homogeneity": _homogeneity,
     "completeness": _completeness,
@@ -149,7 +148,7 @@ MEASURES: dict[str, Callable[[Contingency], Values]] = {
 }
 
 
-def scores_of(table: Contingency, metrics: Sequence[str] | None = None) -> dict[str, Values]:
+def compute_measures(table: Contingency, metrics: Sequence[str] | None = None) -> dict[str, Floats]:
     """Return some of MEASURES, by default all, each [tables], computed with shared work; nan for a table without items."""
     metrics = tuple(MEASURES) if metrics is None else metrics
     empty = table.n == 0

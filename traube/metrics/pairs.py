@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from traube.core.arrays import Bools
 from traube.core.errors import TraubeError
 
 
-def auc(alike: NDArray[np.floating[Any]], same: NDArray[np.bool_]) -> float:
+def auc(alike: NDArray[np.floating[Any]], same: Bools) -> float:
     """Return the area under the ROC curve, in [0, 1], 0.5 being chance; nan where all pairs are the same, or none is.
 
     Parameters
@@ -32,7 +33,7 @@ def auc(alike: NDArray[np.floating[Any]], same: NDArray[np.bool_]) -> float:
 
     if not np.isfinite(alike).all():
         raise TraubeError("a similarity is NaN or infinite: pairs cannot be put in its order")
-    return float(roc_auc_score(same, alike)) if 0 < np.count_nonzero(same) < len(same) else float("nan")
+    return float(roc_auc_score(same, alike)) if 0 < np.count_nonzero(same) < len(same) else np.nan
 
 
 def page_auc(alike: NDArray[np.floating[Any]], labels: NDArray[Any]) -> float:

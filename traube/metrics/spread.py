@@ -38,8 +38,8 @@ def spread(vectors: NDArray[np.floating[Any]] | sparse.csr_matrix) -> dict[str, 
     axes = np.linalg.eigh(units.T @ units)[1]
     along = np.exp(units @ np.hstack([axes, -axes])).sum(axis=0)  # an axis has two directions
 
-    centred = x - x.mean(axis=0)
-    singular = np.sqrt(np.maximum(np.linalg.eigvalsh(centred.T @ centred), 0))
+    centered = x - x.mean(axis=0)
+    singular = np.sqrt(np.maximum(np.linalg.eigvalsh(centered.T @ centered), 0))
     shares = singular[singular > 0] / singular.sum()  # none where all vectors are the same: the rank is 1
     return {
         "norm": float(norms.mean()),

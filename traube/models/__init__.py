@@ -4,7 +4,6 @@ Code that turns texts into vectors belongs here; the choice of texts and the use
 """
 
 import re
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,14 @@ from traube.core import inputs
 from traube.core.cards import model_file, model_files, read_each, read_one
 from traube.core.config import parse, read_yaml
 from traube.core.errors import TraubeError, Unknown, unknown
-from traube.core.versions import installed
+from traube.core.versions import get_version
 from traube.models import checkpoints
 from traube.models.base import Encoder, Model, fingerprint_on
 from traube.models.card import ModelCard, Precision, catalogue
 from traube.models.given import FunctionModel, LoadedTransformer, is_network, make_name
-from traube.models.lexical import BagOfWords, Hashed, Lda, Lsa, TfIdf, Tokens
+from traube.models.lexical import Hashed, Lexical
 from traube.models.pairwise import Compared, Pairwise
-from traube.models.similarities import named
+from traube.models.similarities import get_similarity
 from traube.models.similarity import SIMILARITY_VERSION, Similarity
 from traube.models.transformer import ENCODER_VERSION, Transformer
 from traube.models.vectors import Vectors
@@ -34,7 +33,6 @@ __all__ = [
     "Similarity",
     "Vectors",
     "card_errors",
-    "choose_model",
     "fingerprint_on",
     "load_model",
     "model_cards",
@@ -46,20 +44,13 @@ __all__ = [
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
-_LEXICAL: dict[str, Callable[[ModelCard], Model]] = {
-    "bow": BagOfWords,
-    "tfidf": TfIdf,
-    "lsa": Lsa,
-    "tokens": Tokens,
-    "lda": Lda,
-}
-CORPUS_BOUND = tuple(_LEXICAL)  # kinds of models that are fitted on each task's texts
+CORPUS_BOUND = ("bow", "tfidf", "lsa", "tokens", "lda")  # kinds of models that are fitted on each task's texts
 
 
 def present_version(name: str) -> str:
     """Return today's version of something in a model's `numerics`."""
     own = {"encoder": ENCODER_VERSION, "similarity": SIMILARITY_VERSION}
-    return own[name] if name in own else installed(name)
+    return own[name] if name in own else get_version(name)
 
 
 def model_cards() -> dict[str, ModelCard]:
@@ -124,9 +115,9 @@ def _card_of(name: str) -> ModelCard:
         return catalogue()[name]
     if own := model_file(name):
         return read_one(own, read_card)
-    if checkpoint := checkpoints.card_named(name):
+    if checkpoint := checkpoints.find_card(name):
         return checkpoint
-    if "/" in name and inputs.is_folder(folder := inputs.named(Path.cwd(), name)):
+    if "/" in name and inputs.is_folder(folder := inputs.resolve_path(Path.cwd(), name)):
         return ModelCard(name=make_name(folder.name), model=str(folder))
     if name.startswith((".", "/", "~")):
         raise Unknown(f"unknown model '{name}': there is no such folder")
@@ -138,23 +129,14 @@ def _card_of(name: str) -> ModelCard:
     raise unknown("model", name, model_cards())
 
 
-def choose_model(texts: Sequence[str]) -> str:
-    """Return the name of the model that encodes texts if nobody names one."""
-    return "minilm"
-
-
-def to_model(
-    given: Any, texts: Sequence[str] = (), name: str | None = None, precision: Precision | None = None
-) -> Model:
+def to_model(given: Any, name: str | None = None, precision: Precision | None = None) -> Model:
     """Return the model that somebody passed, as a Model.
 
     Parameters
     ----------
     given : str, Path, SentenceTransformer, callable or Model
-        What `load_model` takes, or "auto" (`choose_model`); a network in memory; or a function that takes a list of
-        texts and returns an array with a row for each.
-    texts : sequence of str, optional
-        Those that are to be encoded, by which "auto" chooses.
+        What `load_model` takes, or "auto" (`minilm`); a network in memory; or a function that takes a list of texts and
+        returns an array with a row for each.
     name : str, optional
         Name in tables, in place of the model's own; a Model keeps its name.
     precision : {"fp32", "bf16", "auto"}, optional
@@ -168,7 +150,7 @@ def to_model(
     if name is not None and not _NAME.fullmatch(name):
         raise TraubeError(f"'{name}' is no name for a model: use lower-case letters, digits and _ . -")
     if isinstance(given, (str, Path)):
-        found = load_model(choose_model(texts) if given == "auto" else given, precision=precision)
+        found = load_model("minilm" if given == "auto" else given, precision=precision)
         return found if name in (None, found.name) else model_of(found.card.model_copy(update={"name": name}))
     if is_network(given):
         return LoadedTransformer(given, name)
@@ -186,9 +168,9 @@ def to_model(
 def model_of(card: ModelCard, device: str | None = None) -> Model:
     """Return the model that a card describes. Weights are loaded when they are first needed."""
     if card.similarity:
-        return Compared(card, model_of(card.model_copy(update={"similarity": None}), device), named(card))
-    if card.kind in _LEXICAL:
-        return _LEXICAL[card.kind](card)
+        return Compared(card, model_of(card.model_copy(update={"similarity": None}), device), get_similarity(card))
+    if card.kind in CORPUS_BOUND:
+        return Lexical(card)
     if card.kind == "hashed":
         return Hashed(card)
     return Pairwise(card, device) if card.kind == "pairwise" else Transformer(card, device)

@@ -127,25 +127,6 @@ class Modalities(Strict):
     text: Modality
 
 
-class TransformerSettings(Strict):
-    """Settings by which a Transformer reads texts, of sentence_bert_config.json."""
-
-    max_seq_length: int | None = None
-    do_lower_case: bool = False
-    transformer_task: Literal["feature-extraction"] = "feature-extraction"
-    modality_config: Modalities | None = None
-    module_output_name: Literal["token_embeddings", "sentence_embedding"] | None = None
-    unpad_inputs: bool | None = None
-    # arguments for the loaders of transformers, of which any could name another file
-    processing_kwargs: Nothing = Field({})
-    model_args: Nothing = Field({})
-    model_kwargs: Nothing = Field({})
-    tokenizer_args: Nothing = Field({})
-    processor_kwargs: Nothing = Field({})
-    config_args: Nothing = Field({})
-    config_kwargs: Nothing = Field({})
-
-
 Output = Literal["sentence_embedding", "token_embeddings"]
 ACTIVATIONS = {**dict.fromkeys(("Tanh", "ReLU", "GELU", "SiLU", "Sigmoid"), "activation"), "Identity": "linear"}
 
@@ -188,51 +169,26 @@ class AddedToken(Strict):
 
 
 Token = str | AddedToken
-_TYPES: dict[str, Any] = {  # as `allowed.yaml` names them
-    "bool": bool,
-    "int": int,
-    "float": float,
-    "Word": Word,
-    "Token": Token,
-    "AddedToken": AddedToken,
-    "Nothing": Nothing,
-    "Output": Output,
-    "TokenizerClass": TokenizerClass,
-    "Backend": Literal["tokenizers", "sentencepiece", "python"],
-    "Errors": Literal["replace", "ignore", "strict"],
-    "Side": Literal["left", "right"],
-    "UpTo10000": Annotated[int, Field(ge=0, le=10_000)],
-    "int | list[int]": int | list[int],
-    "Word | list[Word]": Word | list[Word],
-    "list[Token] | dict[Word, Token]": list[Token] | dict[Word, Token],
-    "list[str]": list[str],
-    "list[float]": list[float],
-    "list[Word]": list[Word],
-    "list[Token]": list[Token],
-    "dict[Word, Token]": dict[Word, Token],
-    "dict[Word, AddedToken]": dict[Word, AddedToken],
-}
+# Types by which `allowed.yaml` describes settings, besides those above.
+Backend = Literal["tokenizers", "sentencepiece", "python"]
+Errors = Literal["replace", "ignore", "strict"]
+Side = Literal["left", "right"]
+UpTo10000 = Annotated[int, Field(ge=0, le=10_000)]
 
-
-def _read_type(kind: str) -> Any:
-    own = _TYPES[kind.removesuffix(" | None")]
-    return own | None if kind.endswith(" | None") else own
-
-
-SETTINGS: dict[str, type[Strict]] = {}  # all may be absent
+# Those of `allowed.yaml` may be absent. pydantic evaluates the names of their types in this module.
+SETTINGS: dict[str, type[Strict]] = {"Dense": Dense, "LayerNorm": LayerNorm, "Dropout": Dropout}
 for _name, _kinds in _LISTS["settings"].items():
-    _fields: dict[str, Any] = {key: (_read_type(kind), None) for key, kind in _kinds.items()}
-    SETTINGS[_name] = _TYPES[_name] = create_model(_name, __base__=Strict, **_fields)
-
+    _fields: dict[str, Any] = {key: (kind, None) for key, kind in _kinds.items()}
+    SETTINGS[_name] = create_model(_name, __base__=Strict, __module__=__name__, **_fields)
+Rope, RopeByLayer = SETTINGS["Rope"], SETTINGS["RopeByLayer"]
 NULLABLE = frozenset(_LISTS["nullable"].split())
 LEFT_OUT = {file: frozenset(keys.split()) for file, keys in _LISTS["left_out"].items()}
 NETWORK_KEYS = frozenset(_LISTS["network_keys"].split())
 TOKENIZER_FILE = frozenset(_LISTS["tokenizer_file"].split())
 TOKENIZER_KEYS = frozenset(_LISTS["tokenizer_keys"].split())
-_ROPE = SETTINGS["Rope"] | SETTINGS["RopeByLayer"] | None
 NETWORK_VALUES: dict[str, Any] = {  # types of keys whose values are no sizes, switches or words
-    "rope_parameters": _ROPE,
-    "rope_scaling": _ROPE,
+    "rope_parameters": Rope | RopeByLayer | None,
+    "rope_scaling": Rope | RopeByLayer | None,
     "tokenizer_class": TokenizerClass,
     "dtype": Precision | None,
     "torch_dtype": Precision | None,

@@ -58,7 +58,6 @@ def attend(
         ([b, n, heads, d], None).
     """
     import torch
-    from torch.nn.functional import pad
 
     causal = options.get("is_causal")
     is_plain = (
@@ -72,11 +71,20 @@ def attend(
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)
+    return _multiply(query, key, value, attention_mask, query.shape[-1] ** -0.5 if scaling is None else scaling), None
+
+
+def _multiply(
+    query: "Tensor", key: "Tensor", value: "Tensor", attention_mask: "Tensor | None", scaling: float
+) -> "Tensor":
+    """Compute plain attention by two products of matrices; [b, n, heads, d]."""
+    import torch
+    from torch.nn.functional import pad
 
     b, heads, n, d = query.shape
     width = -(-n // ALIGNED) * ALIGNED
     key, value = (pad(x, (0, 0, 0, width - n)).reshape(b * heads, width, d) for x in (key, value))
-    scaled = (query * (d**-0.5 if scaling is None else scaling)).reshape(b * heads, n, d)
+    scaled = (query * scaling).reshape(b * heads, n, d)
     scores = torch.bmm(scaled, key.transpose(1, 2)).view(b, heads, n, width)
     if attention_mask is not None or width > n:
         # 0, and the lowest number where nothing attends; [b or 1, 1, n, width]
@@ -90,4 +98,4 @@ def attend(
         scores += away
     torch.softmax(scores, -1, out=scores)
     found = torch.bmm(scores.view(b * heads, n, width), value)
-    return found.view(b, heads, n, d).transpose(1, 2).contiguous(), None
+    return found.view(b, heads, n, d).transpose(1, 2).contiguous()

@@ -1,6 +1,6 @@
 """Augmentation of texts by others that mean the same, for contrastive clusterers.
 
-An augmenter is a function (texts, seed) -> as many texts, the same for the same seed: `Eda`, with `neighbours` in a
+An augmenter is a function (texts, seed) -> as many texts, the same for the same seed: `Eda`, with `find_neighbors` in a
 model's own space for synonyms, so that it works offline and in any language; `Contextual`; `Published`.
 """
 
@@ -22,10 +22,10 @@ Augment: TypeAlias = Callable[[Sequence[str], int], list[str]]
 Generator: TypeAlias = np.random.Generator
 WORD = re.compile(r"\w+")
 BLOCK = 2_048
-NEIGHBOURS, NEAREST = 5, 0.5  # of a word at most, and the smallest cosine of one
+NEIGHBORS, NEAREST = 5, 0.5  # of a word at most, and the smallest cosine of one
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Return the words of a text in lower case and without punctuation; an apostrophe joins, a hyphen parts."""
     return WORD.findall(text.lower().replace("'", "").replace("\u2019", ""))
 
@@ -47,18 +47,16 @@ class Eda:
         random = np.random.default_rng(seed)
         changed = []
         for text in texts:
-            words = words_of(text)
-            if words:
-                operation = (self.replaced, self.inserted, self.swapped, self.deleted)[random.integers(4)]
-                changed.append(" ".join(operation(words, random)))
-            else:
-                changed.append(text)
+            if words := split_words(text):
+                operation = (self.replace, self.insert, self.swap, self.delete)[random.integers(4)]
+                text = " ".join(operation(words, random))
+            changed.append(text)
         return changed
 
     def _count(self, words: Sequence[str]) -> int:
         return max(1, round(self.share * len(words)))
 
-    def replaced(self, words: Sequence[str], random: Generator) -> list[str]:
+    def replace(self, words: Sequence[str], random: Generator) -> list[str]:
         """Replace some words by synonyms."""
         changed = list(words)
         able = [i for i, word in enumerate(words) if self.synonyms.get(word)]
@@ -66,7 +64,7 @@ class Eda:
             changed[int(i)] = str(random.choice(self.synonyms[words[int(i)]]))
         return changed
 
-    def inserted(self, words: Sequence[str], random: Generator) -> list[str]:
+    def insert(self, words: Sequence[str], random: Generator) -> list[str]:
         """Insert synonyms of some words at random places."""
         changed = list(words)
         able = [word for word in words if self.synonyms.get(word)]
@@ -74,7 +72,7 @@ class Eda:
             changed.insert(int(random.integers(len(changed) + 1)), str(random.choice(self.synonyms[able[int(i)]])))
         return changed
 
-    def swapped(self, words: Sequence[str], random: Generator) -> list[str]:
+    def swap(self, words: Sequence[str], random: Generator) -> list[str]:
         """Swap some pairs of words."""
         changed = list(words)
         for _ in range(self._count(words) if len(words) > 1 else 0):
@@ -82,13 +80,13 @@ class Eda:
             changed[i], changed[j] = changed[j], changed[i]
         return changed
 
-    def deleted(self, words: Sequence[str], random: Generator) -> list[str]:
+    def delete(self, words: Sequence[str], random: Generator) -> list[str]:
         """Delete some words; one stays."""
         gone = set(random.permutation(len(words))[: min(self._count(words), len(words) - 1)].tolist())
         return [word for i, word in enumerate(words) if i not in gone]
 
 
-def neighbours(texts: Iterable[str], model: Model) -> dict[str, list[str]]:
+def find_neighbors(texts: Iterable[str], model: Model) -> dict[str, list[str]]:
     """Return the nearest words of each word, by a model, nearest first.
 
     Only words of the given texts are neighbors. A word that contains a number has none, and a word without any is
@@ -97,8 +95,8 @@ def neighbours(texts: Iterable[str], model: Model) -> dict[str, list[str]]:
     The vector of a word is that of the word as a text, so any model but a corpus-bound one will do.
     """
     if model.corpus_bound:
-        raise TraubeError(f"model '{model.name}' is fitted on whole texts, and words have no neighbours in it")
-    words = sorted({word for text in texts for word in words_of(text) if word.isalpha()})
+        raise TraubeError(f"model '{model.name}' is fitted on whole texts, and words have no neighbors in it")
+    words = sorted({word for text in texts for word in split_words(text) if word.isalpha()})
     if len(words) < 2:
         return {}
     vectors = np.asarray(model.encode(words), dtype=np.float32)
@@ -108,10 +106,9 @@ def neighbours(texts: Iterable[str], model: Model) -> dict[str, list[str]]:
         cosines = vectors[start : start + BLOCK] @ vectors.T
         own = np.arange(len(cosines))
         cosines[own, start + own] = -1
-        best = np.argsort(-cosines, axis=1, kind="stable")[:, :NEIGHBOURS]
+        best = np.argsort(-cosines, axis=1, kind="stable")[:, :NEIGHBORS]
         for i, columns in enumerate(best):
-            near = [words[j] for j in columns if cosines[i, j] >= NEAREST]
-            if near:
+            if near := [words[j] for j in columns if cosines[i, j] >= NEAREST]:
                 found[words[start + i]] = near
     return found
 
@@ -124,8 +121,7 @@ class Published:
 
     def __call__(self, texts: Sequence[str], seed: int) -> list[str]:
         """Return the augmented text of each, in their order."""
-        absent = [text for text in texts if text not in self.by_text]
-        if absent:
+        if absent := [text for text in texts if text not in self.by_text]:
             raise TraubeError(
                 f"{len(absent)} of {len(texts)} texts have no published augmentation, such as {absent[0][:60]!r}: "
                 "use another augmentation"
@@ -155,7 +151,7 @@ class Contextual:
         changed = []
         for start in range(0, len(texts), self.batch):
             tokenizer, network, whole = self._loaded
-            batch = [words_of(text) for text in texts[start : start + self.batch]]
+            batch = [split_words(text) for text in texts[start : start + self.batch]]
             chosen, masked = [], []
             for words in batch:
                 count = max(1, round(self.share * len(words)))
@@ -171,11 +167,11 @@ class Contextual:
             for row, (words, at) in enumerate(zip(batch, chosen, strict=True)):
                 # a truncated text has fewer places than chosen words
                 for i, place in zip(at, np.flatnonzero(places[row]), strict=False):
-                    words[i] = self._drawn(scores[row, int(place)].numpy(), words[i], whole, random)
+                    words[i] = self._draw(scores[row, int(place)].numpy(), words[i], whole, random)
             changed += batch
         return [" ".join(words) if words else text for words, text in zip(changed, texts, strict=True)]
 
-    def _drawn(self, scores: Any, word: str, whole: Mapping[int, str], random: Generator) -> str:
+    def _draw(self, scores: Any, word: str, whole: Mapping[int, str], random: Generator) -> str:
         """Draw a word for a place, from the scores of all tokens."""
         ids = np.array([i for i, other in whole.items() if other.lower() != word])
         if not len(ids):

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from traube.core.arrays import Ints
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest
 from traube.models.card import ModelCard
@@ -99,7 +99,7 @@ class Encoder(Model, Protocol):
     def load(self) -> int:
         """Bring the weights into memory, so that the first text takes no longer than others; return their bytes."""
 
-    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
+    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[Ints, Dense]]:
         """Yield vectors as they are computed: positions [b] in `texts`, and float32 [b, d]."""
 
 
@@ -145,7 +145,7 @@ class BatchEncoder(OwnEncoder, ABC):
     corpus_bound = False
 
     @abstractmethod
-    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
+    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[Ints, Dense]]:
         """Yield positions [b] and vectors, float32 [b, d], batch by batch."""
 
     def encode(self, texts: Sequence[str]) -> Dense:

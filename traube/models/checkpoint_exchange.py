@@ -8,7 +8,7 @@ while its contents are the same. Where two nodes have different checkpoints unde
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -60,8 +60,8 @@ def _exchange(storage: Storage, folder: Path, note: Note) -> Note:
         return note if row["content"] == note["content"] else _fetch(storage, folder, row, note)
     if note.get("kept") == [state, row and row["content"]]:
         return note
-    files = dict(_list_files(folder))
-    if not files or checkpoints.unfinished(folder) is not None:
+    files = _list_files(folder)
+    if not files or checkpoints.find_unfinished(folder) is not None:
         return note
     is_settled = time.time() - max(path.stat().st_mtime for path in files.values()) > SETTLED
     return _store(storage, folder, state, note) if is_settled else note
@@ -71,17 +71,16 @@ def _find_newest(storage: Storage, name: str) -> Mapping[str, Any] | None:
     return max(storage.read_rows("model", name=name), key=lambda row: row["revision"], default=None)
 
 
-def _list_files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the files that are exchanged, by name: no links, and nothing hidden."""
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        if path.is_file() and not path.is_symlink() and _is_plain(name):
-            yield name, path
+def _list_files(folder: Path) -> dict[str, Path]:
+    """Return the files that are exchanged, by name: no links, and nothing hidden."""
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
+    named = {path.relative_to(folder).as_posix(): path for path in found}
+    return {name: path for name, path in named.items() if _is_plain(name)}
 
 
 def _store(storage: Storage, folder: Path, state: str, note: Note) -> Note:
     """Store a checkpoint, unless another node has stored another version since the last exchange."""
-    files = dict(_list_files(folder))
+    files = _list_files(folder)
     content = digest({name: file_sha256(path) for name, path in files.items()})
     with storage.hold("", folder.name, "checkpoint"):
         newest = _find_newest(storage, folder.name)

@@ -13,17 +13,17 @@ from typing import Literal, get_args
 
 from traube.core import paths
 from traube.core.cards import read_each
-from traube.core.disk import below, read_json
+from traube.core.disk import read_json, walk
 from traube.core.errors import TraubeError, unknown
 from traube.core.files import locked, write_json
 from traube.core.hashing import digest
-from traube.core.inputs import is_folder, regular
+from traube.core.inputs import check_file, is_folder
 from traube.models.card import ModelCard, Precision, catalogue
 from traube.models.similarity import FOLDER, WEIGHTS, TrainedSimilarity, load_network
 from traube.models.tensors import check_tensors
 from traube.models.vetting import library_errors
 from traube.models.weights import check_folder
-from traube.models.weights import files as opened_files
+from traube.models.weights import list_files as opened_files
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 ATTEMPTS = "attempts.json"
@@ -37,25 +37,22 @@ def folders() -> list[Path]:
     return sorted(p for p in found if p.is_dir() and not p.name.startswith("."))
 
 
-def card_of(folder: Path) -> ModelCard:
+def make_card(folder: Path) -> ModelCard:
     """Return the model card of a checkpoint. Cheap: looks at names only."""
     if not NAME.fullmatch(folder.name) or ".." in folder.name:
         raise TraubeError(f"{folder}: rename it: a checkpoint's name is of a-z, 0-9, _ . and -, without '..'")
     if folder.name in catalogue():
         raise TraubeError(f"{folder}: rename it: '{folder.name}' is a model of the catalogue")
     root = paths.checkpoints().resolve()
-    entries: Iterable[Path | os.DirEntry[str]] = chain((folder,), below(folder))  # a linked folder is not walked
+    entries: Iterable[Path | os.DirEntry[str]] = chain((folder,), walk(folder))  # a linked folder is not walked
     for entry in entries:
         if entry.is_symlink() and not Path(os.path.realpath(entry)).is_relative_to(root):
-            raise TraubeError(
-                f"{os.fspath(entry)}: a link that leads out of {root.name}/; put the files themselves there"
-            )
+            link = os.fspath(entry)
+            raise TraubeError(f"{link}: a link that leads out of {root.name}/; put the files themselves there")
     # if the base model was evaluated in another precision than fp32, so is the trained model
-    precision = read_json(folder / "checkpoint.json").get("precision", "fp32")
-    if precision not in get_args(Precision):
-        raise TraubeError(
-            f"{folder / 'checkpoint.json'}: precision: '{precision}' is none of {', '.join(get_args(Precision))}"
-        )
+    path, known = folder / "checkpoint.json", get_args(Precision)
+    if (precision := read_json(path).get("precision", "fp32")) not in known:
+        raise TraubeError(f"{path}: precision: '{precision}' is none of {', '.join(known)}")
     # whatever that folder holds: a broken similarity must not be taken for its encoder
     kind: Literal["pairwise", "transformer"] = "pairwise" if is_folder(folder / FOLDER) else "transformer"
     return ModelCard(name=folder.name, kind=kind, model=str(folder), precision=precision)
@@ -65,9 +62,7 @@ def trained_on(model: str) -> str | None:
     """Return the task whose test texts a checkpoint was trained on; None if there is none, or it is unknown."""
     about = read_json(paths.checkpoints() / model / "checkpoint.json")
     parts = about.get("parts", ["test"])
-    if "task" not in about or not isinstance(parts, list) or "test" not in parts:
-        return None
-    return str(about["task"])
+    return str(about["task"]) if "task" in about and isinstance(parts, list) and "test" in parts else None
 
 
 def state(folder: Path) -> str:
@@ -78,20 +73,18 @@ def state(folder: Path) -> str:
     return digest([(name, s.st_size, s.st_mtime_ns) for name, s in files])
 
 
-def unfinished(folder: Path) -> str | None:
+def find_unfinished(folder: Path) -> str | None:
     """Return why a folder is not complete yet; None if the folder looks complete."""
-    partial = next((p.name for p in sorted(folder.rglob("*")) if p.suffix in PARTIAL), None)
-    if partial:
+    if partial := next((p.name for p in sorted(folder.rglob("*")) if p.suffix in PARTIAL), None):
         return f"{partial} is being written"
-    if not (folder / "config.json").exists() and not (folder / "modules.json").exists():
-        return "there is no config.json or modules.json yet"
-    return None
+    is_there = (folder / "config.json").exists() or (folder / "modules.json").exists()
+    return None if is_there else "there is no config.json or modules.json yet"
 
 
 def check(folder: Path) -> ModelCard:
     """Refuse a checkpoint that cannot be evaluated; read every tensor, once for each `state`."""
     with library_errors(f"{folder}: cannot be read"):
-        card = card_of(folder)
+        card = make_card(folder)
         check_folder(folder, card)
         weights = [path for path in opened_files(folder) if path.suffix == ".safetensors"]
         if card.kind == "pairwise":
@@ -99,8 +92,7 @@ def check(folder: Path) -> ModelCard:
                 raise TraubeError(f"{folder}: {FOLDER} is a link to a folder; put the folder itself there")
             weights.append(folder / FOLDER / WEIGHTS)
         for path in weights:
-            regular(path)
-            if fault := _faulty_weights(path, path.stat().st_mtime_ns):
+            if fault := _find_fault(path, check_file(path).st_mtime_ns):
                 raise TraubeError(f"{path}: {fault}")
         check_tensors(folder)
         if card.kind == "pairwise":
@@ -109,7 +101,7 @@ def check(folder: Path) -> ModelCard:
 
 
 @lru_cache(maxsize=256)
-def _faulty_weights(path: Path, _changed: int) -> str:
+def _find_fault(path: Path, _changed: int) -> str:
     """Return what is wrong with a weights file; empty if nothing. One tensor is in memory at a time."""
     from safetensors import SafetensorError, safe_open
 
@@ -126,15 +118,15 @@ def _faulty_weights(path: Path, _changed: int) -> str:
 
 def cards() -> dict[str, ModelCard]:
     """Return the checkpoints that may be requested, by name. Errors in their files are reported when they are loaded."""
-    found = ((folder.name, card_named(folder.name)) for folder in folders())
+    found = ((folder.name, find_card(folder.name)) for folder in folders())
     return {name: card for name, card in found if card}  # the sensor and `traube doctor` report the others
 
 
-def card_named(name: str) -> ModelCard | None:
+def find_card(name: str) -> ModelCard | None:
     """Return the card of the checkpoint of that name, if it may be requested; read no other folder."""
     folder = paths.checkpoints() / name
     try:
-        return card_of(folder) if folder.name == name and is_folder(folder) else None
+        return make_card(folder) if folder.name == name and is_folder(folder) else None
     except TraubeError:
         return None
 
@@ -152,7 +144,7 @@ def attempts() -> dict[str, int]:
         return {}
 
 
-def ask_again(name: str) -> int:
+def request_again(name: str) -> int:
     """Have the sensor evaluate a checkpoint once more; return the number of the attempt."""
     if name not in cards():
         raise unknown("checkpoint", name, cards())

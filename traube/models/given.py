@@ -16,7 +16,7 @@ from traube.core.errors import TraubeError, first_line
 from traube.core.hashing import digest
 from traube.models.base import OwnEncoder
 from traube.models.card import ModelCard
-from traube.models.transformer import Transformer, prompt_of
+from traube.models.transformer import Transformer, get_prompt
 from traube.models.vectors import Dense, pack_matrix
 
 Matrix: TypeAlias = Dense | sparse.csr_matrix
@@ -76,7 +76,7 @@ class LoadedTransformer(Transformer):
         for name, tensor in self.network.state_dict().items():
             weights.update(name.encode())
             weights.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-        settings = [str(self.network), prompt_of(self.network), self.network.max_seq_length]
+        settings = [str(self.network), get_prompt(self.network), self.network.max_seq_length]
         return digest([weights.hexdigest(), settings])
 
 
@@ -119,28 +119,23 @@ class FunctionModel(OwnEncoder):
             raise
         except Exception as error:
             raise TraubeError(f"model '{self.name}': fails on {len(texts)} texts ({first_line(error)})") from error
-        values = sparse.csr_matrix(given, dtype=np.float32) if sparse.issparse(given) else self._to_dense(given)
+        try:
+            to_matrix = sparse.csr_matrix if sparse.issparse(given) else np.asarray
+            values: Matrix = to_matrix(given, dtype=np.float32)
+        except (TypeError, ValueError):
+            fault = f"it gave a {type(given).__name__}; return an array with a row for each text"
+            raise TraubeError(f"model '{self.name}': {fault}") from None
         if values.ndim != 2 or values.shape[0] != len(texts):
-            raise TraubeError(
-                f"model '{self.name}': it gave {values.shape} for {len(texts)} texts; return a row of numbers for each"
-            )
+            fault = f"it gave {values.shape} for {len(texts)} texts; return a row of numbers for each"
+            raise TraubeError(f"model '{self.name}': {fault}")
         return values
 
     def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Matrix:
         """Return the vectors of other texts."""
         return self.encode(texts)
 
-    def _to_dense(self, given: Any) -> Dense:
-        try:
-            return np.asarray(given, dtype=np.float32)
-        except (TypeError, ValueError):
-            kind = type(given).__name__
-            raise TraubeError(
-                f"model '{self.name}': it gave a {kind}; return an array with a row for each text"
-            ) from None
 
-
-def embedded(texts: Sequence[str], values: Matrix, name: str = "embeddings") -> FunctionModel:
+def wrap_embeddings(texts: Sequence[str], values: Matrix, name: str = "embeddings") -> FunctionModel:
     """Return the model that gives each of some texts its embedding; of equal texts, that of the first.
 
     Parameters

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from traube.core.errors import TraubeError
-from traube.models.tensors import BESIDE, fault_of, quiet
-from traube.models.transformer import own_weights
+from traube.models.tensors import BESIDE, find_fault, quiet
+from traube.models.transformer import copy_weights
 from traube.models.vetting import LOCAL, SAFE, library_errors, vetted_copy
-from traube.models.weights import hashes
+from traube.models.weights import hash_files
 
 KINDS = {"causal": "causal language model", "masked": "masked language model", "new": "encoder with a head for words"}
 # Heads for other things than words, which a language model's weights may hold besides.
@@ -40,7 +40,7 @@ def load_language_model(folder: Path, head: Literal["causal", "masked", "new"]) 
     where = f"{folder}: no {KINDS[head]} can be loaded"
     try:
         with library_errors("an error of a library"):
-            before = hashes(folder, plain=True)
+            before = hash_files(folder, plain=True)
             with vetted_copy(folder, plain=True) as copy, quiet():
                 tokenizer = AutoTokenizer.from_pretrained(copy, **LOCAL)
                 network, found = kind.from_pretrained(
@@ -50,15 +50,15 @@ def load_language_model(folder: Path, head: Literal["causal", "masked", "new"]) 
                     ignore_mismatched_sizes=True,
                     output_loading_info=True,
                 )
-            own_weights(network)
-            changed = hashes(folder, plain=True) != before
+            copy_weights(network)
+            changed = hash_files(folder, plain=True) != before
     except TraubeError as error:
         fault = str(error).removeprefix(f"{folder}: ").removeprefix(f"{folder}/")
         raise TraubeError(f"{where}: {fault}") from None
     base = network.base_model_prefix
     if head == "new":  # only the encoder's weights have to be there
         found = {**found, "missing_keys": [key for key in found["missing_keys"] if key.startswith(f"{base}.")]}
-    if fault := fault_of(found, beside=BESIDE if head == "new" else OTHER_HEADS):
+    if fault := find_fault(found, beside=BESIDE if head == "new" else OTHER_HEADS):
         raise TraubeError(f"{where}: {fault}")
     if changed:
         raise TraubeError(f"{folder}: its files changed while they were read; run again")

@@ -3,18 +3,17 @@
 All but `Hashed` are fitted on the texts they are given: their vectors hold for one corpus only.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, issparse
 
+from traube.core.arrays import Ints
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest
-from traube.core.versions import versions
+from traube.core.versions import get_versions
 from traube.models.base import BatchEncoder, OfCard, OwnEncoder
 from traube.models.vectors import Dense
 
@@ -34,107 +33,83 @@ class OfWords(OfCard, OwnEncoder):
 
     @property
     def numerics(self) -> dict[str, str]:
-        """The libraries that count words, with versions."""
-        return versions(LIBRARIES)
+        """Return the versions of the libraries that make the numbers."""
+        return get_versions(LIBRARIES)
 
 
-class _Lexical(OfWords, ABC):
+class Lexical(OfWords):
+    """A model that is fitted on the texts it is given.
+
+    The kind of its card says which one:
+
+    - `bow`: term counts, float32 csr [n, features].
+    - `tfidf`: TF-IDF weights with rows of length 1, float32 csr [n, features].
+    - `tokens`: tokens split at white space, float32 csr [n, tokens] of 0 and 1 (QS3M's baseline Jaccard).
+    - `lsa`: latent semantic analysis: TF-IDF, truncated SVD (seed 42), rows of length 1; float32 [n, dimensions].
+    - `lda`: latent Dirichlet allocation (seed 42): the share of each topic in a text; float32 [n, dimensions] or fewer.
+      Rows sum to 1. There are no more topics than texts: with more topics, words would belong to none. Words that occur
+      once in the corpus and English stop words are ignored; a text of only such words has all topics in equal shares.
+      (QS3M's baseline, which gensim computes.)
+    """
+
     corpus_bound = True
 
     @property
     def fingerprint(self) -> str:
+        """Return a hash of the card's settings."""
         return digest(["lexical", self.card.kind, self.card.features, self.card.dimensions])
-
-    @abstractmethod
-    def _pipeline(self, texts: Sequence[str]) -> Any:
-        """Return the unfitted estimator that makes vectors."""
 
     def encode(self, texts: Sequence[str]) -> Dense | csr_matrix:
         """Fit on the texts and return their vectors, float32 [n, d]."""
-        return self._fitted(texts)[1]
+        return self._fit(texts)[1]
 
     def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Dense | csr_matrix:
         """Fit on a corpus and return the vectors of other texts, float32 [n, d]."""
-        return _as_float32(self._fitted(corpus)[0].transform(texts))
+        return _as_float32(self._fit(corpus)[0].transform(texts))
 
-    def _fitted(self, texts: Sequence[str]) -> tuple[Any, Dense | csr_matrix]:
+    def _fit(self, texts: Sequence[str]) -> tuple[Any, Dense | csr_matrix]:
         try:
-            pipeline = self._pipeline(texts)
+            pipeline = self._make_pipeline(texts)
             return pipeline, _as_float32(pipeline.fit_transform(texts))
         except ValueError as error:
             raise TraubeError(f"model '{self.name}': no vocabulary: the texts hold no words ({error})") from None
 
-    def _vectorizer(self, kind: type, **settings: Any) -> Any:
-        return kind(max_features=self.card.features, dtype=np.float32, **settings)
+    def _make_pipeline(self, texts: Sequence[str]) -> Any:
+        """Return the unfitted estimator that makes vectors."""
+        from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+        from sklearn.pipeline import make_pipeline
+
+        shared: dict[str, Any] = {"max_features": self.card.features, "dtype": np.float32}
+        match self.card.kind:
+            case "bow":
+                return CountVectorizer(**shared)
+            case "tfidf":
+                return TfidfVectorizer(**shared)
+            case "tokens":
+                return CountVectorizer(**shared, tokenizer=str.split, token_pattern=None, lowercase=False, binary=True)
+            case "lsa":
+                from sklearn.decomposition import TruncatedSVD
+                from sklearn.preprocessing import Normalizer
+
+                words = TfidfVectorizer(**shared)
+                components = min(self.card.dimensions, min(words.fit_transform(texts).shape) - 1)
+                if components < 1:
+                    raise TraubeError(f"model '{self.name}': LSA needs at least two texts and two words")
+                return make_pipeline(words, TruncatedSVD(components, random_state=SEED), Normalizer())
+            case _:
+                from sklearn.decomposition import LatentDirichletAllocation
+
+                words = CountVectorizer(**shared, stop_words="english")
+                counts = words.fit_transform(texts).sum(axis=0)
+                known = words.get_feature_names_out()[np.asarray(counts).ravel() > 1]
+                if not len(known):
+                    raise TraubeError(f"model '{self.name}': LDA needs words that occur twice, and the texts hold none")
+                topics = LatentDirichletAllocation(min(self.card.dimensions, len(texts)), random_state=SEED)
+                return make_pipeline(CountVectorizer(**shared, vocabulary=known), topics)
 
 
 def _as_float32(vectors: Any) -> Dense | csr_matrix:
     return csr_matrix(vectors) if issparse(vectors) else np.asarray(vectors, dtype=np.float32)
-
-
-class BagOfWords(_Lexical):
-    """Term counts, float32 csr [n, features]."""
-
-    def _pipeline(self, texts: Sequence[str]) -> Any:
-        from sklearn.feature_extraction.text import CountVectorizer
-
-        return self._vectorizer(CountVectorizer)
-
-
-class TfIdf(_Lexical):
-    """TF-IDF weights with rows of length 1, float32 csr [n, features]."""
-
-    def _pipeline(self, texts: Sequence[str]) -> Any:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-
-        return self._vectorizer(TfidfVectorizer)
-
-
-class Tokens(_Lexical):
-    """The tokens of a text, split at white space: float32 csr [n, tokens] of 0 and 1 (QS3M's baseline Jaccard)."""
-
-    def _pipeline(self, texts: Sequence[str]) -> Any:
-        from sklearn.feature_extraction.text import CountVectorizer
-
-        return self._vectorizer(CountVectorizer, tokenizer=str.split, token_pattern=None, lowercase=False, binary=True)
-
-
-class Lda(_Lexical):
-    """Latent Dirichlet allocation (seed 42): the share of each topic in a text; float32 [n, dimensions] or fewer.
-
-    Rows sum to 1. There are no more topics than texts: with more topics, words would belong to none. Words that occur
-    once in the corpus and English stop words are ignored; a text of only such words has all topics in equal shares.
-    (QS3M's baseline, which gensim computes.)
-    """
-
-    def _pipeline(self, texts: Sequence[str]) -> Any:
-        from sklearn.decomposition import LatentDirichletAllocation
-        from sklearn.feature_extraction.text import CountVectorizer
-        from sklearn.pipeline import make_pipeline
-
-        words = self._vectorizer(CountVectorizer, stop_words="english")
-        counts = words.fit_transform(texts).sum(axis=0)
-        known = words.get_feature_names_out()[np.asarray(counts).ravel() > 1]
-        if not len(known):
-            raise TraubeError(f"model '{self.name}': LDA needs words that occur twice, and the texts hold none")
-        topics = LatentDirichletAllocation(min(self.card.dimensions, len(texts)), random_state=SEED)
-        return make_pipeline(self._vectorizer(CountVectorizer, vocabulary=known), topics)
-
-
-class Lsa(_Lexical):
-    """Latent semantic analysis: TF-IDF, truncated SVD (seed 42), rows of length 1; float32 [n, dimensions]."""
-
-    def _pipeline(self, texts: Sequence[str]) -> Any:
-        from sklearn.decomposition import TruncatedSVD
-        from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import Normalizer
-
-        words = self._vectorizer(TfidfVectorizer)
-        components = min(self.card.dimensions, min(words.fit_transform(texts).shape) - 1)
-        if components < 1:
-            raise TraubeError(f"model '{self.name}': LSA needs at least two texts and two words")
-        return make_pipeline(words, TruncatedSVD(components, random_state=SEED), Normalizer())
 
 
 class Hashed(OfWords, BatchEncoder):
@@ -155,7 +130,7 @@ class Hashed(OfWords, BatchEncoder):
         _, projection = self._parts
         return int(projection.data.nbytes + projection.indices.nbytes + projection.indptr.nbytes)
 
-    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
+    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[Ints, Dense]]:
         """Yield vectors as they are computed, in order: positions [b] in `texts` and float32 [b, d]."""
         words, projection = self._parts
         for start in range(0, len(texts), TEXTS_A_BATCH):

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from traube.core.disk import read_json
 from traube.core.errors import TraubeError
@@ -17,9 +17,9 @@ from traube.core.hashing import file_sha256
 from traube.core.inputs import is_file, read_bytes
 from traube.models.language import load_language_model
 from traube.models.transformer import best_device
-from traube.models.weights import FILTER, files
+from traube.models.weights import FILTER, list_files
 
-# How models that were made for talks are asked, by a mark in their templates. A template is a program, and is not run.
+# How models that were made for talks are prompted, by a mark in their templates. A template is a program, and is not run.
 TALKS = {
     "<|im_start|>": "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n",
     "<|start_header_id|>": (
@@ -41,6 +41,7 @@ class Likelihood:
     bytes: int  # length in UTF-8, with the blank before it
 
 
+@dataclass(eq=False)
 class CausalModel:
     """A causal language model of transformers (`AutoModelForCausalLM`), in evaluation mode.
 
@@ -53,21 +54,21 @@ class CausalModel:
     name : str, default="model"
         Name for errors.
     talk : str, default="{}"
-        The form in which the model is asked, with `{}` for the question.
+        The form in which the model is prompted, with `{}` for the question.
     content : sequence of str, optional
         Hashes of the files that it was loaded from.
     """
 
-    longest_reply = 16  # tokens; a model that was not made for talks does not end by itself
+    longest_reply: ClassVar[int] = 16  # tokens; a model that was not made for talks does not end by itself
 
-    def __init__(
-        self, model: Any, tokenizer: Any, name: str = "model", talk: str = "{}", content: Sequence[str] = ()
-    ) -> None:
-        self.content = content
-        self.model = model.eval()
-        self.tokenizer = tokenizer
-        self.name = name
-        self.talk = talk
+    model: Any
+    tokenizer: Any
+    name: str = "model"
+    talk: str = "{}"
+    content: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        self.model.eval()
 
     @classmethod
     def load(cls, name: str, *, local: bool = False) -> "CausalModel":
@@ -84,7 +85,7 @@ class CausalModel:
                 reason = " ".join(str(error).split())[:300]
                 raise TraubeError(f"{name}: no causal language model can be loaded: {reason}") from None
         tokenizer, model = load_language_model(folder, "causal")
-        content = [f"{path.relative_to(folder)} {file_sha256(path)}" for path in files(folder, plain=True)]
+        content = [f"{path.relative_to(folder)} {file_sha256(path)}" for path in list_files(folder, plain=True)]
 
         template = str(read_json(folder / "tokenizer_config.json").get("chat_template") or "")
         if is_file(folder / "chat_template.jinja"):
@@ -124,8 +125,8 @@ class CausalModel:
     def longest(self) -> int | None:
         """The most tokens that the model takes; None where it does not say."""
         config = self.model.config
-        said = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
-        return None if said is None else int(said)
+        longest = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
+        return None if longest is None else int(longest)
 
     def likelihoods(self, prompt: str, continuations: Sequence[str]) -> list[Likelihood]:
         """Return the likelihood of each continuation, which a blank joins to the prompt."""
@@ -137,9 +138,8 @@ class CausalModel:
             if not text.strip() or len(whole) <= begin:
                 raise TraubeError(f"model '{self.name}': '{text[:40]}' adds no token to the prompt")
             if self.longest is not None and len(whole) > self.longest:
-                raise TraubeError(
-                    f"model '{self.name}': prompt and answer are {len(whole)} tokens, and it takes {self.longest} at most"
-                )
+                fault = f"prompt and answer are {len(whole)} tokens, and it takes {self.longest} at most"
+                raise TraubeError(f"model '{self.name}': {fault}")
             sequences.append(whole)
 
         # first tokens that all have in common; fewer than the prompt's where the tokenizer joins it and a continuation
@@ -153,7 +153,7 @@ class CausalModel:
         ]
 
     def reply(self, prompt: str, most: int) -> tuple[str, int]:
-        """Return the likeliest continuation of a prompt, asked in the model's form for talks, and the tokens of both.
+        """Return the likeliest continuation of a prompt, put in the model's form for talks, if any, and the tokens of both.
 
         The continuation has at most `most` tokens.
         """

@@ -4,9 +4,9 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from traube.core import paths
-from traube.core.cards import is_generated, model_file, model_files, write_card
+from traube.core.cards import is_generated, list_names, model_file, model_files, write_card
 from traube.core.errors import TraubeError, Unknown, unknown
-from traube.core.inputs import is_folder, named
+from traube.core.inputs import is_folder, resolve_path
 from traube.models import HUB_ID, model_cards, read_card
 from traube.models.card import catalogue
 from traube.models.given import make_name
@@ -37,7 +37,7 @@ def name_model(given: str, write: bool = False) -> str:
     known = model_cards()
     if given in known or model_file(given):  # errors in a card are reported when the model is loaded
         return given
-    folder = named(Path.cwd(), given) if "/" in given else Path.cwd()
+    folder = resolve_path(Path.cwd(), given) if "/" in given else Path.cwd()
     is_path = given.startswith((".", "/", "~")) or ("/" in given and is_folder(folder))
     weights = str(folder) if is_path else given
     for name, card in known.items():
@@ -74,7 +74,7 @@ def near_hub_ids(given: str) -> list[str]:
 def _is_same(weights: str, model: str) -> bool:
     """Return whether a card names these weights. Letter case distinguishes folders, but no models of the hub."""
     if model.startswith((".", "~", "/")):
-        return weights == str(named(paths.cards(), model))
+        return weights == str(resolve_path(paths.cards(), model))
     return weights.casefold() == model.casefold()
 
 
@@ -95,9 +95,6 @@ def _unknown_model(given: str) -> Unknown:
 def _free_name(model: Path) -> str:
     """Return a free name for a model, from the last part of its id or folder, with the part before where another has it."""
     last, before = make_name(model.name), make_name(model.parent.name)
-    taken = {
-        *model_cards(),
-        *(path.stem for folder in (paths.cards(), paths.generated_cards()) for path in folder.glob("*")),
-    }
+    taken = {*model_cards(), *list_names()}
     names = [last, f"{before}_{last}".strip("_"), *(f"{last}_{n}" for n in range(2, len(taken) + 3))]
     return next(name for name in names if name and name not in taken)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from traube.core.arrays import Ints
 from traube.core.hashing import digest
 from traube.models.base import BatchEncoder, Encoder, Model, OfCard
 from traube.models.card import ModelCard
@@ -129,17 +129,17 @@ class Sentences(_DelegateMixin, BatchEncoder):
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the encoder and of the way that texts are cut into sentences."""
-        return digest(["sentences", SENTENCES, _END_OF_SENTENCE.pattern, self.base.fingerprint])
+        """Return a hash of the way sentences are split and of the encoder's fingerprint."""
+        return digest(["split_sentences", SENTENCES, _END_OF_SENTENCE.pattern, self.base.fingerprint])
 
     def load(self) -> int:
         """Bring the encoder's weights into memory; return their bytes."""
         return self.base.load()
 
-    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
+    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[Ints, Dense]]:
         """Yield vectors in the order of the texts, some at once: positions and float32 [b, (1 + SENTENCES) d]."""
         for start in range(0, len(texts), TEXTS_AT_ONCE):
-            pieces = [[text, *sentences(text)[:SENTENCES]] for text in texts[start : start + TEXTS_AT_ONCE]]
+            pieces = [[text, *split_sentences(text)[:SENTENCES]] for text in texts[start : start + TEXTS_AT_ONCE]]
             different = list(dict.fromkeys(piece for of_text in pieces for piece in of_text))
             vectors, row = self.base.encode(different), {piece: i for i, piece in enumerate(different)}
             block = np.zeros((len(pieces), 1 + SENTENCES, vectors.shape[1]), dtype=np.float32)
@@ -148,7 +148,7 @@ class Sentences(_DelegateMixin, BatchEncoder):
             yield np.arange(start, start + len(pieces)), block.reshape(len(pieces), -1)
 
 
-def sentences(text: str) -> list[str]:
+def split_sentences(text: str) -> list[str]:
     """Split a text into sentences, at least one.
 
     A sentence ends with a full stop, exclamation or question mark, perhaps a closing quotation mark or bracket, and white

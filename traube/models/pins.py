@@ -12,7 +12,7 @@ from traube.core.files import locked
 from traube.models.card import ModelCard
 from traube.models.checkpoint_exchange import write_folder
 from traube.models.similarity import CONFIG, FOLDER, WEIGHTS
-from traube.models.weights import files as opened_files
+from traube.models.weights import list_files as opened_files
 from traube.storage import open_storage
 
 PIN = "pin"  # kind of these documents
@@ -42,8 +42,7 @@ def locate_pinned(card: ModelCard, fingerprint: str) -> ModelCard:
     """
     storage, target = open_storage(paths.home()), paths.home() / "weights" / fingerprint
     pins = (row for row in storage.read_rows("document", kind=PIN) if row["content"]["fingerprint"] == fingerprint)
-    files = next((row["files"] for row in pins if row["files"]), None)
-    if files is None:
+    if (files := next((row["files"] for row in pins if row["files"]), None)) is None:
         return card
     with locked(target):
         if not target.exists():

@@ -38,17 +38,17 @@ def resolve_precision(name: str, hashes: Sequence[str], device: str, load: Calla
 
 
 def _hardware(device: str) -> str:
-    """Return the name of the hardware that computes. torch is asked for a GPU alone, since importing it takes a second."""
+    """Return the name of the hardware that computes. torch is imported for a GPU alone, which takes a second."""
     if device == "cuda":
         import torch
 
         return str(torch.cuda.get_device_name())
     try:
-        told = Path("/proc/cpuinfo").read_text()
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor() or platform.machine()
     # the processor's features, the same for each core; some processors have no name
-    return digest(sorted({line for line in told.splitlines() if line.startswith(("model name", "flags", "Features"))}))
+    return digest(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
 
 
 def _probe(name: str, load: Callable[[str], Encode]) -> str:

@@ -106,10 +106,12 @@ def _dense(X: Any) -> NDArray[Any]:
     return np.asarray(X.toarray() if issparse(X) else X)
 
 
-def named(card: ModelCard) -> Untrained:
+def get_similarity(card: ModelCard) -> Untrained:
     """Return the similarity that a card names."""
-    if card.similarity == "query_space":
-        return QuerySpace(card.share, card.directions)
-    assert card.similarity is not None
-    own: dict[str, Untrained] = {"jaccard": Jaccard(), "jensen_shannon": JensenShannon(), "divergence": Divergence()}
-    return own[card.similarity]
+    known: dict[str | None, Untrained] = {
+        "jaccard": Jaccard(),
+        "jensen_shannon": JensenShannon(),
+        "divergence": Divergence(),
+        "query_space": QuerySpace(card.share, card.directions),
+    }
+    return known[card.similarity]

@@ -12,18 +12,18 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import psutil
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from scipy import sparse
 from typing_extensions import override
 
+from traube.core.arrays import Floats
 from traube.core.config import Strict, parse
 from traube.core.errors import DoesNotFit, TraubeError
-from traube.core.hashing import digest, remembered_sha256
-from traube.core.inputs import parse_json, read_bytes, regular
+from traube.core.hashing import digest, get_sha256
+from traube.core.inputs import check_file, parse_json, read_bytes
 from traube.models.card import Precision
 from traube.models.vectors import Dense
-from traube.models.weights import Stamp, stamp
+from traube.models.weights import Stamp, get_stamp
 
 # Raise when the same weights would compare otherwise: what follows from them is computed again.
 SIMILARITY_VERSION = "1"
@@ -92,7 +92,7 @@ class Similarity(ABC):
             If the pairs would not fit the memory.
         """
         _check_memory(X.shape[0], memory_bytes)
-        alike = self._compared(X, self.asked(X, text))
+        alike = self._compared(X, self.make_query(X, text))
         distances = _scaled(alike, alike)
         np.fill_diagonal(distances, 0)
         return distances
@@ -116,7 +116,7 @@ class Similarity(ABC):
         ndarray of float32 of shape (n_new, n_items)
             The distances.
         """
-        n, query = page.shape[0], self.asked(page, text)
+        n, query = page.shape[0], self.make_query(page, text)
         at_once = NEW_AT_ONCE if self.by_pairs else 1  # where a new item changes the others, each is compared alone
         _check_memory(n + min(new.shape[0], at_once), None)
         stack = sparse.vstack if sparse.issparse(page) else np.vstack
@@ -124,13 +124,13 @@ class Similarity(ABC):
         blocks = [new[start : start + at_once] for start in range(0, new.shape[0], at_once)]
         return np.concatenate([_scaled(self._compared(stack([page, block]), query)[n:, :n], own) for block in blocks])
 
-    def _compared(self, X: Any, query: Dense | None) -> NDArray[np.float64]:
+    def _compared(self, X: Any, query: Dense | None) -> Floats:
         alike = self.compare(X, query).astype(np.float64)
         if not np.isfinite(alike).all():
             raise TraubeError("a similarity is NaN or infinite: the weights are broken")
         return alike
 
-    def asked(self, X: Any, text: Dense | None) -> Dense | None:
+    def make_query(self, X: Any, text: Dense | None) -> Dense | None:
         """Return the query's vector, float32 [d]: the text's, or made of the items."""
         if self.query == "none":
             return None
@@ -156,7 +156,7 @@ def _check_memory(n: int, memory_bytes: int | None) -> None:
         )
 
 
-def _scaled(alike: NDArray[np.float64], page: NDArray[np.float64]) -> Dense:
+def _scaled(alike: Floats, page: Floats) -> Dense:
     """Convert similarities [m, n] to distances: 0 for the most alike pair of a page [n, n], 1 for its least."""
     pairs = page[~np.eye(len(page), dtype=bool)]
     low, high = (pairs.min(), pairs.max()) if len(pairs) else (0.0, 0.0)
@@ -208,7 +208,7 @@ class TrainedSimilarity(Similarity):
         if not isinstance(entry, dict):
             raise TraubeError(f"{path}: expected an object of settings")
         config = parse(SimilarityConfig, entry, path, {})
-        regular(folder / WEIGHTS)
+        check_file(folder / WEIGHTS)
         return cls(folder, _stamps(folder), config)
 
     @property
@@ -220,7 +220,7 @@ class TrainedSimilarity(Similarity):
     def fingerprint(self) -> str:
         """Hash of the network's configuration and weights."""
         names = zip((CONFIG, WEIGHTS), self.stamps, strict=True)
-        return digest([remembered_sha256(self.folder / name, state) for name, state in names])
+        return digest([get_sha256(self.folder / name, state) for name, state in names])
 
     @override
     def compare(self, X: Any, query: Dense | None) -> Dense:
@@ -236,7 +236,7 @@ class TrainedSimilarity(Similarity):
 
 
 def _stamps(folder: Path) -> tuple[Stamp, Stamp]:
-    return stamp(folder / CONFIG), stamp(folder / WEIGHTS)
+    return get_stamp(folder / CONFIG), get_stamp(folder / WEIGHTS)
 
 
 def page_similarities(network: Any, symmetric: bool, X: Any, query: Dense | None) -> Dense:

@@ -100,17 +100,17 @@ class Qs3m(nn.Module):
         features = [one, other, (one - other).abs()]
         if self.with_query:
             assert query is not None
-            asked = self.project(query)
-            features += [(one - asked).abs(), (other - asked).abs()]
+            wanted = self.project(query)
+            features += [(one - wanted).abs(), (other - wanted).abs()]
         return self.compare(torch.cat(features, dim=-1)).squeeze(-1)
 
-    def activated(self, logits: Tensor) -> Tensor:
-        """Return similarities of logits."""
+    def activate(self, logits: Tensor) -> Tensor:
+        """Return similarities, by ReLU or the sigmoid, of logits of shape (n_pairs,)."""
         return functional.relu(logits) if self.output == "relu" else torch.sigmoid(logits)
 
     @override
     def forward(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
-        return self.activated(self.logits(first, second, query))
+        return self.activate(self.logits(first, second, query))
 
     def page(self, passages: Tensor, query: Tensor | None) -> Tensor:
         """Compare all pairs of a page.
@@ -127,7 +127,7 @@ class Qs3m(nn.Module):
         # signed weights: the distance by the positive ones less that by the negative ones
         up, down = projected * weights[2].clamp(min=0), projected * weights[2].clamp(max=0)
         manhattan = torch.cdist(up, up, p=1) - torch.cdist(down, down, p=1)
-        return self.activated(first[:, None] + second[None, :] + manhattan + self.compare.bias)
+        return self.activate(first[:, None] + second[None, :] + manhattan + self.compare.bias)
 
 
 class Attention(nn.Module):
@@ -157,12 +157,12 @@ class Attention(nn.Module):
         with torch.no_grad():
             self.weigh.weight.zero_()
 
-    def pooled(self, passages: Tensor, query: Tensor) -> Tensor:
+    def pool(self, passages: Tensor, query: Tensor) -> Tensor:
         """Return a vector for each passage, [b, d], from [b, (1 + m) d] and [b, d] or [d]; zeros for one without sentences."""
         sentences = passages.unflatten(-1, (-1, self.dimensions))[:, 1:]
-        asked = query.expand(len(passages), -1)[:, None].expand_as(sentences)
+        wanted = query.expand(len(passages), -1)[:, None].expand_as(sentences)
         there = (sentences != 0).any(dim=-1)
-        scores = self.weigh(torch.tanh(self.attend(torch.cat([asked, sentences], dim=-1)))).squeeze(-1) * there
+        scores = self.weigh(torch.tanh(self.attend(torch.cat([wanted, sentences], dim=-1)))).squeeze(-1) * there
         if self.masked:
             absent = ~there & there.any(dim=-1, keepdim=True)  # if all are absent, the softmax would be NaN
             scores = scores.masked_fill(absent, float("-inf"))
@@ -171,13 +171,13 @@ class Attention(nn.Module):
     def logits(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
         """Return logits of pairs, [b], of passages that attend to the query."""
         assert query is not None
-        return self.head.logits(self.pooled(first, query), self.pooled(second, query), query)
+        return self.head.logits(self.pool(first, query), self.pool(second, query), query)
 
     @override
     def forward(self, first: Tensor, second: Tensor, query: Tensor | None) -> Tensor:
-        return self.head.activated(self.logits(first, second, query))
+        return self.head.activate(self.logits(first, second, query))
 
     def page(self, passages: Tensor, query: Tensor | None) -> Tensor:
         """Return similarities of all pairs of a page, [n, n]."""
         assert query is not None
-        return self.head.page(self.pooled(passages, query), query)
+        return self.head.page(self.pool(passages, query), query)

@@ -15,8 +15,8 @@ from typing import Any
 from traube.core.disk import read_json
 from traube.core.errors import TraubeError
 from traube.models import allowed
-from traube.models.vetting import LOCAL, SAFE, library_errors, modules, vetted_copy
-from traube.models.weights import Stamp, stamps
+from traube.models.vetting import LOCAL, SAFE, library_errors, list_modules, vetted_copy
+from traube.models.weights import Stamp, get_stamps
 
 SHOWN = 3  # names that an error lists
 LAYERS = 1_000  # a network with more has a tensor for each of them
@@ -35,20 +35,18 @@ COUNT = re.compile(r"(^|_)(layers?|experts|groups|blocks|stages|depth|networks|s
 
 def check_tensors(folder: Path) -> None:
     """Refuse weights that are not those of the network that the folder describes."""
-    fault = _fault(folder, tuple(stamps(folder).items()))
-    if fault:
+    if fault := _find_fault(folder, tuple(get_stamps(folder).items())):
         raise TraubeError(f"{folder}: {fault}")
 
 
 @lru_cache(maxsize=256)
-def _fault(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> str:
+def _find_fault(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> str:
     """Return what is wrong with the tensors of a folder; empty if nothing."""
     try:
         with library_errors("cannot be loaded"), vetted_copy(folder) as copy:
-            for place, name in modules(copy):
+            for place, name in list_modules(copy):
                 if name == "Transformer":
-                    fault = _too_many_layers(copy / place) or fault_of(*_compare_with_network(copy / place))
-                    if fault:
+                    if fault := _find_layers(copy / place) or find_fault(*_compare_with_network(copy / place)):
                         return fault
                 else:  # the other modules are small, and refuse foreign tensors
                     kind = getattr(import_module(f"sentence_transformers.{allowed.MODULES[name]}"), name)
@@ -61,8 +59,8 @@ def _fault(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> str:
         return str(error).removeprefix(f"{folder}: ").removeprefix(f"{folder}/")
 
 
-def _too_many_layers(folder: Path) -> str:
-    """Return why a network is not even built: a network of a million layers takes a minute."""
+def _find_layers(folder: Path) -> str:
+    """Return why a network is not even built; empty if it is: a network of a million layers takes a minute."""
     from safetensors import safe_open
 
     def numbers(config: Mapping[str, Any]) -> Iterable[tuple[str, int]]:
@@ -85,7 +83,7 @@ def _too_many_layers(folder: Path) -> str:
     return f"config.json: {key} {most:,} is more than its weights have tensors ({there})" if most > there else ""
 
 
-def fault_of(found: Mapping[str, Any], pooled: bool = False, beside: "re.Pattern[str]" = BESIDE) -> str:
+def find_fault(found: Mapping[str, Any], pooled: bool = False, beside: "re.Pattern[str]" = BESIDE) -> str:
     """Return what is wrong with weights, from what transformers says of them when it loads a network; empty if nothing.
 
     Parameters
@@ -106,13 +104,13 @@ def fault_of(found: Mapping[str, Any], pooled: bool = False, beside: "re.Pattern
     reshaped = sorted(key for key, *_ in found["mismatched_keys"])
     unexpected = sorted(key for key in found["unexpected_keys"] if not beside.search(key))
     if missing:
-        return f"its weights lack {_listed(missing)}, which would be random"
+        return f"its weights lack {_list_names(missing)}, which would be random"
     if reshaped:
-        return f"its weights have another shape than its config.json says: {_listed(reshaped)}"
-    return f"its weights hold what its network has no place for: {_listed(unexpected)}" if unexpected else ""
+        return f"its weights have another shape than its config.json says: {_list_names(reshaped)}"
+    return f"its weights hold what its network has no place for: {_list_names(unexpected)}" if unexpected else ""
 
 
-def _listed(names: list[str]) -> str:
+def _list_names(names: list[str]) -> str:
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(name[:120] for name in names[:SHOWN]) + more
 
@@ -127,9 +125,9 @@ def _compare_with_network(folder: Path) -> tuple[dict[str, Any], bool]:
     about = Body.load_config(str(folder), local_files_only=True)
     task = about.get("transformer_task", "feature-extraction")
     config = AutoConfig.from_pretrained(folder, **LOCAL)
-    asked = {**SAFE, "device_map": "meta", "ignore_mismatched_sizes": True, "output_loading_info": True}
+    options = {**SAFE, "device_map": "meta", "ignore_mismatched_sizes": True, "output_loading_info": True}
     with torch.random.fork_rng(devices=[]), quiet():
-        _, found = body._load_model(str(folder), task, config, "torch", False, **asked)
+        _, found = body._load_model(str(folder), task, config, "torch", False, **options)
     return dict(found), "pooler_output" in str(about)
 
 

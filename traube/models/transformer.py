@@ -14,19 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from traube.core.arrays import Ints
 from traube.core.errors import TraubeError, Unavailable
 from traube.core.hashing import digest
-from traube.core.versions import versions
+from traube.core.versions import get_versions
 from traube.models.attention import use_products
 from traube.models.base import BatchEncoder, OfCard
 from traube.models.card import ModelCard
 from traube.models.precision import resolve_precision
 from traube.models.tensors import check_tensors, quiet
 from traube.models.vectors import Dense
-from traube.models.vetting import LOCAL, SAFE, library_errors, modules, vetted_copy
-from traube.models.weights import check_folder, download, hashes, is_folder, locate
+from traube.models.vetting import LOCAL, SAFE, library_errors, list_modules, vetted_copy
+from traube.models.weights import check_folder, download, hash_files, is_folder, locate
 
 logger = logging.getLogger(__name__)
 
@@ -95,8 +95,8 @@ class Transformer(OfCard, BatchEncoder):
 
     @property
     def numerics(self) -> dict[str, str]:
-        """Code and libraries of the encoder, with versions."""
-        return {"encoder": ENCODER_VERSION, **versions(LIBRARIES)}
+        """Return the versions of the encoder's code and of the libraries that make the numbers."""
+        return {"encoder": ENCODER_VERSION, **get_versions(LIBRARIES)}
 
     @cached_property
     def fingerprint(self) -> str:
@@ -111,13 +111,13 @@ class Transformer(OfCard, BatchEncoder):
 
     @cached_property
     def _hashes(self) -> dict[Path, str]:
-        return hashes(self.folder)
+        return hash_files(self.folder)
 
     def load(self) -> int:
         """Bring the weights into memory; return their bytes."""
         return sum(weights.nbytes for weights in self.network.parameters())
 
-    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
+    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[Ints, Dense]]:
         """Yield vectors as they are computed, the longest texts first: positions [b] in `texts` and float32 [b, d].
 
         Texts of like token length share a batch, so that little is spent on padding. On a CPU each core has a batch of
@@ -127,10 +127,11 @@ class Transformer(OfCard, BatchEncoder):
 
         lengths = self._lengths(texts)
         order = np.argsort(-lengths, kind="stable")
-        budget = TOKENS_A_BATCH[torch.device(self.device).type]
+        device = self.device
+        budget = TOKENS_A_BATCH[torch.device(device).type]
         start, ahead = 0, 1
-        running: deque[tuple[int, NDArray[np.int64], Future[Dense]]] = deque()
-        with _batches_side_by_side(self.device) as (executor, number):
+        running: deque[tuple[int, Ints, Future[Dense]]] = deque()
+        with _batches_side_by_side(device) as (executor, number):
             while running or start < len(order):
                 while len(running) < ahead and start < len(order):
                     positions = order[start : start + max(1, budget // int(lengths[order[start]]))]
@@ -140,24 +141,22 @@ class Transformer(OfCard, BatchEncoder):
                 try:
                     block = future.result()
                 except torch.OutOfMemoryError:
+                    tokens = int(lengths[positions[0]])
                     if len(positions) == 1:
-                        tokens = lengths[positions[0]]
-                        raise TraubeError(
-                            f"model '{self.name}': one text of {tokens} tokens does not fit the memory of {self.device}; set max_length"
-                        ) from None
+                        fault = f"one text of {tokens} tokens does not fit the memory of {device}; set max_length"
+                        raise TraubeError(f"model '{self.name}': {fault}") from None
                     wait([other for _, _, other in running])
                     running.clear()
-                    start, budget = began, max(1, int(lengths[positions[0]]) * len(positions) // 2)
+                    start, budget = began, max(1, tokens * len(positions) // 2)
                     torch.cuda.empty_cache()
-                    logger.warning(
-                        "%s: out of memory on %s; going on with batches of %d tokens", self.name, self.device, budget
-                    )
+                    about = "%s: out of memory on %s; going on with batches of %d tokens"
+                    logger.warning(about, self.name, device, budget)
                     continue
                 yield positions, block
                 # after the first batch, which sets the tokenizer's padding: threads must not set it at once
                 ahead = 2 * number if number > 1 else 1
 
-    def _encode_batch(self, texts: Sequence[str], positions: NDArray[np.int64]) -> Dense:
+    def _encode_batch(self, texts: Sequence[str], positions: Ints) -> Dense:
         """Return vectors of the texts at some positions, all of them finite."""
         import torch
 
@@ -165,12 +164,11 @@ class Transformer(OfCard, BatchEncoder):
             block = self._forward([texts[i] for i in positions])
         if not np.isfinite(block).all():
             bad = int(positions[int(np.flatnonzero(~np.isfinite(block).all(axis=1))[0])])
-            raise TraubeError(
-                f"model '{self.name}': NaN or infinity in the vector of text {bad} ({texts[bad][:60]!r}); its weights are broken"
-            )
+            where = f"the vector of text {bad} ({texts[bad][:60]!r})"
+            raise TraubeError(f"model '{self.name}': NaN or infinity in {where}; its weights are broken")
         return block
 
-    def shares(self, texts: Sequence[str], number: int, device: str) -> list[NDArray[np.int64]]:
+    def shares(self, texts: Sequence[str], number: int, device: str) -> list[Ints]:
         """Divide texts into about so many shares of like work for a device, as positions, the longest texts first.
 
         A share ends where a batch does: shares encoded one by one give the same vectors as all texts at once, to the last digit.
@@ -186,9 +184,9 @@ class Transformer(OfCard, BatchEncoder):
                 first = start
         return shares
 
-    def _lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
+    def _lengths(self, texts: Sequence[str]) -> Ints:
         """Return the number of tokens of each text as the model sees it, int64 [n]; at least 1."""
-        tokenizer, prompt = self.network.tokenizer, prompt_of(self.network)
+        tokenizer, prompt = self.network.tokenizer, get_prompt(self.network)
         lengths: list[int] = []
         for start in range(0, len(texts), 4096):
             some = [prompt + text for text in texts[start : start + 4096]]
@@ -226,7 +224,7 @@ class Transformer(OfCard, BatchEncoder):
             before = self._hashes
             check_tensors(self.folder)
             network = _load(self.card, self.folder, self.device, self.precision)
-            changed = hashes(self.folder) != before
+            changed = hash_files(self.folder) != before
         if changed:
             raise TraubeError(f"model '{self.name}': {self.folder}: its files changed while they were read; run again")
         return network
@@ -289,15 +287,14 @@ def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
     if card.max_length:
         positions = getattr(getattr(network[0], "config", None), "max_position_embeddings", None) or -1
         if 0 < positions < card.max_length:
-            raise TraubeError(
-                f"model '{card.name}': max_length {card.max_length} is more than its {positions} positions"
-            )
+            fault = f"max_length {card.max_length} is more than its {positions} positions"
+            raise TraubeError(f"model '{card.name}': {fault}")
         network.max_seq_length = card.max_length
     if card.prompt is not None:  # where sentence-transformers looks, so that a training keeps it
         network.prompts = {**network.prompts, "traube": card.prompt}
         network.default_prompt_name = "traube"
-    own_weights(network)
-    place, name = modules(folder)[0]
+    copy_weights(network)
+    place, name = list_modules(folder)[0]
     if name == "Transformer" and hasattr(network[0], "config"):  # where a training finds its head for words
         network[0].config.name_or_path = str(folder / place)  # not the copy that was loaded
     if precision == "bf16" and device == "cpu":
@@ -305,12 +302,12 @@ def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
     return network.to(dtype).eval()
 
 
-def own_weights(network: Any) -> None:
+def copy_weights(network: Any) -> None:
     """Copy the weights that are still mapped from a file: they would change with the file, or end the process with it."""
     for tensor in (*network.parameters(), *network.buffers()):
         tensor.data = tensor.data.clone()
 
 
-def prompt_of(network: Any) -> str:
+def get_prompt(network: Any) -> str:
     """Return the prompt that is put in front of every text."""
     return network.prompts.get(network.default_prompt_name) or "" if network.default_prompt_name else ""

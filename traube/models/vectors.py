@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from typing_extensions import override
 
+from traube.core.arrays import Ints
 from traube.core.hashing import digest
 from traube.storage import Corrupt, Storage
 from traube.storage.blobs import hash_content
@@ -29,18 +30,18 @@ class Vectors:
     """A view of n rows of a stored matrix: cheap to send to another process."""
 
     path: Path  # the matrix: `.f32` (rows of the embedding cache), or what `pack_matrix` makes
-    rows: NDArray[np.int64]  # [n], which of its rows; ABSENT where there is none
+    rows: Ints  # [n], which of its rows; ABSENT where there is none
     dimensions: int  # length of a vector
     is_sparse: bool = field(default=False, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def subset(self, rows: NDArray[np.int64]) -> "Vectors":
-        """Return the vectors of some of the rows."""
+    def subset(self, rows: Ints) -> "Vectors":
+        """Return some of the rows."""
         return replace(self, rows=self.rows[rows])
 
-    def held(self) -> "Held":
+    def load_into_memory(self) -> "Held":
         """Return the same vectors, held in memory. Raises what `load` does."""
         return Held(self.path, np.arange(len(self)), self.dimensions, self.load(), is_sparse=self.is_sparse)
 
@@ -59,10 +60,8 @@ class Vectors:
         Corrupt
             If the file holds no matrix.
         """
-        if (self.rows == ABSENT).any():
-            raise ValueError(
-                f"{int((self.rows == ABSENT).sum())} of {len(self)} texts have no vector: they are not scored"
-            )
+        if absent := np.count_nonzero(self.rows == ABSENT):
+            raise ValueError(f"{absent} of {len(self)} texts have no vector: they are not scored")
         if self.path.suffix != ".f32":
             return open_matrix(self.path)[self.rows]
         # mapped only for this call: pages of a lasting mapping count as memory of this process

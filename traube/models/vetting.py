@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from traube.core.config import SHOWN, Strict, parse
 from traube.core.errors import TraubeError
-from traube.core.inputs import read_bytes, regular
+from traube.core.inputs import check_file, read_bytes
 from traube.models import allowed
 
 LARGEST_FILE = 256 * 2**20  # bytes, but for weights; the largest vocabularies take forty million
@@ -38,19 +38,11 @@ LOCAL = {"local_files_only": True, "trust_remote_code": False}
 SAFE = {**LOCAL, "use_safetensors": True, "weights_only": True}
 
 Reader = Callable[[Path], Any]  # what a file of the copy holds, bytes or of JSON, or the path that it is a link to
-# The settings of a module that is no network, and whether it has weights.
-MODULES: dict[str, tuple[type[Strict], bool]] = {
-    "Pooling": (allowed.SETTINGS["Pooling"], False),
-    "Dense": (allowed.Dense, True),
-    "Normalize": (allowed.SETTINGS["Normalize"], False),
-    "LayerNorm": (allowed.LayerNorm, True),
-    "Dropout": (allowed.Dropout, False),
-    "WeightedLayerPooling": (allowed.SETTINGS["WeightedLayerPooling"], True),
-}
+WITH_WEIGHTS = ("Dense", "LayerNorm", "WeightedLayerPooling")  # modules that have weights besides networks
 ENCODER = [("", "Transformer")]  # the modules of a folder without modules.json
 
 
-def modules(folder: Path) -> list[tuple[str, str]]:
+def list_modules(folder: Path) -> list[tuple[str, str]]:
     """Return the folder and the name of each module, those behind a router in its place."""
     return [(place, name) for place, name in _modules(folder) if name != "Router"]
 
@@ -67,9 +59,8 @@ def _with_routes(folder: Path, place: str, class_path: str, deepest: int) -> Ite
     for part in filter(None, place.split("/")):
         inside /= part
         if inside.is_symlink():
-            raise TraubeError(
-                f"{folder}: {inside.relative_to(folder)} is a link to a folder; put the folder itself there"
-            )
+            link = inside.relative_to(folder)
+            raise TraubeError(f"{folder}: {link} is a link to a folder; put the folder itself there")
     name = allowed.CLASS_PATHS[class_path]
     yield place, name
     if name != "Router":
@@ -99,11 +90,11 @@ def layout(folder: Path, *, plain: bool = False) -> dict[str, Reader]:
             raise TraubeError(f"{folder}: modules.json: two modules lie where {min(both)} does")
         files.update(own)
     for name in files:
-        regular(folder / name)
+        check_file(folder / name)
     return files
 
 
-def contents(folder: Path, *, plain: bool = False) -> dict[str, bytes | Path]:
+def read_contents(folder: Path, *, plain: bool = False) -> dict[str, bytes | Path]:
     """Return the contents of a copy of a model's folder, by path below it.
 
     Contents are bytes, or the path of a file that the copy links to.
@@ -127,7 +118,7 @@ def vetted_copy(folder: Path, *, plain: bool = False) -> Iterator[Path]:
 
     While it exists, nothing can be unpickled in the thread that made it, nor in those begun since.
     """
-    held = contents(folder, plain=plain)
+    held = read_contents(folder, plain=plain)
     with tempfile.TemporaryDirectory(prefix=PREFIX) as made, no_pickles():
         for name, content in held.items():
             path = Path(made) / name
@@ -145,10 +136,9 @@ def _of_module(folder: Path, place: str, name: str) -> dict[str, Reader]:
     if name == "StaticEmbedding":
         return {_below(place, "tokenizer.json"): _tokenizer, **_weights(folder, place)}
     if name != "Transformer":
-        settings, has_weights = MODULES[name]
         path = _below(place, "config.json")
-        own = {} if name == "Normalize" and not _is_there(folder, path) else {path: _settings(settings)}
-        return {**own, **(_weights(folder, place) if has_weights else {})}
+        own = {} if name == "Normalize" and not _is_there(folder, path) else {path: _settings(allowed.SETTINGS[name])}
+        return {**own, **(_weights(folder, place) if name in WITH_WEIGHTS else {})}
 
     if _is_there(folder, _below(place, "adapter_config.json")):
         raise TraubeError(f"{folder}: adapter_config.json: an adapter is no whole model; merge it into its base model")
@@ -162,15 +152,15 @@ def _of_module(folder: Path, place: str, name: str) -> dict[str, Reader]:
         "tokenizer_config.json": _settings(allowed.SETTINGS["TokenizerSettings"]),
         "special_tokens_map.json": _settings(allowed.SETTINGS["SpecialTokens"]),
         "generation_config.json": _settings(allowed.SETTINGS["GenerationSettings"]),
-        **dict.fromkeys(allowed.TRANSFORMER_SETTINGS, _settings(allowed.TransformerSettings)),
+        **dict.fromkeys(allowed.TRANSFORMER_SETTINGS, _settings(allowed.SETTINGS["TransformerSettings"])),
         **dict.fromkeys(
             (*allowed.VOCABULARIES, *allowed.VOCABULARY_PARTS), lambda path: read_bytes(path, LARGEST_FILE)
         ),
         **dict.fromkeys(("vocab.json", "added_tokens.json"), _words),
         "tokenizer.json": _tokenizer,
     }
-    here = {_below(place, file): read for file, read in known.items()}
-    return {**{file: read for file, read in here.items() if _is_there(folder, file)}, **weights}
+    here = {path: read for file, read in known.items() if _is_there(folder, path := _below(place, file))}
+    return {**here, **weights}
 
 
 def _below(place: str, name: str) -> str:
@@ -197,12 +187,10 @@ def _weights(folder: Path, place: str) -> dict[str, Reader]:
     if shards:
         read_index: dict[str, Reader] = {index: lambda path: {"metadata": {}, "weight_map": _weight_map(path)}}
         return {**read_index, **dict.fromkeys(shards, Path.resolve)}
-    pickles = sorted(path.name for path in (folder / place).glob("*") if path.suffix in PICKLES)
-    if pickles:
-        raise TraubeError(
-            f"{folder}: only pickled weights ({', '.join(_below(place, name) for name in pickles[:3])}), "
-            "which can run code when loaded; convert them to safetensors"
-        )
+    if pickles := sorted(path.name for path in (folder / place).glob("*") if path.suffix in PICKLES):
+        which = ", ".join(_below(place, name) for name in pickles[:3])
+        fix = "which can run code when loaded; convert them to safetensors"
+        raise TraubeError(f"{folder}: only pickled weights ({which}), {fix}")
     raise TraubeError(f"{folder}: no weights; expected {whole}")
 
 
@@ -266,9 +254,8 @@ def _route_settings(path: Path) -> dict[str, Any]:
 
 def _check_class(path: Path, kind: Any) -> None:
     if kind is not None and (not isinstance(kind, str) or kind not in allowed.CLASS_PATHS):
-        raise TraubeError(
-            f"{path}: asks for the code of '{str(kind)[:SHOWN]}'; the modules that are loaded are {', '.join(allowed.MODULES)}"
-        )
+        known = f"the modules that are loaded are {', '.join(allowed.MODULES)}"
+        raise TraubeError(f"{path}: asks for the code of '{str(kind)[:SHOWN]}'; {known}")
 
 
 def _class_today(class_path: str) -> str:
@@ -373,8 +360,8 @@ def library_errors(where: str, let: type[BaseException] = TraubeError) -> Iterat
     except (let, TraubeError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:  # panics of Rust are no `Exception`
-        said = COPY.sub("the folder", " ".join(str(error).split())) or type(error).__name__
-        raise TraubeError(f"{where} ({said if len(said) <= 300 else f'{said[:300]}...'})") from error
+        reason = COPY.sub("the folder", " ".join(str(error).split())) or type(error).__name__
+        raise TraubeError(f"{where} ({reason if len(reason) <= 300 else f'{reason[:300]}...'})") from error
 
 
 _LOCK = threading.Lock()
@@ -397,7 +384,7 @@ def no_pickles() -> Iterator[None]:
         if not _ORIGINAL:
             for module, name in ((torch, "load"), (pickle, "load"), (pickle, "loads"), (pickle, "Unpickler")):
                 _ORIGINAL[module, name] = getattr(module, name)
-                setattr(module, name, _guarded(_ORIGINAL[module, name]))
+                setattr(module, name, _guard(_ORIGINAL[module, name]))
     try:
         yield
     finally:
@@ -409,22 +396,14 @@ def no_pickles() -> Iterator[None]:
                 _ORIGINAL.clear()
 
 
-def _guarded(original: Any) -> Any:
-    def refuse() -> None:
+def _guard(original: Any) -> Any:
+    """Return an unpickler, a function or a class, that refuses to work in threads that are not trusted."""
+    if isinstance(original, type):
+        return type(original.__name__, (original,), {"__init__": _guard(original.__init__)})  # type: ignore[misc]
+
+    def guarded(*args: Any, **kwargs: Any) -> Any:
         if any(threading.current_thread() not in trusted for trusted in list(_TRUSTED.values())):
             raise TraubeError("a model's folder was about to be unpickled, which can run code; nothing was run")
-
-    if isinstance(original, type):
-
-        class Unpickler(original):
-            def __init__(self, *args: Any, **kwargs: Any) -> None:
-                refuse()
-                super().__init__(*args, **kwargs)
-
-        return Unpickler
-
-    def load(*args: Any, **kwargs: Any) -> Any:
-        refuse()
         return original(*args, **kwargs)
 
-    return load
+    return guarded

@@ -11,11 +11,11 @@ from traube.core import inputs, paths
 from traube.core.disk import read_kept_json
 from traube.core.errors import TraubeError, Unavailable, first_line
 from traube.core.files import write_json
-from traube.core.hashing import file_sha256, remembered_sha256
-from traube.core.inputs import named, parse_json
+from traube.core.hashing import file_sha256, get_sha256
+from traube.core.inputs import parse_json, resolve_path
 from traube.models.allowed import DOWNLOADED, NOT_DOWNLOADED
 from traube.models.card import ModelCard
-from traube.models.vetting import contents, layout
+from traube.models.vetting import layout, read_contents
 
 FILTER = {"allow_patterns": list(DOWNLOADED), "ignore_patterns": list(NOT_DOWNLOADED)}  # of huggingface_hub
 
@@ -48,7 +48,7 @@ def locate(card: ModelCard) -> Path:
         return Path(next(iter(spec.submodule_search_locations))) / "model"
     assert card.model is not None
     if is_folder(card.model):
-        folder = named(paths.cards(), card.model)
+        folder = resolve_path(paths.cards(), card.model)
         if not inputs.is_folder(folder):
             raise Unavailable(f"model '{card.name}': there is no folder {folder}")
         return folder
@@ -88,7 +88,7 @@ def download(card: ModelCard) -> None:
 
 
 def _revisions() -> dict[str, str]:
-    return read_kept_json(paths.own_home() / "revisions.json", "models without a revision are looked up anew")
+    return read_kept_json(paths.own_home() / "revisions.json", "models without a revision are looked up again")
 
 
 def _revision(card: ModelCard) -> str | None:
@@ -99,39 +99,37 @@ def check_folder(folder: Path, card: ModelCard) -> None:
     """Refuse a folder that cannot be loaded safely."""
     where = f"model '{card.name}'"
     try:
-        weights = _check(folder, tuple(stamps(folder).items()))
+        weights = _check(folder, tuple(get_stamps(folder).items()))
     except TraubeError as error:
         raise TraubeError(f"{where}: {error}") from None
-    if card.sha256 and file_hash(weights[0], stamp(weights[0])) != card.sha256:
+    if card.sha256 and file_hash(weights[0], get_stamp(weights[0])) != card.sha256:
         raise TraubeError(f"{where}: {folder}: {weights[0].name} has a wrong checksum; reinstall it")
 
 
 @lru_cache(maxsize=64)  # it reads whole vocabularies
 def _check(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> list[Path]:
     """Refuse an unsafe folder, whoever names it; return the files of its weights."""
-    held = contents(folder)
+    held = read_contents(folder)
     package = held.get("config_sentence_transformers.json", b"{}")
     assert isinstance(package, bytes)
-    kind = parse_json(package).get("model_type", "SentenceTransformer")
-    if kind != "SentenceTransformer":
-        raise TraubeError(
-            f"{folder}: it is a {kind}; only models that give each text one dense vector can be evaluated"
-        )
+    if (kind := parse_json(package).get("model_type", "SentenceTransformer")) != "SentenceTransformer":
+        fault = f"it is a {kind}; only models that give each text one dense vector can be evaluated"
+        raise TraubeError(f"{folder}: {fault}")
     return [folder / name for name in held if name.endswith(".safetensors")]
 
 
-def stamp(path: Path) -> Stamp:
-    """Return size, times and inode of a file, which change when it is written."""
+def get_stamp(path: Path) -> Stamp:
+    """Return size, times of change and number of a file."""
     state = path.stat()
     return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
 
 
-def stamps(folder: Path, *, plain: bool = False) -> dict[Path, Stamp]:
+def get_stamps(folder: Path, *, plain: bool = False) -> dict[Path, Stamp]:
     """Return the files that may be opened, each with a stamp that changes when the file is written."""
-    return {path: stamp(path) for path in files(folder, plain=plain)}
+    return {path: get_stamp(path) for path in list_files(folder, plain=plain)}
 
 
-def files(folder: Path, *, plain: bool = False) -> list[Path]:
+def list_files(folder: Path, *, plain: bool = False) -> list[Path]:
     """Return the files of a model's folder that may be opened when it is loaded, as in `layout`.
 
     The model's fingerprint is made of these files.
@@ -139,13 +137,13 @@ def files(folder: Path, *, plain: bool = False) -> list[Path]:
     return sorted(folder / name for name in layout(folder, plain=plain))
 
 
-def hashes(folder: Path, *, plain: bool = False) -> dict[Path, str]:
+def hash_files(folder: Path, *, plain: bool = False) -> dict[Path, str]:
     """Return the SHA-256 of each of these files.
 
     Different hashes mean that a file was written; different stamps may only mean that it was linked, as uv links a
     model's package into another environment.
     """
-    return {path: remembered_sha256(path, state) for path, state in stamps(folder, plain=plain).items()}
+    return {path: get_sha256(path, state) for path, state in get_stamps(folder, plain=plain).items()}
 
 
 @lru_cache(maxsize=512)

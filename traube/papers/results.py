@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from traube.core.errors import TraubeError
+from traube.core.escaping import format_csv
 from traube.core.files import write_text
-from traube.core.inert import csv_text
 from traube.core.references import cite
 from traube.papers import papers
 from traube.papers.spec import OTHERS, Table, table_path
@@ -48,7 +48,7 @@ def write_results(storage: Storage, output: Path) -> None:
         found += [_read(file)] if file.is_file() else []
         if found:
             shown[name, table.name] = rows = _merge_kept(*found)
-            write_text(file, csv_text(rows))
+            write_text(file, format_csv(rows))
     write_text(output, _page(shown))
 
 

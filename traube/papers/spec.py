@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from traube.core import paths
+from traube.core.escaping import format_csv
 from traube.core.files import write_text
-from traube.core.inert import csv_text
 from traube.papers.context import Context
 from traube.reports.rendering import figures_page
 
@@ -109,7 +109,7 @@ def write_table(home: Path, paper: str, table: Table, context: Context) -> tuple
     """Measure a table of a paper and write it; return its rows and where it lies."""
     rows = table.make(context)
     path = table_path(home, paper, table)
-    write_text(path, csv_text(rows))
+    write_text(path, format_csv(rows))
     return rows, path
 
 
@@ -119,7 +119,7 @@ def write_figure(home: Path, paper: str, figure: Figure, context: Context) -> tu
     path = home / "papers" / paper / f"{figure.name}.html"
     write_text(path, drawing.content)
     if drawing.data is not None:
-        write_text(path.with_suffix(".csv"), csv_text(drawing.data))
+        write_text(path.with_suffix(".csv"), format_csv(drawing.data))
     return drawing, path
 
 

@@ -13,7 +13,7 @@ from threading import RLock
 from typing import IO
 
 from traube.core import stopping
-from traube.core.errors import TraubeError, reason
+from traube.core.errors import TraubeError, describe_error
 from traube.core.progress import Progress
 from traube.models import load_model
 from traube.pipeline.executors import ProcessExecutor, cores
@@ -73,7 +73,7 @@ def _wait(encodings: Mapping[int, Future[None]], told: IO[str], position: int, p
             progress.done("texts", encoded - seen)
             seen = encoded
     if error := encoding.exception():
-        logger.warning("texts could not be encoded ahead: %s", reason(error))
+        logger.warning("texts could not be encoded ahead: %s", describe_error(error))
 
 
 def _encode(folder: Path, request: Request, told: str) -> None:

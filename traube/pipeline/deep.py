@@ -13,10 +13,10 @@ from traube.components.deep.augmentation import swapped_or_deleted
 from traube.components.deep.encoding import Base
 from traube.core import paths
 from traube.core.files import locked
-from traube.core.inputs import named
+from traube.core.inputs import resolve_path
 from traube.core.progress import Progress
 from traube.models import Model, Vectors
-from traube.models.augmentation import Augment, Contextual, Eda, Published, neighbours
+from traube.models.augmentation import Augment, Contextual, Eda, Published, find_neighbors
 from traube.pipeline.cell import Cell
 from traube.pipeline.executors import Executor, Failure, failure
 from traube.pipeline.units import Trained, Training
@@ -28,10 +28,10 @@ def augmentation(clusterer: DeepClusterer[Any], task: str, texts: Sequence[str],
     """Return the function that makes a clusterer's other texts, as its recipe says."""
     kind, _, folder = clusterer.recipe.augmentation.partition(":")
     if kind == "contextual":
-        return Contextual(named(paths.checkpoints(), folder), clusterer.substituted)
+        return Contextual(resolve_path(paths.checkpoints(), folder), clusterer.substituted)
     if kind == "eda":
-        return Eda(neighbours(texts, model))
-    return swapped_or_deleted if kind == "order" else Published(get_source(task).augmented())
+        return Eda(find_neighbors(texts, model))
+    return swapped_or_deleted if kind == "order" else Published(get_source(task).read_augmentations())
 
 
 def unsupported(cell: Cell, model: Model | None) -> str | None:

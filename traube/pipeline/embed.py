@@ -13,7 +13,7 @@ from scipy import sparse
 
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest
-from traube.core.measure import Cost, measured
+from traube.core.measure import Cost, measure
 from traube.core.progress import SILENT, Progress
 from traube.models import Encoder, Model, Precision, Vectors, fingerprint_on, load_model, model_cards
 from traube.models.transformer import BATCHES_AT_ONCE
@@ -155,7 +155,7 @@ def _encode(
 
     progress.total("texts", len(texts))
     weights = encoder.load() / 2**20  # once, however many texts there are: not part of the encoding time
-    with measured() as taken:
+    with measure() as taken:
         batches = encoder.encode_batches(texts) if executor is None else executor.encode_batches(encoder, texts)
         written, size, threads = time.monotonic(), 0, 0
         try:
@@ -181,7 +181,7 @@ def _embed_corpus(
     path, encoded = locate_matrix(storage, MATRIX, key), 0
     if path is None:
         progress.total("texts", len(texts))
-        with measured() as taken:
+        with measure() as taken:
             values = model.encode(texts)
         if told:
             told(Cost(len(texts), taken.seconds_on(), taken.memory))

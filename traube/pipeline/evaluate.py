@@ -17,7 +17,7 @@ from traube.core import paths
 from traube.core.errors import TraubeError
 from traube.core.progress import SILENT, Progress
 from traube.models import Model, to_model
-from traube.models.given import embedded
+from traube.models.given import wrap_embeddings
 from traube.pipeline.cell import Cell
 from traube.pipeline.executors import Executor, ensure_executor
 from traube.pipeline.pairs import (
@@ -240,8 +240,8 @@ def _to_models(given: Any, texts: Sequence[str]) -> list[Model]:
     models = []
     for name, model in named:
         if hasattr(model, "shape"):
-            model = embedded(texts, read_embeddings(model, "evaluate", len(texts)), name or "embeddings")
-        models.append(to_model(model, texts, name))
+            model = wrap_embeddings(texts, read_embeddings(model, "evaluate", len(texts)), name or "embeddings")
+        models.append(to_model(model, name))
     if not models:
         raise TypeError("evaluate: there are no models: pass one, a list, or a dict from names to models")
     twice = [name for name, count in Counter(model.name for model in models).items() if count > 1]

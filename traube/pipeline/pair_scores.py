@@ -48,7 +48,7 @@ def compare_pairs(
     else:
         similarity, stack = model.similarity, sparse.vstack if sparse.issparse(one) else np.vstack
         both = (stack([one[i : i + 1], other[i : i + 1]]) for i in range(one.shape[0]))
-        compared = [similarity.compare(pair, similarity.asked(pair, None))[0, 1] for pair in both]
+        compared = [similarity.compare(pair, similarity.make_query(pair, None))[0, 1] for pair in both]
         alike = np.array(compared, dtype=np.float64)
     if not np.isfinite(alike).all():
         raise TraubeError(f"model '{model.name}': a similarity is NaN or infinite: the weights are broken")

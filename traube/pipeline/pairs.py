@@ -11,7 +11,7 @@ from typing_extensions import override
 from traube.components import Method
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest
-from traube.core.versions import versions
+from traube.core.versions import get_versions
 from traube.models import Model, fingerprint_on, present_version
 from traube.pipeline.cell import Cell
 from traube.pipeline.current import current_cells, of_present_data
@@ -52,7 +52,7 @@ class Compared(Method):
     @property
     def numerics(self) -> dict[str, dict[str, str]]:
         """Code and libraries that compute the similarities, with versions."""
-        return {"comparison": versions(LIBRARIES)}
+        return {"comparison": get_versions(LIBRARIES)}
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from traube.core.errors import TraubeError
 from traube.core.measure import Cost
-from traube.core.versions import versions
+from traube.core.versions import get_versions
 from traube.pipeline.cell import Cell
 from traube.storage import Score, Storage
 from traube.storage.storage import CELL_COLUMNS
@@ -39,7 +39,7 @@ def library_versions() -> dict[str, str]:
     import platform
 
     system = {"python": platform.python_version(), "machine": f"{platform.system()} {platform.machine()}"}
-    return system | versions(LIBRARIES)
+    return system | get_versions(LIBRARIES)
 
 
 def record(

@@ -130,7 +130,7 @@ def _cluster_and_score(
         return
     missing = plan.missing.get(model.name, {}).get(task.name, ())
     unscored = [cell for cell in missing if cell.cell_id in clustered]
-    scored_by = workbench.vectors(task, model, progress) if unscored and not task.labelled else None
+    scored_by = workbench.vectors(task, model, progress) if unscored and not task.is_labeled else None
     for cell, outcome in score_cells(task, unscored, storage, executor, scored_by, progress):
         if isinstance(outcome, Failure):
             recorder.unscored(cell, outcome.status, outcome.reason)

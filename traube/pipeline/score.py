@@ -13,7 +13,7 @@ from traube.pipeline import units
 from traube.pipeline.cell import Cell
 from traube.pipeline.executors import Executor, Failure, Job, failure
 from traube.storage import Storage
-from traube.tasks.task import Task, groups_of
+from traube.tasks.task import Task, get_groups
 
 # A crash loses the scores of at most this many cells.
 CELLS_AT_ONCE = 8
@@ -52,7 +52,7 @@ def score(
         None of numbers that are no metric).
     """
     splits = {(s.split, s.level): s for s in task.test_splits(split_set)}
-    group_of_text = groups_of(task.corpus["text_id"])
+    group_of_text = get_groups(task.corpus["text_id"])
     jobs: dict[Job, tuple[Any, ...]] = {}
     items, clusters_of = (assignments[column].to_numpy(np.int64) for column in ("item", "cluster"))
     for (cell_id, name, level), rows in assignments.groupby(["cell_id", "split", "level"], sort=False).indices.items():

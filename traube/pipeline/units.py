@@ -19,8 +19,8 @@ from traube import components
 from traube.components import Component
 from traube.components.deep import DeepClusterer
 from traube.components.deep.encoding import Base
-from traube.core.errors import DoesNotFit, TraubeError, Unsupported, reason
-from traube.core.measure import Cost, measured
+from traube.core.errors import DoesNotFit, TraubeError, Unsupported, describe_error
+from traube.core.measure import Cost, measure
 from traube.core.progress import Progress
 from traube.models import Similarity, Vectors
 from traube.models.vectors import Dense
@@ -40,7 +40,7 @@ def sent_whole(function: Callable[P, T]) -> Callable[P, T]:
             return function(*args, **kwargs)
         except Exception as error:
             kind = next((k for k in (Unsupported, DoesNotFit) if isinstance(error, k)), TraubeError)
-            raise kind(reason(error)) from None
+            raise kind(describe_error(error)) from None
 
     return run
 
@@ -71,7 +71,7 @@ class Reduced(NamedTuple):
 @sent_whole
 def reduce(vectors: Vectors, reducer: Component, params: dict[str, Any], seed: int, memory: int) -> Reduced:
     """Fit a reducer on a split's vectors."""
-    with measured() as taken:
+    with measure() as taken:
         points = components.reduce(reducer, params, vectors.load(), seed, memory)
     return Reduced(points, Cost(points.shape[0], taken.seconds_on(), taken.memory))
 
@@ -84,7 +84,7 @@ def cluster(
     values = points.load()
     if k is None and clusterer.takes_k and not clusterer.chooses_k(params):
         k, _ = components.choose_k(values, seed)
-    with measured() as taken:
+    with measure() as taken:
         labels = components.cluster(clusterer, params, values, k, seed, memory)
     return Clustered(labels, taken.seconds_on(), taken.memory)
 
@@ -102,7 +102,7 @@ def cluster_by_distance(
 ) -> Clustered:
     """Cluster a split whose items a similarity compares, for its query if any; without k, by the best silhouette."""
     values = vectors.load()
-    with measured() as taken:
+    with measure() as taken:
         distances = similarity.distances(values, None if query is None else query.load()[0], memory)
         if k is None and clusterer.takes_k:
             k, _ = components.choose_k_by_distance(clusterer, params, distances, seed)
@@ -115,7 +115,7 @@ def cluster_by_text(
     texts: Sequence[str], clusterer: Component, params: dict[str, Any], k: int | None, seed: int, memory: int
 ) -> Clustered:
     """Cluster a split whose clusterer works on its texts."""
-    with measured() as taken:
+    with measure() as taken:
         labels = components.cluster_by_text(clusterer, params, texts, k, seed)
     return Clustered(labels, taken.seconds_on(), taken.memory)
 

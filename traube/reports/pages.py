@@ -12,10 +12,10 @@ import pandas as pd
 from traube.comparison.regressions import CHANGES, NIGHT, kept_changes, present, regressions, snapshot
 from traube.comparison.verdict import format_significance
 from traube.core.errors import TraubeError
+from traube.core.escaping import format_csv
 from traube.core.files import locked, read_parquet, write_json, write_parquet, write_text
 from traube.core.hashing import digest, file_sha256
-from traube.core.inert import csv_text
-from traube.core.versions import installed
+from traube.core.versions import get_version
 from traube.pipeline.lookup import Lookup
 from traube.pipeline.params import Protocol
 from traube.pipeline.plan import Request
@@ -57,7 +57,7 @@ def make_page(bench: Workbench, protocols: Mapping[str, Protocol], task: str, ho
     own = table[table["task"].isin((task, ""))]
     changed = changes[changes["task"] == task] if len(changes) else changes
     ours = [file_sha256(path) for path in sorted((Path(__file__).parent / "templates").iterdir())]
-    made_of = digest([own.to_json(), changed.to_json(), installed("traube"), ours])
+    made_of = digest([own.to_json(), changed.to_json(), get_version("traube"), ours])
     path = home / FOLDER / f"{task}.html"
     with locked(path):
         is_new, is_current = not path.exists(), False
@@ -120,7 +120,7 @@ def publish_leaderboard(storage: Storage, request: Request, protocols: Mapping[s
         absent = unavailable(request, storage, lookup)
         table = leaderboard(storage, absent, protocols=protocols, lookup=lookup, keep=True)
         write_parquet(storage.get_table_path(NAME), table)
-        write_text(storage.get_table_path(CSV), csv_text(table))
+        write_text(storage.get_table_path(CSV), format_csv(table))
         write_json(storage.get_table_path(MADE_OF), made_now(storage, made_of))
     return table
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from traube.core.errors import TraubeError
+from traube.core.escaping import format_csv
 from traube.core.files import write_json, write_text
-from traube.core.inert import csv_text
 from traube.pipeline.current import current_cells
 from traube.pipeline.params import Params
 from traube.reports.charts import draw_bars
@@ -48,7 +48,7 @@ def write_scores(storage: Storage, params: Params, folder: Path) -> None:
     )
     columns = ["task", "model", "method", "seed", "split", "level", "metric", "value"]
     scores = scores[columns].sort_values(columns[:-1], ignore_index=True)
-    write_text(folder / "scores.csv", csv_text(scores.round(DIGITS)))
+    write_text(folder / "scores.csv", format_csv(scores.round(DIGITS)))
 
 
 def write_metrics(storage: Storage, params: Params, folder: Path) -> None:
@@ -63,7 +63,7 @@ def write_metrics(storage: Storage, params: Params, folder: Path) -> None:
             "there is no score of params.yaml's tasks and models in TRAUBE_HOME: `dvc repro --force benchmark`"
         )
     best = table[table["best"].astype(bool)][shown].round(DIGITS)
-    write_text(folder / "leaderboard.csv", csv_text(best))
+    write_text(folder / "leaderboard.csv", format_csv(best))
     with rc_context({"svg.hashsalt": "traube"}):  # equal scores, equal bytes
         draw_bars(best).savefig(folder / "leaderboard.svg", bbox_inches="tight", metadata={"Date": None})
     metrics: dict[str, dict[str, dict[str, float]]] = {}

@@ -17,7 +17,7 @@ import numpy as np
 from markupsafe import Markup
 
 from traube.core.hashing import digest
-from traube.core.versions import installed
+from traube.core.versions import get_version
 from traube.reports.figures import Plot, as_data
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def render(template: str, *, data: Any = None, **values: Any) -> str:
     values |= {
         "nonce": secrets.token_urlsafe(16),
         "created": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "version": installed("traube"),
+        "version": get_version("traube"),
         "data": None if data is None else as_json(data),
     }
     return _templates().get_template(template).render(values)

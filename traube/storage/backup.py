@@ -15,7 +15,7 @@ from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from traube.core.disk import below, replacing
+from traube.core.disk import replacing, walk
 from traube.core.errors import TraubeError
 from traube.storage.blobs import IDENTITY, Corrupt, make_marker
 from traube.storage.storage import Storage
@@ -112,14 +112,13 @@ def _list_files(folder: Path, checkpoints: Path | None) -> Iterator[tuple[str, P
     """Yield the name in the archive and the path of each file that cannot be regenerated."""
     found = []
     for base, root in ((DATA, folder), *([(CHECKPOINTS, checkpoints)] if checkpoints else [])):
-        for entry in below(root) if root.is_dir() else ():
+        for entry in walk(root) if root.is_dir() else ():
             path = Path(entry.path)
             inner = path.relative_to(root)
-            is_made_again = base == DATA and inner.parts[0] in _MADE_AGAIN
-            is_other = base == DATA and checkpoints is not None and path.is_relative_to(checkpoints)
-            if entry.is_file(follow_symlinks=False) and not (
-                is_made_again or is_other or path.name.endswith(_TRANSIENT)
-            ):
+            is_checkpoint = checkpoints is not None and path.is_relative_to(checkpoints)
+            if base == DATA and (inner.parts[0] in _MADE_AGAIN or is_checkpoint):
+                continue
+            if entry.is_file(follow_symlinks=False) and not path.name.endswith(_TRANSIENT):
                 rank = _DATABASES.index(inner.parts[0]) if inner.parts[0] in _DATABASES else len(_DATABASES)
                 found.append((rank, f"{base}/{inner.as_posix()}", path))
     return ((name, path) for _, name, path in sorted(found))
@@ -160,6 +159,5 @@ def _check_members(file: Path, archive: tarfile.TarFile, checkpoints: Path) -> N
         raise TraubeError(f"{file}: no backup of this version of Traube; nothing was restored")
     names = {parts[1] for name in archive.getnames() if (parts := Path(name).parts)[0] == CHECKPOINTS and parts[1:]}
     if present := sorted(name for name in names if (checkpoints / name).exists()):
-        raise TraubeError(
-            f"{checkpoints / present[0]}: is there already; move it away, or set TRAUBE_CHECKPOINTS to another folder"
-        )
+        fix = "move it away, or set TRAUBE_CHECKPOINTS to another folder"
+        raise TraubeError(f"{checkpoints / present[0]}: is there already; {fix}")

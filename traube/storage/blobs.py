@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from traube.core.errors import TraubeError, first_line, install_hint
-from traube.core.system_errors import in_words
+from traube.core.system_errors import format_error
 
 T = TypeVar("T")
 NAME = re.compile("[0-9a-f]{64}")
@@ -290,7 +290,7 @@ class FolderBlobs(Blobs):
         except (FileNotFoundError, FileExistsError):
             raise
         except OSError as error:
-            raise TraubeError(in_words(error, self.folder)) from error
+            raise TraubeError(format_error(error, self.folder)) from error
 
 
 def open_blobs(url: str, folder: Path) -> Blobs:

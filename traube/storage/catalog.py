@@ -72,7 +72,7 @@ CELL = _make_entry_table(
 sa.Index("cell_of_task", CELL.c.task)
 ARTIFACT = _make_entry_table("artifact", "kind key", "", "files", "bytes texts", "seconds memory")
 EMBEDDING = _make_entry_table("embedding", "fingerprint numerics block", "", "files", "texts bytes")
-# nights, publications, debts to MLflow, imports, pins of champions, costs; their files and cells are roots
+# nightly runs, publications, cells to report to MLflow, imports, pins of champions, costs; their files and cells are roots
 DOCUMENT = _make_entry_table("document", "kind key", "", "content files cells")
 ENTRY_TABLES = {table.name: table for table in (TASK, CHECK, MODEL, CELL, ARTIFACT, EMBEDDING, DOCUMENT)}
 SPLIT = _make_table(
@@ -200,11 +200,11 @@ class Catalog:
             return "locked" in str(error.orig)
         if any(words in str(error.orig) for words in ("authentication failed", "does not exist")):
             return False
-        code = getattr(error.orig, "pgcode", None)  # 57: the server shuts down or starts; 40: try again
-        is_of_server = (
-            isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError) or error.connection_invalidated
-        )
-        return is_of_server and (code is None or code.startswith(("08", "40", "57")))
+        code = getattr(error.orig, "pgcode", None)
+        # 57: the server shuts down or starts; 40: try again
+        if code is not None and not code.startswith(("08", "40", "57")):
+            return False
+        return isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError) or error.connection_invalidated
 
     def _create_tables(self, connection: sa.Connection) -> None:
         if not self._is_sqlite:
@@ -246,7 +246,7 @@ class Catalog:
     ) -> bool:
         """Enter an entry, unless the row under its key is newer; return whether that was allowed.
 
-        `put_again` puts the entry's blobs, which `clean` may have deleted just before. `is_allowed` is asked in the same
+        `put_again` puts the entry's blobs, which `clean` may have deleted just before. `is_allowed` runs in the same
         transaction.
         """
         blobs = list_blobs({**entry.row, "blob": blob})
@@ -277,8 +277,7 @@ class Catalog:
         for score in entry.scores:
             names.setdefault(score["level"], []).append(score["metric"])
         levels = [[level, metrics] for level, metrics in names.items()]
-        measures = [_hash_measures(levels), levels]
-        row = _encode(table, {**entry.row, "blob": blob, "measures": measures})
+        row = _encode(table, {**entry.row, "blob": blob, "measures": [_hash_measures(levels), levels]})
         if splits := entry.details.get("splits"):
             # also for an older entry: its data may have been removed, but not its cells
             rows = [_encode(SPLIT, {**split, "data_version": row["data_version"]}) for split in splits]
@@ -286,10 +285,9 @@ class Catalog:
         if connection.execute(self._upserts[entry.table], row).first() is None:
             return
         if table is CELL:
-            of_cell = {"cell_id": row["cell_id"]}
             connection.execute(sa.delete(SCORE).where(SCORE.c.cell_id == row["cell_id"]))
-            if entry.scores:
-                connection.execute(sa.insert(SCORE), [_encode(SCORE, {**score, **of_cell}) for score in entry.scores])
+            if scores := [_encode(SCORE, {**score, "cell_id": row["cell_id"]}) for score in entry.scores]:
+                connection.execute(sa.insert(SCORE), scores)
 
     def replace(self, entries: Callable[[], Iterable[tuple[str, Entry]]]) -> None:
         """Delete every row that is made of entries, and enter these: names of blobs, and what they hold."""
@@ -444,9 +442,8 @@ def open_catalog(folder: Path, url: str = "", *, is_read_only: bool | None = Non
     By default it is read-only where the folder cannot be written to.
     """
     if url:
-        return Catalog(
-            settings.schema_of(url, _SCHEMA), settings.without_password(url), is_read_only=bool(is_read_only)
-        )
+        shown = settings.without_password(url)
+        return Catalog(settings.schema_of(url, _SCHEMA), shown, is_read_only=bool(is_read_only))
     file = folder / "catalog.db"
     if is_read_only is None:
         is_read_only = file.exists() and not (os.access(file, os.W_OK) and os.access(folder, os.W_OK))

@@ -27,7 +27,6 @@ def read_costs(storage: Storage, **equal: str) -> dict[tuple[str, str], Cost]:
     found = {}
     for row in storage.read_rows("document", kind=COST, **equal):
         kept, (task, _, fingerprint) = row["content"], row["key"].rpartition("/")
-        found[task, fingerprint] = Cost(
-            kept["texts"], kept["seconds"], math.nan if kept["memory"] is None else kept["memory"]
-        )
+        memory = math.nan if kept["memory"] is None else kept["memory"]
+        found[task, fingerprint] = Cost(kept["texts"], kept["seconds"], memory)
     return found

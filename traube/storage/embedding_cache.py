@@ -6,12 +6,11 @@ whose checksum does not match are encoded again. The folder may be deleted.
 """
 
 import io
-import json
 import os
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -19,14 +18,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from traube.core.disk import read_json
 from traube.core.errors import TraubeError
-from traube.core.files import locked
-from traube.core.system_errors import explained
+from traube.core.files import locked, write_json
+from traube.core.system_errors import explain_errors
 from traube.storage.blobs import Corrupt, hash_content
 from traube.storage.storage import Storage
 
 RECORD = np.dtype([("text", "V16"), ("checksum", "<u4")])
 BLOCK = 20_000  # rows
+BLOCKS = "blocks.json"  # the rows of each block
 MAPPED_AT_ONCE = 8_192  # rows; pages of a file that were read count as memory of the process
 
 Floats = NDArray[np.float32]
@@ -77,7 +78,8 @@ class EmbeddingCache:
         records["text"] = np.frombuffer(b"".join(map(_hash_text, texts)), "V16")
         records["checksum"] = [zlib.crc32(vector) for vector in vectors]
         with self._hold_lock():
-            self._write_taken(self._read_taken())  # a torn row that is overwritten is no longer in any block
+            # a torn row that is overwritten is no longer in any block
+            write_json(self.folder / BLOCKS, self._read_taken())
             self._add(records, vectors)
         self.refresh()
 
@@ -106,7 +108,7 @@ class EmbeddingCache:
                 row = {**key, "block": name, "texts": last - first, "bytes": len(content)}
                 self.storage.save("embedding", row, {"rows": content})
                 taken[name] = (first, last)
-            self._write_taken(taken)
+            write_json(self.folder / BLOCKS, taken)
 
     def _compare(self, key: dict[str, str]) -> tuple[dict[str, str], dict[str, tuple[int, int]]]:
         """Return the blobs of the blocks in the storage, and the rows of those of them that are in the local copy."""
@@ -129,7 +131,7 @@ class EmbeddingCache:
     @contextmanager
     def _hold_lock(self) -> Iterator[None]:
         """Lock the local copy against other writers. The lock lies beside the copy, so that the copy may be deleted."""
-        with explained(self.folder), locked(self.folder):
+        with explain_errors(self.folder), locked(self.folder):
             self.folder.mkdir(exist_ok=True)
             yield
 
@@ -163,17 +165,10 @@ class EmbeddingCache:
 
     def _read_taken(self) -> dict[str, tuple[int, int]]:
         """Return the rows of each block; none for a block whose rows were lost since."""
-        rows = len(self._read()[0])
-        try:
-            kept = json.loads((self.folder / "blocks.json").read_text())
+        rows, kept = len(self._read()[0]), read_json(self.folder / BLOCKS)
+        with suppress(ValueError, TypeError):
             return {name: (first, last) for name, (first, last) in kept.items() if last <= rows}
-        except (FileNotFoundError, ValueError, TypeError, AttributeError):
-            return {}
-
-    def _write_taken(self, taken: dict[str, tuple[int, int]]) -> None:
-        temporary = self.folder / "blocks.json.new"
-        temporary.write_text(json.dumps(taken))
-        temporary.replace(self.folder / "blocks.json")
+        return {}
 
 
 def _hash_text(text: str) -> bytes:

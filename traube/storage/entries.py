@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from traube.core.arrays import Floats
 from traube.storage.blobs import Corrupt
 
 FIRST = "entry.json"
@@ -42,7 +43,7 @@ class Score:
 
     level: str
     metric: str
-    values: NDArray[np.float64]  # [n_splits], in the order of the splits' positions
+    values: Floats  # [n_splits], in the order of the splits' positions
     replicates: NDArray[np.float32] | None = None  # [n_splits, n_groups], the values without each group of texts
     positions: NDArray[np.int32] | None = None  # [n_splits], the splits that have it, where not all of the level do
 
@@ -116,7 +117,7 @@ def make_score_rows(scores: Iterable[Score]) -> list[dict[str, Any]]:
         }
         same_as = first.setdefault((score.level, *arrays.values()), score.metric)
         is_copy = same_as != score.metric
-        mean = float(values.mean()) if len(values) else float("nan")
+        mean = float(values.mean()) if len(values) else np.nan
         rows.append(
             {
                 "level": score.level,

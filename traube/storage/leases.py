@@ -77,15 +77,14 @@ def hold(catalog: Catalog, task: str, model: str, stage: str) -> Iterator[Lease]
 
     lease = Lease(catalog, task, model, stage, f"{platform.node()} (process {os.getpid()}) {uuid4().hex}")
     is_reported = False
-    while (holder := lease.try_acquire()) is not None:
-        node, _, process = holder.rpartition(" ")[0].partition(" (process ")
+    while (owner := lease.try_acquire()) is not None:
+        holder = owner.rpartition(" ")[0]
+        node, _, process = holder.partition(" (process ")
         if node == platform.node() and not psutil.pid_exists(int(process.rstrip(")"))):  # do not wait until it expires
-            Lease(catalog, task, model, stage, holder).release()
+            Lease(catalog, task, model, stage, owner).release()
             continue
         if not is_reported:
-            sys.stderr.write(
-                f"waiting for {holder.rpartition(' ')[0]}, which computes {stage} of {task} under {model}\n"
-            )
+            sys.stderr.write(f"waiting for {holder}, which computes {stage} of {task} under {model}\n")
             is_reported = True
         time.sleep(0.5)
     ended = threading.Event()
@@ -105,6 +104,5 @@ def _renew(lease: Lease, ended: threading.Event) -> None:
         with suppress(TraubeError):  # the next attempt may succeed
             is_held = lease.renew()
     if not is_held and not ended.is_set():
-        sys.stderr.write(
-            f"{lease.stage} of {lease.task} under {lease.model}: the lease has expired; nothing more is stored\n"
-        )
+        what = f"{lease.stage} of {lease.task} under {lease.model}"
+        sys.stderr.write(f"{what}: the lease has expired; nothing more is stored\n")

@@ -213,8 +213,7 @@ class Storage:
 
     def set_task_state(self, name: str, state: str, card: Mapping[str, Any] | None = None) -> None:
         """Set the state of a task (ingested, checked or blocked), and its card if the card has changed."""
-        row = self.get_task(name)
-        if row is None:
+        if (row := self.get_task(name)) is None:
             raise TraubeError(f"task '{name}' is not ingested; `traube run --task {name}` ingests it")
         self._enter(self._make_entry("task", {**row, "state": state, "card": card or row["card"]}))
 
@@ -232,10 +231,9 @@ class Storage:
 
     def read_splits(self, data_version: str, split_set: str = "default") -> pd.DataFrame:
         """Return position, level, name, size and classes of the test splits of a task's data."""
-        where = (tables.SPLIT.c.data_version == data_version, tables.SPLIT.c.split_set == split_set)
-        return pd.DataFrame(
-            self.catalog.read_rows(tables.SPLIT, *where), columns=["position", "level", "name", "size", "classes"]
-        )
+        split = tables.SPLIT.c
+        rows = self.catalog.read_rows(tables.SPLIT, split.data_version == data_version, split.split_set == split_set)
+        return pd.DataFrame(rows, columns=["position", "level", "name", "size", "classes"])
 
     # cells
 
@@ -293,9 +291,7 @@ class Storage:
     def find_finished(self, task: str, scoring_version: str) -> set[str]:
         """Return the ids of the cells of a task that need no work: scored by these metrics, or unsupported."""
         cell = tables.CELL.c
-        is_scored = sa.and_(
-            cell.scoring_version == scoring_version, cell.status.not_in(("failed", "unavailable", "clustered"))
-        )
+        is_scored = sa.and_(cell.scoring_version == scoring_version, cell.status == "done")
         return self._find(cell.cell_id, cell.task == task, sa.or_(is_scored, cell.status == "unsupported"))
 
     def find_clustered(self, task: str, besides: Collection[str] = ()) -> set[str]:
@@ -366,8 +362,7 @@ class Storage:
     def _cell_entry(self, cell_id: str) -> Entry:
         if not self.catalog.is_read_only:
             self.flush()  # it may wait here
-        row = self.get_cell(cell_id)
-        if row is None:
+        if (row := self.get_cell(cell_id)) is None:
             raise Corrupt(f"cell {cell_id}: absent; `traube run` makes it again")
         try:
             return Entry.unpack(self.blobs.get(row["blob"]))
@@ -549,11 +544,11 @@ class Storage:
 
     def _make_entry(self, table: str, row: Mapping[str, Any]) -> Entry:
         """Return the entry of a row, made from the catalog."""
-        entry = Entry(table, {name: value for name, value in row.items() if name not in ("blob", "checksum")})
-        if table != "task":
-            return entry
-        splits = self.catalog.read_rows(tables.SPLIT, tables.SPLIT.c.data_version == row["data_version"])
-        return replace(entry, details={"splits": splits})
+        own, details = {name: value for name, value in row.items() if name not in ("blob", "checksum")}, {}
+        if table == "task":
+            is_of_task = tables.SPLIT.c.data_version == row["data_version"]
+            details = {"splits": self.catalog.read_rows(tables.SPLIT, is_of_task)}
+        return Entry(table, own, details)
 
     def rebuild(self) -> list[str]:
         """Rebuild the catalog from the blobs; return what was corrupt, one line each."""

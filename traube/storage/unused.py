@@ -4,7 +4,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -79,10 +79,10 @@ def find_unused(
     return sorted(rows + files, key=lambda unused: unused.name)
 
 
-def _find_paths(
-    folder: Path, checkpoints: Path, owners: Collection[str]
-) -> Iterator[tuple[Path, float, Path | None, str]]:
-    """Yield files and folders, with the seconds that they are kept, the lock of their users, and the reason for removal."""
+Removable = tuple[Path, float, Path | None, str]  # seconds that it is kept, lock of its users, reason for removal
+
+
+def _find_paths(folder: Path, checkpoints: Path, owners: Collection[str]) -> Iterator[Removable]:
     for path in folder.rglob(".*"):
         if _TEMPORARY.fullmatch(path.name) and path.is_file():
             yield path, DAY, None, "left half written"
@@ -102,17 +102,14 @@ def _remove_path(path: Path, seconds: float, lock: Path | None) -> bool:
     """Remove a file or folder, unless it was written to or locked since the search."""
     from filelock import FileLock, Timeout
 
-    try:
-        with FileLock(lock, timeout=0) if lock else nullcontext():
-            if _get_age(path) < seconds:
-                return False
+    with suppress(FileNotFoundError, Timeout), FileLock(lock, timeout=0) if lock else nullcontext():
+        if _get_age(path) >= seconds:
             if path.is_dir():
                 shutil.rmtree(path)
             else:
                 path.unlink()
             return True
-    except (FileNotFoundError, Timeout):
-        return False
+    return False
 
 
 def _walk(path: Path) -> list[Path]:

@@ -1,6 +1,6 @@
 """Sheets on which annotators judge tuples: a CSV for a spreadsheet, and a form for a browser (`traube.reports`).
 
-`traube.tasks.best_worst.read_judgements` reads both. They show items by their texts and keep their ids.
+`traube.tasks.best_worst.read_judgments` reads both. They show items by their texts and keep their ids.
 """
 
 from collections import Counter
@@ -13,10 +13,10 @@ import pandas as pd
 
 from traube.core.config import read_yaml
 from traube.core.errors import TraubeError
-from traube.core.inert import csv_text
-from traube.tasks.best_worst import ITEM, PER_ITEM, Tuple, design, least_met
+from traube.core.escaping import format_csv
+from traube.tasks.best_worst import ITEM, PER_ITEM, Tuple, draw_tuples, least_met
 from traube.tasks.reading import as_text, read_rows
-from traube.tasks.splitting import SEED, generator, shuffled
+from traube.tasks.splitting import SEED, make_rng, shuffle
 
 
 @dataclass(frozen=True)
@@ -74,21 +74,21 @@ def read_items(path: Path) -> dict[str, Item]:
     return items
 
 
-def design_of(items: Mapping[str, Item], size: int, per_item: float = PER_ITEM, *, seed: int = SEED) -> list[Tuple]:
-    """Return tuples of items, drawn within each group as `design` draws them."""
+def draw_designs(items: Mapping[str, Item], size: int, per_item: float = PER_ITEM, *, seed: int = SEED) -> list[Tuple]:
+    """Return tuples of items, drawn within each group as `draw_tuples` draws them."""
     groups: dict[str, list[str]] = {}
     for item in items.values():
         groups.setdefault(item.group, []).append(item.item)
     tuples = []
     for group, names in groups.items():
         try:
-            tuples += design(names, size, per_item, seed=seed)
+            tuples += draw_tuples(names, size, per_item, seed=seed)
         except TraubeError as error:
             raise TraubeError(f"group '{group}': {error}" if group else str(error)) from None
     return tuples
 
 
-def sheets(tuples: Sequence[Tuple], annotators: int, each: int | None = None, *, seed: int = SEED) -> list[Sheet]:
+def make_sheets(tuples: Sequence[Tuple], annotators: int, each: int | None = None, *, seed: int = SEED) -> list[Sheet]:
     """Distribute tuples among annotators.
 
     Every tuple is judged by `each` annotators, by default all. All annotators have the same number of tuples, or one
@@ -97,9 +97,9 @@ def sheets(tuples: Sequence[Tuple], annotators: int, each: int | None = None, *,
     per_tuple = annotators if each is None else each
     if not 1 <= per_tuple <= annotators:
         raise TraubeError(f"{per_tuple} annotators for each tuple: there are {annotators}")
-    rng = generator(f"sheets {annotators} {per_tuple}", seed)
+    rng = make_rng(f"sheets {annotators} {per_tuple}", seed)
     judged: list[list[Tuple]] = [[] for _ in range(annotators)]
-    order = shuffled(len(tuples), rng)
+    order = shuffle(len(tuples), rng)
     # those who have judged least, and of these, those who have met least: panels that stay among themselves would never
     # be compared
     times, met = np.zeros(annotators), [Counter[int]() for _ in range(annotators)]
@@ -109,14 +109,15 @@ def sheets(tuples: Sequence[Tuple], annotators: int, each: int | None = None, *,
         for one in people:
             judged[one].append(tuples[index])
             met[one].update(other for other in people if other != one)
-    found = []
+    found, digits = [], len(str(annotators))
     for number, own in enumerate(judged, start=1):
-        shown = tuple(tuple(own[i][slot] for slot in shuffled(len(own[i]), rng)) for i in shuffled(len(own), rng))
-        found.append(Sheet(f"annotator_{number:0{len(str(annotators))}d}", shown))
+        order = shuffle(len(own), rng)
+        shown = [tuple(own[i][slot] for slot in shuffle(len(own[i]), rng)) for i in order]
+        found.append(Sheet(f"annotator_{number:0{digits}d}", tuple(shown)))
     return found
 
 
-def sheet_table(sheet: Sheet, items: Mapping[str, Item]) -> str:
+def format_sheet(sheet: Sheet, items: Mapping[str, Item]) -> str:
     """Return a sheet as CSV: context, the tuple's texts, and their ids.
 
     The columns `best` and `worst` are to be filled in with ids. The text begins with a byte order mark, by which
@@ -128,4 +129,4 @@ def sheet_table(sheet: Sheet, items: Mapping[str, Item]) -> str:
         for number, item in enumerate(one, start=1):
             row |= {f"{ITEM}{number}": item, f"text_{number}": items[item].text}
         rows.append({**row, "best": "", "worst": ""})
-    return f"\ufeff{csv_text(pd.DataFrame(rows))}"
+    return f"\ufeff{format_csv(pd.DataFrame(rows))}"

@@ -1,4 +1,4 @@
-"""Best-worst scaling: the tuples of items that annotators see (`design`), and their answers (`read_judgements`).
+"""Best-worst scaling: the tuples of items that annotators see (`draw_tuples`), and their answers (`read_judgments`).
 
 Items are named by ids, unique among all items: the same items are the same tuple.
 """
@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from traube.core.arrays import Floats
 from traube.core.errors import TraubeError
-from traube.metrics.agreement import Judgements
+from traube.metrics.agreement import Judgments
 from traube.tasks.reading import Rows, read_rows
-from traube.tasks.splitting import SEED, generator, shuffled
+from traube.tasks.splitting import SEED, make_rng, shuffle
 
 PER_ITEM = 2.0  # tuples for each item: 1.5 to 2 are enough (Kiritchenko and Mohammad, 2016)
 TRIES = 20  # attempts at one tuple, before all are drawn again
@@ -27,7 +27,7 @@ ITEM = "item_"  # prefix of the columns of a tuple's items
 Tuple = tuple[str, ...]
 
 
-def design(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, seed: int = SEED) -> list[Tuple]:
+def draw_tuples(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, seed: int = SEED) -> list[Tuple]:
     """Draw tuples of items to be judged.
 
     The items of a tuple are distinct, no tuple occurs twice, and every item is in as many tuples as any other, or in
@@ -50,31 +50,33 @@ def design(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, seed:
         Tuples in random order, their items in random order.
     """
     names = list(items)
-    twice = [name for name, times in Counter(names).items() if times > 1]
-    if twice:
-        raise TraubeError(f"item '{twice[0]}' occurs {names.count(twice[0])} times: items are told apart by their ids")
+    if twice := [name for name, times in Counter(names).items() if times > 1]:
+        raise TraubeError(f"item '{twice[0]}' occurs {names.count(twice[0])} times: items differ by their ids")
     if not 2 <= size <= len(names):
         raise TraubeError(f"tuples of {size}: there are {len(names)} items, so a tuple has 2 to {len(names)}")
     if not 0 < per_item < inf:
         raise TraubeError(f"{per_item:g} tuples for each item: there must be more than 0")
     possible = comb(len(names), size)
     wanted = max(1, min(possible, round(per_item * len(names))))
-    rng = generator(f"tuples {size} {wanted} {' '.join(names)}", seed)
+    rng = make_rng(f"tuples {size} {wanted} {' '.join(names)}", seed)
     if wanted <= possible // 2:
-        chosen = _balanced(len(names), size, wanted, rng)
+        chosen = _balance(len(names), size, wanted, rng)
     else:  # draw the tuples to leave out: if these are balanced, so is the rest
-        left_out = set(_balanced(len(names), size, possible - wanted, rng))
+        left_out = set(_balance(len(names), size, possible - wanted, rng))
         chosen = [drawn for drawn in map(frozenset, combinations(range(len(names)), size)) if drawn not in left_out]
-    order = shuffled(len(chosen), rng)
-    slots = [shuffled(size, rng) for _ in chosen]
-    return [tuple(names[sorted(chosen[place])[slot]] for slot in slots[place]) for place in order]
+    order = shuffle(len(chosen), rng)
+    slots = [shuffle(size, rng) for _ in chosen]
+    tuples = []
+    for place in order:
+        items = sorted(chosen[place])
+        tuples.append(tuple(names[items[slot]] for slot in slots[place]))
+    return tuples
 
 
-def _balanced(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[frozenset[int]]:
+def _balance(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[frozenset[int]]:
     """Return distinct tuples in which every item occurs as often as any other, or once more."""
     for _ in range(5):
-        found = _drawn(n, size, wanted, rng)
-        if found is not None:
+        if (found := _draw(n, size, wanted, rng)) is not None:
             return found
 
     drawn: dict[frozenset[int], None] = {}
@@ -92,7 +94,7 @@ def _balanced(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[
         drawn[one - {most} | {least}] = None
 
 
-def _drawn(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[frozenset[int]] | None:
+def _draw(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[frozenset[int]] | None:
     """Draw tuples one after the other; return None if no new tuple was found."""
     times, met = np.zeros(n), [Counter[int]() for _ in range(n)]
     drawn: dict[frozenset[int], None] = {}
@@ -109,9 +111,7 @@ def _drawn(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[fro
     return list(drawn)
 
 
-def least_met(
-    times: NDArray[np.float64], met: Sequence[Counter[int]] | None, size: int, rng: np.random.Generator
-) -> list[int]:
+def least_met(times: Floats, met: Sequence[Counter[int]] | None, size: int, rng: np.random.Generator) -> list[int]:
     """Return the items that were drawn least often; of these, those that have met the others least."""
     cost = times * len(times) * (times.max() + 2) * size + rng.random(len(times))
     chosen: list[int] = []
@@ -138,11 +138,11 @@ class Columns:
 class Answers:
     """Judgments that were read, and the faults of the rest."""
 
-    judgements: Judgements  # of the rows that can be used
+    judgments: Judgments  # of the rows that can be used
     faults: tuple[str, ...]  # a line for each other row: file, line and fault
 
 
-def read_judgements(
+def read_judgments(
     files: Iterable[Path], columns: Columns | None = None, tuples: Iterable[Tuple] | None = None
 ) -> Answers:
     """Read the answers of annotators.
@@ -174,27 +174,27 @@ def read_judgements(
     for file in files:
         try:
             table = read_rows(file)
-            shown = _tuples(table, columns.items)
+            shown = _read_tuples(table, columns.items)
             best, worst = read_ids(table, columns.best), read_ids(table, columns.worst)
             people = [file.stem] * len(table) if columns.annotator is None else read_ids(table, columns.annotator)
         except TraubeError as error:
             faults.append(str(error))
             continue
         for row in map(_Row, table.places, people, shown, best, worst):
-            if fault := _fault(row, known, before):
+            if fault := _find_fault(row, known, before):
                 faults.append(f"{row.place}: {fault}")
                 continue
             before[row.annotator, frozenset(row.items)] = row.place
             rows.append(row)
     if not rows:
         first = f"; first: {faults[0]}" if faults else ""
-        raise TraubeError(f"no judgement can be used: {len(faults)} rows are faulty{first}")
+        raise TraubeError(f"no judgment can be used: {len(faults)} rows are faulty{first}")
     width = len(rows[0].items)
     other = next((row for row in rows if len(row.items) != width), None)
     if other is not None:
         raise TraubeError(f"{other.place}: a tuple of {len(other.items)} items, where {rows[0].place} has {width}")
     answers = zip(*((row.items, row.best, row.worst, row.annotator) for row in rows), strict=True)
-    return Answers(Judgements.of(*answers), tuple(faults))
+    return Answers(Judgments.of(*answers), tuple(faults))
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class _Row:
     worst: str
 
 
-def _tuples(table: Rows, names: Sequence[str] = ()) -> list[Tuple]:
+def _read_tuples(table: Rows, names: Sequence[str] = ()) -> list[Tuple]:
     names = names or [name for name in table.columns if name.startswith(ITEM)]
     if len(names) < 2:
         there = ", ".join(table.columns)
@@ -222,7 +222,7 @@ def read_ids(table: Rows, name: str) -> list[str]:
     return [text[1:] if text[:1] == "'" and text[1:2] in {"=", "+", "-", "@"} else text for text in ids]
 
 
-def _fault(row: _Row, known: set[frozenset[str]] | None, before: dict[tuple[str, frozenset[str]], str]) -> str:
+def _find_fault(row: _Row, known: set[frozenset[str]] | None, before: dict[tuple[str, frozenset[str]], str]) -> str:
     """Return the fault of a row; empty if there is none."""
     shown = frozenset(row.items)
     if not row.annotator:
@@ -246,35 +246,31 @@ def _fault(row: _Row, known: set[frozenset[str]] | None, before: dict[tuple[str,
     return ""
 
 
-def scores_table(
-    judgements: Judgements, scores: NDArray[np.float64], values: NDArray[np.float64] | None = None
-) -> pd.DataFrame:
+def scores_table(judgments: Judgments, scores: Floats, values: Floats | None = None) -> pd.DataFrame:
     """Return a row for each item that was shown.
 
     The columns are `item`, `score`, perhaps `value` (by value scoring), `best`, `worst` and `judgements`.
     """
-    answers = {"best": judgements.best, "worst": judgements.worst, "judgements": judgements.shown.ravel()}
-    counts = {name: np.bincount(items, minlength=len(judgements.items)) for name, items in answers.items()}
+    answers = {"best": judgments.best, "worst": judgments.worst, "judgements": judgments.shown.ravel()}
+    counts = {name: np.bincount(items, minlength=len(judgments.items)) for name, items in answers.items()}
     learned = {} if values is None else {"value": values}
-    table = pd.DataFrame({"item": list(judgements.items), "score": scores, **learned, **counts})
+    table = pd.DataFrame({"item": list(judgments.items), "score": scores, **learned, **counts})
     return table[table["judgements"] > 0].reset_index(drop=True)
 
 
 def read_design(path: Path) -> list[Tuple]:
     """Return the tuples of a design: a table with the columns item_1, item_2, ..."""
-    return _tuples(read_rows(path))
+    return _read_tuples(read_rows(path))
 
 
 def read_expert(path: Path) -> dict[str, bool]:
     """Return an expert's answer for each item, from a table with the columns item and above (yes or no)."""
     table = read_rows(path)
-    items, said = (read_ids(table, name) for name in ("item", "above"))
     words = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
-    for place, value in zip(table.places, said, strict=True):
-        if value.lower() not in words:
-            raise TraubeError(f"{place}: above: '{value}' is neither yes nor no")
     above: dict[str, bool] = {}
-    for place, item, value in zip(table.places, items, said, strict=True):
-        if above.setdefault(item, words[value.lower()]) != words[value.lower()]:
-            raise TraubeError(f"{place}: item '{item}' is said to be above 0.5 and below")
+    for place, item, answer in zip(table.places, read_ids(table, "item"), read_ids(table, "above"), strict=True):
+        if (is_above := words.get(answer.lower())) is None:
+            raise TraubeError(f"{place}: above: '{answer}' is neither yes nor no")
+        if above.setdefault(item, is_above) != is_above:
+            raise TraubeError(f"{place}: item '{item}' is marked above 0.5 and below")
     return above

@@ -25,26 +25,23 @@ def guess_text_column(rows: Rows) -> str:
     TraubeError
         If that leaves none, or several, or there are no rows.
     """
-    if not len(rows):
-        raise TraubeError(f"{rows.path}: there are no rows")
-    named = _named(rows, TEXTS)
-    if named is not None:
+    rows.require_rows()
+    if (named := _find_named(rows, TEXTS)) is not None:
         return named
     found = [name for name in rows.columns if _reads_like_texts(rows, name)]
     if len(rows.columns) == 1 or len(found) == 1:
         return next(iter(found or rows.columns))
     names = ", ".join(list(rows.columns)[:LISTED]) or "none"
-    raise TraubeError(
-        f"{rows.path}: which column holds the texts cannot be told; name it with --text COLUMN (columns: {names})"
-    )
+    fault = f"which column holds the texts is not clear; name it with --text COLUMN (columns: {names})"
+    raise TraubeError(f"{rows.path}: {fault}")
 
 
 def guess_label_column(rows: Rows, text_column: str) -> str | None:
     """Return the column of a table's labels, the one with a name of `LABELS` that groups texts; None if there is none."""
-    return _named(rows, LABELS, beside=text_column)
+    return _find_named(rows, LABELS, beside=text_column)
 
 
-def _named(rows: Rows, names: tuple[str, ...], beside: str | None = None) -> str | None:
+def _find_named(rows: Rows, names: tuple[str, ...], beside: str | None = None) -> str | None:
     """Return the column with the first of some names; a column of labels only if it stands beside that of the texts."""
     columns = {name.strip().casefold(): name for name in reversed(rows.columns) if name != beside}
     found = (columns[name] for name in names if name in columns)

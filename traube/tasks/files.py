@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from traube.core import paths
-from traube.core.cards import is_generated, write_card
+from traube.core.cards import is_generated, list_names, write_card
 from traube.core.disk import replacing
 from traube.core.errors import TraubeError
-from traube.core.inputs import named, regular
+from traube.core.inputs import check_file, resolve_path
 from traube.tasks import RESERVED, sources
 from traube.tasks.columns import LABELS, TEXTS, guess_label_column, guess_text_column
 from traube.tasks.languages import detect_languages, name_languages
-from traube.tasks.readers.table import Table, texts_of
+from traube.tasks.readers.table import Table, read_column
 from traube.tasks.reading import (
     SEPARATORS,
     TEXT_FORMATS,
@@ -43,13 +43,7 @@ class FileRows:
 
     rows: Rows
     encoding: str
-    separator: str | None  # of a CSV file
-
-    @property
-    def notes(self) -> list[str]:
-        """Encoding and separator of the file, where they are not the usual ones."""
-        encoding = [] if self.encoding == UTF_8 else [f"encoding {self.encoding}"]
-        return [*encoding, *([SEPARATORS[self.separator]] if self.separator not in (None, ",") else [])]
+    notes: list[str]  # for the user: encoding and separator, if they are unusual
 
 
 @dataclass(frozen=True)
@@ -57,20 +51,10 @@ class FileTask:
     """The task of a file, and the contents of its card."""
 
     name: str
-    file: Path
     card: Path
     text: str
     labels: tuple[str, ...]
-    languages: tuple[str, ...]
-    notes: tuple[str, ...]  # how the file was read
-
-    @property
-    def said(self) -> str:
-        """All notes in one line."""
-        labels = f"labels in {', '.join(map(repr, self.labels))}" if self.labels else "no labels"
-        notes = filter(None, [name_languages(self.languages), *self.notes])
-        about = f" ({', '.join(notes)})"
-        return f"{self.file.name}: texts in '{self.text}', {labels}{about if about != ' ()' else ''}; task {self.name}, card {self.card}"
+    about: str  # for the user: how the file was read, in one line
 
 
 def names_file(name: str) -> bool:
@@ -81,16 +65,19 @@ def names_file(name: str) -> bool:
 
 def read_file(path: Path) -> FileRows:
     """Read a table in whatever encoding and with whatever separator it has."""
-    regular(path)
+    check_file(path)
     kind = format_of(path)
     encoding = detect_encoding(path) if kind in TEXT_FORMATS else UTF_8
     separator = detect_separator(path, encoding) if kind == "csv" else None
-    return FileRows(read_rows(path, separator, encoding), encoding, separator)
+    notes = [] if encoding == UTF_8 else [f"encoding {encoding}"]
+    if separator not in (None, ","):
+        notes.append(SEPARATORS[separator])
+    return FileRows(read_rows(path, separator, encoding), encoding, notes)
 
 
 def find_task(file: Path) -> str | None:
     """Return the name of the task whose card names a file; a card in `cards/` goes before a generated one."""
-    return next((source.name for source in _tables_of(named(Path.cwd(), str(file)))), None)
+    return next((source.name for source in _tables_of(resolve_path(Path.cwd(), str(file)))), None)
 
 
 def make_task_of(file: Path, text: str | None = None, labels: Sequence[str] = ()) -> FileTask:
@@ -110,7 +97,7 @@ def make_task_of(file: Path, text: str | None = None, labels: Sequence[str] = ()
     TraubeError
         If the file cannot be read, or its columns are not what they should be.
     """
-    file = named(Path.cwd(), str(file))
+    file = resolve_path(Path.cwd(), str(file))
     read = read_file(file)
     tables, rows = _tables_of(file), read.rows
     known = next((table for table in tables if _agrees(table, rows, text, labels)), None)
@@ -120,9 +107,9 @@ def make_task_of(file: Path, text: str | None = None, labels: Sequence[str] = ()
         text = text or guess_text_column(rows)
         guessed = guess_label_column(rows, text)
         labels = labels or ([guessed] if guessed else [])
-    texts = [value for value in texts_of(rows, text) if value.strip()]
+    texts = [value for value in read_column(rows, text) if value.strip()]
     for name in labels:
-        texts_of(rows, name, "--labels")
+        read_column(rows, name, "--labels")
     if not texts:
         raise TraubeError(f"{file}: column '{text}' holds no texts")
     languages = detect_languages(texts)
@@ -137,7 +124,10 @@ def make_task_of(file: Path, text: str | None = None, labels: Sequence[str] = ()
         settings |= {"encoding": read.encoding} if read.encoding != UTF_8 else {}
         settings |= {"language": languages[0]} if len(languages) == 1 else {}
         write_card(card, "Written for a file that was named without a card. To keep it, copy it to cards/.", settings)
-    return FileTask(name, file, card, text, tuple(labels), tuple(languages), tuple(read.notes))
+    labeled = f"labels in {', '.join(map(repr, labels))}" if labels else "no labels"
+    notes = ", ".join(filter(None, [name_languages(languages), *read.notes]))
+    how = f"texts in '{text}', {labeled}{f' ({notes})' if notes else ''}"
+    return FileTask(name, card, text, tuple(labels), f"{file.name}: {how}; task {name}, card {card}")
 
 
 def _tables_of(file: Path) -> list[Table]:
@@ -159,7 +149,7 @@ def save_stdin(columns: Collection[str] = ()) -> Path:
     Parameters
     ----------
     columns : collection of str
-        Columns that are asked for: with one of them, or one that usually holds texts or labels, in its first line it is
+        Columns that are requested: with one of them, or one that usually holds texts or labels, in its first line it is
         a table; else each line is a text.
 
     Raises
@@ -190,6 +180,5 @@ def _free_name(file: Path) -> str:
     stem = re.sub(rf"\.({'|'.join((*TEXT_FORMATS, 'xlsx', 'parquet'))})(\.gz)?$", "", file.name, flags=re.I)
     plain = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode().lower()
     name = re.sub(r"[^a-z0-9]+", "_", plain).strip("_") or "texts"
-    cards = (path.stem for folder in (paths.cards(), paths.generated_cards()) for path in folder.glob("*.y*ml"))
-    taken = {*sources(None), *RESERVED, *cards}
+    taken = {*sources(None), *RESERVED, *list_names()}
     return next(free for n in range(1, len(taken) + 2) if (free := name if n == 1 else f"{name}_{n}") not in taken)

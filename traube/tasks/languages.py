@@ -42,9 +42,8 @@ def detect_languages(texts: Sequence[str]) -> list[str]:
     if len(piece) >= PIECE / 4:
         pieces.append(piece)
     votes = Counter(py3langid.classify(piece)[0] for piece in pieces)
-    known = {code: count for code, count in votes.items() if code in stopwordsiso.langs()}
-    total = sum(votes.values())
-    return sorted((code for code, count in known.items() if count >= SPOKEN * total), key=lambda code: -known[code])
+    fewest, known = SPOKEN * votes.total(), stopwordsiso.langs()
+    return [code for code, count in votes.most_common() if count >= fewest and code in known]
 
 
 def name_languages(codes: Iterable[str]) -> str:

@@ -7,15 +7,13 @@ with equal right. Such pairs are left out, as QS3M does for training.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from traube.core.arrays import Bools, Ints
 from traube.core.errors import TraubeError
-from traube.tasks.splitting import SEED, generator
+from traube.tasks.splitting import SEED, make_rng
 from traube.tasks.task import Split
 
 MOST = 2**22  # of balanced pairs, each kind
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -24,7 +22,7 @@ class Pairs:
 
     first: Ints  # [n], positions in the split (of `split.rows`, `split.labels`); first < second
     second: Ints
-    same: NDArray[np.bool_]  # [n], whether both have the same label
+    same: Bools  # [n], whether both have the same label
 
     def __len__(self) -> int:
         return len(self.same)
@@ -58,7 +56,7 @@ def balanced_pairs(split: Split, *, seed: int = SEED, separator: str | None = No
     """
     same, different = _partners(split, separator)
     count = min(same.total, different.total, most)
-    rng = generator(f"pairs {split.split} {split.level}", seed)
+    rng = make_rng(f"pairs {split.split} {split.level}", seed)
     drawn = [kind.at(_distinct(kind.total, count, rng)) for kind in (same, different)]
     return _pairs(*drawn)
 

@@ -32,7 +32,7 @@ BATCH = 1_000  # rows of a parquet file that are unpacked at once: a few bytes m
 csv.field_size_limit(2**31 - 1)  # a text may be longer than the 128 KiB that the module allows
 
 
-def plain_or_gzipped(path: Path) -> Path:
+def find_file(path: Path) -> Path:
     """Return the file, or the same with `.gz` if only that exists."""
     gzipped = path.with_name(f"{path.name}.gz")
     return gzipped if is_file(gzipped) and not is_file(path) else path
@@ -92,7 +92,7 @@ def detect_separator(path: Path, encoding: str = UTF_8) -> str:
     return max(SEPARATORS, key=unquoted.count)
 
 
-def lines(path: Path, encoding: str = UTF_8) -> list[str]:
+def read_lines(path: Path, encoding: str = UTF_8) -> list[str]:
     """Return the lines of a text file.
 
     Only line feeds end a line: texts may hold the other separators that Unicode knows.
@@ -100,7 +100,7 @@ def lines(path: Path, encoding: str = UTF_8) -> list[str]:
     return read_text(path, encoding).removesuffix("\n").replace("\r\n", "\n").split("\n")
 
 
-def csv_rows(
+def read_csv(
     path: Path, *, separator: str = ",", quote: str = '"', width: int | None = None, encoding: str = UTF_8
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows of a CSV file except blank ones, with the line at which each begins.
@@ -141,6 +141,11 @@ class Rows:
             raise TraubeError(f"{where or self.path}: {unknown('column', name, self.columns)}{there}")
         return self.columns[name]
 
+    def require_rows(self) -> None:
+        """Refuse a table without rows."""
+        if not self.places:
+            raise TraubeError(f"{self.path}: there are no rows")
+
     def texts(self, name: str, where: str = "") -> list[str | None]:
         """Return the values of a column as texts, None where there is none; as `column`."""
         return [as_text(value, place, name) for value, place in zip(self.column(name, where), self.places, strict=True)]
@@ -170,49 +175,38 @@ def read_rows(path: Path, separator: str | None = None, encoding: str = UTF_8) -
     encoding : str, default="utf-8"
         Of a text file; `detect_encoding` says it of one that is not in UTF-8.
     """
-    inputs.regular(path)
+    inputs.check_file(path)
     match format_of(path):
         case "parquet":
             return _read_parquet(path)
         case "xlsx":
             return _read_excel(path)
-        case "txt":
-            texts = {f"{path}:{n}": line for n, line in enumerate(lines(path, encoding), start=1) if line.strip()}
-            return Rows(path, {"text": list(texts.values())}, list(texts))
-        case "jsonl":
-            return _from_json(path, _json_lines(path, encoding))
+        case "txt" | "jsonl" as kind:
+            numbered = enumerate(read_lines(path, encoding), start=1)
+            found = {f"{path}:{number}": line for number, line in numbered if line.strip()}
+            if kind == "txt":
+                return Rows(path, {"text": list(found.values())}, list(found))
+            return _from_json(path, ((place, _parse_json(line, place)) for place, line in found.items()))
         case "json":
-            return _from_json(path, _json_list(path, encoding))
+            values = _parse_json(read_text(path, encoding), str(path))
+            if not isinstance(values, list):
+                raise TraubeError(f"{path}: expected a list [...] of objects or texts, not {type(values).__name__}")
+            rows = ({"text": value} if isinstance(value, str) else value for value in values)
+            return _from_json(path, ((f"{path}: element {i}", row) for i, row in enumerate(rows)))
         case kind:
             usual = "\t" if kind == "tsv" else detect_separator(path, encoding)
-            rows = csv_rows(path, separator=separator or usual, encoding=encoding)
-    line, header = next(rows)
-    return _from_fields(path, header, [(f"{path}:{number}", fields) for number, fields in rows], f"{path}:{line}")
+            (line, header), *fields = read_csv(path, separator=separator or usual, encoding=encoding)
+            return _from_fields(path, header, [(f"{path}:{n}", row) for n, row in fields], f"{path}:{line}")
 
 
 def _from_fields(path: Path, header: list[str], rows: list[tuple[str, list[Any]]], place: str) -> Rows:
     """Return the table of a header and of rows with their places; `place` is the header's."""
-    twice = next((name for name in header if name and header.count(name) > 1), None)
-    if twice:
+    if twice := next((name for name in header if name and header.count(name) > 1), None):
         raise TraubeError(f"{place}: column '{twice}' occurs twice")
-    columns = {name: [None if fields[i] == "" else fields[i] for _, fields in rows] for i, name in enumerate(header)}
+    columns: dict[str, list[Any]] = {}
+    for i, name in enumerate(header):
+        columns[name] = [None if fields[i] == "" else fields[i] for _, fields in rows]
     return Rows(path, columns, [place for place, _ in rows])
-
-
-def _json_lines(path: Path, encoding: str) -> Iterator[tuple[str, Any]]:
-    """Yield each line's place and value."""
-    for number, line in enumerate(lines(path, encoding), start=1):
-        if line.strip():
-            yield f"{path}:{number}", _parse_json(line, f"{path}:{number}")
-
-
-def _json_list(path: Path, encoding: str) -> Iterator[tuple[str, Any]]:
-    """Yield place and value of each element of a file's list; a text is a row with the column `text`."""
-    values = _parse_json(read_text(path, encoding), str(path))
-    if not isinstance(values, list):
-        raise TraubeError(f"{path}: expected a list [...] of objects or texts, not {type(values).__name__}")
-    for i, value in enumerate(values):
-        yield f"{path}: element {i}", {"text": value} if isinstance(value, str) else value
 
 
 def _parse_json(text: str, place: str) -> Any:
@@ -256,12 +250,13 @@ def _read_excel(path: Path) -> Rows:
         raise TraubeError(f"{path}: the first sheet is empty")
     (place, header), *rows = filled
     named = [i for i, name in enumerate(header) if name is not None]
-    fields = [(at, [values[i] if i < len(values) else None for i in named]) for at, values in rows]
+    fields = []
+    for at, values in rows:
+        fields.append((at, [values[i] if i < len(values) else None for i in named]))
     return _from_fields(path, [str(header[i]) for i in named], fields, place)
 
 
 def _read_parquet(path: Path) -> Rows:
-    inputs.regular(path)
     try:
         with pq.ParquetFile(path) as file:
             batches, size = [], 0
@@ -271,11 +266,9 @@ def _read_parquet(path: Path) -> Rows:
                 batches.append(pa.RecordBatch.from_arrays(arrays, batch.schema.names))
                 size += batches[-1].nbytes
                 if size > inputs.LARGEST:
-                    most = inputs.in_words(inputs.LARGEST)
-                    raise TraubeError(f"{path}: holds more than the {most} that are read of such a file")
+                    raise inputs.too_large(path, inputs.LARGEST)
             table = pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table()
-        twice = next((name for name in table.column_names if table.column_names.count(name) > 1), None)
-        if twice:
+        if twice := next((name for name in table.column_names if table.column_names.count(name) > 1), None):
             raise TraubeError(f"{path}: column '{twice}' occurs twice")
         columns = {name: table.column(name).to_pylist() for name in table.column_names}
     except TraubeError:

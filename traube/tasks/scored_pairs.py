@@ -10,10 +10,11 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from typing_extensions import override
 
+from traube.core.arrays import Bools, Ints
+from traube.core.config import OneOrMany
 from traube.core.errors import TraubeError
 from traube.tasks.source import Source
 from traube.tasks.task import PARTS, SPLIT_COLUMNS, Stage, Task, TaskCard, TaskType, text_id
@@ -40,7 +41,7 @@ def _own_names(groups: tuple[str, ...]) -> tuple[str, ...]:
     return groups
 
 
-def iterate_groups(task: Task) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
+def iterate_groups(task: Task) -> Iterator[tuple[str, str, Bools]]:
     """Yield all pairs, and those of each value of each group that has several: group, value, which pairs."""
     yield ALL, "", np.ones(len(task.rows), dtype=bool)
     for name in _get_card(task).groups:
@@ -70,7 +71,7 @@ class PairCard(TaskCard):
 
     family: str = Field("similarity", pattern=r"^[a-z0-9_]+$", description="benchmark family")
     scale: tuple[float, float] = (0.0, 1.0)  # the least and the greatest score
-    groups: Annotated[tuple[str, ...], AfterValidator(_own_names)] = ()  # each value is also scored by itself
+    groups: Annotated[OneOrMany, AfterValidator(_own_names)] = ()  # each value is also scored by itself
 
     @field_validator("clusters", "declared", "main_metric")
     @classmethod
@@ -101,7 +102,7 @@ def select_pairs(task: Task, part: str) -> Task:
     return replace(task, rows=pairs)
 
 
-def locate_texts(task: Task) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def locate_texts(task: Task) -> tuple[Ints, Ints]:
     """Return the positions in the corpus of both texts of each pair, int64 [p] each."""
     corpus = pd.Index(task.corpus["text_id"])
     first, second = (corpus.get_indexer(task.rows[name]) for name in ("text_id_a", "text_id_b"))

@@ -39,23 +39,23 @@ class Page:
     passages: list[Passage]  # in their order
 
 
-def path_of(passage: Passage, level: Level) -> tuple[str, ...]:
+def get_path(passage: Passage, level: Level) -> tuple[str, ...]:
     """Return the section that a passage belongs to, from the top down."""
     return passage.sections[:1] if level == "flat" else passage.sections
 
 
-def label_of(passage: Passage, level: Level) -> str:
+def make_label(passage: Passage, level: Level) -> str:
     """Return the label of a passage.
 
     Slashes in headings are `%2F`: `Rise/Set` and `Set` below `Rise` stay two labels.
     """
-    path = path_of(passage, level)
+    path = get_path(passage, level)
     if level == "flat":
         return path[0]
     return SEPARATOR.join(heading.replace("%", "%25").replace(SEPARATOR, "%2F") for heading in path)
 
 
-def grouped(passages: Iterable[Passage]) -> list[Passage]:
+def select_passages(passages: Iterable[Passage]) -> list[Passage]:
     """Return a page's passages to group: those in a section (the first of several), not blank, each once."""
     found: dict[str, Passage] = {}
     for passage in passages:
@@ -64,7 +64,7 @@ def grouped(passages: Iterable[Passage]) -> list[Passage]:
     return list(found.values())
 
 
-def records(pages: Iterable[Page], level: Level, where: Path, part: Part = "test") -> pd.DataFrame:
+def make_records(pages: Iterable[Page], level: Level, where: Path, part: Part = "test") -> pd.DataFrame:
     """Return the clustering problems of some pages; pages that are not a clustering problem are left out.
 
     The query is the page's title in the split set `default`; in the split set `description` it is the text before the
@@ -84,13 +84,13 @@ def records(pages: Iterable[Page], level: Level, where: Path, part: Part = "test
     """
     rows: list[tuple[str, ...]] = []
     for page in pages:
-        passages = grouped(page.passages)
-        if len({label_of(passage, level) for passage in passages}) < 2:
+        passages = select_passages(page.passages)
+        if len({make_label(passage, level) for passage in passages}) < 2:
             continue
         if not page.title.strip():
             raise TraubeError(f"{where}: a page has no title, which is its query; it begins {passages[0].text[:60]!r}")
         lead = "\n".join(p.text.strip() for p in page.passages if not p.sections and p.text.strip())
-        rows += [(page.name, page.title, lead, label_of(passage, level), passage.text) for passage in passages]
+        rows += [(page.name, page.title, lead, make_label(passage, level), passage.text) for passage in passages]
 
     found = pd.DataFrame(rows, columns=["page", "query", "lead", "label", "text"], dtype="str")
     described = found["lead"] != ""
@@ -104,7 +104,7 @@ def records(pages: Iterable[Page], level: Level, where: Path, part: Part = "test
 def draw(indexed: pd.DataFrame, level: Level) -> pd.DataFrame:
     """Return the splits table, a split a page and split set.
 
-    The table is made from `records` with `text_id` and `query_id` in place of texts.
+    The table is made from `make_records` with `text_id` and `query_id` in place of texts.
     """
     item = indexed.groupby(["split_set", "part", "page"], sort=False).cumcount()
     return indexed.assign(split=indexed["page"], level=level, item=item)[list(SPLIT_COLUMNS)]

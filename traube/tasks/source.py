@@ -10,8 +10,8 @@ from typing_extensions import override
 
 from traube.core.config import Strict, parse, read_yaml
 from traube.core.errors import TraubeError, Unavailable
-from traube.core.hashing import digest, file_sha256, stated_sha256
-from traube.core.inputs import is_file, named
+from traube.core.hashing import digest, file_sha256, read_stated_sha256
+from traube.core.inputs import is_file, resolve_path
 from traube.tasks.task import Task, TaskCard, index_texts
 
 # The line of each key of a card, for errors.
@@ -40,7 +40,6 @@ class Source(ABC):
     card: TaskCard
     version = "1"  # raise it when the reader's output changes for the same raw data
     has_training_splits = False  # labeled, to train on and to validate, besides those that are scored
-    offline = False  # whether no raw data has to be fetched or put there by a person
 
     def __init__(self, card: TaskCard) -> None:
         self.card = card
@@ -84,16 +83,16 @@ class Source(ABC):
         The files may be corrupt since the download.
         """
         for path in self.files():
-            stated = stated_sha256(path)
+            stated = read_stated_sha256(path)
             if stated is not None and stated != file_sha256(path):
                 fault = f"damaged, or another file: its SHA-256 is not {stated[:64] or 'stated'}"
                 raise TraubeError(f"{path}: {fault}; delete it and get it again")
 
-    def unlabelled(self) -> list[str]:
+    def read_unlabeled(self) -> list[str]:
         """Return more texts of the same kind, without labels, to train on; mostly none."""
         return []
 
-    def augmented(self) -> dict[str, str]:
+    def read_augmentations(self) -> dict[str, str]:
         """Return published texts that mean the same, by text, the first of several; mostly none."""
         return {}
 
@@ -156,7 +155,7 @@ class CardSource(Source, Generic[K]):
 
     @override
     def files(self) -> list[Path]:
-        return [named(self.path.parent, getattr(self.settings, self.key))]
+        return [resolve_path(self.path.parent, getattr(self.settings, self.key))]
 
     @override
     def missing(self) -> str | None:

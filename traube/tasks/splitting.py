@@ -2,20 +2,20 @@
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from traube.core.arrays import Ints
 from traube.tasks.task import make_split
 
 SEED = 42
 SMALLEST = 0.1  # share of the records that a random split holds
 
 
-def generator(name: str, seed: int = SEED) -> np.random.Generator:
+def make_rng(name: str, seed: int = SEED) -> np.random.Generator:
     """Return a random generator that depends on a name and a seed only: a new split leaves the others as they are."""
     return np.random.default_rng([seed, *name.encode()])
 
 
-def shuffled(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def shuffle(n: int, rng: np.random.Generator) -> Ints:
     """Return the numbers 0 to n - 1 in random order.
 
     Sorting uniform numbers, because NumPy may change how `permutation` and `choice` use the stream, and a benchmark's
@@ -24,28 +24,28 @@ def shuffled(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
     return np.argsort(rng.random(n), kind="stable").astype(np.int64)
 
 
-def random_fraction(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def draw_fraction(n: int, rng: np.random.Generator) -> Ints:
     """Return at least a tenth (uniform) of the numbers 0 to n - 1, without replacement, in random order."""
     size = int(np.ceil(n * (SMALLEST + (1 - SMALLEST) * rng.random())))
-    return shuffled(n, rng)[:size]
+    return shuffle(n, rng)[:size]
 
 
-def random_fractions(records: pd.DataFrame, count: int, level: str, *, prefix: str) -> list[pd.DataFrame]:
+def draw_fractions(records: pd.DataFrame, count: int, level: str, *, prefix: str) -> list[pd.DataFrame]:
     """Draw `count` splits `<prefix>_00`, ...: each a random share of the records, labeled by their column `level`."""
     names = [f"{prefix}_{i:02d}" for i in range(count)]
-    rows = [random_fraction(len(records), generator(name)) for name in names]
+    rows = [draw_fraction(len(records), make_rng(name)) for name in names]
     return [make_split(records.iloc[r], name, level, label=level) for name, r in zip(names, rows, strict=True)]
 
 
-def everything(records: pd.DataFrame, name: str, level: str) -> pd.DataFrame:
+def split_whole(records: pd.DataFrame, name: str, level: str) -> pd.DataFrame:
     """Return all records, shuffled, as one split.
 
     An order that follows the labels would favor order-sensitive clusterers.
     """
-    return make_split(records.iloc[shuffled(len(records), generator(name))], name, level, label=level)
+    return make_split(records.iloc[shuffle(len(records), make_rng(name))], name, level, label=level)
 
 
-def each_value(records: pd.DataFrame, column: str, level: str) -> pd.DataFrame:
+def split_by_value(records: pd.DataFrame, column: str, level: str) -> pd.DataFrame:
     """Return the records of each value of a column, in each part, as one split."""
     groups = records.groupby([column, "part"], sort=False)
     splits = [make_split(rows, name, level, label=level, part=part) for (name, part), rows in groups]

@@ -58,11 +58,9 @@ def save_rows(storage: Storage, card: TaskCard, rows: pd.DataFrame) -> Manifest:
 
     The task counts as absent until `complete_task` is called, unless the same is stored.
     """
-    read = _get_ingested(storage, card.name)
-    if read is None:
-        raise TraubeError(
-            f"task '{card.name}': its corpus was not read whole; `traube run --task {card.name}` reads it again"
-        )
+    if (read := _get_ingested(storage, card.name)) is None:
+        fix = f"`traube run --task {card.name}` reads it again"
+        raise TraubeError(f"task '{card.name}': its corpus was not read whole; {fix}")
     corpus, records = (storage.read_table(read["files"][name]) for name in ("corpus", "records"))
     task = Task(card, corpus, rows)
     manifest = replace(Manifest.of(task), **read["content"])
@@ -83,16 +81,14 @@ def complete_task(storage: Storage, card: TaskCard) -> None:
 
 def read_ingested(storage: Storage, name: str, table: str) -> pd.DataFrame:
     """Return the corpus or records of a task that were read last, whether its splits or pairs are stored or not."""
-    read = _get_ingested(storage, name)
-    if read is None:
+    if (read := _get_ingested(storage, name)) is None:
         raise not_read(name)
     return storage.read_table(read["files"][table])
 
 
 def get_manifest(storage: Storage, name: str) -> Manifest | None:
     """Return the manifest of a stored task; None if its checks were not done, or it was read again since."""
-    row = _get_current(storage, name)
-    if row is None:
+    if (row := _get_current(storage, name)) is None:
         return None
     try:
         card = CARDS[row["type"]].model_validate(row["card"])
@@ -127,9 +123,8 @@ def read_task(storage: Storage, name: str) -> Task:
     manifest, row = get_manifest(storage, name), storage.get_task(name)
     if manifest is None or row is None:
         raise not_read(name)
-    return Task(
-        manifest.card, *(storage.read_table(row["files"][table]) for table in ("corpus", manifest.card.type.table))
-    )
+    corpus, rows = (storage.read_table(row["files"][table]) for table in ("corpus", manifest.card.type.table))
+    return Task(manifest.card, corpus, rows)
 
 
 def _get_ingested(storage: Storage, name: str) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from traube.core.arrays import Ints
 from traube.core.config import Strict
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest, frame_digest
@@ -128,8 +129,8 @@ class Split:
 
     split: str
     level: str
-    items: NDArray[np.int64]  # the rows' numbers in the split, [n]
-    rows: NDArray[np.int64]  # the rows' positions in the corpus, [n]
+    items: Ints  # the rows' numbers in the split, [n]
+    rows: Ints  # the rows' positions in the corpus, [n]
     labels: NDArray[np.object_] | None  # [n] of str; None where the split has no labels
     query: int | None = None  # the position in the corpus of the text of the split's query
 
@@ -149,7 +150,7 @@ def text_id(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def groups_of(text_ids: Iterable[str]) -> NDArray[np.int64]:
+def get_groups(text_ids: Iterable[str]) -> Ints:
     """Return the jackknife group of each text, int64 [n].
 
     The group is the id modulo `GROUPS`, the same in all splits, models and nightly runs.
@@ -188,8 +189,8 @@ class Task:
         return self.corpus["text"].take(rows).tolist()
 
     @property
-    def scored(self) -> NDArray[np.int64]:
-        """Row numbers in the corpus of the texts and queries of test splits, ascending."""
+    def scored(self) -> Ints:
+        """Positions in the corpus of the texts and queries of test splits, ascending."""
         tested = self.splits[self.splits["part"] == "test"]
         needed = pd.unique(pd.concat([tested["text_id"], tested["query_id"].dropna()]))
         at = pd.Index(self.corpus["text_id"]).get_indexer(pd.Index(needed))  # isin is slow on strings
@@ -211,8 +212,8 @@ class Task:
         return data_version(self.corpus_version, self.rows_version)
 
     @property
-    def labelled(self) -> bool:
-        """True if any item has a gold label."""
+    def is_labeled(self) -> bool:
+        """Return whether any item has a label."""
         return bool(self.splits["label"].notna().any())
 
     def test_splits(self, split_set: str = "default") -> Iterator[Split]:
@@ -231,16 +232,16 @@ class Task:
         items = table["item"].to_numpy(np.int64)
         labels = table["label"].to_numpy(dtype=object, na_value=None)
         for (split, level), at in table.groupby(["split", "level"], sort=False).indices.items():
-            asked = queries[np.unique(codes[at][codes[at] >= 0])]
-            if len(asked) > 1:
-                named = ", ".join(f"'{self.corpus['text'].iloc[i][:60]}'" for i in sorted(asked)[:3])
-                more = ", ..." if len(asked) > 3 else ""
+            own = queries[np.unique(codes[at][codes[at] >= 0])]
+            if len(own) > 1:
+                named = ", ".join(f"'{self.corpus['text'].iloc[i][:60]}'" for i in sorted(own)[:3])
+                more = ", ..." if len(own) > 3 else ""
                 raise TraubeError(
-                    f"{self.name}: split '{split}' ({level}): its rows name {len(asked)} queries ({named}{more}); "
+                    f"{self.name}: split '{split}' ({level}): its rows name {len(own)} queries ({named}{more}); "
                     "a split has one at most"
                 )
             known = None if all(label is None for label in labels[at]) else labels[at]
-            query = int(asked[0]) if len(asked) else None
+            query = int(own[0]) if len(own) else None
             yield Split(str(split), str(level), items[at], rows[at], known, query)
 
     def validate(self, source: str = "") -> "Task":
@@ -253,33 +254,35 @@ class Task:
             item, text_id that is not in the corpus, or a test split with fewer than two classes.
         """
         where = source or self.name
-        for table, frame, columns in (("corpus", self.corpus, CORPUS_COLUMNS), ("splits", self.splits, SPLIT_COLUMNS)):
+        corpus, splits = f"{where}: corpus", f"{where}: splits"
+        for place, frame, columns in ((corpus, self.corpus, CORPUS_COLUMNS), (splits, self.splits, SPLIT_COLUMNS)):
             if absent := [column for column in columns if column not in frame.columns]:
                 there = ", ".join(frame.columns)
-                raise TraubeError(f"{where}: {table}: column {', '.join(absent)} is missing (there are: {there})")
-            for column in (column for column in columns if column not in NULLABLE):
-                _refuse(frame[column].isna(), f"{where}: {table}", column, "is null")
+                raise TraubeError(f"{place}: column {', '.join(absent)} is missing (there are: {there})")
+            for column in columns:
+                if column not in NULLABLE:
+                    _refuse(frame[column].isna(), place, column, "is null")
         if self.corpus.empty:
-            raise TraubeError(f"{where}: corpus: there are no texts")
-        _refuse(~self.corpus["text"].map(lambda t: isinstance(t, str)), f"{where}: corpus", "text", "is no text")
-        _refuse(self.corpus["text"].str.strip() == "", f"{where}: corpus", "text", "is empty")
-        _refuse(self.corpus["text_id"].duplicated(), f"{where}: corpus", "text_id", "occurs twice")
-        keys = ["split_set", "split", "level", "item"]
-        _refuse(self.splits.duplicated(keys), f"{where}: splits", "item", "occurs twice in its split")
+            raise TraubeError(f"{corpus}: there are no texts")
+        _refuse(~self.corpus["text"].map(lambda t: isinstance(t, str)), corpus, "text", "is no text")
+        _refuse(self.corpus["text"].str.strip() == "", corpus, "text", "is empty")
+        _refuse(self.corpus["text_id"].duplicated(), corpus, "text_id", "occurs twice")
+        split = ["split_set", "split", "level"]
+        _refuse(self.splits.duplicated([*split, "item"]), splits, "item", "occurs twice in its split")
         at = pd.Index(self.corpus["text_id"]).get_indexer(pd.Index(self.splits["text_id"]))
-        _refuse(pd.Series(at < 0), f"{where}: splits", "text_id", "is not in the corpus")
-        _refuse(~self.splits["part"].isin(PARTS), f"{where}: splits", "part", f"is none of {', '.join(PARTS)}")
-        if not self.labelled:
+        _refuse(pd.Series(at < 0), splits, "text_id", "is not in the corpus")
+        _refuse(~self.splits["part"].isin(PARTS), splits, "part", f"is none of {', '.join(PARTS)}")
+        if not self.is_labeled:
             return self
-        _refuse(self.splits["label"].isna(), f"{where}: splits", "label", "is missing")
+        _refuse(self.splits["label"].isna(), splits, "label", "is missing")
         tested = self.splits[self.splits["part"] == "test"]
-        classes = tested.groupby(["split_set", "split", "level"], sort=False)["label"].nunique()
+        classes = tested.groupby(split, sort=False)["label"].nunique()
         for _, split, level in classes.index[classes < 2]:
             raise TraubeError(f"{where}: split '{split}' ({level}): there is only one class; clustering needs two")
         return self
 
 
-def _positions(corpus: pd.Index, text_ids: Iterable[str], where: str) -> NDArray[np.int64]:
+def _positions(corpus: pd.Index, text_ids: Iterable[str], where: str) -> Ints:
     """Return the positions of some texts in the corpus, int64 [n]."""
     ids = pd.Index(text_ids)
     positions = corpus.get_indexer(ids)

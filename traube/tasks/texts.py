@@ -106,9 +106,8 @@ def read_embeddings(given: Any, where: str, count: int | None = None) -> Matrix:
         except (TypeError, ValueError):
             values = np.empty(0, dtype=np.float32)
     if values.ndim != 2 or not values.shape[1]:
-        raise TypeError(
-            f"{where}: embeddings is of type {_name(given)}: pass an array of numbers with a row for each text, or a sparse matrix"
-        )
+        fix = "pass an array of numbers with a row for each text, or a sparse matrix"
+        raise TypeError(f"{where}: embeddings is of type {_name(given)}: {fix}")
     if count is not None and values.shape[0] != count:
         raise TraubeError(f"{where}: there are {count} texts and {values.shape[0]} embeddings: pass one for each text")
     if not np.isfinite(values.data if sparse.issparse(values) else values).all():
@@ -132,9 +131,8 @@ def _choose_column(table: pd.DataFrame, where: str, column: str | None, labels: 
     found = [name for name in table if name != labels and _holds_texts(table[name])]
     if len(found) == 1:
         return found[0]
-    there = (
-        f"columns {', '.join(map(str, found))} hold texts" if found else f"none of {', '.join(map(str, table))} is text"
-    )
+    names = ", ".join(map(str, found or table))
+    there = f"columns {names} hold texts" if found else f"none of {names} is text"
     raise TraubeError(f"{where}: {there}: name the one to take, text_column=...")
 
 

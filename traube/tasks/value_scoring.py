@@ -10,23 +10,24 @@ from zlib import crc32
 import numpy as np
 
 from traube.components.estimators.compiled import compiled
-from traube.metrics.agreement import SEED, Array, Judgements, implied_pairs
+from traube.core.arrays import Floats
+from traube.metrics.agreement import SEED, Judgments, implied_pairs
 
 ITERATIONS = 100
 RATE = 0.025  # of learning, in the first iteration; divided by the number of the iteration in later ones
 
 
-def value_scores(judgements: Judgements, iterations: int = ITERATIONS, seed: int = SEED) -> Array:
+def value_scores(judgments: Judgments, iterations: int = ITERATIONS, seed: int = SEED) -> Floats:
     """Return each item's value, learned from the pairs that the judgments put in order.
 
     Parameters
     ----------
-    judgements : Judgements
+    judgments : Judgments
         Whose implied pairs are learned.
     iterations : int, default=100
         Number of passes over all pairs, each in another random order.
     seed : int, default=42
-        Of the orders, together with the judgements: other judgements are learned in other orders.
+        Of the orders, together with the judgments: other judgments are learned in other orders.
 
     Returns
     -------
@@ -46,8 +47,8 @@ def value_scores(judgements: Judgements, iterations: int = ITERATIONS, seed: int
     .. [1] Hollis, "Scoring best/worst data in unbalanced, many-item designs", 2017. Rates, iterations and the two items
        are those of the author's program, https://github.com/haratimo/best-worst-tools.
     """
-    winners, losers, _ = implied_pairs(judgements)
-    shown, n = np.unique(judgements.shown), len(judgements.items)
+    winners, losers, _ = implied_pairs(judgments)
+    shown, n = np.unique(judgments.shown), len(judgments.items)
     always_wins, always_loses = np.full(len(shown), n), np.full(len(shown), n + 1)
     winners = np.concatenate([winners, always_wins, shown])
     losers = np.concatenate([losers, shown, always_loses])
@@ -56,7 +57,7 @@ def value_scores(judgements: Judgements, iterations: int = ITERATIONS, seed: int
     for iteration in range(1, iterations + 1):
         order = rng.permutation(len(winners))
         learn_pairs(winners[order], losers[order], values, RATE / iteration)
-    scores: Array = np.full(n, np.nan)
+    scores: Floats = np.full(n, np.nan)
     scores[shown] = values[shown]
     return scores
 

@@ -14,7 +14,7 @@ from typing_extensions import override
 from traube.components.deep.encoding import Encoded
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest
-from traube.models.transformer import TOKENS_A_BATCH, Transformer, prompt_of
+from traube.models.transformer import TOKENS_A_BATCH, Transformer, get_prompt
 from traube.pipeline.params import Protocol
 from traube.tasks.task import Task
 from traube.training.loop import Loop, ValidatedRecipe
@@ -195,7 +195,7 @@ def _kept_below(network: Any, encoded: Encoded, texts: Sequence[str]) -> Any:
         for name, tensor in module.state_dict().items():
             state.update(name.encode())
             state.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-    key = (state.hexdigest(), network.max_seq_length, prompt_of(network), digest(list(texts)))
+    key = (state.hexdigest(), network.max_seq_length, get_prompt(network), digest(list(texts)))
     if key not in _KEPT:
         network.eval()
         with torch.no_grad():

@@ -24,7 +24,7 @@ from traube.core.files import locked, write_json
 from traube.core.hashing import digest
 from traube.core.progress import SILENT, Progress
 from traube.core.recipes import RecipeMixin
-from traube.core.versions import versions
+from traube.core.versions import get_versions
 from traube.models.base import BatchEncoder
 from traube.models.transformer import Transformer
 from traube.pipeline.evaluate import evaluate_cells
@@ -274,5 +274,5 @@ class Trainer(RecipeMixin[R]):
             "base_fingerprint": base.fingerprint,
             "data_version": task.data_version,
             "texts": digest(list(texts)),
-            "library_versions": versions(("torch", "transformers", "sentence-transformers")),
+            "library_versions": get_versions(("torch", "transformers", "sentence-transformers")),
         }

@@ -26,7 +26,7 @@ from traube.core.errors import TraubeError
 from traube.core.hashing import digest
 from traube.core.progress import SILENT, Progress
 from traube.core.recipes import Recipe, RecipeMixin
-from traube.core.versions import versions
+from traube.core.versions import get_versions
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -277,7 +277,7 @@ class DeepClusterer(RecipeMixin[R]):
 
         used = [digest([list(view) for view in views]), k, base.fingerprint, seed, base.device]
         recipe = self.recipe.model_dump(mode="json")
-        identity = digest([self.name, self.version, recipe, used, versions(LIBRARIES)])
+        identity = digest([self.name, self.version, recipe, used, get_versions(LIBRARIES)])
         kept = Work(work, identity, base.device, self.seconds_between_saves)
         self.history = kept.restore(fit)
         gold = None if labels is None else np.unique(np.asarray(labels), return_inverse=True)[1].astype(np.int64)

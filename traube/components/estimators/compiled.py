@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 from traube.core import paths
-from traube.core.versions import installed
+from traube.core.versions import get_version
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,7 +42,7 @@ def keep_machine_code() -> None:
         (umap_, "compute_membership_strengths"),
         (layouts, "_nb_optimize_layout_euclidean_single_epoch"),
     )
-    with _kept(f"umap-{installed('umap-learn')}"):
+    with _kept(f"umap-{get_version('umap-learn')}"):
         for module, name in slow:
             # no folder can be written to, or another umap-learn has no such function: it is compiled in memory
             with suppress(RuntimeError, AttributeError):
@@ -56,7 +56,7 @@ def _kept(of: str) -> Iterator[None]:
 
     config: Any = numba.config
     before, kept_in = config.CACHE_DIR, Path(os.environ.get("NUMBA_CACHE_DIR") or paths.own_home() / "compiled")
-    config.CACHE_DIR = str(kept_in / f"{of}-numba-{installed('numba')}")
+    config.CACHE_DIR = str(kept_in / f"{of}-numba-{get_version('numba')}")
     try:
         yield
     finally:

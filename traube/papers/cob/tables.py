@@ -19,9 +19,9 @@ from traube.papers.published import Published, one_a_row
 from traube.papers.spec import deviation, split_sizes
 from traube.tasks import get_source
 from traube.tasks.readers.newsgroups import LEVEL, Newsgroups
-from traube.tasks.readers.trec_car import SIZES, qrels
-from traube.tasks.reading import plain_or_gzipped
-from traube.tasks.task import Task, groups_of, text_id
+from traube.tasks.readers.trec_car import SIZES, read_qrels
+from traube.tasks.reading import find_file
+from traube.tasks.task import Task, get_groups, text_id
 
 PROTOCOL = "cob"
 METHOD = "none/agglomerative_average"
@@ -86,10 +86,10 @@ def _of_car_test(context: Context) -> tuple[dict[str, float], str]:
             means |= _means(task.splits[task.splits["part"] == "test"], f"k_{level}")
     if means:
         return means, ""
-    path = plain_or_gzipped(raw() / "trec_car" / QRELS)
+    path = find_file(raw() / "trec_car" / QRELS)
     if not path.is_file():
         return {}, "trec_car_coarse has not been read here, nor are there qrels"
-    judged = qrels(path).groupby("page")
+    judged = read_qrels(path).groupby("page")
     counts = judged[["coarse", "fine"]].nunique().mean()
     means = {"N": float(judged.size().sum()), "C": float(judged.ngroups), "n": float(judged.size().mean())}
     means |= {f"k_{level}": float(counts[level]) for level in ("coarse", "fine")}
@@ -269,7 +269,7 @@ def _tfidf_of(splits: Iterable[_Labeled], method: str, metric: str) -> pd.DataFr
         vectors = TfidfVectorizer(dtype=np.float64).fit_transform(texts)
         clusters = Agglomerative(len(np.unique(labels)), "average", metric).fit(vectors).labels_
         values = score(labels, clusters)
-        without = replicates(labels, clusters, groups_of(map(text_id, texts)), measured)
+        without = replicates(labels, clusters, get_groups(map(text_id, texts)), measured)
         rows += [
             (method, np.nan, None, None, method, split, level, short, values[full], without[full])
             for short, full in METRICS.items()

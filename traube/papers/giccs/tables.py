@@ -11,7 +11,7 @@ import pandas as pd
 
 from traube.core.errors import TraubeError
 from traube.core.paths import raw
-from traube.metrics.agreement import Judgements, reliability
+from traube.metrics.agreement import Judgments, reliability
 from traube.metrics.correlation import correlation
 from traube.metrics.richness import richness
 from traube.papers.context import Context
@@ -21,7 +21,7 @@ from traube.pipeline.multiple_choice import read_choices
 from traube.pipeline.pairs import make_pair_cells, read_pair_scores, usual_comparison
 from traube.tasks import PAIRS as PAIR_TYPE
 from traube.tasks import get_source
-from traube.tasks.best_worst import read_judgements
+from traube.tasks.best_worst import read_judgments
 from traube.tasks.readers.shorttext import COLLECTIONS as SHORT_TEXT
 from traube.tasks.reading import read_rows
 from traube.tasks.scored_pairs import ALL
@@ -67,17 +67,17 @@ def halves(context: Context) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["source", "measure", "measured", "sd"])
 
 
-def _judgements() -> Iterator[tuple[str, Judgements]]:
+def _judgements() -> Iterator[tuple[str, Judgments]]:
     """Yield the judgements of each source and number of turns, in the order of the items' table."""
     answers, items = (raw() / "giccs" / name for name in ("judgements.csv", "items.csv"))
     if not (answers.is_file() and items.is_file()):
         return
-    judged = read_judgements([answers]).judgements
+    judged = read_judgments([answers]).judgments
     table = pd.DataFrame(read_rows(items).columns)
     groups = (table["source"] + " " + table["turns"].astype(str) + "-turn").set_axis(table["item"])
     for group in groups.drop_duplicates():
         chosen = groups.reindex(list(judged.items)).to_numpy() == group
-        yield group, judged.of_items(chosen)
+        yield group, judged.select_items(chosen)
 
 
 def published_words() -> pd.DataFrame:

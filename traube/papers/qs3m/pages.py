@@ -16,7 +16,7 @@ from traube.components import cluster_by_distance
 from traube.core.disk import read_json
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest
-from traube.core.versions import versions
+from traube.core.versions import get_versions
 from traube.metrics.pairs import auc, page_auc
 from traube.models import Model, model_of
 from traube.papers.context import Context
@@ -217,7 +217,7 @@ def _pairwise(vectors: Any, metric: str) -> np.ndarray:
 
 def _kept(context: Context, task: Task, fold: str, way: Way, splits: Sequence[Split]) -> pd.DataFrame:
     """Return the scores of a way on some pages; measured once for all tables, figures and publications."""
-    made_of = [VERSION, task.data_version, fold, way.made_of, versions(("scikit-learn", "scipy"))]
+    made_of = [VERSION, task.data_version, fold, way.made_of, get_versions(("scikit-learn", "scipy"))]
     storage, key = context.storage, digest(made_of)
     for row in storage.read_rows("artifact", kind=PAGES, key=key):
         with suppress(Corrupt):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traube.components import Component
-from traube.core.errors import DoesNotFit, TraubeError, Unsupported, reason
+from traube.core.errors import DoesNotFit, TraubeError, Unsupported, describe_error
 from traube.core.progress import Progress
 from traube.models.base import Encoder, Model
 from traube.models.vectors import Dense
@@ -202,7 +202,7 @@ def _with_all_after(job: Job, waiting: dict[Job, list[Job]]) -> Iterator[Job]:
 def failure(error: BaseException) -> Failure:
     """Return the Failure that an error makes of the job that raised it."""
     status = next((status for status, kind in ERRORS.items() if type(error) is kind), "failed")
-    return Failure(status, reason(error))
+    return Failure(status, describe_error(error))
 
 
 def broken(error: BrokenProcessPool) -> TraubeError:
@@ -211,4 +211,4 @@ def broken(error: BrokenProcessPool) -> TraubeError:
         return TraubeError(
             "a worker process was killed, most likely for lack of memory; what is finished is kept, run again"
         )
-    return TraubeError(f"the worker processes cannot go on: {reason(error)}")
+    return TraubeError(f"the worker processes cannot go on: {describe_error(error)}")

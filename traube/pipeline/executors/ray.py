@@ -220,7 +220,7 @@ class SentOnce:
         if id(value) in self._kept:
             self._kept.move_to_end(id(value))
             return self._kept[id(value)][1]
-        held = value.held() if isinstance(value, Vectors) else value
+        held = value.load_into_memory() if isinstance(value, Vectors) else value
         size = sum(map(len, held)) if isinstance(held, list) else int(getattr(held, "nbytes", 0))
         if size < INLINE and held is value:
             return value

@@ -63,7 +63,7 @@ def task_page(
         shown = max(options, key=lambda name: len(first_of_each(options[name])), default="")
         firsts = first_of_each(options.get(shown, []))[:MODELS]
         data["views"] = views(bench, stored, protocols.get(shown), firsts, lookup)
-        if stored.labelled:  # silhouettes, each of a model's own space, do not compare
+        if stored.is_labeled:  # silhouettes, each of a model's own space, do not compare
             standings = _standings(bench, protocols, stored, options, chosen)
             data |= _compared(bench, protocols, stored, chosen, standings, shown, colors)
     except TraubeError as error:  # its texts are not here, or damaged
@@ -94,7 +94,7 @@ def _options(
     """Return what is scored by the main metric under each protocol, the best first."""
     options = {}
     for name in sorted(set(cells["protocol"]) & set(protocols)):
-        metric = main_metric(task.card, protocols[name]) if task.labelled else WITHOUT_LABELS
+        metric = main_metric(task.card, protocols[name]) if task.is_labeled else WITHOUT_LABELS
         if scored := candidates(bench.storage, task.name, name, protocols[name], metric, cells):
             options[name] = scored
     return options

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from traube.core.errors import TraubeError, unknown
 from traube.core.paths import raw
-from traube.tasks.reading import plain_or_gzipped, read_rows
+from traube.tasks.reading import find_file, read_rows
 from traube.tasks.source import Source, catalogue_card
 from traube.tasks.task import Part, TaskCard, make_split
 
@@ -36,7 +36,7 @@ class ArxivSubjects(Source):
 
     @override
     def files(self) -> list[Path]:
-        return [plain_or_gzipped(raw() / "arxiv" / self.file)]
+        return [find_file(raw() / "arxiv" / self.file)]
 
     @override
     def read(self) -> pd.DataFrame:
@@ -68,30 +68,27 @@ class ArxivSubjects(Source):
         for subject, rows in records.groupby("subject", sort=False):
             rarest = rows["subtopic"].value_counts().tail(1)
             if rarest.iloc[0] < 2:
-                raise TraubeError(
-                    f"{self.files()[0]}: subject '{subject}': there is one abstract only of subtopic "
-                    f"'{rarest.index[0]}'; two folds need two"
-                )
+                fault = f"there is one abstract only of subtopic '{rarest.index[0]}'; two folds need two"
+                raise TraubeError(f"{self.files()[0]}: subject '{subject}': {fault}")
             folds = [rows.iloc[fold] for _, fold in StratifiedKFold(2).split(np.empty(len(rows)), rows["subtopic"])]
-            for split_set, scored, learnt in zip(("default", "fold_2"), folds, reversed(folds), strict=True):
-                tenth = len(learnt) // 10
-                parts: tuple[tuple[Part, str, pd.DataFrame], ...] = (
-                    ("test", str(subject), scored),
-                    ("validation", f"{subject} (validation)", learnt[:tenth]),
-                    ("train", f"{subject} (train)", learnt[tenth:]),
-                )
-                for part, name, chosen in parts:
-                    splits.append(
-                        make_split(chosen, name, "subtopic", label="subtopic", part=part, split_set=split_set)
-                    )
+            for split_set, scored, learned in zip(("default", "fold_2"), folds, reversed(folds), strict=True):
+                tenth = len(learned) // 10
+                parts: dict[Part, pd.DataFrame] = {
+                    "test": scored,
+                    "validation": learned[:tenth],
+                    "train": learned[tenth:],
+                }
+                for part, chosen in parts.items():
+                    name = str(subject) if part == "test" else f"{subject} ({part})"
+                    split = make_split(chosen, name, "subtopic", label="subtopic", part=part, split_set=split_set)
+                    splits.append(split)
         return pd.concat(splits, ignore_index=True)
 
 
 def sources() -> list[Source]:
-    """Return the subjects of arXiv, as the paper drew them and of the whole pool."""
+    """Return the sources of the tasks of arXiv titles."""
+    left_out = ("eess.SY",)  # as in the paper's table 3
     return [
-        ArxivSubjects(
-            "arxiv_subjects", "arxiv_qs3m_like_7x500.jsonl", without=("eess.SY",)
-        ),  # as in the paper's table 3
+        ArxivSubjects("arxiv_subjects", "arxiv_qs3m_like_7x500.jsonl", left_out),
         ArxivSubjects("arxiv_subjects_full", "arxiv_pool_500_per_subtopic.jsonl"),
     ]

@@ -17,9 +17,9 @@ from typing_extensions import override
 
 from traube.core.errors import TraubeError
 from traube.core.paths import raw
-from traube.tasks.reading import plain_or_gzipped, read_text
+from traube.tasks.reading import find_file, read_text
 from traube.tasks.source import Source, catalogue_card
-from traube.tasks.splitting import everything, random_fractions
+from traube.tasks.splitting import draw_fractions, split_whole
 from traube.tasks.task import TaskCard
 
 Kind = Literal["s2s", "p2p"]
@@ -57,18 +57,18 @@ class Blurbs(Source):
 
     def files(self) -> list[Path]:
         """Return the labeled parts that exist: splits can be drawn from any of them."""
-        paths = [plain_or_gzipped(raw() / FOLDER / part) for part in PARTS]
+        paths = [find_file(raw() / FOLDER / part) for part in PARTS]
         return [p for p in paths if p.is_file()] or paths
 
     @override
     def read(self) -> pd.DataFrame:
-        rows = labelled([book for path in self.files() for book in books(path)])
+        rows = select_books([book for path in self.files() for book in read_books(path)])
         return rows.assign(text=rows["title"] if self.kind == "s2s" else rows["whole"])[["text", "coarse", "fine"]]
 
-    def unlabelled(self) -> list[str]:
+    def read_unlabeled(self) -> list[str]:
         """Return the books whose genres were not published; none if their file is absent."""
-        path = plain_or_gzipped(raw() / FOLDER / "blurbs_test_nolabel.txt")
-        found = [book for book in books(path) if book.title] if path.is_file() else []
+        path = find_file(raw() / FOLDER / "blurbs_test_nolabel.txt")
+        found = [book for book in read_books(path) if book.title] if path.is_file() else []
         return [book.title if self.kind == "s2s" else book.whole for book in found]
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
@@ -77,17 +77,17 @@ class Blurbs(Source):
         These are ten random shares by top genre, each top genre by second-level genre, and ten shares by second-level
         genre.
         """
-        coarse = random_fractions(records, DRAWN, "coarse", prefix="coarse")
-        fine = random_fractions(records, DRAWN, "fine", prefix="fine")
+        coarse = draw_fractions(records, DRAWN, "coarse", prefix="coarse")
+        fine = draw_fractions(records, DRAWN, "fine", prefix="fine")
         genres = records.groupby("coarse")["fine"].nunique()
         within = []
         for genre in genres.index[genres >= 2]:
             slug = re.sub(r"\W+", "_", genre.lower()).strip("_")
-            within.append(everything(records[records["coarse"] == genre], f"within_{slug}", "fine"))
+            within.append(split_whole(records[records["coarse"] == genre], f"within_{slug}", "fine"))
         return pd.concat([*coarse, *within, *fine], ignore_index=True)
 
 
-def books(path: Path) -> Iterator[Book]:
+def read_books(path: Path) -> Iterator[Book]:
     """Yield the books of a file."""
     text = read_text(path)
     whole = {match.start(): match[1] for match in BOOK.finditer(text)}
@@ -100,8 +100,10 @@ def books(path: Path) -> Iterator[Book]:
         elif not (body := re.search("<body>(.*?)</body>", content, re.S)):
             fault = "has no <body>"
         else:
-            topics = [(depth, _clean(name)) for depth, name in TOPIC.findall(content)]
-            top, second = (tuple(dict.fromkeys(name for depth, name in topics if depth == level)) for level in "01")
+            genres: dict[str, list[str]] = {"0": [], "1": []}  # by depth
+            for depth, name in TOPIC.findall(content):
+                genres.setdefault(depth, []).append(_clean(name))
+            top, second = (tuple(dict.fromkeys(genres[depth])) for depth in "01")
             yield Book(_clean(title[1]), _clean(body[1]), top, second)
             continue
         line = text.count("\n", 0, begun.start()) + 1
@@ -113,7 +115,7 @@ def _clean(text: str) -> str:
     return " ".join(html.unescape(text).replace("\xad", "").split())
 
 
-def labelled(all_books: list[Book]) -> pd.DataFrame:
+def select_books(all_books: list[Book]) -> pd.DataFrame:
     """Return the books with one top genre and one or two second-level ones.
 
     The columns are title, whole (title and blurb), coarse and fine.

@@ -16,11 +16,11 @@ from typing_extensions import override
 from traube.core.config import PathName
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest
-from traube.core.inputs import is_file, is_folder, named
+from traube.core.inputs import is_file, is_folder, resolve_path
 from traube.tasks.reading import read_any_text
-from traube.tasks.sections import Level, Page, Passage, draw, records
-from traube.tasks.source import CardSource, KeyLines, Source
-from traube.tasks.splitting import generator
+from traube.tasks.sections import Level, Page, Passage, draw, make_records
+from traube.tasks.source import CardSource, KeyLines
+from traube.tasks.splitting import make_rng
 from traube.tasks.task import Part, TaskCard
 
 if TYPE_CHECKING:  # importing it takes longer than listing all tasks
@@ -48,7 +48,7 @@ class MarkdownCard(TaskCard):
         return self
 
 
-class Markdown(CardSource[MarkdownCard], Source):
+class Markdown(CardSource[MarkdownCard]):
     """A folder of pages described by a card: files `*.md` or `*.markdown`, also in folders below, but hidden ones."""
 
     form = MarkdownCard
@@ -60,14 +60,14 @@ class Markdown(CardSource[MarkdownCard], Source):
 
     @property
     def folder(self) -> Path:
-        """The folder of the pages."""
-        return named(self.path.parent, self.settings.markdown)
+        """Return the folder of Markdown files."""
+        return resolve_path(self.path.parent, self.settings.markdown)
 
     @override
     def files(self) -> list[Path]:
         found = (path for path in self.folder.rglob("*") if path.suffix.lower() in SUFFIXES and is_file(path))
-        below = {path.relative_to(self.folder): path for path in found}
-        return [below[name] for name in sorted(below) if not any(part.startswith(".") for part in name.parts)]
+        inner = {path.relative_to(self.folder): path for path in found}
+        return [path for name, path in sorted(inner.items()) if not any(part.startswith(".") for part in name.parts)]
 
     @override
     def missing(self) -> str | None:
@@ -83,8 +83,8 @@ class Markdown(CardSource[MarkdownCard], Source):
     @override
     def read(self) -> pd.DataFrame:
         files = self.files()
-        pages = (page_of(path, self._name(path)) for path in files)
-        found = records(pages, self.settings.sections, self.folder)
+        pages = (read_page(path, self._name(path)) for path in files)
+        found = make_records(pages, self.settings.sections, self.folder)
         if found.empty:
             raise TraubeError(f"{self.folder}: none of its {len(files)} pages has passages in two sections")
         return found.assign(part=found["page"].map(self._part))
@@ -98,13 +98,13 @@ class Markdown(CardSource[MarkdownCard], Source):
 
     def _part(self, page: str) -> Part:
         """Return a page's subset, which depends on its name only: a new page leaves the others where they are."""
-        drawn = generator(page).random()
+        drawn = make_rng(page).random()
         if drawn < self.settings.train:
             return "train"
         return "validation" if drawn < self.settings.train + self.settings.validation else "test"
 
 
-def page_of(path: Path, name: str) -> Page:
+def read_page(path: Path, name: str) -> Page:
     """Return a file's title and passages.
 
     Headings are sections; paragraphs, lists and quotes are passages; code, tables and HTML are left out. The title is

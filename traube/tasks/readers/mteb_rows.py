@@ -4,6 +4,7 @@ A card in `cards/` names a local file or a data set of the Hugging Face hub (`ca
 splits are in this form too.
 """
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from traube.core.disk import read_kept_json
 from traube.core.errors import TraubeError, Unavailable, first_line
 from traube.core.files import locked, write_json
 from traube.core.inputs import is_file
-from traube.tasks.reading import as_text, format_of, plain_or_gzipped, read_rows
+from traube.tasks.reading import as_text, find_file, format_of, read_rows
 from traube.tasks.source import CardSource, Source, catalogue_card
 from traube.tasks.task import TaskCard, make_split
 
@@ -46,7 +47,7 @@ class RowsCard(TaskCard):
         return card if card.source or not self.dataset else card.model_copy(update={"source": hub})
 
 
-class MtebRows(CardSource[RowsCard], Source):
+class MtebRows(CardSource[RowsCard]):
     """Splits that come ready-made."""
 
     form = RowsCard
@@ -62,8 +63,7 @@ class MtebRows(CardSource[RowsCard], Source):
         """
         if self.settings.rows:
             return super().files()
-        folder = _from_cache(self.settings)
-        if folder is None:
+        if (folder := _from_cache(self.settings)) is None:
             here = f"{self.settings.dataset} is not on this machine"
             raise Unavailable(f"{here}; `traube run --task {self.name}` downloads it")
         forms = ("*.jsonl", "*.jsonl.gz", "*.parquet")
@@ -116,8 +116,7 @@ class MtebRows(CardSource[RowsCard], Source):
                 if name not in table.columns:
                     there = f"expected sentences and labels, found {', '.join(table.columns)}"
                     raise TraubeError(f"{path}: there is no column '{name}'; {there}")
-            if not len(table):
-                raise TraubeError(f"{path}: there are no rows")
+            table.require_rows()
             rows += zip(table.places, table.columns["sentences"], table.columns["labels"], strict=True)
             for place, texts, labels in rows[-len(table) :]:
                 if not isinstance(texts, list) or not isinstance(labels, list):
@@ -164,12 +163,12 @@ class GermanRows(MtebRows):
 
     def files(self) -> list[Path]:
         """Return the file `slvnwhrl/<name>.jsonl`, also .gz, of the raw data, or the downloaded files."""
-        local = plain_or_gzipped(paths.raw() / "slvnwhrl" / self.local)
+        local = find_file(paths.raw() / "slvnwhrl" / self.local)
         return [local] if local.is_file() else super().files()
 
     def fetch(self) -> None:
         """Download the data set, unless it lies under raw data."""
-        if not plain_or_gzipped(paths.raw() / "slvnwhrl" / self.local).is_file():
+        if not find_file(paths.raw() / "slvnwhrl" / self.local).is_file():
             super().fetch()
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
@@ -188,13 +187,11 @@ def _from_cache(card: RowsCard) -> Path | None:
     """Return the folder of a complete download, or None: a folder in the hub's cache alone may be incomplete."""
     from huggingface_hub import snapshot_download
 
-    revision = _downloads().get(_key(card))
-    if revision is None:
-        return None
-    try:
-        return Path(snapshot_download(str(card.dataset), repo_type="dataset", revision=revision, local_files_only=True))
-    except OSError:
-        return None
+    if revision := _downloads().get(_key(card)):
+        with suppress(OSError):
+            options = {"repo_type": "dataset", "revision": revision, "local_files_only": True}
+            return Path(snapshot_download(str(card.dataset), **options))
+    return None
 
 
 def _downloads_file() -> Path:
@@ -202,7 +199,7 @@ def _downloads_file() -> Path:
 
 
 def _downloads() -> dict[str, str]:
-    return read_kept_json(_downloads_file(), "data sets without a revision are looked up anew")
+    return read_kept_json(_downloads_file(), "data sets without a revision are looked up again")
 
 
 def sources() -> list[Source]:

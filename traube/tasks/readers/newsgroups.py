@@ -12,10 +12,10 @@ from typing_extensions import override
 
 from traube.core.errors import TraubeError, Unavailable
 from traube.core.files import write_text
-from traube.core.inputs import CHUNK, opened
+from traube.core.inputs import CHUNK, open_limited
 from traube.core.paths import raw
 from traube.tasks.source import Source, catalogue_card
-from traube.tasks.splitting import each_value
+from traube.tasks.splitting import split_by_value
 from traube.tasks.task import TaskCard
 
 URL = "https://ndownloader.figshare.com/files/5975967"
@@ -75,7 +75,7 @@ class Newsgroups(Source):
         """Return text, newsgroup, split and part of all posts of each block, also of those of which nothing is left."""
         (path,) = self.files()
         try:
-            with opened(path) as file, tarfile.open(fileobj=file, mode="r|") as archive:
+            with open_limited(path) as file, tarfile.open(fileobj=file, mode="r|") as archive:
                 posts = {PurePosixPath(m.name).parts: _read_text(archive, m) for m in archive if not m.isdir()}
                 while file.read(CHUNK):  # to the end, where gzip's checksum is
                     pass
@@ -85,7 +85,7 @@ class Newsgroups(Source):
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """Return a split for each block."""
-        return each_value(records, "split", LEVEL)
+        return split_by_value(records, "split", LEVEL)
 
     def _blocks(self, path: Path, archived: Mapping[tuple[str, ...], str], part: str) -> pd.DataFrame:
         from sklearn.datasets import _twenty_newsgroups as twenty

@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any, Self
 
 import pandas as pd
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 from typing_extensions import override
 
-from traube.core.config import PathName, parse, read_yaml
+from traube.core.config import OneOrMany, PathName, parse, read_yaml
 from traube.core.errors import TraubeError
 from traube.core.inputs import parse_json
 from traube.core.paths import raw
-from traube.tasks.reading import Rows, as_score, as_text, plain_or_gzipped, read_rows
+from traube.tasks.reading import Rows, as_score, as_text, find_file, read_rows
 from traube.tasks.scored_pairs import PairCard, PairSource
 from traube.tasks.source import CardSource, catalogue_card
 
@@ -39,18 +39,13 @@ class PairTableCard(PairCard):
 
     pairs: PathName
     text_a: str | None = None
-    turns: tuple[str, ...] = ()
+    turns: OneOrMany = ()
     text_b: str
     score: str
     dialogue: str | None = None
     part: str | None = None
     group_columns: dict[str, str] = Field({}, description="the columns of groups that have other names")
     separator: str | None = Field(None, min_length=1, max_length=1)
-
-    @field_validator("turns", "groups", mode="before")
-    @classmethod
-    def _one_or_many(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
 
     @model_validator(mode="before")
     @classmethod
@@ -80,8 +75,7 @@ class PairTable(CardSource[PairTableCard], PairSource):
     def read(self) -> pd.DataFrame:
         card = self.settings
         rows = read_rows(self.files()[0], card.separator)
-        if not len(rows):
-            raise TraubeError(f"{rows.path}: there are no rows")
+        rows.require_rows()
         records: dict[str, list[Any]] = {"text_b": self._column(rows, "text_b", card.text_b)}
         if card.turns:
             columns = [rows.column(name, self.place("turns")) for name in card.turns]
@@ -133,7 +127,7 @@ class Giccs(PairSource):
     @override
     def files(self) -> list[Path]:
         folder = raw() / "giccs"
-        tables = [plain_or_gzipped(folder / f"giccs.{kind}") for kind in ("csv", "tsv", "jsonl")]
+        tables = [find_file(folder / f"giccs.{kind}") for kind in ("csv", "tsv", "jsonl")]
         table = next((path for path in tables if path.is_file()), tables[0])
         columns = folder / "columns.yaml"
         return [table, columns] if columns.is_file() else [table]
@@ -170,7 +164,7 @@ class NluSimilarityDe(PairSource):
 
     @override
     def files(self) -> list[Path]:
-        return [plain_or_gzipped(raw() / "sts_de" / "nlu_similarity_de" / "NLU-Data-Home-Domain-similarity-de.csv")]
+        return [find_file(raw() / "sts_de" / "nlu_similarity_de" / "NLU-Data-Home-Domain-similarity-de.csv")]
 
     @override
     def read(self) -> pd.DataFrame:

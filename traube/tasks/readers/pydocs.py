@@ -1,6 +1,7 @@
 """Docstrings of Python packages that are installed with Traube: a benchmark that needs no download."""
 
 import ast
+import gc
 import importlib.util
 import re
 import warnings
@@ -15,11 +16,10 @@ import pandas as pd
 from pydantic import Field
 from typing_extensions import override
 
-from traube.core.collector import collect_nothing
 from traube.core.errors import install_hint
 from traube.core.hashing import digest
 from traube.tasks.source import CardSource, Source
-from traube.tasks.splitting import everything, generator, random_fractions, shuffled
+from traube.tasks.splitting import draw_fractions, make_rng, shuffle, split_whole
 from traube.tasks.task import Declared, TaskCard
 
 Kind = Literal["s2s", "p2p"]
@@ -112,12 +112,11 @@ class PydocsCard(TaskCard):
             source=f"the installed packages {', '.join(packages)}",
             declared=DECLARED[self.size],
         )
-        return known.model_copy(
-            update={name: getattr(self, name) for name in self.model_fields_set & set(TaskCard.model_fields)}
-        )
+        stated = self.model_fields_set & set(TaskCard.model_fields)
+        return known.model_copy(update={name: getattr(self, name) for name in stated})
 
 
-class Pydocs(CardSource[PydocsCard], Source):
+class Pydocs(CardSource[PydocsCard]):
     """Docstrings of the public modules, classes, methods and functions of the packages of a size.
 
     A text is a summary (`s2s`) or all but the code examples (`p2p`). `coarse` is its package, `fine` its public
@@ -126,7 +125,6 @@ class Pydocs(CardSource[PydocsCard], Source):
     """
 
     form = PydocsCard
-    offline = True
 
     @property
     def size(self) -> Size:
@@ -139,11 +137,9 @@ class Pydocs(CardSource[PydocsCard], Source):
 
     @override
     def missing(self) -> str | None:
-        absent = [p for p in self.size.packages if importlib.util.find_spec(p) is None]
-        if not absent:
-            return None
+        absent = ", ".join(p for p in self.size.packages if importlib.util.find_spec(p) is None)
         extra = "papers" if self.size == SMALL else "platform"  # the others come with Traube
-        return f"package {', '.join(absent)} is not installed: {install_hint(extra, 'setup')}"
+        return f"package {absent} is not installed: {install_hint(extra, 'setup')}" if absent else None
 
     @override
     def raw_version(self) -> str:
@@ -153,30 +149,35 @@ class Pydocs(CardSource[PydocsCard], Source):
 
     @override
     def read(self) -> pd.DataFrame:
-        records = docstrings(self.size)
+        records = read_docstrings(self.size)
         return records.assign(text=records[self.settings.pydocs])[["text", "coarse", "fine"]]
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """Draw random shares labeled by package and by subpackage, and the largest packages labeled by subpackage."""
-        coarse = random_fractions(records, self.size.drawn, "coarse", prefix="coarse")
-        fine = random_fractions(records, self.size.drawn, "fine", prefix="fine")
+        coarse = draw_fractions(records, self.size.drawn, "coarse", prefix="coarse")
+        fine = draw_fractions(records, self.size.drawn, "fine", prefix="fine")
         packages = records.groupby("coarse", sort=False)["fine"].agg(["size", "nunique"])
         largest = packages[packages["nunique"] >= 2].sort_values("size", ascending=False, kind="stable").index
         within = [
-            everything(records[records["coarse"] == package], f"within_{package.lower()}", "fine")
+            split_whole(records[records["coarse"] == package], f"within_{package.lower()}", "fine")
             for package in largest[: self.size.within]
         ]
         return pd.concat([*coarse, *fine, *within], ignore_index=True)
 
 
 @lru_cache(maxsize=2)  # parsing takes seconds and two tasks share it
-def docstrings(size: Size) -> pd.DataFrame:
+def read_docstrings(size: Size) -> pd.DataFrame:
     """Return the records of a size, in package and file order.
 
     The columns are coarse, fine, s2s (the summary) and p2p (the prose).
     """
-    with collect_nothing():  # syntax trees have no cycles, and looking for them takes a third of the time
+    was_enabled = gc.isenabled()
+    gc.disable()  # syntax trees have no cycles, and looking for them takes a third of the time
+    try:
         records = [record for package in size.packages for record in _records(package)]
+    finally:
+        if was_enabled:
+            gc.enable()
     frame = pd.DataFrame(records, columns=["coarse", "fine", "s2s", "p2p"])
     frame = frame.drop_duplicates("s2s").drop_duplicates("p2p")
     frame = frame[frame.groupby("fine")["s2s"].transform("size") >= FEWEST_TEXTS]
@@ -189,7 +190,7 @@ def docstrings(size: Size) -> pd.DataFrame:
     if size.texts is not None:
         samples = []
         for package, texts in frame.groupby("coarse", sort=False):
-            drawn = shuffled(len(texts), generator(f"sample {package}"))[: size.texts]
+            drawn = shuffle(len(texts), make_rng(f"sample {package}"))[: size.texts]
             samples.append(texts.iloc[sorted(drawn)])
         frame = pd.concat(samples)
     return frame.reset_index(drop=True)
@@ -213,9 +214,9 @@ def _records(package: str) -> Iterator[tuple[str, str, str, str]]:
             continue
         fine = ".".join([package, *parts[:1]]).removesuffix(".py").removesuffix(".__init__")
         for docstring in _docstrings_of(path):
-            short = summary(docstring)
+            short = extract_summary(docstring)
             if len(short.split()) >= FEWEST_WORDS and not BOILERPLATE.match(short):
-                yield package, fine, short, prose(docstring)
+                yield package, fine, short, extract_prose(docstring)
 
 
 def _docstrings_of(path: Path) -> Iterator[str]:
@@ -239,14 +240,14 @@ def _public_nodes(parent: ast.AST) -> Iterator[ast.ClassDef | ast.FunctionDef | 
                 yield from _public_nodes(node)
 
 
-def summary(docstring: str) -> str:
+def extract_summary(docstring: str) -> str:
     """Return the first paragraph in one line, without a signature before it and field lists or sections after it."""
     head = AFTER_SUMMARY.split(f"\n{docstring}", maxsplit=1)[0]
     paragraphs = (" ".join(p.split()) for p in re.split(r"\n\s*\n", head))
     return next((p for p in paragraphs if p and not SIGNATURE.match(p)), "")
 
 
-def prose(docstring: str) -> str:
+def extract_prose(docstring: str) -> str:
     """Return the whole docstring in one line, without examples, code and rules."""
     for code in CODE:
         docstring = code.sub(lambda match: match.groupdict().get("kept", "") + "\n", docstring)

@@ -20,9 +20,9 @@ from traube.core.errors import TraubeError, Unavailable
 from traube.core.files import append_line, locked
 from traube.core.inputs import parse_json, read_bytes
 from traube.core.paths import raw
-from traube.tasks.reading import lines, plain_or_gzipped
+from traube.tasks.reading import find_file, read_lines
 from traube.tasks.source import Source, catalogue_card
-from traube.tasks.splitting import SEED, everything, generator, shuffled
+from traube.tasks.splitting import SEED, make_rng, shuffle, split_whole
 from traube.tasks.task import TaskCard
 
 Kind = Literal["s2s", "p2p"]
@@ -93,16 +93,16 @@ class Reddit(Source):
         names = sorted(records["subreddit"].unique())
         drawn = draw_as_paper(names) if self.way == "paper" else draw_subreddits(names)
         samples = (records[records["subreddit"].isin(chosen)] for chosen in drawn)
-        splits = [everything(rows, f"sample_{i:02d}", "subreddit") for i, rows in enumerate(samples)]
+        splits = [split_whole(rows, f"sample_{i:02d}", "subreddit") for i, rows in enumerate(samples)]
         return pd.concat(splits, ignore_index=True)
 
 
 def draw_subreddits(names: list[str]) -> Iterator[list[str]]:
     """Yield the subreddits of each split: a number from 10 to 50, drawn uniformly, and as many of them."""
     for i in range(SPLITS):
-        rng = generator(f"subreddits_{i:02d}")
+        rng = make_rng(f"subreddits_{i:02d}")
         count = min(len(names), FEWEST + int(rng.random() * (MOST - FEWEST + 1)))
-        yield [names[j] for j in shuffled(len(names), rng)[:count]]
+        yield [names[j] for j in shuffle(len(names), rng)[:count]]
 
 
 def draw_as_paper(names: list[str]) -> Iterator[list[str]]:
@@ -158,18 +158,18 @@ class Api:
             self._log_in(session)
             for start in range(0, len(ids), BATCH):
                 batch = ids[start : start + BATCH]
-                asked = {"id": ",".join(f"t3_{i}" for i in batch)}
-                answer = session.get(self.info_url, params=asked, timeout=60)
+                wanted = {"id": ",".join(f"t3_{i}" for i in batch)}
+                answer = session.get(self.info_url, params=wanted, timeout=60)
                 if answer.status_code == 401:  # a token lasts an hour
                     self._log_in(session)
-                    answer = session.get(self.info_url, params=asked, timeout=60)
+                    answer = session.get(self.info_url, params=wanted, timeout=60)
                 answer.raise_for_status()
                 posts = [child["data"] for child in answer.json()["data"]["children"]]
                 yield batch, {post["id"]: post for post in posts}
                 if float(answer.headers.get("X-Ratelimit-Remaining", 1)) < 1:
                     self.sleep(float(answer.headers.get("X-Ratelimit-Reset", 60)))
         except (requests.RequestException, KeyError, ValueError) as error:
-            raise Unavailable(f"Reddit cannot be asked: {error}; what was fetched is kept, run again") from None
+            raise Unavailable(f"Reddit does not answer: {error}; what was fetched is kept, run again") from None
 
     def _log_in(self, session: Any) -> None:
         data = {"grant_type": "client_credentials"}
@@ -201,11 +201,11 @@ def _ids() -> list[str]:
     path = _id_file()
     if not path.is_file():
         return []
-    return list(dict.fromkeys(line.strip() for line in lines(path)[1:] if line.strip()))
+    return list(dict.fromkeys(line.strip() for line in read_lines(path)[1:] if line.strip()))
 
 
 def _id_file() -> Path:
-    return plain_or_gzipped(raw() / "tecb_de" / "reddit_submission_ids.txt")
+    return find_file(raw() / "tecb_de" / "reddit_submission_ids.txt")
 
 
 def _fetched(path: Path) -> dict[str, dict[str, Any]]:

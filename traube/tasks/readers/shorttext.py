@@ -11,10 +11,11 @@ import pandas as pd
 from typing_extensions import override
 
 from traube.core.errors import TraubeError
+from traube.core.inputs import is_file
 from traube.core.paths import raw
-from traube.tasks.reading import csv_rows, lines, plain_or_gzipped
+from traube.tasks.reading import find_file, read_csv, read_lines
 from traube.tasks.source import Source, catalogue_card
-from traube.tasks.splitting import everything
+from traube.tasks.splitting import split_whole
 from traube.tasks.task import TaskCard
 
 EMPTY = "."  # the paper's code puts this in place of a missing text
@@ -56,15 +57,15 @@ class ShortText(Source):
             [folder / "rakib" / held.tabbed] if held.tabbed else [],
             [folder / "stc2" / f"{held.paired}.txt", folder / "stc2" / f"{held.paired}_gnd.txt"] if held.paired else [],
         ]
-        layouts = [[plain_or_gzipped(path) for path in layout] for layout in layouts if layout]
-        return next((layout for layout in layouts if all(path.is_file() for path in layout)), layouts[0])
+        found = [list(map(find_file, layout)) for layout in layouts if layout]
+        return next((layout for layout in found if all(map(is_file, layout))), found[0])
 
     @override
     def read(self) -> pd.DataFrame:
         path, *others = self.files()
         rows = []
         if others:  # texts and labels, line by line; blanks at the ends of a line mean nothing in these files
-            texts, labels = lines(path), lines(others[0])
+            texts, labels = read_lines(path), read_lines(others[0])
             if len(texts) != len(labels):
                 count = f"{len(labels)} labels for the {len(texts)} texts of {path.name}"
                 raise TraubeError(f"{others[0]}:{len(labels)}: {count}")
@@ -72,7 +73,7 @@ class ShortText(Source):
         elif ".csv" in path.suffixes:
             rows = [(text, label) for label, text, _ in _aecl(path)]
         else:
-            for number, line in enumerate(lines(path), start=1):
+            for number, line in enumerate(read_lines(path), start=1):
                 label, tab, text = line.partition("\t")
                 if not tab:
                     raise TraubeError(f"{path}:{number}: expected a label, a tab and a text")
@@ -80,9 +81,9 @@ class ShortText(Source):
         records = pd.DataFrame(rows, columns=["text", "topic"])
         return records.assign(text=records["text"].where(records["text"] != "", EMPTY))
 
-    def augmented(self) -> dict[str, str]:
+    def read_augmentations(self) -> dict[str, str]:
         """Return the paper's augmentations; none if its files are absent."""
-        path = plain_or_gzipped(raw() / "shorttext" / "aecl" / f"{self.collection.aecl}.csv")
+        path = find_file(raw() / "shorttext" / "aecl" / f"{self.collection.aecl}.csv")
         if not self.collection.aecl or not path.is_file():
             return {}
         found: dict[str, str] = {}
@@ -92,12 +93,12 @@ class ShortText(Source):
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """Return all texts, shuffled: most of the files are sorted by label."""
-        return everything(records, "all", "topic")
+        return split_whole(records, "all", "topic")
 
 
 def _aecl(path: Path) -> list[tuple[str, str, str]]:
     """Return label, text and augmented text of each line."""
-    rows = csv_rows(path, width=3)
+    rows = read_csv(path, width=3)
     line, header = next(rows)
     if header != ["label", "text0", "text1"]:
         raise TraubeError(f"{path}:{line}: expected the columns label, text0, text1, not {', '.join(header)}")

@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from traube.core.errors import TraubeError
 from traube.core.paths import raw
-from traube.tasks.reading import as_score, lines, plain_or_gzipped
+from traube.tasks.reading import as_score, find_file, read_lines
 from traube.tasks.scored_pairs import PairCard, PairSource
 from traube.tasks.source import catalogue_card
 
@@ -24,7 +24,7 @@ class StsbDe(PairSource):
     @override
     def files(self) -> list[Path]:
         folder = raw() / "sts_de" / "stsb_de"
-        return [plain_or_gzipped(folder / f"{self.translator}_stsb_de_{name}.csv") for name in FILES]
+        return [find_file(folder / f"{self.translator}_stsb_de_{name}.csv") for name in FILES]
 
     def read(self) -> pd.DataFrame:
         """Return the scores and sentences of the lines: score, tab, sentence, tab, sentence.
@@ -34,7 +34,7 @@ class StsbDe(PairSource):
         """
         rows = []
         for path, part in zip(self.files(), FILES.values(), strict=True):
-            for number, line in enumerate(lines(path), start=1):
+            for number, line in enumerate(read_lines(path), start=1):
                 fields = line.split("\t")
                 if len(fields) != 3:
                     expected = "score, sentence, sentence with tabs between"

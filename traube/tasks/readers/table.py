@@ -6,10 +6,10 @@ from typing import Any
 import pandas as pd
 from pydantic import Field, ValidationInfo, field_validator
 
-from traube.core.config import PathName
+from traube.core.config import OneOrMany, PathName
 from traube.core.errors import TraubeError, unknown
 from traube.tasks.reading import UTF_8, Rows, read_rows
-from traube.tasks.source import CardSource, KeyLines, Source
+from traube.tasks.source import CardSource, KeyLines
 from traube.tasks.task import PARTS, Part, TaskCard, make_split, names_texts
 
 
@@ -18,17 +18,12 @@ class TableCard(TaskCard):
 
     file: PathName
     text: str
-    labels: tuple[str, ...] = ()
+    labels: OneOrMany = ()
     split: str | None = None
     query: str | None = None
     part: str | None = None
     separator: str | None = Field(None, min_length=1, max_length=1)
     encoding: str = Field(UTF_8, description="of a text file, by Python's names")
-
-    @field_validator("labels", mode="before")
-    @classmethod
-    def _one_or_many(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
 
     @field_validator("labels", "split", "part")
     @classmethod
@@ -41,7 +36,7 @@ class TableCard(TaskCard):
         return value
 
 
-class Table(CardSource[TableCard], Source):
+class Table(CardSource[TableCard]):
     """A table described by a card."""
 
     form = TableCard
@@ -57,8 +52,7 @@ class Table(CardSource[TableCard], Source):
         The prefix is there because a user's column may have any name, also one of Traube's.
         """
         rows = read_rows(self.files()[0], self.settings.separator, self.settings.encoding)
-        if not len(rows):
-            raise TraubeError(f"{rows.path}: there are no rows")
+        rows.require_rows()
         texts = rows.texts(self.settings.text, self.place("text"))
         columns: dict[str, list[str | None]] = {"text": [text or "" for text in texts]}
         for level in self.settings.labels:
@@ -91,12 +85,11 @@ class Table(CardSource[TableCard], Source):
         return pd.concat(splits, ignore_index=True)
 
 
-def texts_of(rows: Rows, column: str, option: str = "--text") -> list[str]:
+def read_column(rows: Rows, column: str, option: str = "--text") -> list[str]:
     """Return a column as texts; `option` of the command line names it."""
     if column not in rows.columns:
         raise TraubeError(f"{rows.path}: {unknown('column', column, rows.columns)} (name it with {option} COLUMN)")
-    if not len(rows):
-        raise TraubeError(f"{rows.path}: there are no rows")
+    rows.require_rows()
     return [text or "" for text in rows.texts(column)]
 
 

@@ -10,9 +10,9 @@ from typing_extensions import override
 
 from traube.core.errors import TraubeError
 from traube.core.paths import raw
-from traube.tasks.reading import csv_rows, plain_or_gzipped
+from traube.tasks.reading import find_file, read_csv
 from traube.tasks.source import Source, catalogue_card
-from traube.tasks.splitting import random_fractions
+from traube.tasks.splitting import draw_fractions
 from traube.tasks.task import TaskCard
 
 Kind = Literal["s2s", "p2p"]
@@ -36,7 +36,7 @@ class TenKGnad(Source):
     @override
     def files(self) -> list[Path]:
         database = raw() / "one_million_posts" / "corpus.sqlite3"
-        csv = [plain_or_gzipped(raw() / "10kgnad" / part) for part in PARTS]
+        csv = [find_file(raw() / "10kgnad" / part) for part in PARTS]
         there = [p for p in csv if p.is_file()]  # samples can be drawn from either alone
         return [database] if self.kind == "s2s" or database.is_file() else there or csv
 
@@ -49,7 +49,7 @@ class TenKGnad(Source):
     def read(self) -> pd.DataFrame:
         path, *others = self.files()
         if path.suffix != ".sqlite3":
-            records = [row for file in (path, *others) for _, row in csv_rows(file, separator=";", quote="'", width=2)]
+            records = [row for file in (path, *others) for _, row in read_csv(file, separator=";", quote="'", width=2)]
             return pd.DataFrame(records, columns=["category", "text"])[["text", "category"]]
 
         query = "SELECT Path, Title, Body FROM Articles WHERE Path LIKE 'Newsroom/%' ORDER BY Path"
@@ -72,7 +72,7 @@ class TenKGnad(Source):
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """Draw ten random samples of at least a tenth of the articles."""
-        return pd.concat(random_fractions(records, SPLITS, "category", prefix="sample"), ignore_index=True)
+        return pd.concat(draw_fractions(records, SPLITS, "category", prefix="sample"), ignore_index=True)
 
 
 class _Text(HTMLParser):

@@ -15,12 +15,12 @@ import pandas as pd
 from typing_extensions import override
 
 from traube.core.errors import TraubeError
-from traube.core.inputs import opened
+from traube.core.inputs import open_limited
 from traube.core.paths import raw
-from traube.tasks.reading import lines, plain_or_gzipped
+from traube.tasks.reading import find_file, read_lines
 from traube.tasks.sections import Passage
 from traube.tasks.source import Source, catalogue_card
-from traube.tasks.splitting import each_value, generator, shuffled
+from traube.tasks.splitting import make_rng, shuffle, split_by_value
 from traube.tasks.task import Part, TaskCard
 
 Level = Literal["coarse", "fine"]
@@ -59,35 +59,35 @@ class TrecCar(Source):
 
     @override
     def files(self) -> list[Path]:
-        test = first_of("benchmarkY1-test/test.pages.cbor", "benchmarkY1-test/test.pages.cbor-paragraphs.cbor")
+        test = find_first("benchmarkY1-test/test.pages.cbor", "benchmarkY1-test/test.pages.cbor-paragraphs.cbor")
         return [test, *(path for path in self._optional().values() if path.is_file())]
 
     def _optional(self) -> dict[Part, Path]:
-        return {"train": first_of(*TRAIN), "validation": first_of(CAR_B)}
+        return {"train": find_first(*TRAIN), "validation": find_first(CAR_B)}
 
     @override
     def read(self) -> pd.DataFrame:
-        tables = [passages(self.files()[0]).assign(part="test")]
+        tables = [read_passages(self.files()[0]).assign(part="test")]
         # an article of several files is tested, or else validated: the training files are of the same Wikipedia
         for part, path in reversed(self._optional().items()):
             if not path.is_file():
                 continue
             seen = {page for earlier in tables for page in earlier["page"].unique()}
-            unseen = passages(path)
+            unseen = read_passages(path)
             unseen = unseen[~unseen["page"].isin(seen)]
             if part == "train":  # of both levels the same articles
                 unseen = _clusterable(unseen, "coarse")
                 chosen = unseen.groupby("page")["text"].transform("size").isin(SIZES)
             else:
                 pages = _clusterable(unseen, self.level)["page"].unique()
-                drawn = shuffled(len(pages), generator("benchmarkY1-train"))[:VALIDATION_PAGES]
+                drawn = shuffle(len(pages), make_rng("benchmarkY1-train"))[:VALIDATION_PAGES]
                 chosen = unseen["page"].isin({pages[i] for i in drawn})
             tables.append(unseen[chosen].assign(part=part))
         return _clusterable(pd.concat(tables, ignore_index=True), self.level)
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """Return a split for each article."""
-        return each_value(records, "page", self.level)
+        return split_by_value(records, "page", self.level)
 
 
 class Test200(TrecCar):
@@ -95,31 +95,32 @@ class Test200(TrecCar):
 
     @override
     def files(self) -> list[Path]:
-        return [first_of("test200/train.test200.cbor")]
+        return [find_first("test200/train.test200.cbor")]
 
     @override
     def read(self) -> pd.DataFrame:
-        records = _clusterable(passages(self.files()[0]), self.level)
-        return records.assign(part=parts_of_test200(records["page"]))
+        records = _clusterable(read_passages(self.files()[0]), self.level)
+        return records.assign(part=draw_parts(records["page"]))
 
 
-def parts_of_test200(pages: pd.Series) -> pd.Series:
+def draw_parts(pages: pd.Series) -> pd.Series:
     """Return the subset of each passage, from the names of their articles."""
     names = pages.unique()
     parts: dict[str, str] = {}
-    order = [names[i] for i in shuffled(len(names), generator("test200"))]
+    order = [names[i] for i in shuffle(len(names), make_rng("test200"))]
     for part, share in TEST200_SHARES.items():
         parts |= dict.fromkeys(order[len(parts) : len(parts) + round(share * len(names))], part)
     return pages.map(parts).fillna("test")
 
 
-def passages(path: Path) -> pd.DataFrame:
-    """Return the passages of a file, as `articles` reads it: DataFrame page, coarse, fine (labels), text."""
-    rows = [(p.page, *_labels(p.sections), p.text) for article in articles(path) for p in article if p.text.strip()]
+def read_passages(path: Path) -> pd.DataFrame:
+    """Return the passages of a file, as `read_articles` reads it: DataFrame page, coarse, fine (labels), text."""
+    found = (passage for article in read_articles(path) for passage in article if passage.text.strip())
+    rows = [(passage.page, *_labels(passage.sections), passage.text) for passage in found]
     return pd.DataFrame(rows, columns=["page", "coarse", "fine", "text"])
 
 
-def articles(path: Path) -> Iterator[list[Passage]]:
+def read_articles(path: Path) -> Iterator[list[Passage]]:
     """Yield the passages of each article of a file of articles, or of paragraphs with qrels beside it."""
     name = path.name.removesuffix(".gz")
     if not name.endswith(("paragraphs.cbor", ".paragraphs")):
@@ -134,8 +135,8 @@ def articles(path: Path) -> Iterator[list[Passage]]:
 
     texts = dict(_paragraph(paragraph, path) for paragraph in _objects(path))
     stem = name.removesuffix("-paragraphs.cbor").removesuffix(".paragraphs")
-    beside = first_of(path.with_name(f"{stem}-hierarchical.qrels"), path.with_name(f"{stem}.hierarchical.qrels"))
-    judged = qrels(beside)
+    beside = find_first(path.with_name(f"{stem}-hierarchical.qrels"), path.with_name(f"{stem}.hierarchical.qrels"))
+    judged = read_qrels(beside)
     absent = ~judged["paragraph"].isin(list(texts))
     if absent.any():
         raise TraubeError(f"{beside}:{int(absent.argmax()) + 1}: its paragraph is not in {path.name}")
@@ -150,13 +151,13 @@ def _labels(sections: tuple[str, ...]) -> tuple[str, str]:
     return (sections[0], " / ".join(sections)) if sections else (LEAD, LEAD)
 
 
-def qrels(path: Path) -> pd.DataFrame:
+def read_qrels(path: Path) -> pd.DataFrame:
     """Return hierarchical qrels.
 
-    DataFrame page, coarse, fine (labels as in `passages`), paragraph (its id), sections.
+    DataFrame page, coarse, fine (labels as in `read_passages`), paragraph (its id), sections.
     """
     rows = []
-    for number, line in enumerate(lines(path), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         fields = line.split()
         if len(fields) != 4:
             raise TraubeError(f"{path}:{number}: expected section, 0, paragraph and 1, found {line[:60]!r}")
@@ -170,7 +171,7 @@ def _objects(path: Path) -> Iterator[Any]:
     """Yield the articles or paragraphs of a file; since release 1.6 a header comes before one open-ended list."""
     import cbor2
 
-    with opened(path, LARGEST) as file:
+    with open_limited(path, LARGEST) as file:
         try:
             # what cannot seek is read no further than each object needs: the end of the list can be seen before it is
             # read
@@ -210,9 +211,9 @@ def _clusterable(records: pd.DataFrame, level: Level) -> pd.DataFrame:
     return records[records.groupby("page")[level].transform("nunique") >= 2].reset_index(drop=True)
 
 
-def first_of(*places: str | Path) -> Path:
+def find_first(*places: str | Path) -> Path:
     """Return the first file below the folder of TREC CAR that exists, plain or gzipped; else the first."""
-    paths = [plain_or_gzipped(raw() / "trec_car" / place) for place in places]
+    paths = [find_file(raw() / "trec_car" / place) for place in places]
     return next((path for path in paths if path.is_file()), paths[0])
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 from typing_extensions import override
 
-from traube.tasks.readers.trec_car import CAR_B, TRAIN, articles, first_of, parts_of_test200
-from traube.tasks.sections import LEVELS, Level, Page, Passage, draw, grouped, path_of, records
+from traube.tasks.readers.trec_car import CAR_B, TRAIN, draw_parts, find_first, read_articles
+from traube.tasks.sections import LEVELS, Level, Page, Passage, draw, get_path, make_records, select_passages
 from traube.tasks.source import Source, catalogue_card
-from traube.tasks.splitting import generator, shuffled
+from traube.tasks.splitting import make_rng, shuffle
 from traube.tasks.task import TaskCard, text_id
 
 TRAINING_ARTICLES = 162_000  # of QS3M's similarity metric, section 4
@@ -32,12 +32,12 @@ class CarB(Source):
 
     @override
     def files(self) -> list[Path]:
-        return [first_of(self.place, f"{self.place}-paragraphs.cbor")]
+        return [find_first(self.place, f"{self.place}-paragraphs.cbor")]
 
     @override
     def read(self) -> pd.DataFrame:
         path = self.files()[0]
-        return records(_pages(articles(path)), self.level, path)
+        return make_records(_pages(read_articles(path)), self.level, path)
 
     @override
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
@@ -55,24 +55,24 @@ class CarA(CarB):
 
     @override
     def files(self) -> list[Path]:
-        optional = first_of(*TRAIN), first_of(CAR_B)
+        optional = find_first(*TRAIN), find_first(CAR_B)
         return [*super().files(), *(path for path in optional if path.is_file())]
 
     def read(self) -> pd.DataFrame:
         """Return three passages of each training article, as QS3M takes them; a tenth of the articles validates."""
-        tested, train = super().read(), first_of(*TRAIN)
+        tested, train = super().read(), find_first(*TRAIN)
         if train not in self.files():
             return tested
         unseen = [file for file in self.files() if file != train]
-        held_out = {passage.page for file in unseen for article in articles(file) for passage in article}
+        held_out = {passage.page for file in unseen for article in read_articles(file) for passage in article}
         chosen = nsmallest(
             TRAINING_ARTICLES,
-            (triple for page in articles(train) if (triple := _triple(page, self.level, held_out))),
+            (triple for page in read_articles(train) if (triple := _triple(page, self.level, held_out))),
             key=lambda page: text_id(page[0].page),  # as good as random
         )
         tenth = len(chosen) // 10
-        validated = records(_pages(chosen[:tenth]), self.level, train, "validation")
-        trained = records(_pages(chosen[tenth:]), self.level, train, "train")
+        validated = make_records(_pages(chosen[:tenth]), self.level, train, "validation")
+        trained = make_records(_pages(chosen[tenth:]), self.level, train, "train")
         return pd.concat([tested, validated, trained], ignore_index=True)
 
 
@@ -89,12 +89,12 @@ class Test200(CarB):
     @override
     def read(self) -> pd.DataFrame:
         found = super().read()
-        return found.assign(part=parts_of_test200(found["page"]))
+        return found.assign(part=draw_parts(found["page"]))
 
     @override
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         names = records["page"].drop_duplicates().to_numpy()
-        order = shuffled(len(names), generator("folds of test200"))
+        order = shuffle(len(names), make_rng("folds of test200"))
         tables = [records]
         for fold in range(5):
             rest = [i for place, i in enumerate(order) if place % 5 != fold]
@@ -116,15 +116,15 @@ def _triple(page: list[Passage], level: Level, held_out: set[str]) -> list[Passa
     """
     if not page or page[0].page in held_out:
         return []
-    passages = grouped(page)
-    passages = [passages[i] for i in shuffled(len(passages), generator(page[0].page))]
+    passages = select_passages(page)
+    passages = [passages[i] for i in shuffle(len(passages), make_rng(page[0].page))]
     sections: dict[tuple[str, ...], list[Passage]] = {}
     for passage in passages:
-        sections.setdefault(path_of(passage, level), []).append(passage)
+        sections.setdefault(get_path(passage, level), []).append(passage)
     for path, two in sections.items():
         # of no section above or below the two: whether it is of the same subtopic would be a matter of opinion
         related = {other for other in sections if other[: len(path)] == path[: len(other)]}
-        others = [passage for passage in passages if path_of(passage, level) not in related]
+        others = [passage for passage in passages if get_path(passage, level) not in related]
         if len(two) >= 2 and others:
             return [*(p for p in page if not p.sections), *two[:2], others[0]]
     return []

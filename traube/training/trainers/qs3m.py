@@ -34,7 +34,7 @@ from traube.models.similarity import (
 )
 from traube.models.transformer import Transformer
 from traube.models.vectors import Dense
-from traube.models.weights import files
+from traube.models.weights import list_files
 from traube.pipeline.workbench import Workbench
 from traube.tasks.pairs import Pairs, all_pairs, balanced_pairs
 from traube.tasks.sections import SEPARATOR
@@ -221,7 +221,7 @@ class Comparer:
         from safetensors.torch import save_file
 
         out = Path(folder)
-        for path in files(self.base.folder):
+        for path in list_files(self.base.folder):
             target = out / path.relative_to(self.base.folder)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)

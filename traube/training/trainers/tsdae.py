@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 from typing_extensions import override
 
-from traube.models.transformer import prompt_of
+from traube.models.transformer import get_prompt
 from traube.tasks.task import Task
 from traube.training.loop import Examples, TrainingRecipe
 from traube.training.trainer import Trainer
@@ -81,7 +81,7 @@ class DamagedTexts(Examples):
 
     def collate(self, made: list[tuple[str, str]]) -> list[dict[str, Any]]:
         """Return the tokens of the damaged texts, and of the texts, behind the model's prompt."""
-        prompt = prompt_of(self.network)
+        prompt = get_prompt(self.network)
         return [dict(self.network.preprocess(list(side), prompt=prompt)) for side in zip(*made, strict=True)]
 
 

@@ -18,7 +18,7 @@ from typing_extensions import override
 from traube.core.errors import TraubeError
 from traube.core.progress import Progress
 from traube.models.language import load_language_model
-from traube.models.transformer import prompt_of
+from traube.models.transformer import get_prompt
 from traube.tasks.task import Task
 from traube.training.loop import Examples, TrainingRecipe
 from traube.training.trainer import Trainer
@@ -65,7 +65,7 @@ class Wwm(Trainer[WwmRecipe]):
 
     @override
     def examples(self, network: Any, task: Task, texts: Sequence[str]) -> "MaskedTexts":
-        return MaskedTexts(network.tokenizer, texts, network.max_seq_length, self.recipe.seed, prompt_of(network))
+        return MaskedTexts(network.tokenizer, texts, network.max_seq_length, self.recipe.seed, get_prompt(network))
 
     @override
     def learner(self, network: Any, examples: "MaskedTexts") -> Any:

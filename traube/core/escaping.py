@@ -16,12 +16,12 @@ _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\u
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     r"""Escape the control characters of a text, as in ``\x1b``; tabs and line feeds stay."""
     return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-def csv_text(frame: "pd.DataFrame") -> str:
+def format_csv(frame: "pd.DataFrame") -> str:
     """Return a table as CSV from which a spreadsheet computes nothing.
 
     A text (or column's name) that begins with ``= + - @``, tab, carriage return or line feed gets an apostrophe in

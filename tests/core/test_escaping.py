@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from traube.core import paths
 from traube.core.errors import TraubeError
-from traube.core.inert import csv_text, visible
+from traube.core.escaping import escape_controls, format_csv
 
 ROOMS = ("traube", "resources", "assets", "sensors", "cli")
 ANY_TEXT = st.text(st.characters(), max_size=12)
@@ -31,23 +31,23 @@ AS_IT_IS = "Weiße Träubchen \N{GRAPES}, 葡萄, \u05e2\u05e0\u05d1\u05d9\u05dd
     ],
 )
 def test_control_characters_are_written_out(text: str, shown: str) -> None:
-    assert visible(text) == shown
+    assert escape_controls(text) == shown
 
 
 def test_ordinary_text_of_any_script_is_shown_as_it_is() -> None:
-    assert visible(AS_IT_IS) == AS_IT_IS
+    assert escape_controls(AS_IT_IS) == AS_IT_IS
 
 
 @given(ANY_TEXT)
 def test_always_what_is_shown_holds_no_command_and_can_be_encoded(text: str) -> None:
-    shown = visible(text)
+    shown = escape_controls(text)
     shown.encode()
     assert not [c for c in shown if unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\t"]
     assert not [c for c in shown if unicodedata.bidirectional(c) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI")]
-    assert visible(shown) == shown
+    assert escape_controls(shown) == shown
 
 
-def test_an_error_that_names_what_others_wrote_is_inert() -> None:
+def test_an_error_that_names_what_others_wrote_is_escaped() -> None:
     assert str(TraubeError("card \x1b[2J.yaml is wrong")) == r"card \x1b[2J.yaml is wrong"
 
 
@@ -56,14 +56,14 @@ def test_an_error_that_names_what_others_wrote_is_inert() -> None:
     ["=1+1", "+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "-", "=cmd|' /C calc'!A0", '=HYPERLINK("http://x")'],
 )
 def test_a_text_that_a_spreadsheet_would_compute_gets_an_apostrophe(text: str) -> None:
-    written = csv_text(pd.DataFrame({"text": [text], text: ["x"], "mixed": [text]}))
+    written = format_csv(pd.DataFrame({"text": [text], text: ["x"], "mixed": [text]}))
     header, row = csv.reader(io.StringIO(written, newline=""))
     assert header == ["text", f"'{text}", "mixed"]
     assert row == [f"'{text}", "x", f"'{text}"]
 
 
 def test_a_carriage_return_begins_no_row_of_its_own() -> None:
-    assert csv_text(pd.DataFrame({"text": ["a\r=1+1"], "n": [-1]})) == '"text","n"\n"a\r=1+1",-1\n'
+    assert format_csv(pd.DataFrame({"text": ["a\r=1+1"], "n": [-1]})) == '"text","n"\n"a\r=1+1",-1\n'
 
 
 def test_numbers_stay_numbers_and_ordinary_texts_stay_as_they_are() -> None:
@@ -78,14 +78,14 @@ def test_numbers_stay_numbers_and_ordinary_texts_stay_as_they_are() -> None:
         }
     )
     frame["kind"] = frame["text"].astype("category")
-    assert csv_text(frame) == frame.to_csv(index=False)
+    assert format_csv(frame) == frame.to_csv(index=False)
 
 
 @given(st.lists(st.tuples(ANY_TEXT, st.floats()), min_size=1, max_size=5))
 def test_always_a_table_is_read_back_as_it_was_but_for_the_apostrophes(rows: list[tuple[str, float]]) -> None:
     rows = [(text.encode(errors="ignore").decode(), number) for text, number in rows]
     frame = pd.DataFrame(rows, columns=["text", "number"])
-    read = list(csv.DictReader(io.StringIO(csv_text(frame), newline="")))
+    read = list(csv.DictReader(io.StringIO(format_csv(frame), newline="")))
     for (text, number), row in zip(rows, read, strict=True):
         assert row["text"] in (text, f"'{text}")
         assert not row["text"].startswith(("=", "+", "-", "@", "\t", "\r"))
@@ -94,10 +94,10 @@ def test_always_a_table_is_read_back_as_it_was_but_for_the_apostrophes(rows: lis
 
 def test_the_table_given_is_not_changed_and_columns_of_one_name_are_kept() -> None:
     frame = pd.DataFrame([["=1", "=2"]], columns=["a", "a"])
-    assert csv_text(frame) == "a,a\n'=1,'=2\n"
+    assert format_csv(frame) == "a,a\n'=1,'=2\n"
     assert frame.iloc[0].tolist() == ["=1", "=2"]
 
 
 def test_no_csv_is_written_in_another_way() -> None:
     sources = [file for room in ROOMS for file in (paths.PROJECT / room).rglob("*.py")]
-    assert [file.name for file in sources if ".to_csv(" in file.read_text(encoding="utf-8")] == ["inert.py"]
+    assert [file.name for file in sources if ".to_csv(" in file.read_text(encoding="utf-8")] == ["escaping.py"]
