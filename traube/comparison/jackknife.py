@@ -167,7 +167,7 @@ def intervals(samples: Sequence[Sample]) -> Array:
             if sample.means is not None:
                 replicates[i] = sample.means
         spread = _Spread.of(values, replicates)
-        error, df = _error(spread, np.array([s.noise for s in own]), np.array([s.noise_df for s in own]))
+        error, df = _compute_error(spread, np.array([s.noise for s in own]), np.array([s.noise_df for s in own]))
         margin = np.where(error == 0, np.nan, stdtrit(df, (1 + CONFIDENCE) / 2) * error)
         bounds[members] = np.column_stack([spread.mean - margin, spread.mean + margin])
     return bounds
@@ -178,8 +178,8 @@ def difference(a: Sample, b: Sample) -> Difference:
     spread = _Spread.of((a.values - b.values)[None], (a.replicates - b.replicates)[None])
     noise = a.noise + b.noise
     squares = a.noise**2 / a.noise_df + b.noise**2 / b.noise_df
-    error, df = _error(spread, noise, noise**2 / squares if squares > 0 else 1.0)  # Welch
-    return Difference(*(found.item() for found in (spread.mean, error, df, _deviation(spread, error))))
+    error, df = _compute_error(spread, noise, noise**2 / squares if squares > 0 else 1.0)  # Welch
+    return Difference(*(found.item() for found in (spread.mean, error, df, _compute_deviation(spread, error))))
 
 
 def differences(samples: Sequence[Sample]) -> Difference:
@@ -191,11 +191,11 @@ def differences(samples: Sequence[Sample]) -> Difference:
     together = noise[:, None] + noise[None, :]
     with np.errstate(invalid="ignore", divide="ignore"):
         df = np.where(together > 0, together**2 / (squares[:, None] + squares[None, :]), 1.0)
-    error, df = _error(spread, together, df)
-    return Difference(spread.mean, error, df, _deviation(spread, error))
+    error, df = _compute_error(spread, together, df)
+    return Difference(spread.mean, error, df, _compute_deviation(spread, error))
 
 
-def _deviation(spread: "_Spread", error: Any) -> Any:
+def _compute_deviation(spread: "_Spread", error: Any) -> Any:
     return np.sqrt(spread.between) if spread.n > 1 else error
 
 
@@ -229,16 +229,16 @@ class _Spread:
         m, n, _ = values.shape
         scores, left_out = values[:, :, 0], values[:, :, 1:]
         means = scores.mean(axis=1)
-        between = _of_differences(np.cov(scores).reshape(m, m)) if n > 1 else np.zeros((m, m))
+        between = _compute_variances(np.cov(scores).reshape(m, m)) if n > 1 else np.zeros((m, m))
         factor = (GROUPS - 1) / GROUPS
         with np.errstate(invalid="ignore"):  # as in `_jackknife`
-            centred = (left_out - left_out.mean(axis=2, keepdims=True)).reshape(m, -1)
+            centered = (left_out - left_out.mean(axis=2, keepdims=True)).reshape(m, -1)
             fixed, chosen = (x - x.mean(axis=1, keepdims=True) for x in (left_out.mean(axis=1), replicates))
-        texts, own, chosen = (_of_differences(factor * x @ x.T) for x in (fixed, centred / np.sqrt(n), chosen))
+        texts, own, chosen = (_compute_variances(factor * x @ x.T) for x in (fixed, centered / np.sqrt(n), chosen))
         return cls(means[:, None] - means[None, :], between, texts, np.maximum(chosen - texts, 0), own, n)
 
 
-def _of_differences(covariance: Array) -> Array:
+def _compute_variances(covariance: Array) -> Array:
     variances = np.diag(covariance)
     return np.maximum(variances[:, None] + variances[None, :] - 2 * covariance, 0)
 
@@ -246,11 +246,11 @@ def _of_differences(covariance: Array) -> Array:
 def _jackknife(left_out: Array) -> Any:
     """Return the delete-a-group jackknife variance of [..., GROUPS]; nan where nothing is left without a group."""
     with np.errstate(invalid="ignore"):
-        centred = left_out - left_out.mean(axis=-1, keepdims=True)
-    return (GROUPS - 1) / GROUPS * (centred**2).sum(axis=-1)
+        centered = left_out - left_out.mean(axis=-1, keepdims=True)
+    return (GROUPS - 1) / GROUPS * (centered**2).sum(axis=-1)
 
 
-def _error(spread: _Spread, noise: Any, noise_df: Any) -> tuple[Any, Any]:
+def _compute_error(spread: _Spread, noise: Any, noise_df: Any) -> tuple[Any, Any]:
     """Return the standard error and the degrees of freedom (Satterthwaite) of the mean."""
     if spread.n > 1:
         own, own_df = spread.between / spread.n, spread.n - 1.0
@@ -264,14 +264,14 @@ def _error(spread: _Spread, noise: Any, noise_df: Any) -> tuple[Any, Any]:
         texts = RESPONSE * spread.texts
         variance = own + texts
     responding = np.maximum(texts, 0)
-    squares = _squared(own) / own_df + _squared(responding) / (GROUPS - 1)
+    squares = _square(own) / own_df + _square(responding) / (GROUPS - 1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        df = np.where(squares > 0, _squared(own + responding) / squares, own_df)
+        df = np.where(squares > 0, _square(own + responding) / squares, own_df)
     error = np.sqrt(variance + spread.choice)
     return np.where(error < NOTHING, 0.0, error), np.maximum(df, 1.0)
 
 
-def _squared(x: Any) -> Any:
+def _square(x: Any) -> Any:
     """Return x ** 2 of one sample or many.
 
     NumPy's power of an array can differ from its product in the last digit.

@@ -97,10 +97,10 @@ def rank(names: Sequence[str], samples: Sequence[Sample], about: str = "") -> Ra
         undecided[~(complete[:, None] & complete[None, :])] = Undecided.ONE_SEED
         undecided[(found.error == 0) & (found.mean != 0)] = Undecided.TOO_FEW_TEXTS
         return Ranking(tuple(names), found, np.full((n, n), len(samples[0].values)), undecided, about)
-    return _of_pairs(names, samples, about)
+    return _compare_each_pair(names, samples, about)
 
 
-def _of_pairs(names: Sequence[str], samples: Sequence[Sample], about: str) -> Ranking:
+def _compare_each_pair(names: Sequence[str], samples: Sequence[Sample], about: str) -> Ranking:
     """Compare each pair by itself, on the splits that it has in common."""
     n = len(names)
     mean, error, df, deviation = (np.full((n, n), np.nan) for _ in range(4))
@@ -161,8 +161,8 @@ def rank_by_splits(names: list[str], values: NDArray[np.float64], shared: float 
         Correlation of splits, from 0 to below 1.
     """
     m, n = values.shape
-    centred = values - values.mean(axis=1, keepdims=True)
-    covariance = centred @ centred.T / (n - 1)
+    centered = values - values.mean(axis=1, keepdims=True)
+    covariance = centered @ centered.T / (n - 1)
     own = np.diag(covariance)
     between = own[:, None] + own[None, :] - 2 * covariance
     between = np.where(between > 1e-18, between, 0.0)

@@ -55,9 +55,9 @@ def standing_of(options: Sequence[Candidate], sample_of: Samples) -> Standing:
     of_model: dict[str, list[Sample]] = {}
     for candidate in options:
         of_model.setdefault(candidate.model, []).append(sample_of(candidate))
-    firsts, samples = tuple(first_of_each(options)), tuple(best_method(own) for own in of_model.values())
-    ranking = rank(list(of_model), samples, firsts[0].about)
-    return Standing(firsts, samples, intervals(samples), ranking)
+    samples = tuple(best_method(own) for own in of_model.values())
+    ranking = rank(list(of_model), samples, options[0].about)
+    return Standing(tuple(first_of_each(options)), samples, intervals(samples), ranking)
 
 
 def options_on(
@@ -157,7 +157,7 @@ def compare_on(
     left_out : dict of str to str
         Why tasks cannot be compared on. If none can, that is raised.
     """
-    _refuse_unknown(storage, a, b)
+    _parse_models(storage, a, b)
     found: list[tuple[Candidate, Candidate, list[Candidate]]] = []
     left_out = {}
     for task_name in dict.fromkeys(tasks):  # a name may be given twice
@@ -168,36 +168,35 @@ def compare_on(
             left_out[task_name] = str(error)
     if not found:
         raise TraubeError("nothing to compare: " + "; ".join(left_out.values()))
-    by_method = ":" in a + b
+    read, comparisons = partial(sample, storage), len(found) if ":" in a + b else None
     return [
-        Comparison(
-            one, other, verdict_on(options, one, other, partial(sample, storage), len(found) if by_method else None)
-        )
-        for one, other, options in found
+        Comparison(one, other, verdict_on(options, one, other, read, comparisons)) for one, other, options in found
     ], left_out
 
 
 def tasks_of_both(storage: Storage, a: str, b: str) -> list[str]:
     """Return the tasks of clustering that two models, as a person names them, are both scored on."""
-    _refuse_unknown(storage, a, b)
+    models = _parse_models(storage, a, b)
     cells = storage.read_cells()
     done = cells[cells["status"] == "done"]
-    one, other = (set(done.loc[done["model"] == side.partition(":")[0], "task"]) for side in (a, b))
+    one, other = (set(done.loc[done["model"] == model, "task"]) for model in models)
     both = [task for task in sorted(one & other) if (card := get_card(storage, task)) and card.type is CLUSTERING]
     if not both:
         raise TraubeError(
-            f"nothing to compare: no task is scored with both {a.partition(':')[0]} and {b.partition(':')[0]}: "
-            f"`traube run -m {a.partition(':')[0]} -m {b.partition(':')[0]}`"
+            f"nothing to compare: no task is scored with both {' and '.join(models)}: "
+            f"`traube run -m {' -m '.join(models)}`"
         )
     return both
 
 
-def _refuse_unknown(storage: Storage, *sides: str) -> None:
-    """Refuse a model that neither exists nor has ever been scored: it is misspelt."""
+def _parse_models(storage: Storage, *sides: str) -> list[str]:
+    """Return the models of `model` or `model:method`; refuse one that neither exists nor was ever scored: a misspelling."""
     known = {*model_cards(), *pd.unique(storage.read_cells()["model"])}
-    for side in sides:
-        if (model := side.partition(":")[0]) not in known:
+    models = [side.partition(":")[0] for side in sides]
+    for model in models:
+        if model not in known:
             raise unknown("model", model, known)
+    return models
 
 
 def verdict_on(
