@@ -137,8 +137,8 @@ def compare(
     seeds or more: in the protocol (`seeds` in params.yaml), or from
     `traube run --seed` for both models, and --own-choice here.
     """
-    from traube.comparison.promotion import more_seeds
-    from traube.comparison.standings import Comparison, compare_on, tasks_of_both
+    from traube.comparison.promotion import advise_more_seeds
+    from traube.comparison.standings import Comparison, compare_on_tasks, list_common_tasks
     from traube.comparison.verdict import Undecided
     from traube.metrics import full_name
     from traube.pipeline.params import load_params
@@ -149,13 +149,13 @@ def compare(
     params, storage = load_params(), open_storage(paths.home())
     # tasks of one's own and those of the benchmark have different protocols, each of which is a family of comparisons
     protocols: dict[str, list[str]] = {}
-    for one in task or tasks_of_both(storage, a, b):
+    for one in task or list_common_tasks(storage, a, b):
         protocols.setdefault(protocol or params.protocol_for(task or [one]), []).append(one)
     comparisons, left_out = list[Comparison](), dict[str, str]()
     for name, tasks in protocols.items():
         try:
             asked = (storage, tasks, name, params.chosen(name), a, b, metric, own_choice)
-            of_protocol, without = compare_on(*asked)
+            of_protocol, without = compare_on_tasks(*asked)
         except TraubeError as error:
             if len(protocols) == 1:
                 raise
@@ -187,7 +187,7 @@ def compare(
             out.print(f"  A - B  {verdict.evidence}", highlight=False)
             out.print(f"         [dim]{verdict.test}, {counted(verdict.splits, 'split')}[/]")
         if verdict.undecided is Undecided.ONE_SEED:
-            out.print(f"  [dim]{more_seeds(left.protocol)}[/]")
+            out.print(f"  [dim]{advise_more_seeds(left.protocol)}[/]")
     used = ", ".join(dict.fromkeys(found.a.protocol for found in comparisons))
     out.print(f"[dim]scores x100; p two-sided, corrected for the number of comparisons; protocol {used}[/]")
 

@@ -99,10 +99,10 @@ def candidates(
         cells = cells[~cells["own_choice"]]
     cells = cells[(cells["protocol"] == name) & (cells["status"] == "done")]
     scores = storage.read_scores(cells, [metric])
-    return candidates_of(cells, scores, manifest.data_version, level)
+    return make_candidates(cells, scores, manifest.data_version, level)
 
 
-def candidates_of(cells: pd.DataFrame, scores: pd.DataFrame, data_version: str, level: str = "") -> list[Candidate]:
+def make_candidates(cells: pd.DataFrame, scores: pd.DataFrame, data_version: str, level: str = "") -> list[Candidate]:
     """Return the candidates that cells of one task and protocol belong to, the best first.
 
     Parameters
@@ -118,9 +118,8 @@ def candidates_of(cells: pd.DataFrame, scores: pd.DataFrame, data_version: str, 
     level = str(levels[0]) if len(levels) == 1 else level
     at_level = _at(scores, level)
     rows_of_cell = groupby(zip(at_level["cell_id"], at_level["value"], strict=True), key=itemgetter(0))
-    means = {
-        cell: float(np.mean([value for _, value in group])) for cell, group in rows_of_cell
-    }  # nan if one is missing
+    values = {cell: [value for _, value in group] for cell, group in rows_of_cell}
+    means = {cell: float(np.mean(own)) for cell, own in values.items()}  # nan if a score is missing
     cells = cells[cells["cell_id"].isin([cell for cell, mean in means.items() if pd.notna(mean)])]
     if cells.empty:
         return []
@@ -140,7 +139,7 @@ def _at(scores: pd.DataFrame, level: str) -> pd.DataFrame:
     return scores[scores["level"] == level] if level else scores
 
 
-def first_of_each(options: Iterable[Candidate]) -> list[Candidate]:
+def pick_best_methods(options: Iterable[Candidate]) -> list[Candidate]:
     """Return the first candidate of each model, in the same order: of `candidates`, the best."""
     firsts: dict[str, Candidate] = {}
     for candidate in options:

@@ -13,7 +13,7 @@ which holds exactly, s^2 being the sample variance of the d_j. The covariance co
 delete-a-group jackknife: the texts are put into 20 groups by their ids, the same in all splits,
 and every score is kept with one group left out each time
 (`traube.metrics.clustering.replicates`), the clusters staying as they are. Clusters that are made
-anew would differ too, so the jackknife sees about half of the covariance: `RESPONSE` says by how
+again would differ too, so the jackknife sees about half of the covariance: `RESPONSE` says by how
 much it is multiplied, and the variance is never less than what the jackknife finds for the mean
 itself. With one split, s^2 / n is replaced by the variance over seeds. What choosing a best
 method adds to the jackknife's variance is added on top.
@@ -57,7 +57,7 @@ class Sample:
     noise_df : float
         Degrees of freedom of `noise`.
     means : ndarray of shape (GROUPS,), float64, or None
-        Replicates of the mean over splits, if they are not those of the values: see `best`.
+        Replicates of the mean over splits, if they are not those of the values: see `choose_best`.
     """
 
     splits: tuple[str, ...]
@@ -83,11 +83,13 @@ class Sample:
             pd.factorize(key) for key in (scores["cell_id"], pd.MultiIndex.from_frame(scores[["split", "level"]]))
         )
         table = np.full((len(ids), len(problems), 1 + GROUPS), np.nan)
-        table[cells, keys] = values_of(scores)
+        table[cells, keys] = stack_values(scores)
         split_of, names = pd.factorize(problems.get_level_values(0))
         values = np.stack([table[:, split_of == i].mean(axis=1) for i in range(len(names))], axis=1)
         seeds = len(ids)
-        noise = float(values[:, 0, 0].var(ddof=1) / seeds) if seeds > 1 else (np.nan if seeded else 0.0)
+        noise = np.nan if seeded else 0.0
+        if seeds > 1:
+            noise = float(values[:, 0, 0].var(ddof=1) / seeds)
         return cls(tuple(map(str, names)), values.mean(axis=0), noise, max(seeds - 1.0, 1.0))
 
     @property
@@ -95,12 +97,12 @@ class Sample:
         return float(self.values[:, 0].mean())
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """True if the variance that the clusterer's randomness causes is known."""
         return len(self.values) > 1 or bool(np.isfinite(self.noise))
 
     @property
-    def sound(self) -> frozenset[str]:
+    def valid_splits(self) -> frozenset[str]:
         """The splits whose score and replicates exist."""
         return frozenset(name for name, row in zip(self.splits, self.values, strict=True) if np.isfinite(row).all())
 
@@ -117,7 +119,7 @@ class Sample:
         return self.values[:, 1:].mean(axis=0) if self.means is None else self.means
 
 
-def values_of(scores: pd.DataFrame) -> Array:
+def stack_values(scores: pd.DataFrame) -> Array:
     """Return values with their replicates, float64 [rows, 1 + GROUPS], nan where there are none."""
     none = np.full(GROUPS, np.nan)
     values = np.empty((len(scores), 1 + GROUPS))
@@ -126,8 +128,8 @@ def values_of(scores: pd.DataFrame) -> Array:
     return values
 
 
-def best(samples: Sequence[Sample]) -> Sample:
-    """Return the best of several samples on the same splits, chosen anew in each replicate of the mean.
+def choose_best(samples: Sequence[Sample]) -> Sample:
+    """Return the best of several samples on the same splits, chosen again in each replicate of the mean.
 
     The variance that the choice adds is thus part of the interval.
     """
@@ -150,7 +152,7 @@ class Difference:
     deviation: Any  # standard deviation of the splits' differences; of one split, the error
 
 
-def intervals(samples: Sequence[Sample]) -> Array:
+def compute_intervals(samples: Sequence[Sample]) -> Array:
     """Return the 95 % confidence interval of each sample's mean, float64 [m, 2].
 
     The interval is nan where a score or a replicate does not exist, or nothing varies: for example where a handful of
@@ -173,7 +175,7 @@ def intervals(samples: Sequence[Sample]) -> Array:
     return bounds
 
 
-def difference(a: Sample, b: Sample) -> Difference:
+def compute_difference(a: Sample, b: Sample) -> Difference:
     """Return the difference a - b of two samples on the same splits, whose scores all exist."""
     spread = _Spread.of((a.values - b.values)[None], (a.replicates - b.replicates)[None])
     noise = a.noise + b.noise
@@ -182,7 +184,7 @@ def difference(a: Sample, b: Sample) -> Difference:
     return Difference(*(found.item() for found in (spread.mean, error, df, _compute_deviation(spread, error))))
 
 
-def differences(samples: Sequence[Sample]) -> Difference:
+def compute_differences(samples: Sequence[Sample]) -> Difference:
     """Return the difference of every pair of samples on the same splits, whose scores all exist."""
     values, replicates = (np.stack([getattr(sample, name) for sample in samples]) for name in ("values", "replicates"))
     spread = _Spread.of_pairs(values, replicates)

@@ -58,7 +58,7 @@ class Decision:
         if self.why is Why.CHAMPION_UNSCORED or self.verdict is None:
             return "the champion has no score on the present data: evaluate it, or `traube promote` another one"
         if self.why is Why.UNDECIDED:
-            return f"{self.verdict.answer}; {more_seeds(self.challenger.protocol)}"
+            return f"{self.verdict.answer}; {advise_more_seeds(self.challenger.protocol)}"
         if self.why is Why.TOO_LITTLE:
             return f"{self.verdict.evidence}: less than {100 * self.rules.minimum_effect:g} points better"
         if self.why is Why.NOT_SIGNIFICANT:
@@ -123,10 +123,11 @@ def choose_sides(
     out = [held, *rejected] if held else []
     new = [c for c in options if c.key in weights and not any(is_of(version, c) for version in out)]
     pool = [c for c in new if held and c.method == held.get("method")] or new
-    return Contest(pool[0] if pool else None, scored or ("unscored" if held else None), len(pool))
+    champion: Candidate | Literal["unscored"] | None = "unscored" if held else None
+    return Contest(next(iter(pool), None), scored or champion, len(pool))
 
 
-def more_seeds(protocol: str) -> str:
+def advise_more_seeds(protocol: str) -> str:
     """Return the advice to run more seeds, where one seed does not decide."""
     return f"give protocol '{protocol}' more seeds in params.yaml, such as [42, 1, 2], and run again"
 

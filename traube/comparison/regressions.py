@@ -10,11 +10,11 @@ import pandas as pd
 
 from traube.comparison.candidates import WITHOUT_LABELS, main_metric
 from traube.comparison.jackknife import Sample
-from traube.comparison.samples import samples_of
+from traube.comparison.samples import make_samples
 from traube.comparison.verdict import Verdict, compare
 from traube.core.files import read_parquet
 from traube.pipeline.changes import Change, Kind, in_words
-from traube.pipeline.current import current_cells, without_sweeps
+from traube.pipeline.current import current_cells, drop_sweeps
 from traube.pipeline.params import Protocol
 from traube.storage import Corrupt, Storage, write_table
 from traube.tasks.stored import get_card
@@ -49,9 +49,9 @@ NIGHT = "night"  # kind of the document of a snapshot
 CHANGES = "regressions.parquet"  # what the last publication found
 
 
-def present(storage: Storage, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
+def select_counting_cells(storage: Storage, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
     """Return the cells that count now, with the columns that may explain a change of their scores."""
-    cells = without_sweeps(current_cells(storage, protocols), protocols)
+    cells = drop_sweeps(current_cells(storage, protocols), protocols)
     cells = cells[cells["status"] == "done"]
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
     kept = cells[["cell_id", *KEYS, "seed", *CAUSES]].copy()
@@ -60,16 +60,16 @@ def present(storage: Storage, protocols: Mapping[str, Protocol]) -> pd.DataFrame
     return kept
 
 
-def snapshot(storage: Storage, counting: pd.DataFrame, night: str) -> None:
-    """Keep which cells count, from `present`, by date. Their scores are in the storage."""
+def save_snapshot(storage: Storage, counting: pd.DataFrame, night: str) -> None:
+    """Keep which cells count, from `select_counting_cells`, by date. Their scores are in the storage."""
     row = {"kind": NIGHT, "key": night, "cells": counting["cell_id"].tolist()}
     storage.save("document", row, {"cells": write_table(counting)})
 
 
-def regressions(
+def find_regressions(
     storage: Storage, protocols: Mapping[str, Protocol], counting: pd.DataFrame, today: str
 ) -> tuple[str, pd.DataFrame]:
-    """Compare the cells that count now, from `present`, with the last snapshot before today's.
+    """Compare the cells that count now, from `select_counting_cells`, with the last snapshot before today's.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def regressions(
     protocols : mapping of str to Protocol
         The protocols, by name.
     counting : DataFrame
-        The cells that count now, from `present`.
+        The cells that count now, from `select_counting_cells`.
     today : str
         Date before which the last snapshot is taken.
 
@@ -118,7 +118,7 @@ def regressions(
     return since, pd.DataFrame(rows, columns=list(COLUMNS)).astype({"p": float, "comparisons": float})
 
 
-def kept_changes(storage: Storage) -> pd.DataFrame:
+def read_changes(storage: Storage) -> pd.DataFrame:
     """Return the changes that the last publication found, with a column `since`; empty if there are none."""
     path = storage.get_table_path(CHANGES)
     return read_parquet(path) if path.exists() else pd.DataFrame()
@@ -158,7 +158,7 @@ def _read_samples(
     is_there = is_first.groupby(scores["group"]).transform("any")
     scores = scores[is_first | (~is_there & (scores["metric"] == WITHOUT_LABELS))]
     seeded = (cells.groupby("group")["seed"].count() > 0).tolist()
-    group_rows = samples_of(scores, scores["group"].to_numpy(), seeded)
+    group_rows = make_samples(scores, scores["group"].to_numpy(), seeded)
     metrics = scores.groupby("group")["metric"].first()
     return {key: (metrics[i], group_rows[i].sample) for i, key in enumerate(groups)}
 

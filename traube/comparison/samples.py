@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traube.comparison.jackknife import Array, Sample, values_of
+from traube.comparison.jackknife import Array, Sample, stack_values
 from traube.metrics import GROUPS
 
 Codes = NDArray[np.int64]
@@ -24,7 +24,7 @@ class Row:
     cells: int  # how many
 
 
-def samples_of(scores: pd.DataFrame, groups: Codes, seeded: Sequence[bool]) -> list[Row]:
+def make_samples(scores: pd.DataFrame, groups: Codes, seeded: Sequence[bool]) -> list[Row]:
     """Return the samples of many groups of scores, each as `Sample.of` makes it.
 
     Parameters
@@ -38,7 +38,7 @@ def samples_of(scores: pd.DataFrame, groups: Codes, seeded: Sequence[bool]) -> l
     """
     order = np.argsort(groups, kind="stable")
     starts = np.searchsorted(groups[order], np.arange(len(seeded) + 1))
-    values = values_of(scores)[order]
+    values = stack_values(scores)[order]
     cells = pd.factorize(scores["cell_id"].to_numpy(dtype=object)[order], sort=True)[0]
     splits, names = pd.factorize(scores["split"].to_numpy(dtype=object)[order])
     members: dict[Shape | None, list[int]] = {}

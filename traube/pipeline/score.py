@@ -43,7 +43,7 @@ def score(
     split_set : str, default="default"
         The split set of the cells.
     progress : Progress, optional
-        Is told of work as it is done.
+        Reports the work as it is done.
 
     Returns
     -------
