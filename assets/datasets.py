@@ -14,7 +14,7 @@ from traube.core.config import read_yaml
 from traube.core.errors import TraubeError
 from traube.pipeline.executors import Executor
 from traube.pipeline.stages import draw, read_corpus
-from traube.pipeline.validation import Table
+from traube.pipeline.validation.rules import Table
 from traube.reports.markdown import markdown
 from traube.storage import Storage
 from traube.tasks import CLUSTERING, Source

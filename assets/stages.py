@@ -24,9 +24,9 @@ from traube.pipeline.executors import Executor
 from traube.pipeline.pairs import KINDS, PAIRS_VERSION, PairCell, read_pair_scores
 from traube.pipeline.plan import Plan, Request
 from traube.pipeline.run import Clustered, Encoded, Event, Failed, run
-from traube.pipeline.stages import VECTOR_CHECKS, WARNING_CHECKS, failed_cells
+from traube.pipeline.stages import VECTOR_CHECKS, WARNING_CHECKS, describe_failures
 from traube.pipeline.survey import survey_stored
-from traube.pipeline.validation import refuse_stored
+from traube.pipeline.validation.findings import refuse_stored
 from traube.pipeline.workbench import Workbench
 from traube.reports.charts import draw_map, embed
 from traube.reports.markdown import markdown
@@ -259,7 +259,7 @@ def scores_asset(source: Source, trained: bool = True) -> dg.AssetsDefinition:
                 if (drawn := draw_map(step.storage, cells)) is not None:
                     metadata["map"] = dg.MetadataValue.md(embed(drawn))
         metadata |= step.log(logs)
-        if failed := failed_cells(step.storage, plan.cell_ids):  # what was scored of the others is shown
+        if failed := describe_failures(step.storage, plan.cell_ids):  # what was scored of the others is shown
             raise dg.Failure(failed, metadata=metadata, allow_retries=False)
         version = dg.DataVersion(digest([sorted(plan.cell_ids), SCORING_VERSION]))
         return dg.MaterializeResult(data_version=version, metadata=metadata)

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from traube import load_model
 from traube.components.deep import losses
-from traube.components.deep.clusterer import even_batches
+from traube.components.deep.clusterer import make_even_batches
 from traube.components.deep.grouping import k_means
 from traube.components.deep.networks import AeclHeads
 from traube.core import paths
@@ -55,11 +55,11 @@ def train(vectors: torch.Tensor, gold: np.ndarray, asked: Any, seed: int) -> str
     torch.manual_seed(seed)
     heads = AeclHeads(vectors.shape[2], k)
     optimizer = torch.optim.Adam(heads.parameters(), lr=asked.rate, fused=True)
-    found, _ = k_means(vectors[0].numpy(), k, seed, max_iter=3000, tol=0.01)
+    found, _ = k_means(vectors[0], k, seed, starts=1, max_iter=3000, tol=0.01)
     targets, said = torch.from_numpy(found), [f"k-means {100 * acc(gold, found):.1f}"]
     ends = np.cumsum(asked.stages)
     for epoch in range(ends[-1]):
-        for rows in even_batches(torch.randperm(n).numpy(), BATCH):
+        for rows in make_even_batches(torch.randperm(n).numpy(), BATCH):
             z, h, logits, similarity = heads(vectors[:, rows])
             contrast = losses.CONTRASTS[asked.contrast](z, h, similarity, logits[0].argmax(1), 0.5)
             loss = INSTANCE * contrast
@@ -82,7 +82,7 @@ def at_rest(heads: AeclHeads, vectors: torch.Tensor, gold: np.ndarray) -> str:
     labels, others, chance = np.empty(len(gold), dtype=np.int64), [], []
     heads.eval()
     with torch.no_grad():
-        for rows in even_batches(np.random.default_rng(0).permutation(len(gold)), BATCH):
+        for rows in make_even_batches(np.random.default_rng(0).permutation(len(gold)), BATCH):
             _, _, logits, similarity = heads(vectors[rows][None])
             labels[rows] = logits[0].argmax(1).numpy()
             differ = torch.from_numpy(gold[rows][:, None] != gold[rows][None, :])

@@ -15,7 +15,7 @@ import torch
 from torch.nn import functional
 
 from traube import load_model, load_task
-from traube.components.deep.augmentation import swapped_or_deleted
+from traube.components.deep.augmentation import swap_or_delete
 from traube.components.deep.clusterers.aecl import Aecl, AeclFit
 from traube.models import Model
 
@@ -69,7 +69,7 @@ def literal_loss(fit: AeclFit, v: torch.Tensor) -> torch.Tensor:
 
 def measure(name: str, base: Model, bf16: bool, steps: int) -> None:
     texts = load_task(name).texts[: 4 * BATCH]
-    views = (texts, swapped_or_deleted(texts, 0))
+    views = (texts, swap_or_delete(texts, 0))
     recipe = Aecl.with_values(stage_1=0, stage_2=0, bf16=bf16, balance="slight").recipe
     torch.manual_seed(0)
     fit = AeclFit(recipe, views, CLASSES, base, 0)

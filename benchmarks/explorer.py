@@ -50,8 +50,8 @@ def home_of(texts: int, folder: Path) -> Workbench:
             value = rng.normal(0.6, 0.02)
             score = {"split": ["all"], "level": "label", "metric": "v_measure/noise_as_cluster", "value": value}
             replicates = pd.Series([rng.normal(value, 0.01, GROUPS)], dtype=object)
-            Recorder(bench.storage).clustered(cell, found, 1.0)
-            Recorder(bench.storage).scored(cell, pd.DataFrame(score).assign(replicates=replicates))
+            Recorder(bench.storage).save_clusters(cell, found, 1.0)
+            Recorder(bench.storage).save_scores(cell, pd.DataFrame(score).assign(replicates=replicates))
         bench.vectors(task, model)
     return bench
 

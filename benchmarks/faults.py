@@ -504,12 +504,12 @@ def _damage(path: Path, whole: bytes, rng: random.Random) -> str:
 def _read(campaign: Campaign, world: World, wanted: pd.DataFrame, note: str) -> None:
     """Read as `traube run` and `traube leaderboard` do: the plan, then the scores of what counts."""
     from traube.pipeline.params import load_params
-    from traube.pipeline.plan import Request, wanted_models
+    from traube.pipeline.plan import Request, list_wanted_models
     from traube.pipeline.survey import plan
     from traube.reports.tables import leaderboard, tables_are_current
 
     params = load_params()
-    request = Request(params.tasks, wanted_models(params), params.protocol, params.chosen())
+    request = Request(params.tasks, list_wanted_models(params), params.protocol, params.chosen())
     try:
         storage = open_storage(world.home)
         todo = plan(request, storage)

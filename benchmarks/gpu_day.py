@@ -50,7 +50,7 @@ from traube.metrics.clustering import acc
 from traube.models import ModelCard, load_model, model_of
 from traube.models.tensors import quiet
 from traube.models.transformer import Transformer, best_device
-from traube.pipeline.deep import augmentation
+from traube.pipeline.deep import choose_augmentation
 from traube.tasks import get_source, load_task
 from traube.training import TRAINERS
 from traube.training.clusterings import ARI, VALIDATED
@@ -463,7 +463,7 @@ def aecl(day: Day) -> Iterator[Unit]:
         plain = cluster("kmeans", {"n_init": 1}, base.encode(texts), k, 0)
         views = "published" if get_source(name).read_augmentations() else "eda"
         clusterer = DEEP["aecl"].with_values(augmentation=views, **({"epochs": 2, "batch": 60} if day.tiny else {}))
-        clusterer.augment = augmentation(clusterer, name, texts, base)
+        clusterer.augment = choose_augmentation(clusterer, name, texts, base)
         forget_peak(day)
         began = time.perf_counter()
         found = clusterer.fit_predict(texts, k, base, 0, day.folder / "aecl" / name, day.progress(), gold)

@@ -176,7 +176,7 @@ def wanted(task: Task, name: str, params: Params, storage: Storage) -> list[Cell
 def write_cell(storage: Storage, task: Task, cell: Cell, quality: float, rng: np.random.Generator) -> None:
     """Made-up assignments and scores of every metric, and the record that makes them count."""
     if reason := cell.method.unsupported():
-        Recorder(storage).without_clusters(cell, "unsupported", reason)
+        Recorder(storage).save_failure(cell, "unsupported", reason)
         return
     splits = list(task.test_splits())
     sizes = [split.size for split in splits]

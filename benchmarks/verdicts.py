@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from rich.progress import track
 from scipy import stats
 
-from traube.comparison.jackknife import Sample, best
+from traube.comparison.jackknife import Sample, choose_best
 from traube.comparison.ranking import rank
 from traube.comparison.verdict import compare
 from traube.core import paths
@@ -329,7 +329,7 @@ def choice_table(numbers: range, pool: Path) -> Iterator[dict[str, object]]:
             continue
         p: tuple[list[float], list[float]] = [], []
         for scores in values:
-            champion, equal, better = (best([sample(scores[m][[s]]) for s in range(SEEDS)]) for m in (0, 1, 4))
+            champion, equal, better = (choose_best([sample(scores[m][[s]]) for s in range(SEEDS)]) for m in (0, 1, 4))
             p[0].append(compare("a", equal, "b", champion).p)
             p[1].append(compare("a", better, "b", champion).p)
         yield {"splits": layout, "effects": effects, "level": share(p[0]), "power at about 5": share(p[1])}

@@ -292,11 +292,11 @@ def mend_mlflow() -> None:
     """Log scores again of which MLflow has others than the leaderboard, or none."""
     from operations.launch import Launcher
     from traube.pipeline.params import load_params
-    from traube.pipeline.plan import request_of
+    from traube.pipeline.plan import make_request
 
     contradictions = find_contradictions()
     with show_progress() as (progress, _), Launcher(progress) as launcher:
         for model, task, protocol, _ in contradictions:
             err.print(f"Logging {model} on {task} to MLflow")
-            for error in launcher.evaluate(model, [task], request_of(load_params(), protocol)):
+            for error in launcher.evaluate(model, [task], make_request(load_params(), protocol)):
                 err.print(error)

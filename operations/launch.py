@@ -37,7 +37,7 @@ from traube.core.system_errors import explain_errors
 from traube.models import card_errors, checkpoints, model_cards
 from traube.pipeline.executors import Executor, ensure_executor
 from traube.pipeline.params import load_params
-from traube.pipeline.plan import Request, wanted_models
+from traube.pipeline.plan import Request, list_wanted_models
 
 FAILED = "the run failed; see the Dagster UI (`make dev`)"
 REPOSITORY = "__repository__"
@@ -81,7 +81,7 @@ def align(instance: dg.DagsterInstance) -> list[str]:
     Partitions of models that are gone are deleted, and the pool of trainings gets its limit.
     """
     assert MODELS.name is not None
-    present, wanted = instance.get_dynamic_partitions(MODELS.name), wanted_models(load_params())
+    present, wanted = instance.get_dynamic_partitions(MODELS.name), list_wanted_models(load_params())
     instance.add_dynamic_partitions(MODELS.name, list(wanted))
     if not settings.database():  # other nodes have models of their own
         broken = [*(path.stem for path in card_errors()), *(folder.name for folder in checkpoints.folders())]

@@ -46,7 +46,7 @@ def release(
             print_unavailable(unavailable)
             write_datasets(storage, params.tasks, paths.release())
         case "validate":
-            from traube.pipeline.validation import data_docs, validate_tasks
+            from traube.pipeline.validation.validate import data_docs, validate_tasks
 
             results = validate_tasks(storage, params.tasks, data_docs())
             write_json(paths.release() / "validation.json", results)

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from operations.dev import HOST
 from operations.guard import Guard
 from traube.core import paths
-from traube.pipeline.validation import QUALITY
+from traube.pipeline.validation.validate import QUALITY
 from traube.reports.pages import FOLDER, SERVED
 
 POLL_MILLISECONDS = 2000  # how often the Dagster UI asks for news, as under `dagster dev`

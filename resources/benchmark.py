@@ -12,7 +12,7 @@ from traube.models import Model, load_model
 from traube.models.card import Precision
 from traube.pipeline.executors import Executor, make_executor
 from traube.pipeline.params import Protocol, load_params
-from traube.pipeline.plan import Request, request_of
+from traube.pipeline.plan import Request, make_request
 from traube.pipeline.workbench import Workbench
 from traube.storage import Storage, open_storage
 
@@ -30,7 +30,7 @@ class BenchmarkResource(dg.ConfigurableResource):
 
     def request(self) -> Request:
         """Return what a run is to compute."""
-        return request_of(load_params(), self.protocol, self.methods, self.seeds)
+        return make_request(load_params(), self.protocol, self.methods, self.seeds)
 
 
 class StorageResource(dg.ConfigurableResource):

@@ -8,16 +8,9 @@ import pandas as pd
 from pydantic import Field
 
 from traube.pipeline.executors import Executor
-from traube.pipeline.validation import (
-    CHECKS,
-    QUALITY,
-    Table,
-    blocks,
-    data_docs,
-    in_own_process,
-    keep_findings,
-    validate_table,
-)
+from traube.pipeline.validation.findings import keep_findings
+from traube.pipeline.validation.rules import CHECKS, Table, blocks
+from traube.pipeline.validation.validate import QUALITY, data_docs, in_own_process, validate_table
 from traube.reports.markdown import markdown_rows
 from traube.reports.pages import SERVED
 from traube.storage import Storage

@@ -12,7 +12,7 @@ from sensors import Jobs
 from traube.core import paths
 from traube.core.hashing import digest
 from traube.pipeline.params import load_params
-from traube.pipeline.survey import stored_raw_version, unread
+from traube.pipeline.survey import get_raw_version, unread
 from traube.storage import open_storage
 from traube.tasks import get_source
 
@@ -33,7 +33,7 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
         if not tasks:
             return dg.SkipReason("every task is stored as its raw data is")
         # with what is stored, so that data put back as it was is read again; with the date: what fails is tried daily
-        versions = [(task, get_source(task, None).raw_version(), stored_raw_version(task, storage)) for task in tasks]
+        versions = [(task, get_source(task, None).raw_version(), get_raw_version(task, storage)) for task in tasks]
         key = digest([versions, datetime.now(UTC).date().isoformat()])
         return dg.RunRequest(run_key=key, asset_selection=data_keys(tasks))
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import v_measure_score
 
-from traube.comparison.jackknife import RESPONSE, Sample, best, intervals
+from traube.comparison.jackknife import RESPONSE, Sample, choose_best, compute_intervals
 from traube.comparison.ranking import rank
 from traube.comparison.verdict import Undecided, Verdict, compare
 from traube.metrics import GROUPS
@@ -35,7 +35,7 @@ def difference(one: Sample, other: Sample) -> Verdict:
 
 
 def interval(one: Sample) -> tuple[float, float]:
-    low, high = intervals([one])[0]
+    low, high = compute_intervals([one])[0]
     return float(low), float(high)
 
 
@@ -85,7 +85,7 @@ def test_one_split_and_one_seed_have_an_interval_that_says_what_it_lacks() -> No
     varied = np.arange(GROUPS)[None] / 1000
     a, b = sample([0.5], varied, noise=np.nan), sample([0.4], -varied, noise=np.nan)
     assert difference(a, b).undecided is Undecided.ONE_SEED and difference(a, b).better == ""
-    assert not a.complete
+    assert not a.is_complete
     low, high = interval(a)
     assert low < 0.5 < high
 
@@ -96,7 +96,7 @@ def test_every_pair_of_a_table_is_each_pair_by_itself_in_a_family_of_all(alike: 
     rng = np.random.default_rng(0)
     for n in (1, 3, 12):
         samples = [sample(rng.random(n), rng.normal(0, 0.02, (n, GROUPS)), noise=0.001 * (i + 1)) for i in range(5)]
-        samples.append(best(samples[:3]))
+        samples.append(choose_best(samples[:3]))
         if not alike:
             samples[0].values[0, 5] = np.nan
             samples.append(sample(rng.random(n + 2), rng.normal(0, 0.02, (n + 2, GROUPS))))
@@ -159,7 +159,7 @@ def test_a_sample_averages_seeds_and_the_levels_of_a_split() -> None:
     scores = {("1", "a", "l"): 0.1, ("2", "a", "l"): 0.3, ("1", "b", "l"): 0.5, ("2", "b", "l"): 0.7}
     many = Sample.of(frame(scores), seeded=True)
     assert many.values[:, 0] == pytest.approx([0.2, 0.6])
-    assert many.complete
+    assert many.is_complete
     levels = {("1", "a", "x"): 0.1, ("1", "a", "y"): 0.3, ("2", "a", "x"): 0.3, ("2", "a", "y"): 0.5}
     one = Sample.of(frame(levels), seeded=True)
     assert one.values[:, 0] == pytest.approx([0.3])
@@ -178,7 +178,7 @@ def test_a_split_that_one_seed_lacks_has_no_score() -> None:
 def test_the_best_method_is_chosen_in_each_replicate() -> None:
     up, down = np.linspace(-0.1, 0.1, GROUPS)[None], np.linspace(0.1, -0.1, GROUPS)[None]
     a, b = sample([0.50], 0.1 * up), sample([0.49], down)
-    chosen = best([a, b])
+    chosen = choose_best([a, b])
     assert chosen.mean == 0.5
     assert chosen.values is a.values
     assert chosen.replicates == pytest.approx(np.maximum(0.5 + 0.1 * up[0], 0.49 + down[0]))
@@ -187,7 +187,7 @@ def test_the_best_method_is_chosen_in_each_replicate() -> None:
     (_, high), (_, alone) = interval(chosen), interval(a)
     t = stats.t.ppf(0.975, GROUPS - 1)
     assert ((high - 0.5) / t) ** 2 == pytest.approx(((alone - 0.5) / t) ** 2 + added)
-    assert interval(best([a])) == interval(a)
+    assert interval(choose_best([a])) == interval(a)
 
 
 def test_a_choice_that_jumps_between_methods_does_not_narrow_the_interval() -> None:
@@ -196,7 +196,7 @@ def test_a_choice_that_jumps_between_methods_does_not_narrow_the_interval() -> N
     texts = rng.normal(0, 0.01, (1, GROUPS))
     a = sample([0.2, 0.4, 0.6], np.repeat(texts, 3, axis=0))
     b = sample([0.6, 0.4, 0.199], np.repeat(texts[:, ::-1], 3, axis=0))
-    low, high = interval(best([a, b]))
+    low, high = interval(choose_best([a, b]))
     assert high - low >= np.diff(interval(a))[0] - 1e-12
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tests.made import damage_blob, save_scored, with_replicates
-from traube.comparison.regressions import CHANGES, kept_changes, present, regressions, snapshot
+from traube.comparison.regressions import CHANGES, find_regressions, read_changes, save_snapshot, select_counting_cells
 from traube.components import parse_method
 from traube.core.files import write_parquet
 from traube.pipeline.cell import Cell
@@ -68,7 +68,7 @@ def add_cell(
     frame = {"split": [f"s{i}" for i in range(8)], "level": "coarse", "metric": METRIC, "value": values}
     scores = with_replicates(pd.DataFrame(frame))
     save_scored(storage, {**record(made, "done"), "created": day, **changes}, scores)
-    snapshot(storage, present(storage, {"own": OWN}), day)
+    save_snapshot(storage, select_counting_cells(storage, {"own": OWN}), day)
 
 
 @pytest.fixture
@@ -77,19 +77,19 @@ def add(storage: Storage) -> Add:
 
 
 def changes(storage: Storage, day: str = "2026-01-02") -> pd.DataFrame:
-    return regressions(storage, {"own": OWN}, present(storage, {"own": OWN}), day)[1]
+    return find_regressions(storage, {"own": OWN}, select_counting_cells(storage, {"own": OWN}), day)[1]
 
 
 def test_without_an_earlier_night_there_is_nothing_to_compare(storage: Storage, add: Add) -> None:
     add(0.5, "2026-01-02")
-    since, found = regressions(storage, {"own": OWN}, present(storage, {"own": OWN}), "2026-01-02")
+    since, found = find_regressions(storage, {"own": OWN}, select_counting_cells(storage, {"own": OWN}), "2026-01-02")
     assert since == ""
     assert found.empty
 
 
 def test_a_night_in_which_nothing_changed_reports_nothing(storage: Storage, add: Add) -> None:
     add(0.5, "2026-01-01")
-    snapshot(storage, present(storage, {"own": OWN}), "2026-01-02")
+    save_snapshot(storage, select_counting_cells(storage, {"own": OWN}), "2026-01-02")
     assert changes(storage).empty
 
 
@@ -110,9 +110,9 @@ def test_what_changed_is_tested_as_one_family_and_kept_with_its_size(storage: St
             add(mean, day, model=model, fingerprint=fingerprint)
     found, table = changes(storage), leaderboard(storage, protocols={"own": OWN})
     assert found["comparisons"].tolist() == [2, 2]
-    assert kept_changes(storage).empty
+    assert read_changes(storage).empty
     write_parquet(storage.get_table_path(CHANGES), found.assign(since="2026-01-01"))
-    page = leaderboard_page(table, kept_changes(storage))
+    page = leaderboard_page(table, read_changes(storage))
     assert '<td class="n">2</td>' in page and "worse" in page
 
 
@@ -128,8 +128,8 @@ def test_other_data_cannot_be_paired(storage: Storage, add: Add) -> None:
 def test_new_and_gone_models_are_named(storage: Storage, add: Add) -> None:
     add(0.5, "2026-01-01", model="old")
     add(0.6, "2026-01-02", model="newer")
-    counting = present(storage, {"own": OWN}).query("model != 'old'")
-    found = regressions(storage, {"own": OWN}, counting, "2026-01-02")[1].set_index("model")["verdict"].to_dict()
+    counting = select_counting_cells(storage, {"own": OWN}).query("model != 'old'")
+    found = find_regressions(storage, {"own": OWN}, counting, "2026-01-02")[1].set_index("model")["verdict"].to_dict()
     assert found == {"newer": "new", "old": "gone"}
 
 
@@ -146,6 +146,9 @@ def test_a_corrupt_night_is_passed_over_and_named(storage: Storage, add: Add) ->
         add(0.5, day, model=day)
     (night,) = storage.read_rows("document", kind="night", key="2026-01-02")
     damage_blob(storage, night["files"]["cells"])
-    assert regressions(storage, {"own": OWN}, present(storage, {"own": OWN}), "2026-01-03")[0] == "2026-01-01"
+    assert (
+        find_regressions(storage, {"own": OWN}, select_counting_cells(storage, {"own": OWN}), "2026-01-03")[0]
+        == "2026-01-01"
+    )
     (line,) = storage.verify()
     assert night["files"]["cells"] in line

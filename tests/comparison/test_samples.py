@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from traube.comparison.jackknife import Sample, intervals
-from traube.comparison.samples import samples_of
+from traube.comparison.jackknife import Sample, compute_intervals
+from traube.comparison.samples import make_samples
 from traube.metrics import GROUPS
 from traube.reports.tables import summary
 
@@ -53,7 +53,7 @@ def test_a_table_of_statistics_is_that_of_its_rows(seed: int) -> None:
         assert (row["splits"], row["seeds"]) == (len(sample.values), len(by_seed))
         assert row["created"] == rows["created"].max()
         if not row["best"]:  # the best one's interval has its choice in it
-            assert np.array_equal(row[["low", "high"]].to_numpy(float), intervals([sample])[0], equal_nan=True)
+            assert np.array_equal(row[["low", "high"]].to_numpy(float), compute_intervals([sample])[0], equal_nan=True)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -64,8 +64,8 @@ def test_samples_that_are_made_at_once_are_those_made_one_by_one(seed: int) -> N
     seeded = (groups["seed"].count() > 0).tolist()
     shuffled = np.random.default_rng(seed).permutation(len(rows))  # no longer a grid: each goes the plain way
     codes = groups.ngroup().to_numpy()
-    made = samples_of(rows, codes, seeded)
-    assert len(samples_of(rows.iloc[shuffled], codes[shuffled], seeded)) == len(made)
+    made = make_samples(rows, codes, seeded)
+    assert len(make_samples(rows.iloc[shuffled], codes[shuffled], seeded)) == len(made)
     for row, (_, own), is_seeded in zip(made, groups, seeded, strict=True):
         sample = Sample.of(own, is_seeded)
         assert row.sample.splits == sample.splits
@@ -80,6 +80,6 @@ def test_intervals_at_once_are_those_of_each_sample() -> None:
         n = int(rng.choice([1, 2, 7, 8, 9, 28]))
         values = rng.normal(0.5, 0.1, (n, 1)) + rng.normal(0, 0.02 * (i % 3), (n, 1 + GROUPS))
         samples.append(Sample(tuple(map(str, range(n))), values, float(rng.choice([0.0, np.nan, 1e-4])), 2.0))
-    alone = np.array([intervals([sample])[0] for sample in samples])
-    assert np.array_equal(intervals(samples), alone, equal_nan=True)
+    alone = np.array([compute_intervals([sample])[0] for sample in samples])
+    assert np.array_equal(compute_intervals(samples), alone, equal_nan=True)
     assert np.isfinite(alone).any(axis=0).all() and np.isnan(alone).any()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from traube.comparison.jackknife import Difference, Sample
-from traube.comparison.ranking import Ranking, rank, tied
+from traube.comparison.ranking import Ranking, find_ties, rank
 from traube.comparison.verdict import Undecided, Verdict, compare_paired
 from traube.metrics import GROUPS
 
@@ -99,10 +99,10 @@ def test_a_rank_is_lost_for_each_model_that_is_significantly_better() -> None:
     ranking = table({(0, 1): 0.1, (0, 2): 0.2, (1, 2): 0.005}, 3)
     assert ranking.ranks.tolist() == [[1, 1], [2, 3], [2, 3]]
     assert ranking.comparisons == 3
-    assert tied(ranking.p) == [[1, 2]]
+    assert find_ties(ranking.p) == [[1, 2]]
     chain = table({(0, 1): 0.01, (1, 2): 0.01, (0, 2): 0.1}, 3)  # each like its neighbor, the ends not alike
     assert chain.ranks.tolist() == [[1, 2], [1, 3], [2, 3]]
-    assert tied(chain.p) == [[0, 1], [1, 2]]
+    assert find_ties(chain.p) == [[0, 1], [1, 2]]
 
 
 def test_a_model_that_shares_no_split_with_others_has_no_rank() -> None:

@@ -104,7 +104,7 @@ def test_it_ends_when_the_sizes_are_steady_and_not_before(blobs: Blobs) -> None:
 def test_the_inner_part_leaves_out_outliers_and_the_surplus_of_large_clusters(cloud: NDArray[np.float64]) -> None:
     labels = np.repeat([0, 1], [300, 100])
     clusterer = IterativeClassification(2, least=0.5, most=0.5, outliers=0.1)
-    inner = clusterer._inner(cloud, labels, np.random.RandomState(0))
+    inner = clusterer._draw_inner(cloud, labels, np.random.RandomState(0))
     assert np.bincount(labels[inner]).tolist() == [100, 90]  # .5 n / k of the large one, nine tenths of the small one
     assert len(set(inner) & set(range(10))) == 0
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
 from traube.components import cluster, cluster_by_distance, cluster_by_text, parse_method
-from traube.components.estimators.gsdmm import Gsdmm, _weigh, word_counts
+from traube.components.estimators.gsdmm import Gsdmm, _weigh, count_words
 from traube.core.errors import TraubeError
 
 SUBJECTS = ("dough yeast crust rye loaf oven", "racket serve volley net ace court", "nova galaxy dwarf star orbit ring")
@@ -46,7 +46,7 @@ def literal(
     st.floats(0.01, 2),
 )
 def test_the_weights_are_those_of_the_equation(texts: list[list[str]], alpha: float, beta: float) -> None:
-    words, vocabulary = word_counts(" ".join(text) for text in texts)
+    words, vocabulary = count_words(" ".join(text) for text in texts)
     k = 3
     clusters = [[text for i, text in enumerate(texts[1:]) if i % k == c] for c in range(k)]
     number = {word: i for i, word in enumerate(dict.fromkeys(word for text in texts for word in text))}
@@ -78,8 +78,8 @@ def test_the_seed_decides_and_nothing_else() -> None:
 
 
 def test_case_and_punctuation_mean_nothing_and_letters_of_all_scripts_are_letters() -> None:
-    plain, vocabulary = word_counts(["süße früchte", "früchte süße süße"])
-    other, other_vocabulary = word_counts(["Süße, Früchte!", "FRÜCHTE süße (süße)"])
+    plain, vocabulary = count_words(["süße früchte", "früchte süße süße"])
+    other, other_vocabulary = count_words(["Süße, Früchte!", "FRÜCHTE süße (süße)"])
     assert all(np.array_equal(a, b) for a, b in zip(plain, other, strict=True))
     assert (plain[1].tolist(), plain[2].tolist()) == ([0, 1, 1, 0], [1, 1, 1, 2])
     assert vocabulary == other_vocabulary == 2

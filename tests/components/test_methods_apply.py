@@ -11,7 +11,7 @@ from sklearn.metrics.pairwise import cosine_distances
 from traube.components import CLUSTERERS, REDUCERS, cluster, reduce, register_clusterer
 from traube.components import apply as applying
 from traube.components.estimators.clusterers import plus_plus
-from traube.components.estimators.reducers import Umap, _neighbours
+from traube.components.estimators.reducers import Umap, _find_neighbors
 from traube.core.errors import DoesNotFit, TraubeError
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -283,7 +283,7 @@ def test_umap_places_new_texts_where_it_can(blobs):
 
 
 def test_exact_neighbours_are_exact(blobs):
-    indices, distances = _neighbours(blobs[0], 15, "cosine")
+    indices, distances = _find_neighbors(blobs[0], 15, "cosine")
     expected = np.sort(cosine_distances(blobs[0]), axis=1)[:, :15]
     assert distances == pytest.approx(expected, abs=1e-5)
     assert (indices[:, 0] == np.arange(300)).all()

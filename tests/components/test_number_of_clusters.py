@@ -32,9 +32,9 @@ def test_candidates_are_sorted_and_unique(blobs):
 
 
 def test_never_more_than_a_hundred(blobs):
-    assert max(module._grid(10**6)) == 100
-    assert module._grid(3) == [2]
-    assert module._grid(300)[:4] == [2, 3, 4, 5]
+    assert max(module._make_grid(10**6)) == 100
+    assert module._make_grid(3) == [2]
+    assert module._make_grid(300)[:4] == [2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(

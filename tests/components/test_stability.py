@@ -12,10 +12,10 @@ from sklearn.metrics import adjusted_rand_score
 
 from traube.components import choose_stable_k, cluster, parse_method, stability
 from traube.components.estimators import stable_kmeans
-from traube.components.estimators.stable_kmeans import StableKMeans, fuzzy_graph, nearest
+from traube.components.estimators.stable_kmeans import StableKMeans, find_neighbors, make_fuzzy_graph
 from traube.components.layers import find_layers
-from traube.components.spherical import best_of_each, spherical, spread_out, unit
-from traube.components.stability import _rand, cluster_stability, project, sample_clusters, sample_some
+from traube.components.spherical import cluster_spherical, draw_starts, run_lloyd, unit
+from traube.components.stability import _compute_rand, cluster_stability, project, sample_clusters, sample_some
 from traube.core.errors import TraubeError
 
 Blobs = tuple[NDArray[np.float32], NDArray[np.int64]]
@@ -99,7 +99,7 @@ def test_the_rand_index_is_scikit_learns_of_points_that_stand_for_several_texts(
 ) -> None:
     a, b, size = np.array(points).T
     expected = adjusted_rand_score(np.repeat(a, size), np.repeat(b, size))
-    assert _rand(a, b, size.astype(np.float64), 5) == pytest.approx(expected)
+    assert _compute_rand(a, b, size.astype(np.float64), 5) == pytest.approx(expected)
 
 
 # `k: auto`
@@ -206,7 +206,7 @@ def test_layers_are_nested_and_find_what_lies_above_and_below() -> None:
 @pytest.mark.parametrize("k", [1, 2, 5, 30])
 def test_layers_are_nested_where_nothing_is(k: int) -> None:
     points = project(cloud(300), 0)
-    labels = best_of_each(points, [k], 1, 3, np.random.default_rng(0))[0]
+    labels = cluster_spherical(points, k, 1, 3, np.random.default_rng(0))
     labels = np.unique(labels, return_inverse=True)[1]
     layers = find_layers(labels, sample_some(points, k, 0), 0)
     for above, below in pairwise(layers):
@@ -231,16 +231,16 @@ def test_equal_texts_make_one_cluster_whatever_is_asked_for(X: NDArray[np.float6
 def test_weights_of_neighbours_are_umaps(blobs: Blobs) -> None:
     from traube.components.estimators.lazy_umap import import_umap
 
-    rows, distances = nearest(blobs[0], 14)
+    rows, distances = find_neighbors(blobs[0], 14)
     theirs = import_umap().umap_.fuzzy_simplicial_set(
         blobs[0], 14, None, "cosine", knn_indices=rows, knn_dists=distances
     )[0]
-    assert abs(fuzzy_graph(rows, distances) - theirs).max() < 1e-3
+    assert abs(make_fuzzy_graph(rows, distances) - theirs).max() < 1e-3
 
 
 def test_nearest_are_those_of_all_pairs(blobs: Blobs) -> None:
     X = blobs[0][:50]
-    rows, distances = nearest(X, 6)
+    rows, distances = find_neighbors(X, 6)
     cosines = 1 - X @ X.T
     np.fill_diagonal(cosines, -1)
     assert rows[:, 0].tolist() == list(range(50))
@@ -250,11 +250,11 @@ def test_nearest_are_those_of_all_pairs(blobs: Blobs) -> None:
 @given(st.integers(0, 50), st.integers(2, 6))
 def test_more_iterations_never_fit_worse(seed: int, k: int) -> None:
     X = unit(cloud(60, 4, seed))
-    centres = X[spread_out(X, k, np.random.default_rng(seed))]
-    fits = [spherical(X, centres, iterations)[1] for iterations in (1, 2, 5, 20)]
+    centers = X[draw_starts(X, k, np.random.default_rng(seed))]
+    fits = [run_lloyd(X, centers, iterations)[1] for iterations in (1, 2, 5, 20)]
     assert all(b >= a - 1e-4 for a, b in pairwise(fits))
 
 
 def test_of_several_starts_the_best_is_taken(blobs: Blobs) -> None:
-    (found,) = best_of_each(unit(blobs[0]), [4], 10, 30, np.random.default_rng(0))
+    found = cluster_spherical(unit(blobs[0]), 4, 10, 30, np.random.default_rng(0))
     assert adjusted_rand_score(blobs[1], found) > 0.95

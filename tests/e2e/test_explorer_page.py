@@ -57,9 +57,9 @@ def page(tmp_path_factory: pytest.TempPathFactory, topics: pd.DataFrame) -> Path
         for seed, (score, model) in enumerate(zip((0.6, 0.5), map(load_model, models), strict=False)):
             bench.vectors(task, model)  # their cost is measured
             for cell in cells(task, model, protocol, protocol_name=name):
-                Recorder(bench.storage).clustered(cell, found(task, noise=model.name == "tfidf"), 0.5)
+                Recorder(bench.storage).save_clusters(cell, found(task, noise=model.name == "tfidf"), 0.5)
                 by_split = (score, score + 0.1 * (model.name == "bow"))
-                Recorder(bench.storage).scored(cell, scores(*by_split, seed=seed))
+                Recorder(bench.storage).save_scores(cell, scores(*by_split, seed=seed))
     protocols = {"own": OWN, "full": FULL}
     table = leaderboard(bench.storage, {"far": "its weights are <i>not</i> here"}, protocols=protocols)
     path = folder / "topics.html"

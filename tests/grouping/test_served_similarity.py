@@ -11,7 +11,7 @@ import pytest
 
 from tests.made import save_similarity
 from traube.components import cluster_by_distance, parse_method
-from traube.components.new_points import nearest_on_average
+from traube.components.new_points import find_nearest_on_average
 from traube.core import paths
 from traube.grouping import served as serving
 from traube.grouping.served import Served
@@ -117,7 +117,7 @@ def test_the_query_of_the_split_counts(serve: Serve) -> None:
 
 def test_noise_is_no_cluster_to_join() -> None:
     distances = np.array([[0.0, 0.9, 0.5], [0.9, 0.2, 0.6]])
-    clusters, means = nearest_on_average(distances, np.array([-1, 0, 0]))
+    clusters, means = find_nearest_on_average(distances, np.array([-1, 0, 0]))
     assert clusters.tolist() == [0, 0] and means == pytest.approx([0.7, 0.4])
-    clusters, means = nearest_on_average(distances, np.array([-1, -1, -1]))
+    clusters, means = find_nearest_on_average(distances, np.array([-1, -1, -1]))
     assert clusters.tolist() == [-1, -1] and np.isnan(means).all()

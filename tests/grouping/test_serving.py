@@ -12,7 +12,7 @@ from scipy import sparse
 
 from traube import components
 from traube.components import parse_method
-from traube.components.new_points import by_neighbours
+from traube.components.new_points import place_by_neighbors
 from traube.core.errors import TraubeError
 from traube.grouping import served as serving
 from traube.grouping.describe import find_keywords
@@ -169,7 +169,7 @@ def test_parts_that_say_nothing_use_the_neighbours_and_the_nearest_centre(tiny_t
     components.register_reducer("halved", Halved)
     components.register_clusterer("signs", Signs)
     clustering = served(tiny_task, "lsa", "halved/signs")
-    points = by_neighbours(Halved, clustering.vectors, clustering.points, clustering.vectors[:5])
+    points = place_by_neighbors(Halved, clustering.vectors, clustering.points, clustering.vectors[:5])
     means = np.stack([clustering.points[clustering.clusters == c].mean(axis=0) for c in (0, 1)])
     nearest = np.linalg.norm(points[:, None] - means[None], axis=2).argmin(axis=1)
     assert clustering.predict(tiny_task.texts[:5])["cluster"].tolist() == nearest.tolist()

@@ -13,7 +13,7 @@ from tests.made import cells_of, damage_blob
 from traube.components import CLUSTERERS, parse_method, register_clusterer, register_reducer
 from traube.models import Vectors, load_model
 from traube.pipeline import units
-from traube.pipeline.cluster import REDUCTION, CellResult, cluster, reduction_key
+from traube.pipeline.cluster import REDUCTION, CellResult, cluster, make_reduction_key
 from traube.pipeline.embed import embed_task
 from traube.pipeline.evaluate import evaluate_cells
 from traube.pipeline.executors import ProcessExecutor
@@ -96,13 +96,13 @@ def test_reductions_and_vectors_of_other_versions_are_not_used_again(
     """After an upgrade, what an earlier version computed stays, under a name of its own."""
     ids = tiny_task.corpus["text_id"].to_numpy()
     method, model = parse_method("pca/kmeans"), load_model("bow")
-    before = reduction_key("f", model.numerics, method, 1, ids)
-    assert before == reduction_key("f", model.numerics, parse_method("pca/hdbscan"), 1, ids)
-    assert before != reduction_key("f", {**model.numerics, "scikit-learn": "0.1"}, method, 1, ids)
+    before = make_reduction_key("f", model.numerics, method, 1, ids)
+    assert before == make_reduction_key("f", model.numerics, parse_method("pca/hdbscan"), 1, ids)
+    assert before != make_reduction_key("f", {**model.numerics, "scikit-learn": "0.1"}, method, 1, ids)
     storage = Storage(tmp_path)
     embed_task(tiny_task, model, storage)
     monkeypatch.setattr("traube.components.components.versions", lambda packages: dict.fromkeys(packages, "9.9"))
-    assert before != reduction_key("f", model.numerics, method, 1, ids)
+    assert before != make_reduction_key("f", model.numerics, method, 1, ids)
     monkeypatch.setattr("traube.models.lexical.versions", lambda packages: dict.fromkeys(packages, "9.9"))
     _, encoded = embed_task(tiny_task, model, storage)
     assert encoded == len(tiny_task.texts)

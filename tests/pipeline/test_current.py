@@ -11,7 +11,7 @@ from traube.components import parse_method
 from traube.models import load_model
 from traube.models.base import fingerprint_on
 from traube.pipeline.cell import Cell
-from traube.pipeline.current import current_cells, outdated
+from traube.pipeline.current import count_outdated, current_cells
 from traube.pipeline.params import Protocol
 from traube.pipeline.plan import cells
 from traube.pipeline.record import record
@@ -136,7 +136,7 @@ def test_cells_of_other_libraries_or_of_none_that_are_known_do_not_count(
     assert record is not None
     add(seed=2, numerics={**record["numerics"], **numerics} if numerics else {})  # type: ignore[arg-type]
     assert current_cells(storage, {"paper": PAPER})["cell_id"].tolist() == [present]
-    assert outdated(storage.read_cells()) == 1
+    assert count_outdated(storage.read_cells()) == 1
 
 
 def test_cells_of_another_number_of_clusters_do_not_count(storage: Storage, tiny_task: Task, add: Add) -> None:

@@ -15,7 +15,7 @@ from traube.models.card import ModelCard
 from traube.models.transformer import Transformer
 from traube.models.vectors import locate_matrix, open_matrix
 from traube.pipeline.cluster import REPRESENTATIONS, cluster
-from traube.pipeline.deep import augmentation
+from traube.pipeline.deep import choose_augmentation
 from traube.pipeline.embed import embed_task
 from traube.pipeline.executors import ProcessExecutor
 from traube.pipeline.params import Protocol, Sweep
@@ -111,7 +111,7 @@ def test_other_texts_are_made_as_the_recipe_says(base: Transformer, masked_model
         changed = [
             sum(a != b for a, b in zip(texts[0].split(), other.split(), strict=True))
             for clusterer in (many, few)
-            for other in augmentation(clusterer, "pets", texts, base)(texts, 0)
+            for other in choose_augmentation(clusterer, "pets", texts, base)(texts, 0)
         ]
         assert changed == [2] * 4 + [1] * 4  # a fifth of the words, and a tenth
     with pytest.raises(TraubeError, match="augmentation"):

@@ -169,7 +169,7 @@ def test_a_warm_up_that_is_stopped_starts_nothing_anew(
     before = starters()
     with ProcessExecutor() as executor:
         executor.warm_up([])
-        executor.stop()
+        executor.close(kill=True)
     wait_for(lambda: starters() <= before, "the end of the threads that could start processes")
     wait_for(lambda: not children(), "the end of the processes")
 

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from tests import giccs_like
 from traube.core.errors import TraubeError
 from traube.models.likelihood import CausalModel
-from traube.pipeline.multiple_choice import ANSWER, SCORES, Question, choose, option_scores, prompt, questions
+from traube.pipeline.multiple_choice import ANSWER, Question, choose, list_questions, score_options, write_prompt
 from traube.tasks import load_pairs
 from traube.tasks.task import Task
 
@@ -43,7 +43,7 @@ def tokenizer(kind: str) -> PreTrainedTokenizerFast:
         made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     if kind == "bytes":
         made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    corpus = [*TEXTS, *OPTIONS, prompt(Question(("eins", "zwei"), ("a", "b"), (0, 1))), *[f"{ANSWER} D"] * 50]
+    corpus = [*TEXTS, *OPTIONS, write_prompt(Question(("eins", "zwei"), ("a", "b"), (0, 1))), *[f"{ANSWER} D"] * 50]
     made.train_from_iterator(corpus, trainer)
     return PreTrainedTokenizerFast(tokenizer_object=made, bos_token="[BOS]")
 
@@ -183,7 +183,7 @@ def test_a_saved_model_is_loaded_again_and_anything_else_is_one_line(tmp_path: P
 
 def test_the_prompt_is_the_papers() -> None:
     asked = Question(("Hallo.", "Ja?", "Wo ist das?"), ("Wo liegt das?", "Nein."), (1.0, 0.0))
-    assert prompt(asked).splitlines() == [
+    assert write_prompt(asked).splitlines() == [
         "Dialog:",
         "Äußerung 1: Hallo.",
         "Äußerung 2: Ja?",
@@ -194,14 +194,14 @@ def test_the_prompt_is_the_papers() -> None:
         "B. Nein.",
         "Antwort:",
     ]
-    assert prompt(asked, context=False).splitlines()[1:3] == ["Äußerung 1: Wo ist das?", QUESTION_LINE]
+    assert write_prompt(asked, context=False).splitlines()[1:3] == ["Äußerung 1: Wo ist das?", QUESTION_LINE]
 
 
 QUESTION_LINE = "Frage: Wählen Sie die Äußerung, die der letzten Äußerung im Dialog am ähnlichsten ist."
 
 
 def test_dialogues_become_questions(sample: Task) -> None:
-    asked = questions(sample)
+    asked = list_questions(sample)
     assert [question.turns for question in asked] == [d.turns for d in giccs_like.DIALOGUES]
     assert [question.options for question in asked] == [d.candidates for d in giccs_like.DIALOGUES]
     assert all(question.gold[0] == max(question.gold) for question in asked)
@@ -211,8 +211,8 @@ def test_the_four_scores_are_what_they_say() -> None:
     words = tokenizer("words")
     model = CausalModel(network(words), words)
     asked = Question(("Hallo.", "Wann beginnt der Film?"), tuple(OPTIONS), (0, 1, 0, 0))
-    scores = option_scores(model, asked)
-    sums = [plain(model, prompt(asked), option) for option in OPTIONS]
+    scores = score_options(model, asked)
+    sums = [plain(model, write_prompt(asked), option) for option in OPTIONS]
     assert scores["sum"] == pytest.approx(sums, abs=1e-4)
     assert scores["per_token"] == pytest.approx(
         [s / len(o.split()) for s, o in zip(sums, OPTIONS, strict=True)], abs=1e-4
@@ -228,10 +228,13 @@ def test_a_model_that_learned_the_answers_is_right_and_one_that_did_not_is_at_ch
     model = CausalModel(network(words, seed=1), words, "tiny")
     before = choose(sample, model)
     assert before["chance"].tolist() == pytest.approx([0.2] * len(before))
-    assert (before["questions"] == 4).all() and set(before["score"]) == set(SCORES)
+    assert (before["questions"] == 4).all() and set(before["score"]) == {"sum", "per_token", "per_byte", "pmi"}
     assert before["accuracy"].mean() < 0.6
 
-    train(model, [f"{prompt(q, context)} {q.options[0]}" for q in questions(sample) for context in (True, False)])
+    train(
+        model,
+        [f"{write_prompt(q, context)} {q.options[0]}" for q in list_questions(sample) for context in (True, False)],
+    )
     after = choose(sample, model)
     assert (after.loc[after["score"].isin(["sum", "per_token", "per_byte"]), "accuracy"] == 1).all()
     assert (after.loc[after["accuracy"] == 1, "error"] == 0).all()
@@ -262,5 +265,5 @@ def train(model: CausalModel, texts: list[str]) -> None:
 def test_a_dialogue_with_one_candidate_is_no_question(sample: Task) -> None:
     alone = Task(sample.card, sample.corpus, sample.rows.head(1))
     with pytest.raises(TraubeError, match="has 1 candidates to choose from"):
-        questions(alone)
+        list_questions(alone)
     assert isinstance(sample.rows, pd.DataFrame)

@@ -314,7 +314,7 @@ def test_the_time_that_cells_take_grows_with_texts_models_and_weights(
 
     def seconds(models: tuple[str, ...], task: str, reducer: str) -> float:
         cells = [Cell(task, "own", "", "f", Method(reducer, "kmeans"), 1, "own", "default", "d")]
-        return expected.expected_seconds(storage, {model: {task: cells} for model in models}, cores=2)
+        return expected.estimate_run_seconds(storage, {model: {task: cells} for model in models}, cores=2)
 
     measured(expected.SUM_SECONDS)
     few = seconds(("bow",), "few", "umap")
@@ -329,7 +329,7 @@ def test_the_time_that_cells_take_grows_with_texts_models_and_weights(
 
 def test_many_classes_are_said_beforehand(storage: Storage) -> None:
     """k-means of 3,000 texts in 1,500 classes takes half a minute on TF-IDF, three seconds on dense vectors."""
-    from traube.pipeline.expected import slow_cells
+    from traube.pipeline.expected import describe_slow_cells
 
     texts = [f"text {i}" for i in range(3000)]
     task = make_task(texts, [str(i % 1500) for i in range(3000)], name="many")
@@ -342,6 +342,6 @@ def test_many_classes_are_said_beforehand(storage: Storage) -> None:
         for reducer in ("none", "pca")
         for seed in (1, 2)
     ]
-    (line,) = slow_cells(storage, cells)
+    (line,) = describe_slow_cells(storage, cells)
     assert line.startswith("many: 3,000 texts in 1,500 classes: k-means of its missing cells takes about 1 minutes")
-    assert not slow_cells(storage, [cell for cell in cells if cell.model == "minilm"])
+    assert not describe_slow_cells(storage, [cell for cell in cells if cell.model == "minilm"])

@@ -8,7 +8,7 @@ import pytest
 
 from traube.core.errors import TraubeError
 from traube.models import Model, ModelCard, model_of
-from traube.pipeline.queries import query_first
+from traube.pipeline.queries import embed_with_query
 from traube.pipeline.workbench import Workbench
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
@@ -31,7 +31,7 @@ def model(tiny_bert: Path) -> Model:
 
 def test_a_text_has_another_vector_for_another_query(tmp_path: Path, task: Task, model: Model) -> None:
     bench, splits = Workbench.at(tmp_path), list(task.test_splits())
-    one, two = (vectors.load() for vectors in query_first(bench, task, splits, model))
+    one, two = (vectors.load() for vectors in embed_with_query(bench, task, splits, model))
     assert np.allclose(one, model.encode([f"star: {text}" for text in TEXTS]), atol=1e-6)
     assert np.allclose(two, model.encode([f"cat: {text}" for text in TEXTS]), atol=1e-6)
     assert not np.allclose(one, two, atol=1e-3)
@@ -39,21 +39,21 @@ def test_a_text_has_another_vector_for_another_query(tmp_path: Path, task: Task,
 
 def test_rows_are_in_the_order_of_the_splits_items(tmp_path: Path, task: Task, model: Model) -> None:
     (split, _) = task.test_splits()
-    (vectors,) = query_first(Workbench.at(tmp_path), task, [split], model, separator=" ")
+    (vectors,) = embed_with_query(Workbench.at(tmp_path), task, [split], model)
     assert len(vectors) == split.size
-    texts = [f"star {task.texts[row]}" for row in split.rows]
+    texts = [f"star: {task.texts[row]}" for row in split.rows]
     assert np.allclose(vectors.load(), model.encode(texts), atol=1e-6)
 
 
 def test_what_was_encoded_is_not_encoded_again(tmp_path: Path, task: Task, model: Model) -> None:
     bench, splits = Workbench.at(tmp_path), list(task.test_splits())
-    (first, _) = query_first(bench, task, splits, model)
+    (first, _) = embed_with_query(bench, task, splits, model)
     rows = first.path.stat().st_size
-    query_first(bench, task, splits, model)
+    embed_with_query(bench, task, splits, model)
     assert first.path.stat().st_size == rows
 
 
 def test_a_split_without_a_query_is_one_clear_error(tmp_path: Path, tiny_task: Task, model: Model) -> None:
     splits = list(tiny_task.test_splits())
     with pytest.raises(TraubeError, match=r"^split 'early' \(coarse\): has no query to put in front of its texts$"):
-        query_first(Workbench.at(tmp_path), tiny_task, splits, model)
+        embed_with_query(Workbench.at(tmp_path), tiny_task, splits, model)

@@ -36,7 +36,7 @@ from traube.pipeline.embed import embed
 from traube.pipeline.evaluate import evaluate_cells
 from traube.pipeline.executors import Executor, Failure, Job, ProcessExecutor
 from traube.pipeline.executors.ray import RayExecutor, SentOnce
-from traube.pipeline.executors.ray_errors import in_a_line
+from traube.pipeline.executors.ray_errors import shorten_message
 from traube.pipeline.params import Protocol
 from traube.pipeline.plan import cells
 from traube.storage import Storage, open_storage
@@ -352,7 +352,7 @@ def test_a_wrong_token() -> None:
     ],
 )
 def test_what_ray_says_over_several_lines_is_one(error: Exception, line: str) -> None:
-    assert in_a_line(error) == line
+    assert shorten_message(error) == line
 
 
 def test_a_cluster_that_is_not_there() -> None:

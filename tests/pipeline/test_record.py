@@ -31,12 +31,12 @@ def cell(tiny_task: Task) -> Cell:
 def test_a_cell_counts_once_it_is_scored(tmp_path: Path, cell: Cell, tiny_task: Task) -> None:
     storage = open_storage(tmp_path)
     recorder = Recorder(storage, "cuda", "run 7")
-    recorder.clustered(cell, ASSIGNMENTS, 1.25)
+    recorder.save_clusters(cell, ASSIGNMENTS, 1.25)
     assert storage.read_cells().empty and not is_finished(cell, storage)
     assert storage.read_cell_table(cell.cell_id)["cluster"].tolist() == [0, 0, 1]
 
     storage.save_splits_of(cell.data_version, tiny_task.splits)
-    recorder.scored(cell, SCORES)
+    recorder.save_scores(cell, SCORES)
     assert is_finished(cell, storage)
     record = storage.get_cell(cell.cell_id)
     assert record is not None
@@ -50,7 +50,7 @@ def test_a_cell_without_clusters_says_why_and_may_be_tried_again(
     tmp_path: Path, cell: Cell, status: str, again: bool
 ) -> None:
     storage = open_storage(tmp_path)
-    Recorder(storage).without_clusters(cell, status, "no way")
+    Recorder(storage).save_failure(cell, status, "no way")
     record = storage.get_cell(cell.cell_id)
     assert record is not None and (record["status"], record["reason"]) == (status, "no way")
     assert is_finished(cell, storage) != again
@@ -60,11 +60,11 @@ def test_a_cell_without_clusters_says_why_and_may_be_tried_again(
 def test_what_is_stored_under_a_lease_counts_only_while_it_lasts(tmp_path: Path, cell: Cell) -> None:
     storage = open_storage(tmp_path)
     with storage.hold(cell.task, cell.model, "clusterings"):
-        Recorder(storage).clustered(cell, ASSIGNMENTS, 1.25)
+        Recorder(storage).save_clusters(cell, ASSIGNMENTS, 1.25)
     with storage.hold(cell.task, cell.model, "clusterings") as lease:
         lease.release()  # as if it had expired
         with pytest.raises(TraubeError, match="another one may have taken over"):
-            Recorder(storage).without_clusters(cell, "failed", "late")
+            Recorder(storage).save_failure(cell, "failed", "late")
     record = storage.get_cell(cell.cell_id)
     assert record is not None and record["status"] == "clustered"
 

@@ -86,8 +86,8 @@ def test_a_cell_that_cannot_be_scored_stops_no_other_and_is_scored_the_next_time
 ) -> None:
     sound, odd = cells_of(tiny_task, "none/kmeans", "pca/kmeans")
     recorder, frame = Recorder(storage), gold(tiny_task).drop(columns="cell_id")
-    recorder.clustered(sound, frame[frame["split"] == "late"], 0.5)
-    recorder.clustered(odd, frame, 0.5)
+    recorder.save_clusters(sound, frame[frame["split"] == "late"], 0.5)
+    recorder.save_clusters(odd, frame, 0.5)
 
     def scored(task: Task, *cells: Cell) -> dict[str, bool]:
         found = score_cells(task, cells, storage, ProcessExecutor())

@@ -28,7 +28,7 @@ from traube.core import paths
 from traube.core.progress import SILENT
 from traube.pipeline.params import load_params
 from traube.pipeline.plan import Plan, Request
-from traube.pipeline.validation import CHECKS
+from traube.pipeline.validation.rules import CHECKS
 from traube.reports.pages import SERVED
 from traube.reports.tables import COLUMNS as LEADERBOARD_COLUMNS
 from traube.storage import Storage

@@ -28,7 +28,7 @@ from traube.core.files import write_parquet
 from traube.core.hashing import digest
 from traube.core.progress import SILENT
 from traube.models import load_model
-from traube.pipeline.pairs import list_outdated_cells, make_pair_cells, outdated_pairs, read_pair_scores
+from traube.pipeline.pairs import count_outdated_pairs, list_outdated_cells, make_pair_cells, read_pair_scores
 from traube.pipeline.params import load_params
 from traube.pipeline.plan import Request
 from traube.reports.pages import leaderboard_page
@@ -270,9 +270,9 @@ def test_the_leaderboard_shows_pairs_of_the_weights_that_were_compared_last(laun
     shown = CliRunner().invoke(app, ["leaderboard", "-t", "mine", "--all"]).stdout
     assert "alike" in shown and "nan" not in shown, shown
     save(1.0, model="alike", numerics={"comparison": {"numpy": "0.1"}})
-    assert outdated_pairs(storage.read_cells()) == 0 and len(leaderboard(storage)) == 2
+    assert count_outdated_pairs(storage.read_cells()) == 0 and len(leaderboard(storage)) == 2
     save(1.0, model="older", numerics={"comparison": {"numpy": "0.1"}})
-    assert outdated_pairs(storage.read_cells()) == 1 and len(leaderboard(storage)) == 2
+    assert count_outdated_pairs(storage.read_cells()) == 1 and len(leaderboard(storage)) == 2
 
 
 @pytest.mark.slow

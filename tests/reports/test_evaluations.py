@@ -11,7 +11,7 @@ from sklearn.cluster import Birch, KMeans
 
 from traube import Evaluation, compare, evaluate, leaderboard, make_task
 from traube.comparison.candidates import candidates
-from traube.comparison.standings import Unlabelled, compare_on
+from traube.comparison.standings import Unlabeled, compare_on_tasks
 from traube.comparison.verdict import Undecided
 from traube.core.errors import TraubeError
 from traube.models.transformer import Transformer
@@ -82,7 +82,7 @@ def test_the_leaderboard_is_that_of_the_command_line(result: Evaluation, stored:
 
 @pytest.mark.parametrize(("a", "b"), [("tfidf", "bow"), ("lsa", "bow"), ("bow:none/kmeans", "bow:none/agglomerative")])
 def test_a_verdict_is_that_of_the_command_line(result: Evaluation, stored: Storage, a: str, b: str) -> None:
-    ((expected,), _) = compare_on(stored, ["tiny"], "own", PROTOCOL, a, b, own_choice=True)
+    ((expected,), _) = compare_on_tasks(stored, ["tiny"], "own", PROTOCOL, a, b, own_choice=True)
     verdict = compare(result, a, b)
     for name, value in expected.verdict.record().items():  # replicates are stored in single precision
         if name != "id":
@@ -108,7 +108,7 @@ def test_what_cannot_be_compared_says_why(result: Evaluation, executor: Executor
             leaderboard(wrong)  # type: ignore[arg-type]
     without = evaluate(make_task(TEXTS, clusters=3), ["bow", "tfidf"], executor=executor)
     assert without.metric == "silhouette" and leaderboard(without)["rank_low"].isna().all()
-    with pytest.raises(Unlabelled, match=r"^texts has no labels, so nothing says which model is best$"):
+    with pytest.raises(Unlabeled, match=r"^texts has no labels, so nothing says which model is best$"):
         compare(without, "bow", "tfidf")
     with pytest.raises(TraubeError, match=r"^compare: the results are of several tasks \(texts, tiny\)"):
         compare([without, result], "bow", "lsa")

@@ -37,8 +37,8 @@ def scored(storage: Storage, tiny_task: Task) -> Storage:
     asked = cells(tiny_task, load_model("bow"), OWN)
     scores, assignments = evaluate_cells(tiny_task, load_model("bow"), asked)
     for cell in asked:
-        Recorder(storage).clustered(cell, assignments[assignments["cell_id"] == cell.cell_id], 0.5)
-        Recorder(storage).scored(cell, scores[scores["cell_id"] == cell.cell_id])
+        Recorder(storage).save_clusters(cell, assignments[assignments["cell_id"] == cell.cell_id], 0.5)
+        Recorder(storage).save_scores(cell, scores[scores["cell_id"] == cell.cell_id])
     return storage
 
 

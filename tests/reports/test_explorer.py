@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from tests.made import page_data, save_scored, with_replicates
 from traube.comparison.candidates import candidates
-from traube.comparison.jackknife import Sample, intervals
-from traube.comparison.ranking import rank, tied
+from traube.comparison.jackknife import Sample, compute_intervals
+from traube.comparison.ranking import find_ties, rank
 from traube.comparison.regressions import CHANGES
-from traube.comparison.standings import Standing, standing
+from traube.comparison.standings import Standing, read_standing
 from traube.core import paths
 from traube.core.errors import TraubeError
 from traube.core.files import write_parquet
@@ -118,7 +118,7 @@ def samples(*scores: tuple[float, ...]) -> list[Sample]:
 def test_a_bar_is_a_largest_set_of_models_of_which_no_two_differ(rows: list[list[bool]]) -> None:
     alike = np.triu(rows, 1)
     alike = alike | alike.T | np.eye(len(rows), dtype=bool)
-    bars = [set(bar) for bar in tied(np.where(alike, 0.05 + 1e-9, 0.01))]
+    bars = [set(bar) for bar in find_ties(np.where(alike, 0.05 + 1e-9, 0.01))]
     models = range(len(rows))
     for bar in bars:
         assert all(alike[a, b] for a in bar for b in bar)
@@ -132,7 +132,7 @@ def test_a_bar_is_a_largest_set_of_models_of_which_no_two_differ(rows: list[list
 def standing_on(names: list[str], *scores: tuple[float, ...]) -> Standing:
     """How models stand by these scores of splits, the best first."""
     found = samples(*scores)
-    return Standing((), tuple(found), intervals(found), rank(names, found))
+    return Standing((), tuple(found), compute_intervals(found), rank(names, found))
 
 
 def test_the_diagram_shows_the_rankings_own_ranks_in_its_order_and_colors() -> None:
@@ -180,8 +180,8 @@ def test_each_split_says_who_is_better_on_it_and_the_other_side_says_the_opposit
         list(tiny_task.test_splits()),
         {level: candidates(bench.storage, "tiny", "own", OWN, METRIC, level=level) for level in ("coarse", "fine")},
     )
-    standings = {level: standing(bench.storage, found) for level, found in options.items()}
-    turned = {level: standing(bench.storage, found[::-1]) for level, found in options.items()}
+    standings = {level: read_standing(bench.storage, found) for level, found in options.items()}
+    turned = {level: read_standing(bench.storage, found[::-1]) for level, found in options.items()}
     found = {row["level"]: row for row in differences(standings, splits, most=8)}
     back = {row["level"]: row for row in differences(turned, splits, most=8)}
     row, other = found["coarse"], back["coarse"]

@@ -34,8 +34,8 @@ def cell(home_: Path, tiny_task: Task) -> Cell:
     complete_task(storage, tiny_task.card)
     (cell,) = cells(tiny_task, load_model("lsa"), OWN)
     scores, assignments = evaluate_cells(tiny_task, load_model("lsa"), [cell], home_)
-    Recorder(storage).clustered(cell, assignments, 0.0)
-    Recorder(storage).scored(cell, scores)
+    Recorder(storage).save_clusters(cell, assignments, 0.0)
+    Recorder(storage).save_scores(cell, scores)
     return cell
 
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from tests.made import run_missing
 from traube.cli.main import app
-from traube.comparison.regressions import present, snapshot
+from traube.comparison.regressions import save_snapshot, select_counting_cells
 from traube.core import paths
 from traube.models import load_model
 from traube.models.vectors import store_matrix
@@ -207,7 +207,7 @@ def test_outdated_cells_go_only_if_they_are_asked_for_and_no_night_remembers_the
     narrow = PARAMS.model_copy(
         update={"protocols": {"own": PROTOCOL.model_copy(update={"parameters": {"kmeans": {"n_init": 3}}})}}
     )
-    snapshot(bench.storage, present(bench.storage, PARAMS.protocols), "2026-01-01")
+    save_snapshot(bench.storage, select_counting_cells(bench.storage, PARAMS.protocols), "2026-01-01")
     store_matrix(bench.storage, REPRESENTATIONS, "of a cell that is gone", np.ones((1, 2), np.float32))
     assert names(remove(find(bench))) == {"of a cell that is gone"}
     assert find(bench, narrow, outdated=True) == []

@@ -42,7 +42,7 @@ def compare(
     of the leaderboard; with methods, for the tasks. A task with a single split needs two seeds
     or more: see docs/how-to/compare_models.md.
     """
-    from traube.comparison.standings import tasks_of_both
+    from traube.comparison.standings import list_common_tasks
     from traube.metrics import full_name
     from traube.pipeline.params import load_params
     from traube.storage import open_storage
@@ -52,7 +52,7 @@ def compare(
     params, storage = load_params(), open_storage(paths.home())
     # tasks of one's own and those of the benchmark have different protocols, each of which is a family of comparisons
     protocols: dict[str, list[str]] = {}
-    for one in task or tasks_of_both(storage, a, b):
+    for one in task or list_common_tasks(storage, a, b):
         protocols.setdefault(protocol or params.protocol_for(task or [one]), []).append(one)
     comparisons = _compare_on(storage, protocols, a, b, metric, own_choice)
     if as_json:
@@ -68,7 +68,7 @@ def _compare_on(
     storage: "Storage", protocols: dict[str, list[str]], a: str, b: str, metric: str | None, own_choice: bool
 ) -> list["Comparison"]:
     """Compare two models on the tasks of each protocol, and print the tasks that had to be left out."""
-    from traube.comparison.standings import compare_on
+    from traube.comparison.standings import compare_on_tasks
     from traube.pipeline.params import load_params
 
     params = load_params()
@@ -76,7 +76,7 @@ def _compare_on(
     left_out: dict[str, str] = {}
     for name, tasks in protocols.items():
         try:
-            of_protocol, without = compare_on(storage, tasks, name, params.chosen(name), a, b, metric, own_choice)
+            of_protocol, without = compare_on_tasks(storage, tasks, name, params.chosen(name), a, b, metric, own_choice)
         except TraubeError as error:
             if len(protocols) == 1:
                 raise
@@ -99,7 +99,7 @@ def _describe(found: "Comparison") -> dict[str, Any]:
 
 
 def _print_comparison(found: "Comparison", details: bool) -> None:
-    from traube.comparison.promotion import more_seeds
+    from traube.comparison.promotion import advise_more_seeds
     from traube.comparison.verdict import Undecided
 
     left, right, verdict = found.a, found.b, found.verdict
@@ -112,4 +112,4 @@ def _print_comparison(found: "Comparison", details: bool) -> None:
     if details:
         out.print(f"         [dim]{verdict.details}[/]", highlight=False)
     if verdict.undecided is Undecided.ONE_SEED:
-        out.print(f"  [dim]{more_seeds(left.protocol)}[/]")
+        out.print(f"  [dim]{advise_more_seeds(left.protocol)}[/]")

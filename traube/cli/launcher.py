@@ -19,19 +19,13 @@ from traube.papers import Context, papers
 from traube.papers.spec import write_figure, write_table
 from traube.pipeline.executors import Executor, ensure_executor
 from traube.pipeline.params import load_params
-from traube.pipeline.plan import Plan, Request, request_of
+from traube.pipeline.plan import Plan, Request, make_request
 from traube.pipeline.run import Clustered, Encoded, Event, Failed, run
-from traube.pipeline.stages import draw, failed_cells, read_corpus
+from traube.pipeline.stages import describe_failures, draw, read_corpus
 from traube.pipeline.survey import survey_stored
-from traube.pipeline.validation import (
-    Table,
-    Validation,
-    data_docs,
-    in_own_process,
-    keep_findings,
-    refuse_stored,
-    validate_table,
-)
+from traube.pipeline.validation.findings import keep_findings, refuse_stored
+from traube.pipeline.validation.rules import Table
+from traube.pipeline.validation.validate import Validation, data_docs, in_own_process, validate_table
 from traube.pipeline.workbench import Workbench
 from traube.reports.pages import publish_index, publish_leaderboard, publish_regressions
 from traube.storage import open_storage
@@ -103,7 +97,7 @@ class Launcher(AbstractContextManager["Launcher"]):
         errors: list[str] = []
         with self._step("leaderboard", errors):
             params = load_params()
-            publish_leaderboard(self.storage, request_of(params), params.protocols)
+            publish_leaderboard(self.storage, make_request(params), params.protocols)
             with self._step("regressions", errors):
                 publish_regressions(self.storage, params.protocols, params.nightly.timezone)
                 with self._step("report", errors):
@@ -146,7 +140,7 @@ class Launcher(AbstractContextManager["Launcher"]):
                 plan = Plan.of(request, survey_stored([name], model, self.storage))
                 for event in run(plan.only(stage), self.workbench, self.progress):
                     self._note(event, errors)
-                line = failed_cells(self.storage, plan.cell_ids) if stage is Stage.SCORES else ""
+                line = describe_failures(self.storage, plan.cell_ids) if stage is Stage.SCORES else ""
                 errors += [f"{name}/{stage}: {line}"] if line else []
             if len(errors) > before:
                 return

@@ -59,7 +59,7 @@ def leaderboard(
     from traube.pipeline.current import current_cells
     from traube.pipeline.lookup import Lookup
     from traube.pipeline.params import load_params
-    from traube.pipeline.plan import Request, wanted_models
+    from traube.pipeline.plan import Request, list_wanted_models
     from traube.pipeline.survey import unavailable
     from traube.reports.costs import costs
     from traube.reports.tables import leaderboard as build
@@ -69,7 +69,7 @@ def leaderboard(
         raise TraubeError("--figure draws mean ranks over tasks: add --over-tasks")
     metric = full_name(metric) if metric else None
     storage, params = open_storage(paths.home()), load_params()
-    request = Request(params.tasks, wanted_models(params), params.protocol, params.chosen())
+    request = Request(params.tasks, list_wanted_models(params), params.protocol, params.chosen())
     lookup, stored = Lookup(), storage.read_cells()
     table = build(storage, unavailable(request, storage, lookup), metric, params.protocols, lookup, stored=stored)
     _check_metric(table, metric)

@@ -66,7 +66,7 @@ def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool
     from traube.models import load_model
     from traube.pipeline.evaluate import score_missing
     from traube.pipeline.executors import make_executor
-    from traube.pipeline.pairs import make_pair_cells, usual_comparison
+    from traube.pipeline.pairs import choose_comparison, make_pair_cells
     from traube.pipeline.workbench import Given, Workbench
     from traube.tasks.scored_pairs import ALL
     from traube.tasks.stored import Manifest
@@ -83,7 +83,7 @@ def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool
                     raise
                 print_unavailable({name: str(error)})
                 continue
-            cells = make_pair_cells(manifest, model, [comparison or usual_comparison(model)], part)
+            cells = make_pair_cells(manifest, model, [comparison or choose_comparison(model)], part)
             table = score_missing(cells, model, workbench, progress)
             yield from (table if groups else table[table["group"] == ALL]).to_dict("records")
 
@@ -106,14 +106,14 @@ def multiple_choice(
     gives.
     """
     from traube.models.likelihood import CausalModel
-    from traube.pipeline.multiple_choice import choose, questions, save_choices
+    from traube.pipeline.multiple_choice import choose, list_questions, save_choices
     from traube.storage import open_storage
     from traube.tasks import load_pairs
     from traube.tasks.scored_pairs import select_pairs
 
     pairs = load_pairs(task)
     tested = select_pairs(pairs, "test")
-    questions(tested)  # a task without dialogues is an error at once
+    list_questions(tested)  # a task without dialogues is an error at once
     with show_progress() as (progress, _):
         causal = CausalModel.load(model)
         table = choose(tested, causal, progress)

@@ -74,10 +74,10 @@ def print_unavailable(reasons: Mapping[str, str], title: str = "unavailable") ->
 
 def print_outdated(cells: "pd.DataFrame") -> int:
     """Print and return how many stored cells no longer count because the code or a library has changed since."""
-    from traube.pipeline.current import outdated
-    from traube.pipeline.pairs import outdated_pairs
+    from traube.pipeline.current import count_outdated
+    from traube.pipeline.pairs import count_outdated_pairs
 
-    number = outdated(cells) + outdated_pairs(cells)
+    number = count_outdated(cells) + count_outdated_pairs(cells)
     if number:
         err.print(
             f"{number} stored cells were computed with other versions of Traube or its libraries. They are kept but not shown; "

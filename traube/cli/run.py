@@ -72,7 +72,7 @@ def run(
     well.
     """
     from traube.pipeline.params import load_params
-    from traube.pipeline.plan import request_of
+    from traube.pipeline.plan import make_request
     from traube.pipeline.survey import plan
     from traube.storage import open_storage
     from traube.tasks import PAIRS, sources
@@ -82,7 +82,7 @@ def run(
     task = [*name_tasks(file or (), text, labels or (), reread=True), *(task or ())] or None
     params, pairs = load_params(), sources(PAIRS)
     tasks = [name for name in task or () if name not in pairs]
-    request = request_of(params, protocol or params.protocol_for(tasks), method or (), seed or ())
+    request = make_request(params, protocol or params.protocol_for(tasks), method or (), seed or ())
     request = replace(request, models=model or request.models, tasks=task or request.tasks)
     storage = open_storage(paths.home())
     if not dry_run:
@@ -102,13 +102,13 @@ def run(
 
 def _answer(storage: "Storage", request: "Request", tasks: list[str], tried: list[str]) -> None:
     """Print the best model of each task, or the models for its language if it has no labels."""
-    from traube.comparison.standings import Unlabelled
+    from traube.comparison.standings import Unlabeled
     from traube.reports.recommendation import recommend
 
     for name in tasks:
         try:
             print_answer(recommend(storage, name, request.protocol_name, request.protocol))
-        except Unlabelled as error:
+        except Unlabeled as error:
             print_language(storage, name, tried)
             out.print(f"{error}.", highlight=False, soft_wrap=True)
         except TraubeError:  # its data cannot be used, or nothing of the protocol's own is scored
@@ -121,8 +121,8 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
     Returns whether all went well.
     """
     from traube.components import get_reducer
-    from traube.pipeline import validation
     from traube.pipeline.executors import make_executor
+    from traube.pipeline.validation.validate import warm_up
     from traube.reports.tables import mark_outdated, tables_are_current
     from traube.tasks import own_tasks
 
@@ -144,7 +144,7 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
     narrow = current or storage.read_cells().empty
     with make_executor() as executor, show_progress(hidden=verbose) as (progress, set_total):
         if before.unread:
-            validation.warm_up(executor)  # another process imports what the checks need, while this one starts Dagster
+            warm_up(executor)  # another process imports what the checks need, while this one starts Dagster
         new_launcher = platform.part("launcher")  # only now: Dagster takes a second to import
         if new_launcher is None:
             from traube.cli.launcher import Launcher
@@ -188,7 +188,7 @@ def _evaluate(
 ) -> tuple[list[str], set[str]]:
     """Read tasks that are not ingested and evaluate missing cells; return the errors and the changed tasks."""
     from traube.pipeline.ahead import encode_ahead
-    from traube.pipeline.expected import slow_cells
+    from traube.pipeline.expected import describe_slow_cells
     from traube.pipeline.survey import plan
     from traube.reports.tables import leaderboard
     from traube.tasks.stored import read_ingested
@@ -200,7 +200,7 @@ def _evaluate(
     todo = plan(request, storage)
     print_unavailable({name: why for name, why in todo.unavailable.items() if name not in before.unavailable})
     print_outdated(storage.read_cells())
-    print_notes(slow_cells(storage, _missing(todo)))
+    print_notes(describe_slow_cells(storage, _missing(todo)))
     set_total(todo.count)
 
     lacking = [set(by_task) for by_task in todo.missing.values()]  # tasks, by model
@@ -247,7 +247,7 @@ def _stopped(tasks: Iterable[str], plan: "Plan", storage: "Storage") -> list[str
 
     Only tasks without cells to compute are checked.
     """
-    from traube.pipeline.validation import refuse_stored
+    from traube.pipeline.validation.findings import refuse_stored
 
     errors, lacking = [], set().union(*plan.missing.values())
     for task in tasks:
@@ -264,10 +264,10 @@ def _missing(todo: "Plan") -> list["Cell"]:
 
 
 def _how_long(todo: "Plan", storage: "Storage", n_workers: int) -> str:
-    from traube.pipeline.expected import expected_seconds
+    from traube.pipeline.expected import estimate_run_seconds
 
     trains = any(cell.method.trains for cell in _missing(todo))
-    words = describe_duration(expected_seconds(storage, todo.missing, n_workers))
+    words = describe_duration(estimate_run_seconds(storage, todo.missing, n_workers))
     return f"{words}, and what trainings take" if trains else words
 
 

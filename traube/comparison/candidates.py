@@ -38,12 +38,6 @@ class Candidate:
     level: str = ""  # of the labels, at which it is scored; empty for all of them
 
     @property
-    def corpus_bound(self) -> bool:
-        """True if the fingerprint also hashes the task's corpus."""
-        card = model_cards().get(self.model)
-        return card is not None and card.kind in CORPUS_BOUND
-
-    @property
     def name(self) -> str:
         """Model and method, as people call them."""
         return f"{self.model} with {self.method}"
@@ -57,6 +51,16 @@ class Candidate:
     def about(self) -> str:
         """Description of what a comparison of candidates of the task covers."""
         return about(self.task, self.level, self.metric, self.protocol)
+
+    def is_same(self, other: "Candidate") -> bool:
+        """Return whether a candidate of another task is the same model and method.
+
+        The fingerprint of a model that is bound to a corpus also hashes the corpus: any two of the model are the same.
+        """
+        card = model_cards().get(self.model)
+        is_bound = card is not None and card.kind in CORPUS_BOUND
+        same_names = (self.model, self.method) == (other.model, other.method)
+        return same_names and (is_bound or self.fingerprint == other.fingerprint)
 
 
 def about(task: str, level: str, metric: str, protocol: str) -> str:
@@ -95,10 +99,10 @@ def candidates(
         cells = cells[~cells["own_choice"]]
     cells = cells[(cells["protocol"] == name) & (cells["status"] == "done")]
     scores = storage.read_scores(cells, [metric])
-    return candidates_of(cells, scores, manifest.data_version, level)
+    return make_candidates(cells, scores, manifest.data_version, level)
 
 
-def candidates_of(cells: pd.DataFrame, scores: pd.DataFrame, data_version: str, level: str = "") -> list[Candidate]:
+def make_candidates(cells: pd.DataFrame, scores: pd.DataFrame, data_version: str, level: str = "") -> list[Candidate]:
     """Return the candidates that cells of one task and protocol belong to, the best first.
 
     Parameters
@@ -112,7 +116,10 @@ def candidates_of(cells: pd.DataFrame, scores: pd.DataFrame, data_version: str, 
     """
     levels = scores["level"].unique()
     level = str(levels[0]) if len(levels) == 1 else level
-    means = _means(_at(scores, level))
+    at_level = _at(scores, level)
+    rows_of_cell = groupby(zip(at_level["cell_id"], at_level["value"], strict=True), key=itemgetter(0))
+    values = {cell: [value for _, value in group] for cell, group in rows_of_cell}
+    means = {cell: float(np.mean(own)) for cell, own in values.items()}  # nan if a score is missing
     cells = cells[cells["cell_id"].isin([cell for cell, mean in means.items() if pd.notna(mean)])]
     if cells.empty:
         return []
@@ -132,13 +139,7 @@ def _at(scores: pd.DataFrame, level: str) -> pd.DataFrame:
     return scores[scores["level"] == level] if level else scores
 
 
-def _means(scores: pd.DataFrame) -> dict[str, float]:
-    """Return the mean over splits and levels of each cell; nan if one of them has no score."""
-    rows = zip(scores["cell_id"], scores["value"], strict=True)
-    return {cell: float(np.mean([value for _, value in group])) for cell, group in groupby(rows, key=itemgetter(0))}
-
-
-def first_of_each(options: Iterable[Candidate]) -> list[Candidate]:
+def pick_best_methods(options: Iterable[Candidate]) -> list[Candidate]:
     """Return the first candidate of each model, in the same order: of `candidates`, the best."""
     firsts: dict[str, Candidate] = {}
     for candidate in options:

@@ -13,7 +13,7 @@ which holds exactly, s^2 being the sample variance of the d_j. The covariance co
 delete-a-group jackknife: the texts are put into 20 groups by their ids, the same in all splits,
 and every score is kept with one group left out each time
 (`traube.metrics.clustering.replicates`), the clusters staying as they are. Clusters that are made
-anew would differ too, so the jackknife sees about half of the covariance: `RESPONSE` says by how
+again would differ too, so the jackknife sees about half of the covariance: `RESPONSE` says by how
 much it is multiplied, and the variance is never less than what the jackknife finds for the mean
 itself. With one split, s^2 / n is replaced by the variance over seeds. What choosing a best
 method adds to the jackknife's variance is added on top.
@@ -57,7 +57,7 @@ class Sample:
     noise_df : float
         Degrees of freedom of `noise`.
     means : ndarray of shape (GROUPS,), float64, or None
-        Replicates of the mean over splits, if they are not those of the values: see `best`.
+        Replicates of the mean over splits, if they are not those of the values: see `choose_best`.
     """
 
     splits: tuple[str, ...]
@@ -83,11 +83,13 @@ class Sample:
             pd.factorize(key) for key in (scores["cell_id"], pd.MultiIndex.from_frame(scores[["split", "level"]]))
         )
         table = np.full((len(ids), len(problems), 1 + GROUPS), np.nan)
-        table[cells, keys] = values_of(scores)
+        table[cells, keys] = stack_values(scores)
         split_of, names = pd.factorize(problems.get_level_values(0))
         values = np.stack([table[:, split_of == i].mean(axis=1) for i in range(len(names))], axis=1)
         seeds = len(ids)
-        noise = float(values[:, 0, 0].var(ddof=1) / seeds) if seeds > 1 else (np.nan if seeded else 0.0)
+        noise = np.nan if seeded else 0.0
+        if seeds > 1:
+            noise = float(values[:, 0, 0].var(ddof=1) / seeds)
         return cls(tuple(map(str, names)), values.mean(axis=0), noise, max(seeds - 1.0, 1.0))
 
     @property
@@ -96,12 +98,12 @@ class Sample:
         return float(self.values[:, 0].mean())
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """True if the variance that the clusterer's randomness causes is known."""
         return len(self.values) > 1 or bool(np.isfinite(self.noise))
 
     @property
-    def sound(self) -> frozenset[str]:
+    def valid_splits(self) -> frozenset[str]:
         """The splits whose score and replicates exist."""
         return frozenset(name for name, row in zip(self.splits, self.values, strict=True) if np.isfinite(row).all())
 
@@ -118,7 +120,7 @@ class Sample:
         return self.values[:, 1:].mean(axis=0) if self.means is None else self.means
 
 
-def values_of(scores: pd.DataFrame) -> Array:
+def stack_values(scores: pd.DataFrame) -> Array:
     """Return values with their replicates, float64 [rows, 1 + GROUPS], nan where there are none."""
     none = np.full(GROUPS, np.nan)
     values = np.empty((len(scores), 1 + GROUPS))
@@ -127,8 +129,8 @@ def values_of(scores: pd.DataFrame) -> Array:
     return values
 
 
-def best(samples: Sequence[Sample]) -> Sample:
-    """Return the best of several samples on the same splits, chosen anew in each replicate of the mean.
+def choose_best(samples: Sequence[Sample]) -> Sample:
+    """Return the best of several samples on the same splits, chosen again in each replicate of the mean.
 
     The variance that the choice adds is thus part of the interval.
     """
@@ -151,7 +153,7 @@ class Difference:
     deviation: Any  # standard deviation of the splits' differences; of one split, the error
 
 
-def intervals(samples: Sequence[Sample]) -> Array:
+def compute_intervals(samples: Sequence[Sample]) -> Array:
     """Return the 95 % confidence interval of each sample's mean, float64 [m, 2].
 
     The interval is nan where a score or a replicate does not exist, or nothing varies: for example where a handful of
@@ -168,22 +170,22 @@ def intervals(samples: Sequence[Sample]) -> Array:
             if sample.means is not None:
                 replicates[i] = sample.means
         spread = _Spread.of(values, replicates)
-        error, df = _error(spread, np.array([s.noise for s in own]), np.array([s.noise_df for s in own]))
+        error, df = _compute_error(spread, np.array([s.noise for s in own]), np.array([s.noise_df for s in own]))
         margin = np.where(error == 0, np.nan, stdtrit(df, (1 + CONFIDENCE) / 2) * error)
         bounds[members] = np.column_stack([spread.mean - margin, spread.mean + margin])
     return bounds
 
 
-def difference(a: Sample, b: Sample) -> Difference:
+def compute_difference(a: Sample, b: Sample) -> Difference:
     """Return the difference a - b of two samples on the same splits, whose scores all exist."""
     spread = _Spread.of((a.values - b.values)[None], (a.replicates - b.replicates)[None])
     noise = a.noise + b.noise
     squares = a.noise**2 / a.noise_df + b.noise**2 / b.noise_df
-    error, df = _error(spread, noise, noise**2 / squares if squares > 0 else 1.0)  # Welch
-    return Difference(*(found.item() for found in (spread.mean, error, df, _deviation(spread, error))))
+    error, df = _compute_error(spread, noise, noise**2 / squares if squares > 0 else 1.0)  # Welch
+    return Difference(*(found.item() for found in (spread.mean, error, df, _compute_deviation(spread, error))))
 
 
-def differences(samples: Sequence[Sample]) -> Difference:
+def compute_differences(samples: Sequence[Sample]) -> Difference:
     """Return the difference of every pair of samples on the same splits, whose scores all exist."""
     values, replicates = (np.stack([getattr(sample, name) for sample in samples]) for name in ("values", "replicates"))
     spread = _Spread.of_pairs(values, replicates)
@@ -192,11 +194,11 @@ def differences(samples: Sequence[Sample]) -> Difference:
     together = noise[:, None] + noise[None, :]
     with np.errstate(invalid="ignore", divide="ignore"):
         df = np.where(together > 0, together**2 / (squares[:, None] + squares[None, :]), 1.0)
-    error, df = _error(spread, together, df)
-    return Difference(spread.mean, error, df, _deviation(spread, error))
+    error, df = _compute_error(spread, together, df)
+    return Difference(spread.mean, error, df, _compute_deviation(spread, error))
 
 
-def _deviation(spread: "_Spread", error: Any) -> Any:
+def _compute_deviation(spread: "_Spread", error: Any) -> Any:
     return np.sqrt(spread.between) if spread.n > 1 else error
 
 
@@ -230,16 +232,16 @@ class _Spread:
         m, n, _ = values.shape
         scores, left_out = values[:, :, 0], values[:, :, 1:]
         means = scores.mean(axis=1)
-        between = _of_differences(np.cov(scores).reshape(m, m)) if n > 1 else np.zeros((m, m))
+        between = _compute_variances(np.cov(scores).reshape(m, m)) if n > 1 else np.zeros((m, m))
         factor = (GROUPS - 1) / GROUPS
         with np.errstate(invalid="ignore"):  # as in `_jackknife`
-            centred = (left_out - left_out.mean(axis=2, keepdims=True)).reshape(m, -1)
+            centered = (left_out - left_out.mean(axis=2, keepdims=True)).reshape(m, -1)
             fixed, chosen = (x - x.mean(axis=1, keepdims=True) for x in (left_out.mean(axis=1), replicates))
-        texts, own, chosen = (_of_differences(factor * x @ x.T) for x in (fixed, centred / np.sqrt(n), chosen))
+        texts, own, chosen = (_compute_variances(factor * x @ x.T) for x in (fixed, centered / np.sqrt(n), chosen))
         return cls(means[:, None] - means[None, :], between, texts, np.maximum(chosen - texts, 0), own, n)
 
 
-def _of_differences(covariance: Array) -> Array:
+def _compute_variances(covariance: Array) -> Array:
     variances = np.diag(covariance)
     return np.maximum(variances[:, None] + variances[None, :] - 2 * covariance, 0)
 
@@ -247,11 +249,11 @@ def _of_differences(covariance: Array) -> Array:
 def _jackknife(left_out: Array) -> Any:
     """Return the delete-a-group jackknife variance of [..., GROUPS]; nan where nothing is left without a group."""
     with np.errstate(invalid="ignore"):
-        centred = left_out - left_out.mean(axis=-1, keepdims=True)
-    return (GROUPS - 1) / GROUPS * (centred**2).sum(axis=-1)
+        centered = left_out - left_out.mean(axis=-1, keepdims=True)
+    return (GROUPS - 1) / GROUPS * (centered**2).sum(axis=-1)
 
 
-def _error(spread: _Spread, noise: Any, noise_df: Any) -> tuple[Any, Any]:
+def _compute_error(spread: _Spread, noise: Any, noise_df: Any) -> tuple[Any, Any]:
     """Return the standard error and the degrees of freedom (Satterthwaite) of the mean."""
     if spread.n > 1:
         own, own_df = spread.between / spread.n, spread.n - 1.0
@@ -265,14 +267,14 @@ def _error(spread: _Spread, noise: Any, noise_df: Any) -> tuple[Any, Any]:
         texts = RESPONSE * spread.texts
         variance = own + texts
     responding = np.maximum(texts, 0)
-    squares = _squared(own) / own_df + _squared(responding) / (GROUPS - 1)
+    squares = _square(own) / own_df + _square(responding) / (GROUPS - 1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        df = np.where(squares > 0, _squared(own + responding) / squares, own_df)
+        df = np.where(squares > 0, _square(own + responding) / squares, own_df)
     error = np.sqrt(variance + spread.choice)
     return np.where(error < NOTHING, 0.0, error), np.maximum(df, 1.0)
 
 
-def _squared(x: Any) -> Any:
+def _square(x: Any) -> Any:
     """Return x ** 2 of one sample or many.
 
     NumPy's power of an array can differ from its product in the last digit.

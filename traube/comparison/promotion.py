@@ -15,7 +15,7 @@ Outcome = Literal["first", "promote", "keep", "hold"]
 
 
 class Why(Enum):
-    """Reason for which a challenger is promoted or not."""
+    """Reason for which a challenger is promoted or not; of several objections, the first that is listed here counts."""
 
     NO_CHAMPION = auto()
     BETTER = auto()
@@ -58,32 +58,27 @@ class Decision:
         if self.why is Why.CHAMPION_UNSCORED or self.verdict is None:
             return "the champion has no score on the present data: evaluate it, or `traube promote` another one"
         if self.why is Why.UNDECIDED:
-            return f"{self.verdict.answer}; {more_seeds(self.challenger.protocol)}"
+            return f"{self.verdict.answer}; {advise_more_seeds(self.challenger.protocol)}"
         if self.why is Why.TOO_LITTLE:
-            return f"{self._evidence}: less than {100 * self.rules.minimum_effect:g} points better"
+            return f"{self.verdict.evidence}: less than {100 * self.rules.minimum_effect:g} points better"
         if self.why is Why.NOT_SIGNIFICANT:
-            return f"{self._evidence}: not significant at {self.rules.level:g}"
-        return f"{self._evidence}{self._objection}"
-
-    @property
-    def _evidence(self) -> str:
-        return f"{self.verdict.evidence}, {self.verdict.significance}" if self.verdict else ""
-
-    @property
-    def _objection(self) -> str:
+            return f"{self.verdict.evidence}: not significant at {self.rules.level:g}"
         if self.elsewhere is None:
-            return ""
-        task, verdict = self.elsewhere
+            return self.verdict.evidence
+        return f"{self.verdict.evidence}; but {self._explain_objection(*self.elsewhere)}"
+
+    def _explain_objection(self, task: str, verdict: Verdict | None) -> str:
         if verdict is None:
-            return f"; but it has no score on {task} yet"
+            return f"it has no score on {task} yet"
+        points = 100 * verdict.difference
         if self.why is Why.WORSE_ELSEWHERE:
-            return f"; but on {task} it loses {-100 * verdict.difference:.2f} points ({verdict.significance})"
+            return f"on {task} it loses {-points:.2f} points (p = {verdict.p:.2g})"
         margin = 100 * self.rules.margin
-        loss = f"; but on {task} a loss of more than {margin:g} point{'' if margin == 1 else 's'} cannot be ruled out"
+        loss = f"on {task} a loss of more than {margin:g} point{'' if margin == 1 else 's'} cannot be ruled out"
         if verdict.undecided:
             return f"{loss}: {verdict.undecided.value}"
-        bound = verdict.at_least(self.rules.level)
-        return f"{loss}: {100 * verdict.difference:+.2f} points, at least {100 * bound:+.2f}; more seeds or splits would tell"
+        bound = 100 * verdict.at_least(self.rules.level)
+        return f"{loss}: {points:+.2f} points, at least {bound:+.2f}; more seeds or splits would tell"
 
 
 @dataclass(frozen=True)
@@ -128,10 +123,11 @@ def choose_sides(
     out = [held, *rejected] if held else []
     new = [c for c in options if c.key in weights and not any(is_of(version, c) for version in out)]
     pool = [c for c in new if held and c.method == held.get("method")] or new
-    return Contest(pool[0] if pool else None, scored or ("unscored" if held else None), len(pool))
+    champion: Candidate | Literal["unscored"] | None = "unscored" if held else None
+    return Contest(next(iter(pool), None), scored or champion, len(pool))
 
 
-def more_seeds(protocol: str) -> str:
+def advise_more_seeds(protocol: str) -> str:
     """Return the advice to run more seeds, where one seed does not decide."""
     return f"give protocol '{protocol}' more seeds in params.yaml, such as [42, 1, 2], and run again"
 
@@ -171,35 +167,26 @@ def judge(
         if not isinstance(champion, Candidate):
             why = Why.CHAMPION_UNSCORED if champion else Why.NO_CHAMPION
             decisions.append(Decision(task, why, rules, challenger))
+            continue
+        verdict = compare_candidates(storage, challenger, champion, comparisons, rules.level)
+        objection = None
+        if verdict.undecided:
+            why = Why.UNDECIDED
+        elif verdict.difference < rules.minimum_effect:
+            why = Why.TOO_LITTLE
+        elif verdict.better != "a":
+            why = Why.NOT_SIGNIFICANT
         else:
-            verdict = compare_candidates(storage, challenger, champion, comparisons, rules.level)
             others = [name for name, family in families.items() if family == families[task] and name != task]
-            elsewhere = {name: options[name] for name in others}
-            why, objection = _judged(storage, challenger, champion, verdict, elsewhere, rules)
-            decisions.append(Decision(task, why, rules, challenger, champion, verdict, objection))
+            objections = _find_objections(
+                storage, challenger, champion, {name: options[name] for name in others}, rules
+            )
+            why, objection = min(objections, key=lambda found: found[0].value, default=(Why.BETTER, None))
+        decisions.append(Decision(task, why, rules, challenger, champion, verdict, objection))
     return decisions
 
 
-def _judged(
-    storage: Storage,
-    challenger: Candidate,
-    champion: Candidate,
-    verdict: Verdict,
-    elsewhere: Mapping[str, Sequence[Candidate]],
-    rules: Promotion,
-) -> tuple[Why, tuple[str, Verdict | None] | None]:
-    if verdict.undecided:
-        return Why.UNDECIDED, None
-    if verdict.difference < rules.minimum_effect:
-        return Why.TOO_LITTLE, None
-    if verdict.better != "a":
-        return Why.NOT_SIGNIFICANT, None
-    weights = (Why.WORSE_ELSEWHERE, Why.UNSCORED_ELSEWHERE, Why.LOSS_NOT_RULED_OUT)  # a proven loss weighs most
-    objections = _objections(storage, challenger, champion, elsewhere, rules)
-    return min(objections, key=lambda objection: weights.index(objection[0]), default=(Why.BETTER, None))
-
-
-def _objections(
+def _find_objections(
     storage: Storage,
     challenger: Candidate,
     champion: Candidate,
@@ -208,7 +195,7 @@ def _objections(
 ) -> Iterator[tuple[Why, tuple[str, Verdict | None]]]:
     """Yield the tasks on which it is not shown that the challenger is no worse than the champion."""
     for task, options in elsewhere.items():
-        new, old = (next((c for c in options if _same(c, side)), None) for side in (challenger, champion))
+        new, old = (next(filter(side.is_same, options), None) for side in (challenger, champion))
         if old is None:
             continue  # the champion has no score there that could be lost
         if new is None:
@@ -219,9 +206,3 @@ def _objections(
             yield Why.LOSS_NOT_RULED_OUT, (task, verdict)
         elif verdict.at_least(rules.level) <= -rules.margin:
             yield Why.WORSE_ELSEWHERE if verdict.high < -rules.margin else Why.LOSS_NOT_RULED_OUT, (task, verdict)
-
-
-def _same(a: Candidate, b: Candidate) -> bool:
-    """Return whether two candidates of two tasks are the same model and method, whatever a corpus-bound fingerprint says."""
-    same = a.fingerprint == b.fingerprint or (a.corpus_bound and b.corpus_bound)
-    return same and (a.model, a.method) == (b.model, b.method)

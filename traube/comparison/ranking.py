@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
-from traube.comparison.jackknife import Array, Difference, Sample, differences
-from traube.comparison.verdict import LEVEL, Undecided, Verdict, compare, verdict_of
+from traube.comparison.jackknife import Array, Difference, Sample, compute_differences
+from traube.comparison.verdict import LEVEL, Undecided, Verdict, compare, make_verdict
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Ranking:
         i, j = self.names.index(a), self.names.index(b)
         found = Difference(*(values[i, j] for values in vars(self.found).values()))
         family = {"about": self.about, "comparisons": self.comparisons}
-        return verdict_of(a, b, found, int(self.splits[i, j]), self.undecided[i, j], **family)
+        return make_verdict(a, b, found, int(self.splits[i, j]), self.undecided[i, j], **family)
 
 
 def format_rank(low: float, high: float) -> str:
@@ -98,18 +98,18 @@ def rank(names: Sequence[str], samples: Sequence[Sample], about: str = "") -> Ra
         As in `Ranking`.
     """
     n = len(names)
-    alike = len({sample.splits for sample in samples}) == 1
-    if alike and all(np.isfinite(sample.values).all() for sample in samples):
-        found = differences(samples)
-        complete = np.array([sample.complete for sample in samples])
+    same_splits = len({sample.splits for sample in samples}) == 1
+    if same_splits and all(np.isfinite(sample.values).all() for sample in samples):
+        found = compute_differences(samples)
+        complete = np.array([sample.is_complete for sample in samples])
         undecided = np.full((n, n), None, dtype=object)
         undecided[~(complete[:, None] & complete[None, :])] = Undecided.ONE_SEED
         undecided[(found.error == 0) & (found.mean != 0)] = Undecided.TOO_FEW_TEXTS
         return Ranking(tuple(names), found, np.full((n, n), len(samples[0].values)), undecided, about)
-    return _of_pairs(names, samples, about)
+    return _compare_each_pair(names, samples, about)
 
 
-def _of_pairs(names: Sequence[str], samples: Sequence[Sample], about: str) -> Ranking:
+def _compare_each_pair(names: Sequence[str], samples: Sequence[Sample], about: str) -> Ranking:
     """Compare each pair by itself, on the splits that it has in common."""
     n = len(names)
     mean, error, df, deviation = (np.full((n, n), np.nan) for _ in range(4))
@@ -126,7 +126,7 @@ def _of_pairs(names: Sequence[str], samples: Sequence[Sample], about: str) -> Ra
     return Ranking(tuple(names), Difference(mean, error, df, deviation), splits, undecided, about)
 
 
-def tied(p: Array) -> list[list[int]]:
+def find_ties(p: Array) -> list[list[int]]:
     """Return the largest sets of models of which no two differ significantly.
 
     Parameters
@@ -170,12 +170,13 @@ def rank_by_splits(names: list[str], values: NDArray[np.float64], shared: float 
         Correlation of splits, from 0 to below 1.
     """
     m, n = values.shape
-    centred = values - values.mean(axis=1, keepdims=True)
-    covariance = centred @ centred.T / (n - 1)
+    centered = values - values.mean(axis=1, keepdims=True)
+    covariance = centered @ centered.T / (n - 1)
     own = np.diag(covariance)
     between = own[:, None] + own[None, :] - 2 * covariance
     between = np.where(between > 1e-18, between, 0.0)
     error = np.sqrt(between / n * (1 + (n - 1) * shared) / (1 - shared))
     means = values.mean(axis=1)
-    found = Difference(means[:, None] - means[None, :], error, np.full((m, m), n - 1.0), np.sqrt(between))
+    mean = means[:, None] - means[None, :]
+    found = Difference(mean, error, np.full((m, m), n - 1.0), np.sqrt(between))
     return Ranking(tuple(names), found, np.full((m, m), n), np.full((m, m), None, dtype=object))

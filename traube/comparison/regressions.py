@@ -10,11 +10,11 @@ import pandas as pd
 
 from traube.comparison.candidates import WITHOUT_LABELS, main_metric
 from traube.comparison.jackknife import Sample
-from traube.comparison.samples import samples_of
+from traube.comparison.samples import make_samples
 from traube.comparison.verdict import Verdict, compare
 from traube.core.files import read_parquet
 from traube.pipeline.changes import Change, Kind, in_words
-from traube.pipeline.current import current_cells, without_sweeps
+from traube.pipeline.current import current_cells, drop_sweeps
 from traube.pipeline.params import Protocol
 from traube.storage import Corrupt, Storage, write_table
 from traube.tasks.stored import get_card
@@ -49,9 +49,9 @@ NIGHT = "night"  # kind of the document of a snapshot
 CHANGES = "regressions.parquet"  # what the last publication found
 
 
-def present(storage: Storage, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
+def select_counting_cells(storage: Storage, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
     """Return the cells that count now, with the columns that may explain a change of their scores."""
-    cells = without_sweeps(current_cells(storage, protocols), protocols)
+    cells = drop_sweeps(current_cells(storage, protocols), protocols)
     cells = cells[cells["status"] == "done"]
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
     kept = cells[["cell_id", *KEYS, "seed", *CAUSES]].copy()
@@ -60,16 +60,16 @@ def present(storage: Storage, protocols: Mapping[str, Protocol]) -> pd.DataFrame
     return kept
 
 
-def snapshot(storage: Storage, counting: pd.DataFrame, night: str) -> None:
-    """Keep which cells count, from `present`, by date. Their scores are in the storage."""
+def save_snapshot(storage: Storage, counting: pd.DataFrame, night: str) -> None:
+    """Keep which cells count, from `select_counting_cells`, by date. Their scores are in the storage."""
     row = {"kind": NIGHT, "key": night, "cells": counting["cell_id"].tolist()}
     storage.save("document", row, {"cells": write_table(counting)})
 
 
-def regressions(
+def find_regressions(
     storage: Storage, protocols: Mapping[str, Protocol], counting: pd.DataFrame, today: str
 ) -> tuple[str, pd.DataFrame]:
-    """Compare the cells that count now, from `present`, with the last snapshot before today's.
+    """Compare the cells that count now, from `select_counting_cells`, with the last snapshot before today's.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def regressions(
     protocols : mapping of str to Protocol
         The protocols, by name.
     counting : DataFrame
-        The cells that count now, from `present`.
+        The cells that count now, from `select_counting_cells`.
     today : str
         Date before which the last snapshot is taken.
 
@@ -94,13 +94,13 @@ def regressions(
     since, earlier = _read_night_before(storage, today)
     if earlier is None:
         return "", pd.DataFrame(columns=list(COLUMNS))
-    then, after = _groups(earlier), _groups(counting)
+    then, after = (dict(iter(cells.groupby(KEYS))) for cells in (earlier, counting))
     differing = [key for key in sorted({*then, *after}) if _ids(then.get(key)) != _ids(after.get(key))]
-    before = {key: rows for key in differing if key in then and len(rows := _with_scores(storage, then[key]))}
+    before = {key: rows for key in differing if key in then and len(rows := _keep_scored(storage, then[key]))}
     changed = [key for key in differing if key in before or key in after]
-    old = _scored(storage, protocols, before)
-    new = _scored(storage, protocols, {key: after[key] for key in changed if key in after})
-    causes = {key: _causes(before[key], after[key]) for key in changed if key in old and key in new}
+    old = _read_samples(storage, protocols, before)
+    new = _read_samples(storage, protocols, {key: after[key] for key in changed if key in after})
+    causes = {key: _find_causes(before[key], after[key]) for key in changed if key in old and key in new}
     verdicts = {
         key: compare("today", new[key][1], since, old[key][1])
         for key, found in causes.items()
@@ -110,15 +110,15 @@ def regressions(
     rows = [
         {
             **dict(zip(KEYS, key, strict=True)),
-            **_scores_of(old.get(key), new.get(key)),
-            **_judged(causes.get(key), verdicts.get(key), tested, is_new=key not in before),
+            **_describe_scores(old.get(key), new.get(key)),
+            **_describe_change(causes.get(key), verdicts.get(key), tested, is_new=key not in before),
         }
         for key in changed
     ]
-    return since, pd.DataFrame(rows, columns=[*COLUMNS]).astype({"p": float, "comparisons": float})
+    return since, pd.DataFrame(rows, columns=list(COLUMNS)).astype({"p": float, "comparisons": float})
 
 
-def kept_changes(storage: Storage) -> pd.DataFrame:
+def read_changes(storage: Storage) -> pd.DataFrame:
     """Return the changes that the last publication found, with a column `since`; empty if there are none."""
     path = storage.get_table_path(CHANGES)
     return read_parquet(path) if path.exists() else pd.DataFrame()
@@ -133,11 +133,7 @@ def _read_night_before(storage: Storage, day: str) -> tuple[str, pd.DataFrame | 
     return "", None
 
 
-def _groups(cells: pd.DataFrame) -> dict[Key, pd.DataFrame]:
-    return {tuple(key): rows for key, rows in cells.groupby(KEYS)}
-
-
-def _with_scores(storage: Storage, cells: pd.DataFrame) -> pd.DataFrame:
+def _keep_scored(storage: Storage, cells: pd.DataFrame) -> pd.DataFrame:
     """Return the cells whose scores have not been removed since."""
     stored = storage.read_cells(ids=cells["cell_id"].tolist())
     return cells[cells["cell_id"].isin(stored.loc[stored["status"] == "done", "cell_id"])]
@@ -147,7 +143,7 @@ def _ids(cells: pd.DataFrame | None) -> set[str]:
     return set() if cells is None else set(cells["cell_id"])
 
 
-def _scored(
+def _read_samples(
     storage: Storage, protocols: Mapping[str, Protocol], groups: Mapping[Key, pd.DataFrame]
 ) -> dict[Key, tuple[str, Sample]]:
     """Return the main metric of each group of cells, and their scores by it, all read and assembled at once."""
@@ -155,41 +151,42 @@ def _scored(
         return {}
     cells = pd.concat([rows.assign(group=i) for i, rows in enumerate(groups.values())], ignore_index=True)
     chosen = [main_metric(get_card(storage, key[0]), protocols.get(key[1])) for key in groups]
-    scores = storage.read_scores(
-        storage.read_cells(ids=cells["cell_id"].tolist()), {*chosen, WITHOUT_LABELS}, replicates=True
-    )
+    stored = storage.read_cells(ids=cells["cell_id"].tolist())
+    scores = storage.read_scores(stored, {*chosen, WITHOUT_LABELS}, replicates=True)
     scores = scores.merge(cells[["cell_id", "group"]], on="cell_id")
     is_first = scores["metric"] == scores["group"].map(dict(enumerate(chosen)))
     is_there = is_first.groupby(scores["group"]).transform("any")
     scores = scores[is_first | (~is_there & (scores["metric"] == WITHOUT_LABELS))]
     seeded = (cells.groupby("group")["seed"].count() > 0).tolist()
-    group_rows = samples_of(scores, scores["group"].to_numpy(), seeded)
+    group_rows = make_samples(scores, scores["group"].to_numpy(), seeded)
     metrics = scores.groupby("group")["metric"].first()
     return {key: (metrics[i], group_rows[i].sample) for i, key in enumerate(groups)}
 
 
-def _scores_of(was: tuple[str, Sample] | None, now: tuple[str, Sample] | None) -> dict[str, Any]:
+def _describe_scores(was: tuple[str, Sample] | None, now: tuple[str, Sample] | None) -> dict[str, Any]:
     """Return a group's metric, and its mean before and now."""
     row: dict[str, Any] = {"metric": (now or was or ("", None))[0]}
     row |= {name: side[1].mean for name, side in (("before", was), ("after", now)) if side}
     return {**row, "difference": row["after"] - row["before"]} if was and now else row
 
 
-def _judged(causes: Sequence[Change] | None, verdict: Verdict | None, tested: int, is_new: bool) -> dict[str, Any]:
-    """Return what a row says of a change, out of `tested` changes; without causes there is nothing to compare."""
+def _describe_change(
+    causes: Sequence[Change] | None, verdict: Verdict | None, comparisons: int, is_new: bool
+) -> dict[str, Any]:
+    """Return the verdict and the cause of a change; without causes there is nothing to compare."""
     if causes is None:
         return {"verdict": "new" if is_new else "gone", "cause": ""}
-    cause = {"cause": in_words(causes) or Kind.SEEDS.value}
+    row: dict[str, Any] = {"cause": in_words(causes) or Kind.SEEDS.value}
     if verdict is None:
-        return {**cause, "verdict": "changed; not comparable"}
+        return {**row, "verdict": "changed; not comparable"}
     if verdict.undecided:
-        return {**cause, "verdict": "changed; not tested"}
-    found = replace(verdict, comparisons=tested)
-    tests = {"p": found.p, "comparisons": tested}
-    return {**cause, **tests, "verdict": {"a": "better", "b": "worse", "": "no significant change"}[found.better]}
+        return {**row, "verdict": "changed; not tested"}
+    found = replace(verdict, comparisons=comparisons)
+    words = {"a": "better", "b": "worse", "": "no significant change"}[found.better]
+    return {**row, "p": found.p, "comparisons": comparisons, "verdict": words}
 
 
-def _causes(old: pd.DataFrame, new: pd.DataFrame) -> list[Change]:
+def _find_causes(old: pd.DataFrame, new: pd.DataFrame) -> list[Change]:
     """Return the likely causes of a change of scores; for libraries, which ones."""
     causes: list[Change] = []
     for column, kind in CAUSES.items():
@@ -197,11 +194,10 @@ def _causes(old: pd.DataFrame, new: pd.DataFrame) -> list[Change]:
         if before == after:
             continue
         if kind is Kind.LIBRARY:
-            a, b = (json.loads(sorted(map(str, side))[-1]) for side in (before, after))
+            a, b = (json.loads(max(map(str, side))) for side in (before, after))
             # a library that only one of them names is not known to be another
-            causes += [
-                Change(kind, name, a[name], b[name]) for name in sorted(a.keys() & b.keys()) if a[name] != b[name]
-            ]
+            differing = sorted(name for name in a.keys() & b.keys() if a[name] != b[name])
+            causes += [Change(kind, name, a[name], b[name]) for name in differing]
         elif kind is not Kind.NUMERICS or all(cause.kind is not Kind.LIBRARY for cause in causes):
             causes.append(Change(kind, column))  # unless a library says it already
     return causes

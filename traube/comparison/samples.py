@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traube.comparison.jackknife import Array, Sample, values_of
+from traube.comparison.jackknife import Array, Sample, stack_values
 from traube.metrics import GROUPS
 
 Codes = NDArray[np.int64]
@@ -24,7 +24,7 @@ class Row:
     cells: int  # how many
 
 
-def samples_of(scores: pd.DataFrame, groups: Codes, seeded: Sequence[bool]) -> list[Row]:
+def make_samples(scores: pd.DataFrame, groups: Codes, seeded: Sequence[bool]) -> list[Row]:
     """Return the samples of many groups of scores, each as `Sample.of` makes it.
 
     Parameters
@@ -38,37 +38,39 @@ def samples_of(scores: pd.DataFrame, groups: Codes, seeded: Sequence[bool]) -> l
     """
     order = np.argsort(groups, kind="stable")
     starts = np.searchsorted(groups[order], np.arange(len(seeded) + 1))
-    values = values_of(scores)[order]
+    values = stack_values(scores)[order]
     cells = pd.factorize(scores["cell_id"].to_numpy(dtype=object)[order], sort=True)[0]
     splits, names = pd.factorize(scores["split"].to_numpy(dtype=object)[order])
     members: dict[Shape | None, list[int]] = {}
-    for i, shape in enumerate(_shapes(starts, cells, splits)):
+    for i, shape in enumerate(_find_shapes(starts, cells, splits)):
         members.setdefault(shape, []).append(i)
     rows: dict[int, Row] = {}
     for shape, own in members.items():
         if shape is None:
-            rows |= {i: _row(scores.iloc[order[starts[i] : starts[i + 1]]], seeded[i]) for i in own}
+            rows |= {i: _make_row(scores.iloc[order[starts[i] : starts[i + 1]]], seeded[i]) for i in own}
             continue
         place = starts[own][:, None] + np.arange(shape[0] * shape[1])
         block = values[place].reshape(len(own), *shape, 1 + GROUPS)
         of_split = [tuple(map(str, row)) for row in names[splits[place[:, : shape[1]]]]]
-        made = _rows(block, of_split, cells[place[:, :: shape[1]]], np.array(seeded)[own])
+        made = _make_rows(block, of_split, cells[place[:, :: shape[1]]], np.array(seeded)[own])
         rows |= dict(zip(own, made, strict=True))
     return [rows[i] for i in range(len(seeded))]
 
 
-def _row(scores: pd.DataFrame, seeded: bool) -> Row:
+def _make_row(scores: pd.DataFrame, seeded: bool) -> Row:
     """Make the row of a group whose scores are no grid, or of several levels."""
     sample = Sample.of(scores, seeded)
     by_cell = scores.groupby("cell_id")["value"].agg(lambda v: v.mean(skipna=False)).to_numpy()
     spread = by_cell if len(sample.values) == 1 else sample.values[:, 0]
-    return Row(sample, sample.mean, float(spread.std()) if len(spread) > 1 else float("nan"), len(by_cell))
+    return Row(sample, sample.mean, float(spread.std()) if len(spread) > 1 else np.nan, len(by_cell))
 
 
-def _rows(block: Array, splits: Sequence[tuple[str, ...]], cells: Codes, seeded: NDArray[np.bool_]) -> Iterator[Row]:
+def _make_rows(
+    block: Array, splits: Sequence[tuple[str, ...]], cells: Codes, seeded: NDArray[np.bool_]
+) -> Iterator[Row]:
     """Yield the rows of groups that are grids of one shape, from [groups, seeds, splits, 1 + GROUPS].
 
-    Each reduction runs along the axis, and in the order, in which `_row` runs it: results are
+    Each reduction runs along the axis, and in the order, in which `_make_row` runs it: results are
     equal to the last digit.
     """
     _, seeds, n, _ = block.shape
@@ -82,7 +84,7 @@ def _rows(block: Array, splits: Sequence[tuple[str, ...]], cells: Codes, seeded:
         yield Row(Sample(names, own, own_noise, max(seeds - 1.0, 1.0)), mean, own_sd, seeds)
 
 
-def _shapes(starts: Codes, cells: Codes, splits: Codes) -> list[Shape | None]:
+def _find_shapes(starts: Codes, cells: Codes, splits: Codes) -> list[Shape | None]:
     """Return (cells, splits) of each group whose rows are a grid: cell after cell, each with the same splits in order."""
     shapes: list[Shape | None] = []
     for first, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):

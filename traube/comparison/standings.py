@@ -9,15 +9,15 @@ from functools import partial
 
 import pandas as pd
 
-from traube.comparison.candidates import Candidate, candidates, find, first_of_each, main_metric, sample
-from traube.comparison.jackknife import Array, Sample, best, intervals
+from traube.comparison.candidates import Candidate, candidates, find, main_metric, pick_best_methods, sample
+from traube.comparison.jackknife import Array, Sample, choose_best, compute_intervals
 from traube.comparison.ranking import Ranking, rank
 from traube.comparison.verdict import LEVEL, Undecided, Verdict, compare
 from traube.core.errors import TraubeError, unknown
 from traube.models import model_cards
 from traube.pipeline.current import current_cells
 from traube.pipeline.params import Protocol
-from traube.pipeline.validation import refuse_stored
+from traube.pipeline.validation.findings import refuse_stored
 from traube.storage import Storage
 from traube.tasks import CLUSTERING, get_source
 from traube.tasks.stored import get_card, get_manifest, read_task
@@ -26,7 +26,7 @@ from traube.tasks.task import Task
 Samples = Callable[[Candidate], Sample]  # a candidate's scores with replicates
 
 
-class Unlabelled(TraubeError):
+class Unlabeled(TraubeError):
     """A task without labels, on which nothing is best."""
 
 
@@ -35,32 +35,32 @@ class Standing:
     """Standing of the models on a task, over its splits and levels."""
 
     models: tuple[Candidate, ...]  # the best method of each model, the best model first
-    samples: tuple[Sample, ...]  # the scores of each model, its method being chosen anew in each replicate
+    samples: tuple[Sample, ...]  # the scores of each model, its method being chosen again in each replicate
     intervals: Array  # of each model's score, the choice of the method included, [n_models, 2]
     ranking: Ranking  # the verdict on every pair of models, named by their models' names
 
 
-def best_method(samples: Sequence[Sample]) -> Sample:
+def choose_best_method(samples: Sequence[Sample]) -> Sample:
     """Return a model's best method, chosen in each replicate; methods that are scored on other splits are left out."""
-    return best([sample for sample in samples if sample.splits == samples[0].splits])
+    return choose_best([sample for sample in samples if sample.splits == samples[0].splits])
 
 
-def standing(storage: Storage, options: Sequence[Candidate]) -> Standing:
+def read_standing(storage: Storage, options: Sequence[Candidate]) -> Standing:
     """Compare the models among some stored candidates, the best first, of one task, protocol, metric and level."""
-    return standing_of(options, partial(sample, storage))
+    return make_standing(options, partial(sample, storage))
 
 
-def standing_of(options: Sequence[Candidate], sample_of: Samples) -> Standing:
-    """Compare the models among some candidates, as `standing` does, whose scores lie wherever `sample_of` finds them."""
+def make_standing(options: Sequence[Candidate], sample_of: Samples) -> Standing:
+    """Compare the models among some candidates, as `read_standing` does, whose scores lie wherever `sample_of` finds them."""
     of_model: dict[str, list[Sample]] = {}
     for candidate in options:
         of_model.setdefault(candidate.model, []).append(sample_of(candidate))
-    firsts, samples = tuple(first_of_each(options)), tuple(best_method(own) for own in of_model.values())
-    ranking = rank(list(of_model), samples, firsts[0].about)
-    return Standing(firsts, samples, intervals(samples), ranking)
+    samples = tuple(choose_best_method(own) for own in of_model.values())
+    ranking = rank(list(of_model), samples, options[0].about)
+    return Standing(tuple(pick_best_methods(options)), samples, compute_intervals(samples), ranking)
 
 
-def options_on(
+def read_options(
     storage: Storage,
     task_name: str,
     name: str,
@@ -85,13 +85,13 @@ def options_on(
     metric : str, optional
         By default the task's main metric.
     own_choice : bool, default=False
-        Also count methods and seeds that were asked for beside the protocol's own.
+        Also count methods and seeds that were requested beside the protocol's own.
 
     Raises
     ------
     TraubeError
         If there is no such task, a check says that its data cannot be used, or nothing is scored of it.
-    Unlabelled
+    Unlabeled
         If the task has no labels to score by.
     """
     manifest = get_manifest(storage, task_name)
@@ -106,7 +106,7 @@ def options_on(
     refuse_stored(storage, task_name)
     task = read_task(storage, task_name)
     if not task.is_labeled:
-        raise Unlabelled(
+        raise Unlabeled(
             f"{task_name} has no labels, so nothing says which model is best; `traube cluster` groups its texts"
         )
     cells = current_cells(storage, {name: protocol}, [task_name], own_choice=own_choice)
@@ -127,7 +127,7 @@ class Comparison:
     verdict: Verdict
 
 
-def compare_on(
+def compare_on_tasks(
     storage: Storage,
     tasks: Sequence[str],
     name: str,
@@ -146,9 +146,9 @@ def compare_on(
         pairs of models are the family. Or `model:reducer/clusterer`: then what is compared was
         chosen beforehand, and the tasks are the family.
     metric : str, optional
-        As in `options_on`.
+        As in `read_options`.
     own_choice : bool, default=False
-        As in `options_on`.
+        As in `read_options`.
 
     Returns
     -------
@@ -157,57 +157,56 @@ def compare_on(
     left_out : dict of str to str
         Why tasks cannot be compared on. If none can, that is raised.
     """
-    _refuse_unknown(storage, a, b)
+    _parse_models(storage, a, b)
     found: list[tuple[Candidate, Candidate, list[Candidate]]] = []
     left_out = {}
     for task_name in dict.fromkeys(tasks):  # a name may be given twice
         try:
-            _, options = options_on(storage, task_name, name, protocol, metric, own_choice)
+            _, options = read_options(storage, task_name, name, protocol, metric, own_choice)
             found.append((find(options, a), find(options, b), options))
         except TraubeError as error:
             left_out[task_name] = str(error)
     if not found:
         raise TraubeError("nothing to compare: " + "; ".join(left_out.values()))
-    by_method = ":" in a + b
+    read, comparisons = partial(sample, storage), len(found) if ":" in a + b else None
     return [
-        Comparison(
-            one, other, verdict_on(options, one, other, partial(sample, storage), len(found) if by_method else None)
-        )
-        for one, other, options in found
+        Comparison(one, other, judge_pair(options, one, other, read, comparisons)) for one, other, options in found
     ], left_out
 
 
-def tasks_of_both(storage: Storage, a: str, b: str) -> list[str]:
+def list_common_tasks(storage: Storage, a: str, b: str) -> list[str]:
     """Return the tasks of clustering that two models, as a person names them, are both scored on."""
-    _refuse_unknown(storage, a, b)
+    models = _parse_models(storage, a, b)
     cells = storage.read_cells()
     done = cells[cells["status"] == "done"]
-    one, other = (set(done.loc[done["model"] == side.partition(":")[0], "task"]) for side in (a, b))
+    one, other = (set(done.loc[done["model"] == model, "task"]) for model in models)
     both = [task for task in sorted(one & other) if (card := get_card(storage, task)) and card.type is CLUSTERING]
     if not both:
         raise TraubeError(
-            f"nothing to compare: no task is scored with both {a.partition(':')[0]} and {b.partition(':')[0]}: "
-            f"`traube run -m {a.partition(':')[0]} -m {b.partition(':')[0]}`"
+            f"nothing to compare: no task is scored with both {' and '.join(models)}: "
+            f"`traube run -m {' -m '.join(models)}`"
         )
     return both
 
 
-def _refuse_unknown(storage: Storage, *sides: str) -> None:
-    """Refuse a model that neither exists nor has ever been scored: it is misspelt."""
+def _parse_models(storage: Storage, *sides: str) -> list[str]:
+    """Return the models of `model` or `model:method`; refuse one that neither exists nor was ever scored: a misspelling."""
     known = {*model_cards(), *pd.unique(storage.read_cells()["model"])}
-    for side in sides:
-        if (model := side.partition(":")[0]) not in known:
+    models = [side.partition(":")[0] for side in sides]
+    for model in models:
+        if model not in known:
             raise unknown("model", model, known)
+    return models
 
 
-def verdict_on(
+def judge_pair(
     options: Sequence[Candidate], a: Candidate, b: Candidate, sample_of: Samples, comparisons: int | None = None
 ) -> Verdict:
     """Return the verdict on two candidates of a task: of a family of so many comparisons, or of the task's table."""
     if a.cells == b.cells:
         return Verdict(a.name, b.name, a.about, undecided=Undecided.SAME)
     if comparisons is None and a.model != b.model:
-        return standing_of(options, sample_of).ranking.verdict(a.model, b.model)
+        return make_standing(options, sample_of).ranking.verdict(a.model, b.model)
     return compare(a.name, sample_of(a), b.name, sample_of(b), about=a.about, comparisons=comparisons or 1)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtr, stdtrit  # Student's t; scipy.stats takes half a second to import
 
-from traube.comparison.jackknife import Difference, Sample, difference
+from traube.comparison.jackknife import Difference, Sample, compute_difference
 from traube.core.hashing import digest
 
 LEVEL = 0.05
@@ -164,7 +164,7 @@ def compare(
     With a single split and a single seed of a method that draws random numbers, the interval of the verdict holds what
     the texts explain only, and nothing is decided.
     """
-    shared = one.sound & other.sound
+    shared = one.valid_splits & other.valid_splits
     common = [name for name in one.splits if name in shared]
     family: dict[str, Any] = {"about": about, "comparisons": comparisons, "level": level}
     if not common:
@@ -172,11 +172,11 @@ def compare(
     if len(common) == 1 < max(len(one.splits), len(other.splits)):
         return Verdict(a, b, **family, undecided=Undecided.ONE_COMMON_SPLIT)
     one, other = one.on(common), other.on(common)
-    found = difference(one, other)
-    undecided = None if one.complete and other.complete else Undecided.ONE_SEED
+    found = compute_difference(one, other)
+    undecided = None if one.is_complete and other.is_complete else Undecided.ONE_SEED
     if found.error == 0 and found.mean != 0:
         undecided = Undecided.TOO_FEW_TEXTS
-    return verdict_of(a, b, found, len(common), undecided, **family)
+    return make_verdict(a, b, found, len(common), undecided, **family)
 
 
 def compare_paired(a: str, one: ArrayLike, b: str, other: ArrayLike, *, comparisons: int = 1) -> Verdict:
@@ -195,10 +195,10 @@ def compare_paired(a: str, one: ArrayLike, b: str, other: ArrayLike, *, comparis
         return Verdict(a, b, difference=mean, splits=n, undecided=undecided, **family)
     deviation = float(d.std(ddof=1))
     found = Difference(mean, deviation / math.sqrt(n), n - 1.0, deviation)
-    return verdict_of(a, b, found, n, None, **family)
+    return make_verdict(a, b, found, n, None, **family)
 
 
-def verdict_of(a: str, b: str, found: Difference, splits: int, undecided: Undecided | None, **family: Any) -> Verdict:
+def make_verdict(a: str, b: str, found: Difference, splits: int, undecided: Undecided | None, **family: Any) -> Verdict:
     """Return the verdict that a difference of two samples makes."""
     given: dict[str, Any] = {"difference": float(found.mean), "splits": splits, "undecided": undecided, **family}
     if undecided is Undecided.TOO_FEW_TEXTS:  # an error of 0 is no standard error

@@ -56,7 +56,7 @@ def reduce(
     """
     component = get_reducer(reducer)
     resolved = component.resolve(params)
-    X = _suited(component, resolved, _checked(X), memory_bytes)
+    X = _prepare(component, resolved, _check_vectors(X), memory_bytes)
     coordinates = _run(component, resolved, seed, {}, lambda estimator: estimator.fit_transform(X))
     if sparse.issparse(coordinates):
         return sparse.csr_matrix(coordinates, dtype=np.float32)
@@ -104,16 +104,16 @@ def cluster(
     component = get_clusterer(clusterer)
     if component.fitted_on != "vectors":
         raise TraubeError(f"{component.name} works on texts, not on vectors")
-    X = _checked(X)
+    X = _check_vectors(X)
     n = X.shape[0]
     resolved = component.resolve(params)
     if component.takes_k and (k == AUTO or component.chooses_k(resolved)):
         k, _ = choose_stable_k(X, seed or 0)
-    given = _clusters(component, k, n)
+    given = _check_k(component, k, n)
     if n == 1 or given.get("n_clusters") == 1:
         return np.zeros(n, dtype=np.int64)
-    X = _suited(component, resolved, X, memory_bytes)
-    seconds = component.seconds_needed(n, given.get("n_clusters"), sparse.issparse(X))
+    X = _prepare(component, resolved, X, memory_bytes)
+    seconds = component.estimate_seconds(n, given.get("n_clusters"), sparse.issparse(X))
     if seconds > LONGEST:
         advice = "reduce the vectors first, for example by pca, or " if sparse.issparse(X) else ""
         raise DoesNotFit(
@@ -123,10 +123,10 @@ def cluster(
     if sparse.issparse(X):
         # scikit-learn computes in double anyway, and converts block by block: a hundred times slower
         X = X.astype(np.float64)
-    return _labels(component, resolved, X, n, given, seed)
+    return _fit_labels(component, resolved, X, n, given, seed)
 
 
-def _labels(
+def _fit_labels(
     component: Component, params: Mapping[str, Any], X: Any, n: int, given: Mapping[str, int], seed: int | None
 ) -> Labels:
     if n == 1 or given.get("n_clusters") == 1:
@@ -152,8 +152,8 @@ def cluster_by_distance(
     if suited is None:
         raise TraubeError(f"{component.name} works on {component.fitted_on}, not on distances")
     n = distances.shape[0]
-    given = _clusters(component, k, n)
-    return _labels(component, suited, np.ascontiguousarray(distances, dtype=np.float64), n, given, seed)
+    given = _check_k(component, k, n)
+    return _fit_labels(component, suited, np.ascontiguousarray(distances, dtype=np.float64), n, given, seed)
 
 
 def cluster_by_text(
@@ -169,10 +169,10 @@ def cluster_by_text(
     texts, n = list(texts), len(texts)
     if not n:
         raise TraubeError("there are no texts to group")
-    return _labels(component, component.resolve(params), texts, n, _clusters(component, k, n), seed)
+    return _fit_labels(component, component.resolve(params), texts, n, _check_k(component, k, n), seed)
 
 
-def _clusters(component: Component, k: int | str | None, n: int) -> dict[str, int]:
+def _check_k(component: Component, k: int | str | None, n: int) -> dict[str, int]:
     if not component.takes_k:
         return {}
     if not isinstance(k, int | np.integer):
@@ -215,7 +215,7 @@ def _thread_pools(modules: int) -> Any:
     return ThreadpoolController()
 
 
-def _checked(X: Matrix) -> Matrix:
+def _check_vectors(X: Matrix) -> Matrix:
     """Return X as float32, csr_matrix if sparse; X is copied only if necessary."""
     X = X if sparse.issparse(X) else np.asarray(X)
     if X.ndim != 2 or 0 in X.shape:
@@ -234,10 +234,11 @@ def _checked(X: Matrix) -> Matrix:
 
 def bytes_needed(component: Component, params: Mapping[str, Any], n: int, d: int, is_sparse: bool) -> int:
     """Return the known memory need of a component beside n vectors of d dimensions: distances, a dense copy."""
-    return (8 * n * d if component.dense and is_sparse else 0) + (8 * n * n if component.holds_distances(params) else 0)
+    dense_copy = 8 * n * d if component.dense and is_sparse else 0
+    return dense_copy + (8 * n * n if component.holds_distances(params) else 0)
 
 
-def _suited(component: Component, params: Mapping[str, Any], X: Matrix, memory_bytes: int | None) -> Matrix:
+def _prepare(component: Component, params: Mapping[str, Any], X: Matrix, memory_bytes: int | None) -> Matrix:
     """Return X, dense if the component needs that; refuse X if the component would not fit into memory."""
     n, d = X.shape
     needed = bytes_needed(component, params, n, d, sparse.issparse(X))

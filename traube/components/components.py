@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from traube.components.new_points import Assign, Place, as_they_are, by_neighbours, nearest_centre
+from traube.components.new_points import Assign, Place, assign_to_nearest_center, keep_vectors, place_by_neighbors
 from traube.core.errors import TraubeError, unknown
 from traube.core.versions import get_versions
 
@@ -85,8 +85,8 @@ class Component:
     version: str = "1"
     libraries: tuple[str, ...] = NUMERICAL
     identity: bool = False
-    place: Place = by_neighbours
-    assign: Assign = nearest_centre
+    place: Place = place_by_neighbors
+    assign: Assign = assign_to_nearest_center
     types: Mapping[str, Any] = field(default_factory=dict)
     seconds: tuple[float, float] = (0.0, 0.0)
     pace: float = PACE
@@ -97,13 +97,13 @@ class Component:
         """Input on which the estimator is fitted: "vectors", "texts" or, with an "encoder", texts."""
         return self.input_kind if self.input_kind in ("texts", "encoder") else "vectors"
 
-    def seconds_needed(self, n: int, k: int | None, is_sparse: bool) -> float:
+    def estimate_seconds(self, n: int, k: int | None, is_sparse: bool) -> float:
         """Return the approximate seconds on one core for n texts in k clusters, as far as they are known."""
         return n * (k or 0) * self.seconds[is_sparse] if self.takes_k else 0.0
 
     def estimator(self, params: Mapping[str, Any], seed: int | None, **more: Any) -> Any:
         """Return the estimator, not fitted, with its seed if the estimator takes one."""
-        own = {key: value for key, value in params.items() if key != "k"} if self.chooses_k(params) else params
+        own = {key: value for key, value in params.items() if key != "k" or not self.chooses_k(params)}
         return self.build(**own, **({"random_state": seed} if self.seeded else {}), **more)
 
     def holds_distances(self, params: Mapping[str, Any]) -> bool:
@@ -134,8 +134,8 @@ class Component:
                 )
             if key not in self.params and not self.chooses_k({key: given[key]}):
                 raise unknown(f"parameter of {self.name}", str(key), self.params)
-        typed = {key: _like(self.params.get(key), value) for key, value in given.items()}
-        plain = _plain(self.name, {**self.params, **typed})
+        typed = {key: _convert_like(self.params.get(key), value) for key, value in given.items()}
+        plain = _make_plain(self.name, {**self.params, **typed})
         for key in typed.keys() & self.types.keys():
             try:
                 _make_adapter(self.types[key]).validate_python(plain[key], strict=True)
@@ -162,7 +162,7 @@ def _make_adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)  # a third of a millisecond, and params.yaml alone has two hundred values
 
 
-def _like(default: Any, value: Any) -> Any:
+def _convert_like(default: Any, value: Any) -> Any:
     """Return a number in the type of the default, so that 1 and 1.0 are one parameter."""
     if isinstance(default, float) and type(value) is int:
         return float(value)
@@ -177,12 +177,12 @@ CLUSTERERS: dict[str, Component] = {}
 
 def get_reducer(reducer: str | Component) -> Component:
     """Return the registered reducer of a name; a component is returned unchanged."""
-    return reducer if isinstance(reducer, Component) else _get("reducer", REDUCERS, reducer)
+    return _get("reducer", REDUCERS, reducer)
 
 
 def get_clusterer(clusterer: str | Component) -> Component:
     """Return the registered clusterer of a name; a component is returned unchanged."""
-    return clusterer if isinstance(clusterer, Component) else _get("clusterer", CLUSTERERS, clusterer)
+    return _get("clusterer", CLUSTERERS, clusterer)
 
 
 def register_reducer(
@@ -250,13 +250,13 @@ def register_reducer(
     component = Component(
         name=name,
         build=build,
-        params=_defaults(name, accepted, params),
+        params=_make_plain(name, _read_defaults(accepted) if params is None else params),
         seeded="random_state" in accepted if seeded is None else seeded,
         dense=dense,
         version=version,
         libraries=tuple(libraries),
         identity=identity,
-        place=place or (as_they_are if identity else by_neighbours),
+        place=place or (keep_vectors if identity else place_by_neighbors),
         types=types or {},
         pace=pace,
     )
@@ -276,7 +276,7 @@ def register_clusterer(
     input_kind: InputKind = "vectors",
     version: str = "1",
     libraries: Iterable[str] = NUMERICAL,
-    assign: Assign = nearest_centre,
+    assign: Assign = assign_to_nearest_center,
     types: Mapping[str, Any] | None = None,
     seconds: tuple[float, float] = (0.0, 0.0),
     by_distance: Callable[[Mapping[str, Any]], Mapping[str, Any] | None] = lambda params: None,
@@ -342,7 +342,7 @@ def register_clusterer(
     component = Component(
         name=name,
         build=build,
-        params=_defaults(name, accepted, params),
+        params=_make_plain(name, _read_defaults(accepted) if params is None else params),
         takes_k="n_clusters" in accepted if takes_k is None else takes_k,
         finds_k=finds_k,
         seeded="random_state" in accepted if seeded is None else seeded,
@@ -359,10 +359,12 @@ def register_clusterer(
     return _register(CLUSTERERS, component, replace)
 
 
-def _get(kind: str, registry: Mapping[str, Component], name: str) -> Component:
-    if name not in registry:
-        raise unknown(kind, name, registry)
-    return registry[name]
+def _get(kind: str, registry: Mapping[str, Component], component: str | Component) -> Component:
+    if isinstance(component, Component):
+        return component
+    if component not in registry:
+        raise unknown(kind, component, registry)
+    return registry[component]
 
 
 def _register(registry: dict[str, Component], component: Component, replace: bool) -> Component:
@@ -378,13 +380,11 @@ def _register(registry: dict[str, Component], component: Component, replace: boo
     return component
 
 
-def _defaults(name: str, accepted: Mapping[str, inspect.Parameter], params: Mapping[str, Any] | None) -> dict[str, Any]:
-    if params is None:
-        params = {key: p.default for key, p in accepted.items() if p.default is not p.empty and key not in GIVEN}
-    return _plain(name, params)
+def _read_defaults(accepted: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
+    return {key: p.default for key, p in accepted.items() if p.default is not p.empty and key not in GIVEN}
 
 
-def _plain(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+def _make_plain(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of the parameters as JSON has them: they are hashed, stored and shown."""
     try:
         plain: dict[str, Any] = json.loads(json.dumps(dict(params), allow_nan=False))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from traube.components.spherical import Array, Labels, find_micro_clusters, sums, unit
+from traube.components.spherical import Array, Labels, find_micro_clusters, renumber, sum_clusters, unit
 from traube.components.stability import MICRO, TEXTS_A_CLUSTER, Samples
 
 STEPS = (1 / 9, 1 / 3, 2 / 3, 5 / 3, 3.0)  # of a layer's clusters to the given ones
@@ -38,7 +38,7 @@ def find_layers(labels: Labels, samples: Samples, seed: int) -> list[Labels]:
     k = int(labels.max()) + 1
     if k < 2:
         return [labels]
-    tree = _Tree.grow(labels, samples, np.random.default_rng(seed))
+    tree = _Tree(labels, samples, np.random.default_rng(seed))
     layers = {k: labels}
     for step in STEPS:
         target = step * k
@@ -51,25 +51,21 @@ def find_layers(labels: Labels, samples: Samples, seed: int) -> list[Labels]:
 class _Tree:
     """Average linkage of atoms: an atom is the intersection of a micro cluster and a given cluster."""
 
-    def __init__(self, labels: Labels, points: Array, atoms: Labels, merges: NDArray[np.float64]) -> None:
-        self.labels, self.points, self.atoms, self.merges = labels, points, atoms, merges
-        self.least = max(SMALLEST, round(len(labels) * SHARE))
-        self.counts = self._count_clusters()
-
-    @classmethod
-    def grow(cls, labels: Labels, samples: Samples, random: np.random.Generator) -> "_Tree":
+    def __init__(self, labels: Labels, samples: Samples, random: np.random.Generator) -> None:
         from scipy.cluster.hierarchy import linkage
         from scipy.spatial.distance import squareform
 
-        k = int(labels.max()) + 1
-        micro = find_micro_clusters(samples.points, MICRO, random)
+        self.labels, self.points, k = labels, samples.points, int(labels.max()) + 1
+        micro = find_micro_clusters(self.points, MICRO, random)
         pairs, atoms = np.unique(micro * k + labels, return_inverse=True)
-        together = _find_together(unit(sums(samples.points, micro)), samples)[np.ix_(pairs // k, pairs // k)]
+        together = _find_together(unit(sum_clusters(self.points, micro)), samples)[np.ix_(pairs // k, pairs // k)]
         # atoms of different clusters are further apart than any of one: these are merged first
         apart = 1 - together + ((pairs % k)[:, None] != pairs % k)
         np.fill_diagonal(apart, 0)
-        merges = linkage(squareform(np.maximum(apart, 0), checks=False), "average")
-        return cls(labels, samples.points, atoms.astype(np.int64), merges)
+        self.atoms: Labels = atoms.astype(np.int64)
+        self.merges = linkage(squareform(np.maximum(apart, 0), checks=False), "average")
+        self.least = max(SMALLEST, round(len(labels) * SHARE))
+        self.counts = self._count_clusters()
 
     def _count_clusters(self) -> NDArray[np.int64]:
         """Return how many clusters have enough texts after each number of merges, int64 [atoms]."""
@@ -103,12 +99,12 @@ class _Tree:
         if not near.any():
             return None
         merges = np.flatnonzero(near)[life[near].argmax()]
-        return _without_gaps(fcluster(self.merges, len(self.counts) - merges, "maxclust")[self.atoms])
+        return renumber(fcluster(self.merges, len(self.counts) - merges, "maxclust")[self.atoms])
 
     def _without_crumbs(self, found: Labels, above: Labels) -> Labels:
         """Nest clusters in the layer above; the texts of one that is too small join the nearest one beside it."""
         pairs, found = np.unique(above * (int(found.max()) + 1) + found, return_inverse=True)
-        size, middle = np.bincount(found), unit(sums(self.points, found))
+        size, middle = np.bincount(found), unit(sum_clusters(self.points, found))
         parent = np.empty(len(pairs), dtype=np.int64)
         parent[found] = above
         largest = np.zeros(int(above.max()) + 1, dtype=np.int64)
@@ -118,19 +114,12 @@ class _Tree:
         for crumb in np.flatnonzero(~kept):
             rows, others = np.flatnonzero(found == crumb), np.flatnonzero(kept & (parent == parent[crumb]))
             joined[rows] = others[(self.points[rows] @ middle[others].T).argmax(axis=1)]
-        return _without_gaps(joined)
+        return renumber(joined)
 
 
 def _find_together(points: Array, samples: Samples) -> NDArray[np.float32]:
     """Return the share of all samples that put two points into one cluster, float32 [m, m]."""
-    member, total = [], 0
-    for k in samples.centers:
-        for labels in samples.find_nearest(points, k):
-            member.append(sparse.csr_matrix((np.ones(len(points), np.float32), labels, np.arange(len(points) + 1))))
-            total += 1
-    joined = sparse.hstack(member, format="csr")
-    return np.asarray((joined @ joined.T).toarray() / total)
-
-
-def _without_gaps(labels: NDArray[np.int64]) -> Labels:
-    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    ones, starts = np.ones(len(points), np.float32), np.arange(len(points) + 1)
+    clusterings = [labels for k in samples.centers for labels in samples.find_nearest(points, k)]
+    member = sparse.hstack([sparse.csr_matrix((ones, labels, starts)) for labels in clusterings], format="csr")
+    return np.asarray((member @ member.T).toarray() / len(clusterings))

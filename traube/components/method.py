@@ -109,7 +109,7 @@ def parse_method(name: str, params: Params | None = None) -> Method:
         methods: what it says of other components is left aside.
     """
     reducer, slash, clusterer = name.partition("/") if "/" in name else ("none", "", name)
-    reducer, clusterer = _registered(reducer, REDUCERS), _registered(clusterer, CLUSTERERS)
+    reducer, clusterer = _match_case(reducer, REDUCERS), _match_case(clusterer, CLUSTERERS)
     if not slash and clusterer not in CLUSTERERS:
         near = ", ".join(get_close_matches(clusterer, CLUSTERERS, n=3))
         raise TraubeError(
@@ -122,7 +122,7 @@ def parse_method(name: str, params: Params | None = None) -> Method:
     return Method(reducer, clusterer, params.get(reducer) or {}, params.get(clusterer) or {})
 
 
-def _registered(name: str, registry: Iterable[str]) -> str:
+def _match_case(name: str, registry: Iterable[str]) -> str:
     """Return a registered name in its registered case; an unknown name is returned unchanged."""
     return next((known for known in registry if known.casefold() == name.casefold()), name)
 

@@ -47,9 +47,9 @@ def choose_k(
     """
     from sklearn.metrics import pairwise_distances, silhouette_score
 
-    rows = _sample(X.shape[0], seed)
+    rows = _draw_rows(X.shape[0], seed)
     sample = reduce("none", None, X[rows], seed)
-    tried = _tried(X.shape[0], len(rows), candidates)
+    tried = _list_candidates(X.shape[0], len(rows), candidates)
     distances = pairwise_distances(sample, metric=metric)
     np.fill_diagonal(distances, 0)
 
@@ -59,7 +59,7 @@ def choose_k(
             return float("nan")
         return float(silhouette_score(distances, labels, metric="precomputed"))
 
-    return _best(tried, "silhouette", silhouette, "their vectors are all the same")
+    return _choose_best(tried, "silhouette", silhouette, "their vectors are all the same")
 
 
 def choose_k_by_distance(
@@ -95,8 +95,8 @@ def choose_k_by_distance(
     table : DataFrame
         Columns k and correlation, a row per candidate in ascending order; nan where there is one cluster only.
     """
-    rows = _sample(len(distances), seed)
-    tried = _tried(len(distances), len(rows), candidates)
+    rows = _draw_rows(len(distances), seed)
+    tried = _list_candidates(len(distances), len(rows), candidates)
     square = np.asarray(distances if len(rows) == len(distances) else distances[np.ix_(rows, rows)], dtype=np.float64)
     pairs = square[~np.eye(len(square), dtype=bool)]
     if pairs.min() == pairs.max():
@@ -110,15 +110,15 @@ def choose_k_by_distance(
             return float("nan")
         return float(np.corrcoef(square[first, second], apart)[0, 1])
 
-    return _best(tried, "correlation", correlation, "they are all equally alike")
+    return _choose_best(tried, "correlation", correlation, "they are all equally alike")
 
 
-def _sample(n: int, seed: int) -> NDArray[np.int64]:
+def _draw_rows(n: int, seed: int) -> NDArray[np.int64]:
     return np.sort(np.random.default_rng(seed).choice(n, min(n, ROWS), replace=False))
 
 
-def _tried(n: int, rows: int, candidates: Iterable[int] | None) -> list[int]:
-    tried = _grid(n) if candidates is None else sorted(set(candidates))
+def _list_candidates(n: int, rows: int, candidates: Iterable[int] | None) -> list[int]:
+    tried = _make_grid(n) if candidates is None else sorted(set(candidates))
     if rows < 3:
         raise TraubeError(f"choosing a number of clusters takes three distinct texts, not {rows}")
     faulty = [k for k in tried if not 2 <= k < rows]
@@ -127,14 +127,14 @@ def _tried(n: int, rows: int, candidates: Iterable[int] | None) -> list[int]:
     return tried
 
 
-def _best(tried: list[int], name: str, fit: Callable[[int], float], otherwise: str) -> tuple[int, pd.DataFrame]:
+def _choose_best(tried: list[int], name: str, fit: Callable[[int], float], otherwise: str) -> tuple[int, pd.DataFrame]:
     table = pd.DataFrame({"k": tried, name: [fit(k) for k in tried]})
     if table[name].isna().all():
         raise TraubeError(f"no number of clusters suits these texts: {otherwise}")
     return tried[int(table[name].argmax())], table
 
 
-def _grid(n: int) -> list[int]:
+def _make_grid(n: int) -> list[int]:
     most = max(2, min(MOST, n - 1, int(1.5 * np.sqrt(n))))
     steps = int(np.ceil(np.log(most / 2) / np.log(1.25))) + 1
     return sorted({int(k) for k in np.geomspace(2, most, steps).round()})

@@ -1,7 +1,8 @@
 """Spherical k-means: of unit vectors, by their cosine (Dhillon & Modha 2001)."""
 
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from operator import itemgetter
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,12 @@ def unit(X: Array) -> Array:
     return np.asarray(X / np.where(norms > 0, norms, 1), dtype=np.float32)
 
 
-def spread_out(X: Array, k: int, random: np.random.Generator) -> NDArray[np.int64]:
+def renumber(labels: Any) -> Labels:
+    """Return the same clusters from 0 without gaps, in the order of their labels, int64 [n]."""
+    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
+
+
+def draw_starts(X: Array, k: int, random: np.random.Generator) -> NDArray[np.int64]:
     """Draw rows to begin with, int64 [k], by k-means++ (Arthur & Vassilvitskii 2007).
 
     Each is drawn in proportion to its squared distance from those before. The first few of them are such rows too.
@@ -36,15 +42,15 @@ def spread_out(X: Array, k: int, random: np.random.Generator) -> NDArray[np.int6
     return chosen
 
 
-def spherical(X: Array, centres: Array, iterations: int) -> tuple[Labels, float]:
+def run_lloyd(X: Array, centers: Array, iterations: int) -> tuple[Labels, float]:
     """Run Lloyd's algorithm from given centers.
 
     Parameters
     ----------
-    X : ndarray of shape (n, d)
-        Rows of length 1, float32.
-    centres : ndarray of shape (k, d)
-        Rows of length 1, float32. One that loses its last row stays where it is.
+    X : array
+        float32 [n, d], rows of length 1.
+    centers : array
+        float32 [k, d], rows of length 1. One that loses its last row stays where it is.
 
     Returns
     -------
@@ -53,7 +59,7 @@ def spherical(X: Array, centres: Array, iterations: int) -> tuple[Labels, float]
     fit : float
         Sum of the rows' cosines to their centers.
     """
-    labels, rows, k = (X @ centres.T).argmax(axis=1), np.arange(len(X)), len(centres)
+    labels, rows, k = (X @ centers.T).argmax(axis=1), np.arange(len(X)), len(centers)
     for _ in range(iterations):
         # making a sparse matrix takes longer than a product with a narrow dense one
         if k <= NARROW:
@@ -61,43 +67,37 @@ def spherical(X: Array, centres: Array, iterations: int) -> tuple[Labels, float]
             member[labels, rows] = 1
             sums = np.asarray(member @ X)
         else:
-            ones = np.ones(len(X), dtype=np.float32)
-            sums = np.asarray(sparse.csr_matrix((ones, labels, np.arange(len(X) + 1)), shape=(len(X), k)).T @ X)
+            sums = sum_clusters(X, labels, k=k)
         empty = ~sums.any(axis=1)
-        sums[empty] = centres[empty]
-        centres = unit(sums)
+        sums[empty] = centers[empty]
+        centers = unit(sums)
 
-        cosines = X @ centres.T
+        cosines = X @ centers.T
         before, labels = labels, cosines.argmax(axis=1)
         if np.array_equal(before, labels):
             break
     return labels, float(np.take_along_axis(cosines, labels[:, None], axis=1).sum(dtype=np.float64))
 
 
-def best_of_each(
-    X: Array, ks: Sequence[int], starts: int, iterations: int, random: np.random.Generator
-) -> list[Labels]:
-    """Return the labels with the best fit of several starts for each of several numbers of clusters.
-
-    A start of fewer clusters is the beginning of one of more, so that it is drawn once.
-    """
-    seeds = [spread_out(X, max(ks), random) for _ in range(starts)]
-    return [max((spherical(X, X[rows[:k]], iterations) for rows in seeds), key=lambda found: found[1])[0] for k in ks]
+def cluster_spherical(X: Array, k: int, starts: int, iterations: int, random: np.random.Generator) -> Labels:
+    """Return the labels with the best fit of several starts, int64 [n]."""
+    found = (run_lloyd(X, X[draw_starts(X, k, random)], iterations) for _ in range(starts))
+    return max(found, key=itemgetter(1))[0]
 
 
-def sums(X: Array, labels: Labels, weights: Array | None = None) -> Array:
-    """Return the weighted sum of the rows of each cluster, float32 [clusters, d]."""
+def sum_clusters(X: Array, labels: Labels, weights: Array | None = None, k: int | None = None) -> Array:
+    """Return the weighted sum of the rows of each of k clusters, by default of those that there are, float32 [k, d]."""
     ones = np.ones(len(X), dtype=np.float32) if weights is None else weights
-    member = sparse.csr_matrix((ones, labels, np.arange(len(X) + 1)), shape=(len(X), int(labels.max()) + 1))
-    return np.asarray(member.T @ X)
+    shape = len(X), int(labels.max()) + 1 if k is None else k
+    return np.asarray(sparse.csr_matrix((ones, labels, np.arange(len(X) + 1)), shape=shape).T @ X)
 
 
 def find_micro_clusters(X: Array, most: int, random: np.random.Generator) -> Labels:
     """Return labels of at most so many small clusters, from 0 without gaps; of fewer rows each is one."""
     if len(X) <= most:
         return np.arange(len(X))
-    labels, _ = spherical(X, X[random.choice(len(X), most, replace=False)], MICRO_ITERATIONS)
-    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    labels, _ = run_lloyd(X, X[random.choice(len(X), most, replace=False)], MICRO_ITERATIONS)
+    return renumber(labels)
 
 
 def cluster_samples(
@@ -126,7 +126,7 @@ def cluster_samples(
     """
     samples, m, _ = X.shape
     which, weighted = np.arange(samples)[:, None], X * weights[:, :, None]
-    begin = [_spread_out_samples(X, weights, min(max(ks, default=1), m), random) for _ in range(starts)]
+    begin = [_draw_starts_of_samples(X, weights, min(max(ks, default=1), m), random) for _ in range(starts)]
     for k in ks:
         found = [_lloyd_of_samples(X, weighted, X[which, rows[:, :k]], iterations) for rows in begin]
         best = found[0]
@@ -154,8 +154,8 @@ def _lloyd_of_samples(X: Array, weighted: Array, centers: Array, iterations: int
     return centers
 
 
-def _spread_out_samples(X: Array, weights: Array, k: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """Return rows to begin with for each of several samples, int64 [samples, k], as `spread_out` draws them."""
+def _draw_starts_of_samples(X: Array, weights: Array, k: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """Return rows to begin with for each of several samples, int64 [samples, k], as `draw_starts` draws them."""
     samples, m, _ = X.shape
     which, chosen = np.arange(samples), np.empty((samples, k), dtype=np.int64)
     distance = np.ones((samples, m), dtype=np.float32)

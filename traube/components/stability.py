@@ -13,7 +13,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traube.components.spherical import Array, Labels, best_of_each, cluster_samples, find_micro_clusters, sums, unit
+from traube.components.spherical import (
+    Array,
+    Labels,
+    cluster_samples,
+    cluster_spherical,
+    find_micro_clusters,
+    sum_clusters,
+    unit,
+)
 from traube.core.errors import TraubeError
 
 GRID = (*range(2, 11), *(12, 14, 16, 18, 20, 23, 26, 30, 35, 40, 46, 53, 61, 70, 80, 92, 106, 122, 140, 160, 184, 210))
@@ -32,10 +40,8 @@ NEIGHBORS = 5  # samples that each is compared with
 STARTED, MOST_STARTS = 1_000, 10  # the first is texts x starts
 ITERATIONS = 8
 WINDOW = 5  # numbers of the grid over which the excess is averaged
-UNCLEAR, READABLE = (
-    0.12,
-    20,
-)  # an excess below the first says that no clusters are clear; then there are at most so many
+# An excess below the first says that no clusters are clear; then there are at most so many.
+UNCLEAR, READABLE = 0.12, 20
 # Stability from which clusters are the same in all samples, and what it takes beside: then nothing is smoothed.
 EXACT, BEYOND = 0.98, 0.15
 NEARLY, EXACT_STARTS = 0.8, 5  # a stability from which so many starts say whether it is exact
@@ -94,8 +100,7 @@ def choose_stable_k(X: Any, seed: int, candidates: Iterable[int] | None = None) 
         the gaps between them are than between those of clouds: a long cloud is cut in two at the same place too. The
         largest excess says how far to believe k: below .12 there are no clear groups, up to .25 weak ones.
     """
-    k, table, _ = sample_clusters(project(X, seed), seed, candidates)
-    return k, table
+    return sample_clusters(project(X, seed), seed, candidates)[:2]
 
 
 def sample_clusters(
@@ -103,14 +108,14 @@ def sample_clusters(
 ) -> tuple[int, pd.DataFrame, Samples]:
     """Return the result of `choose_stable_k` for projected points, and the samples that it is based on."""
     random = np.random.default_rng(seed)
-    rows = _drawn(len(points), random)
+    rows = _draw_rows(len(points), random)
     most = len(rows) // TEXTS_A_CLUSTER
     ks = [k for k in GRID if k <= most] if candidates is None else sorted(set(candidates))
     faulty = [k for k in ks if not 2 <= k <= most]
     if faulty:
         raise TraubeError(f"the numbers of clusters to try must lie between 2 and {most}; got {faulty}")
     if not ks:
-        return 1, _table([], np.empty(0), np.empty(0), np.empty(0)), sample_some(points, 1, seed)
+        return 1, _make_table([], np.empty(0), np.empty(0), np.empty(0)), sample_some(points, 1, seed)
 
     seen = points[rows]
     k, table, samples = _choose(points, seen, ks, MICRO, random)
@@ -130,8 +135,8 @@ def _choose(
 ) -> tuple[int, pd.DataFrame, Samples]:
     """Return the most stable of some numbers of clusters, judged on the seen points and so many micro clusters."""
     starts = int(np.clip(STARTED // len(seen), 1, MOST_STARTS))
-    samples = Samples(points, *_sample(seen, _thinned(ks), PARTITIONS, SAMPLES, starts, random, micro))
-    stability = _interpolated(ks, samples.stability)
+    samples = Samples(points, *_sample(seen, _thin_out(ks), PARTITIONS, SAMPLES, starts, random, micro))
+    stability = _interpolate(ks, samples.stability)
     near = np.flatnonzero(stability >= NEARLY)
     surer = _sample(seen, [ks[i] for i in near], 1, SAMPLES, max(starts, EXACT_STARTS), random, micro)[1]
     exact = [i for i in near if surer[ks[i]] >= EXACT]
@@ -139,13 +144,13 @@ def _choose(
     apart = np.full(len(ks), np.nan)
     for i in exact:
         # how much wider the gaps between clusters are than the widest of clouds without any
-        clouds = [_gap(draw_cloud(seen, random), ks[i], random) for _ in range(NULL_CLOUDS)]
-        apart[i] = _gap(seen, ks[i], random) - max(clouds)
+        clouds = [_measure_gap(draw_cloud(seen, random), ks[i], random) for _ in range(NULL_CLOUDS)]
+        apart[i] = _measure_gap(seen, ks[i], random) - max(clouds)
     null = [
-        _interpolated(ks, _sample(draw_cloud(seen, random), _thinned(ks), 1, NULL_SAMPLES, starts, random, micro)[1])
+        _interpolate(ks, _sample(draw_cloud(seen, random), _thin_out(ks), 1, NULL_SAMPLES, starts, random, micro)[1])
         for _ in range(NULL_CLOUDS)
     ]
-    table = _table(ks, stability, np.mean(null, axis=0), apart)
+    table = _make_table(ks, stability, np.mean(null, axis=0), apart)
     settled = table.loc[(table["stability"] >= EXACT) & (table["excess"] >= BEYOND), "k"]
     if len(settled):
         return int(settled.iloc[-1]), table, samples
@@ -156,7 +161,7 @@ def _choose(
 def sample_some(points: Array, k: int, seed: int) -> Samples:
     """Return samples of k clusters and of some other numbers, where k is given and needs no choice."""
     random = np.random.default_rng(seed)
-    seen = points[_drawn(len(points), random)]
+    seen = points[_draw_rows(len(points), random)]
     ks = sorted({*(tried for tried in GRID[::3] if tried <= len(seen) // TEXTS_A_CLUSTER), min(k, len(seen))})
     return Samples(points, *_sample(seen, ks, 1, SAMPLES, 1, random, MICRO))
 
@@ -180,7 +185,7 @@ def cluster_stability(samples: Samples, labels: Labels, seed: int) -> NDArray[np
     float64 array of shape (n_clusters,)
         From 0 to 1; nan for a cluster none of whose texts is sampled.
     """
-    rows = _drawn(len(labels), np.random.default_rng(seed))
+    rows = _draw_rows(len(labels), np.random.default_rng(seed))
     own, k = labels[rows], int(labels.max()) + 1
     size = np.bincount(own, minlength=k)
     jaccard = np.zeros(k)
@@ -200,7 +205,7 @@ def project(X: Any, seed: int) -> Array:
 
     points = normalize(X)
     if min(points.shape) > COMPONENTS:
-        rows = _drawn(points.shape[0], np.random.default_rng(seed))
+        rows = _draw_rows(points.shape[0], np.random.default_rng(seed))
         points = TruncatedSVD(COMPONENTS, random_state=seed).fit(points[rows]).transform(points)
     dense = points if isinstance(points, np.ndarray) else points.toarray()
     return unit(np.ascontiguousarray(dense, dtype=np.float32))
@@ -214,21 +219,21 @@ def draw_cloud(points: Array, random: np.random.Generator) -> Array:
     return unit((mean + drawn @ directions).astype(np.float32))
 
 
-def _drawn(n: int, random: np.random.Generator) -> NDArray[np.int64]:
+def _draw_rows(n: int, random: np.random.Generator) -> NDArray[np.int64]:
     return np.sort(random.choice(n, min(n, TEXTS), replace=False))
 
 
-def _thinned(ks: Sequence[int]) -> list[int]:
+def _thin_out(ks: Sequence[int]) -> list[int]:
     """Return the small numbers; of the others, every second and the last."""
     many = [k for k in ks if k > FEW]
     return sorted({*(k for k in ks if k <= FEW), *many[::2], *many[-1:]})
 
 
-def _interpolated(ks: Sequence[int], found: dict[int, float]) -> NDArray[np.float64]:
+def _interpolate(ks: Sequence[int], found: dict[int, float]) -> NDArray[np.float64]:
     return np.interp(np.log(ks), np.log(list(found)), list(found.values()))
 
 
-def _table(
+def _make_table(
     ks: Sequence[int], stability: NDArray[np.float64], null: NDArray[np.float64], apart: NDArray[np.float64]
 ) -> pd.DataFrame:
     excess = np.array([0.0, *(stability - null)])
@@ -239,12 +244,12 @@ def _table(
     return pd.DataFrame(columns)
 
 
-def _gap(points: Array, k: int, random: np.random.Generator) -> float:
+def _measure_gap(points: Array, k: int, random: np.random.Generator) -> float:
     """Return the margin between the nearest two centers that 95 % of the points exceed, over the mean margin.
 
     Margins are in cosine.
     """
-    (labels,) = best_of_each(points, [k], EXACT_STARTS, ITERATIONS, random)
+    labels = cluster_spherical(points, k, EXACT_STARTS, ITERATIONS, random)
     centers = unit(np.stack([points[labels == c].sum(axis=0) for c in np.unique(labels)]))
     if len(centers) < 2:
         return 0.0
@@ -273,41 +278,34 @@ def _sample(
     """
     centers: dict[int, list[Array]] = {k: [] for k in ks}
     stability: dict[int, list[float]] = {k: [] for k in ks}
+    steps = range(1, min(NEIGHBORS, samples - 1) + 1)
+    pairs = sorted({tuple(sorted((a, (a + step) % samples))) for a in range(samples) for step in steps})
     for _ in range(partitions):
         micro = find_micro_clusters(points, n_micro, random)
         size = np.bincount(micro).astype(np.float64)
         weights = random.poisson(1, size=(samples, len(points))).astype(np.float32)
-        drawn = np.stack([unit(sums(points, micro, own)) for own in weights])
+        drawn = np.stack([unit(sum_clusters(points, micro, own)) for own in weights])
         mass = np.stack([np.bincount(micro, weights=own) for own in weights]).astype(np.float32)
-        middle = unit(sums(points, micro))
+        middle = unit(sum_clusters(points, micro))
         for k, found in cluster_samples(drawn, mass, ks, starts, ITERATIONS, random):
             centers[k].append(found)
             labels = np.matmul(middle, found.transpose(0, 2, 1)).argmax(axis=2)
-            pairs = sorted({(min(a, b), max(a, b)) for a in range(samples) for b in _next(a, samples)})
-            stability[k].append(float(np.mean([_rand(labels[a], labels[b], size, k) for a, b in pairs])))
+            stability[k].append(float(np.mean([_compute_rand(labels[a], labels[b], size, k) for a, b in pairs])))
     return (
         {k: np.concatenate(found) for k, found in centers.items()},
         {k: float(np.mean(found)) for k, found in stability.items()},
     )
 
 
-def _next(sample: int, samples: int) -> list[int]:
-    return [(sample + step) % samples for step in range(1, min(NEIGHBORS, samples - 1) + 1)]
-
-
-def _rand(a: Labels, b: Labels, size: NDArray[np.float64], k: int) -> float:
+def _compute_rand(a: Labels, b: Labels, size: NDArray[np.float64], k: int) -> float:
     """Return the adjusted Rand index of two clusterings of weighted points.
 
     It is 1 if both have one cluster, or single points alone.
     """
     counts = np.bincount(a * k + b, weights=size, minlength=k * k).reshape(k, k)
     n = size.sum()
-    together, first, second = (_pairs(sizes, n) for sizes in (counts.ravel(), counts.sum(axis=1), counts.sum(axis=0)))
+    sizes_of = counts.ravel(), counts.sum(axis=1), counts.sum(axis=0)
+    together, first, second = (float(sizes @ sizes - n) / 2 for sizes in sizes_of)  # pairs of texts within clusters
     expected = first * second / max(n * (n - 1) / 2, 1)
     largest = (first + second) / 2
     return 1.0 if largest == expected else (together - expected) / (largest - expected)
-
-
-def _pairs(sizes: NDArray[Any], n: float) -> float:
-    """Return the number of pairs of texts within clusters of these sizes, n texts in all."""
-    return float(sizes @ sizes - n) / 2

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from traube.components.new_points import Matrix, centres
+from traube.components.new_points import Matrix, compute_centers
 from traube.components.spherical import Labels
 from traube.grouping.terms import TermReader, Terms
 from traube.models.vectors import Dense
@@ -275,7 +275,7 @@ def find_strays(
     if len(np.unique(of[of >= 0])) < 2:
         return found
     points = normalize(known[np.flatnonzero(of >= 0)])
-    ids, means = centres(points, of[of >= 0])
+    ids, means = compute_centers(points, of[of >= 0])
     middle = np.asarray(points.mean(axis=0)).ravel()
     for c, mean in zip(ids, means, strict=True):
         rows = np.flatnonzero(clusters == c)

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from traube.components.apply import Matrix
-from traube.components.new_points import centres, nearest_on_average
+from traube.components.new_points import compute_centers, find_nearest_on_average
 from traube.core.errors import TraubeError
 from traube.core.progress import SILENT, Progress
 from traube.grouping.cluster_texts import Clustering, check_query, encode_texts, find_filled
@@ -86,7 +86,7 @@ def assign_by_examples(
     known, new = values[: len(examples)], values[len(examples) : len(examples) + len(texts)]
     if loaded.similarity:
         pairs = loaded.similarity.distances_to(known, new, None if query is None else values[-1])
-        labels, distance = nearest_on_average(pairs, of)
+        labels, distance = find_nearest_on_average(pairs, of)
         strange, alike = find_strays_by_distance(pairs, labels, of), are_equal(texts)
     else:
         labels, distance = find_nearest(known, of, new)
@@ -126,11 +126,11 @@ def find_nearest(
     """
     from sklearn.preprocessing import normalize
 
-    ids, means = centres(known, clusters)
+    ids, means = compute_centers(known, clusters)
     labels, distance = np.full(new.shape[0], -1, dtype=np.int64), np.full(new.shape[0], np.nan)
     if not len(ids):
         return labels, distance
-    towards = normalize(centres(normalize(known), clusters)[1])
+    towards = normalize(compute_centers(normalize(known), clusters)[1])
     step = max(1, BLOCK // (8 * max(means.shape)))
     for start in range(0, new.shape[0], step):
         block = new[start : start + step]

@@ -17,7 +17,7 @@ from scipy import sparse
 from traube import components
 from traube.comparison.candidates import Candidate
 from traube.components import Method, get_clusterer, get_reducer
-from traube.components.new_points import Matrix, centres, nearest_on_average
+from traube.components.new_points import Matrix, compute_centers, find_nearest_on_average
 from traube.core.disk import replacing
 from traube.core.errors import TraubeError
 from traube.core.files import write_json
@@ -53,7 +53,7 @@ class Served:
 
     @cached_property
     def _centers(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        return centres(self.points, self.clusters)
+        return compute_centers(self.points, self.clusters)
 
     def predict(self, texts: Sequence[str]) -> pd.DataFrame:
         """Assign new texts to the clusters.
@@ -71,7 +71,9 @@ class Served:
         similarity = self.model.similarity
         if similarity:
             query = None if self.query is None or similarity.query != "text" else self._encode([self.query])[0]
-            clusters, means = nearest_on_average(similarity.distances_to(self.vectors, vectors, query), self.clusters)
+            clusters, means = find_nearest_on_average(
+                similarity.distances_to(self.vectors, vectors, query), self.clusters
+            )
             distances = np.maximum(means, 0)
         else:
             reducer, clusterer = get_reducer(self.method.reducer), get_clusterer(self.method.clusterer)

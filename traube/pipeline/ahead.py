@@ -21,7 +21,7 @@ from traube.pipeline.executors.loky import start_processes
 from traube.pipeline.plan import Plan, Request
 from traube.pipeline.run import run
 from traube.pipeline.survey import survey_stored
-from traube.pipeline.validation import refuse_stored
+from traube.pipeline.validation.findings import refuse_stored
 from traube.pipeline.workbench import Workbench
 from traube.storage import Storage, open_storage
 from traube.storage.costs import get_cost
@@ -47,25 +47,24 @@ def encode_ahead(storage: Storage, requests: Iterable[Request]) -> Iterator[Call
     if not needed:
         yield lambda position, progress: None
         return
-    with NamedTemporaryFile("r", prefix="traube-") as told:
+    with NamedTemporaryFile("r", prefix="traube-") as report:
         process = start_processes(1)
         try:
-            encodings = {
-                i: process.submit(_encode, storage.folder, request, told.name) for i, request in needed.items()
-            }
-            yield partial(_wait, encodings, told)
+            submit = partial(process.submit, _encode, storage.folder, report.name)
+            encodings = {i: submit(request) for i, request in needed.items()}
+            yield partial(_wait, encodings, report)
         finally:
             process.shutdown(kill_workers=True)
 
 
-def _wait(encodings: Mapping[int, Future[None]], told: IO[str], position: int, progress: Progress) -> None:
+def _wait(encodings: Mapping[int, Future[None]], report: IO[str], position: int, progress: Progress) -> None:
     if (encoding := encodings.get(position)) is None:
         return
     seen = total = 0
     while not wait([encoding], SECONDS).done:
         stopping.check()
-        told.seek(0)
-        if numbers := told.read().split():
+        report.seek(0)
+        if numbers := report.read().split():
             encoded, of = map(int, numbers)
             if of != total or encoded < seen:
                 progress.total("texts", of)
@@ -76,11 +75,8 @@ def _wait(encodings: Mapping[int, Future[None]], told: IO[str], position: int, p
         logger.warning("texts could not be encoded ahead: %s", describe_error(error))
 
 
-def _encode(folder: Path, request: Request, told: str) -> None:
-    """Encode what a request needs, in a process of its own.
-
-    The file `told` says how many texts are encoded, and of how many.
-    """
+def _encode(folder: Path, report: str, request: Request) -> None:
+    """Encode what a request needs, in a process of its own; write how many texts are encoded, of how many, to a file."""
     os.nice(max(0, NICENESS - os.nice(0)))
     import torch
     from tqdm import tqdm  # type: ignore[import-untyped]
@@ -92,7 +88,7 @@ def _encode(folder: Path, request: Request, told: str) -> None:
     def say(stage: str, amount: int) -> None:
         nonlocal encoded
         encoded += amount
-        Path(told).write_text(f"{encoded} {total}", encoding="utf-8")
+        Path(report).write_text(f"{encoded} {total}", encoding="utf-8")
 
     def begin(stage: str, amount: int) -> None:
         nonlocal encoded, total

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from traube import components
 from traube.components import Component, Method
-from traube.components.deep import collapsed
+from traube.components.deep import is_collapsed
 from traube.core.hashing import digest
 from traube.core.measure import Cost
 from traube.core.progress import SILENT, Progress
@@ -43,7 +43,7 @@ class CellResult:
 
     cell: Cell
     status: str  # done, failed, unsupported or unavailable (does not fit the memory)
-    reason: str = ""  # in one line; of a cell that is done, what is amiss with its clusters
+    reason: str = ""  # in one line; of a cell that is done, a warning about its clusters
     assignments: pd.DataFrame | None = None  # split, level, item, cluster; None unless done
     seconds: float = 0.0  # the clusterings' time, without the reductions that cells share
     cost: Cost | None = None  # with them, and the memory; None where what a reduction took was not measured
@@ -79,7 +79,7 @@ def cluster(
     executor : Executor
         Does the work.
     progress : Progress, optional
-        Is told of work as it is done.
+        Reports the work as it is done.
     similarity : Similarity, optional
         Compares the texts of a split, for a model that has a similarity of its own.
     model : Model, optional
@@ -87,31 +87,32 @@ def cluster(
     """
     possible = []
     for cell in cells:
-        reason = _unsupported(cell, task, similarity, model)
+        reason = _explain_unsupported(cell, task, similarity, model)
         if reason:
             progress.done("cells", 1)
             yield CellResult(cell, "unsupported", reason)
         else:
             possible.append(cell)
-    splits = list(task.test_splits(possible[0].split_set)) if possible else []
-    if possible and not splits:
+    if not possible:
+        return
+    splits = list(task.test_splits(possible[0].split_set))
+    if not splits:
         for cell in possible:
             yield CellResult(cell, "failed", f"there are no test splits in the split set '{cell.split_set}'")
         return
     work = _Work(task, vectors, splits, storage, similarity)
-    plain = [cell for cell in possible if not cell.method.trains]
-    if plain:
+    if plain := [cell for cell in possible if not cell.method.trains]:
         progress.total("clusterings", len(plain) * len(splits))
-        yield from _clustered(work, plain, executor, progress)
+        yield from _run_clusterings(work, plain, executor, progress)
     trained = [cell for cell in possible if cell.method.trains]
     if trained and model is not None:
-        yield from _trained(work, trained, model, executor, progress)
+        yield from _run_trainings(work, trained, model, executor, progress)
 
 
-def _unsupported(cell: Cell, task: Task, similarity: Similarity | None, model: Model | None) -> str | None:
+def _explain_unsupported(cell: Cell, task: Task, similarity: Similarity | None, model: Model | None) -> str | None:
     """Return in one line why a cell makes no sense; None if it does make sense."""
     if cell.method.trains:
-        return cell.method.unsupported() or deep.unsupported(cell, model)
+        return cell.method.unsupported() or deep.explain_unsupported(cell, model)
     if components.get_clusterer(cell.method.clusterer).input_kind == "texts" and cell.model != WORDS:
         return f"{cell.method.clusterer} works on texts whatever the model: its result stands under {WORDS}"
     if similarity is None:
@@ -121,7 +122,9 @@ def _unsupported(cell: Cell, task: Task, similarity: Similarity | None, model: M
     return cell.method.unsupported_by_distance()
 
 
-def _clustered(work: "_Work", cells: Sequence[Cell], executor: Executor, progress: Progress) -> Iterator[CellResult]:
+def _run_clusterings(
+    work: "_Work", cells: Sequence[Cell], executor: Executor, progress: Progress
+) -> Iterator[CellResult]:
     """Store reductions and yield cells, each once all its splits are clustered."""
     folder = work.storage.folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -133,49 +136,51 @@ def _clustered(work: "_Work", cells: Sequence[Cell], executor: Executor, progres
                     unfinished, position = clusterings[job]
                     unfinished.add(position, outcome)
                     progress.done("clusterings", 1)
-                    if unfinished.complete:
+                    if unfinished.is_complete:
                         progress.done("cells", 1)
                         yield unfinished.result()
                 elif isinstance(outcome, Reduced):  # its clusterings start now; with one that failed they have failed
                     path, about = reductions[job], {"seconds": outcome.cost.seconds, "memory": outcome.cost.memory}
                     blob = store_matrix(work.storage, REDUCTION, path.name, outcome.points, **about)
                     try:
-                        path.hardlink_to(blob)  # its clusterings were told of it under this name
+                        path.hardlink_to(blob)  # its clusterings look for it under this name
                     except OSError:  # on another disk
                         shutil.copyfile(blob, path)
 
 
-def _trained(
+def _run_trainings(
     work: "_Work", cells: Sequence[Cell], model: Model, executor: Executor, progress: Progress
 ) -> Iterator[CellResult]:
     """Yield the results of cells whose clusterers train.
 
     The files from which trainings go on are removed once the caller has taken the cell.
     """
-    asked = [
-        deep.Asked(cell, i, work.splits[i], partial(work.texts, i), work.views[i], folder / str(i))
+    folder = work.storage.folder / "trainings"
+    requests = [
+        deep.TrainingRequest(
+            cell, i, work.splits[i], partial(work.texts, i), work.views[i], folder / cell.cell_id / str(i)
+        )
         for cell in cells
-        for folder in [work.storage.folder / "trainings" / cell.cell_id]
         for i in work.order
     ]
     unfinished = {cell.cell_id: _Unfinished(cell, work.splits, work.storage) for cell in cells}
-    with closing(deep.run(asked, model, executor, progress)) as outcomes:
-        for one, outcome in outcomes:
-            cell = unfinished[one.cell.cell_id]
+    with closing(deep.run(requests, model, executor, progress)) as outcomes:
+        for request, outcome in outcomes:
+            cell_id, position = request.cell.cell_id, request.position
+            cell = unfinished[cell_id]
             if isinstance(outcome, Failure):
-                cell.add(one.position, outcome)
+                cell.add(position, outcome)
             else:
-                cell.add(one.position, Clustered(outcome.labels, outcome.seconds, math.nan))
-                cell.histories[one.position] = outcome.history
-                if one.position == work.order[0] and outcome.became is not None:
-                    became = outcome.became.astype(np.float16)
-                    store_matrix(work.storage, REPRESENTATIONS, one.cell.cell_id, became)
-            if cell.complete:
+                cell.add(position, Clustered(outcome.labels, outcome.seconds, math.nan))
+                cell.histories[position] = outcome.history
+                if position == work.order[0] and outcome.representations is not None:
+                    store_matrix(work.storage, REPRESENTATIONS, cell_id, outcome.representations.astype(np.float16))
+            if cell.is_complete:
                 progress.done("cells", 1)
                 result = cell.result()
                 yield result
                 if result.status == "done":
-                    shutil.rmtree(work.storage.folder / "trainings" / result.cell.cell_id, ignore_errors=True)
+                    shutil.rmtree(folder / cell_id, ignore_errors=True)
 
 
 @dataclass
@@ -193,7 +198,7 @@ class _Unfinished:
     histories: dict[int, list[dict[str, float]]] = field(default_factory=dict)
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         return len(self.clusters) + len(self.failures) == len(self.splits)
 
     def add(self, position: int, outcome: Clustered | Failure) -> None:
@@ -229,11 +234,11 @@ class _Unfinished:
 
         if not self.cell.method.trains:
             return CellResult(self.cell, "done", "", assignments, self.seconds, cost)
-        alone = [split for i, split in enumerate(self.splits) if collapsed(self.clusters[i])]
-        amiss = f"{alone[0].split} ({alone[0].level}): all texts are in one cluster" if alone else ""
+        collapsed = [split for i, split in enumerate(self.splits) if is_collapsed(self.clusters[i])]
+        warning = f"{collapsed[0].split} ({collapsed[0].level}): all texts are in one cluster" if collapsed else ""
         names = [f"{split.split}/{split.level}" for split in self.splits]
         histories = {names[i]: history for i, history in sorted(self.histories.items())}
-        return CellResult(self.cell, "done", amiss, assignments, self.seconds, cost, histories)
+        return CellResult(self.cell, "done", warning, assignments, self.seconds, cost, histories)
 
 
 class _Work:
@@ -260,32 +265,32 @@ class _Work:
                 points, reduction = self.views[i], None
                 if cell.method.reduces:
                     numerics = dict(cell.model_numerics)
-                    key = reduction_key(cell.fingerprint, numerics, cell.method, cell.seed, self.ids[i])
+                    key = make_reduction_key(cell.fingerprint, numerics, cell.method, cell.seed, self.ids[i])
                     if key not in reductions:
                         path = locate_matrix(self.storage, REDUCTION, key)
                         reduced = Vectors(path or scratch / key, np.arange(self.splits[i].size), 0)
-                        reductions[key] = reduced, self._reduction(cell, i) if path is None else None
+                        reductions[key] = reduced, self._reduce(cell, i) if path is None else None
                     points, reduction = reductions[key]
                     unfinished.reductions.append(key)
-                clusterings[self._clustering(cell, i, points, reduction)] = (unfinished, i)
+                clusterings[self._cluster(cell, i, points, reduction)] = (unfinished, i)
         return {job: points.path for points, job in reductions.values() if job}, clusterings
 
-    def _reduction(self, cell: Cell, i: int) -> Job:
+    def _reduce(self, cell: Cell, i: int) -> Job:
         reducer, params = components.get_reducer(cell.method.reducer), dict(cell.method.reducer_params)
         seed = cell.seed if cell.method.reducer_seeded else None
         return Job(units.reduce, (self.views[i], reducer, params, seed or 0), _needs(reducer, params, self.views[i]))
 
-    def _clustering(self, cell: Cell, i: int, points: Vectors, reduction: Job | None) -> Job:
+    def _cluster(self, cell: Cell, i: int, points: Vectors, reduction: Job | None) -> Job:
         clusterer, params = components.get_clusterer(cell.method.clusterer), dict(cell.method.clusterer_params)
         split = self.splits[i]
-        how = clusterer, params, split.classes or cell.clusters, cell.seed or 0
+        arguments = clusterer, params, split.classes or cell.clusters, cell.seed or 0
         if self.similarity:
             query = None if split.query is None else self.vectors.subset(np.array([split.query]))
-            arguments = (self.views[i], query, self.similarity, *how)
-            return Job(units.cluster_by_distance, arguments, bytes_of_distances(split.size))
+            compared = self.views[i], query, self.similarity
+            return Job(units.cluster_by_distance, (*compared, *arguments), bytes_of_distances(split.size))
         if clusterer.input_kind == "texts":
-            return Job(units.cluster_by_text, (self.texts(i), *how))
-        return Job(units.cluster, (points, *how), _needs(clusterer, params, points), after=reduction)
+            return Job(units.cluster_by_text, (self.texts(i), *arguments))
+        return Job(units.cluster, (points, *arguments), _needs(clusterer, params, points), after=reduction)
 
     def texts(self, i: int) -> list[str]:
         """Return the texts of split i: the same list for all cells, so that a cluster is sent it once."""
@@ -298,7 +303,7 @@ def _needs(component: Component, params: Mapping[str, Any], vectors: Vectors) ->
     return components.bytes_needed(component, params, len(vectors), vectors.dimensions, vectors.is_sparse)
 
 
-def reduction_key(
+def make_reduction_key(
     fingerprint: str, numerics: Mapping[str, str], method: Method, seed: int | None, text_ids: NDArray[np.object_]
 ) -> str:
     """Return the key of the reduced vectors of some texts; `numerics` is what computed their vectors."""
@@ -310,8 +315,8 @@ def reduction_key(
 
 
 def locate_reduction(storage: Storage, *key: Any) -> Path | None:
-    """Return the file of stored reduced vectors, by the arguments of `reduction_key`; None if there are none."""
-    return locate_matrix(storage, REDUCTION, reduction_key(*key))
+    """Return the file of stored reduced vectors, by the arguments of `make_reduction_key`; None if there are none."""
+    return locate_matrix(storage, REDUCTION, make_reduction_key(*key))
 
 
 def locate_reduction_of(storage: Storage, cell: Mapping[str, Any], text_ids: NDArray[np.object_]) -> Path | None:

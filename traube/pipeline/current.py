@@ -1,4 +1,4 @@
-"""The stored cells that count today: all that was ever computed is kept, but tables show what is asked for now."""
+"""The stored cells that count today: all that was ever computed is kept, but tables show what is requested now."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
@@ -43,7 +43,7 @@ def current_cells(
     tasks : iterable of str, optional
         By default all.
     own_choice : bool, default=False
-        Also give the cells of a method or seed that somebody asked for beside the protocol's own. A protocol's
+        Also give the cells of a method or seed that somebody requested beside the protocol's own. A protocol's
         numbers are the same for everybody without them.
     lookup : Lookup, optional
         The models as they are now, if they have been looked up before.
@@ -56,11 +56,11 @@ def current_cells(
         The columns are CELL_COLUMNS and `own_choice` (bool); the rows are sorted by time of creation.
     """
     cells = cells_of_any_weights(storage, protocols, tasks, stored)
-    cells = of_present_models(cells, storage, protocols, lookup or Lookup())
+    cells = keep_present_models(cells, storage, protocols, lookup or Lookup())
     return cells if own_choice else cells[~cells[CHOICE]]
 
 
-def without_sweeps(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
+def drop_sweeps(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
     """Return the cells that are not points of a sweep, which compares a method with itself."""
     points = [name for name, protocol in protocols.items() if isinstance(protocol, Point)]
     return cells[~cells["protocol"].isin(points)]
@@ -73,21 +73,21 @@ def cells_of_any_weights(
     stored: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Return what `current_cells` returns with own choices, but of any fingerprint: the registry knows former ones."""
-    cells = of_present_data(of_protocols(storage.read_cells(*tasks) if stored is None else stored), storage)
+    cells = keep_present_data(keep_clusterings(storage.read_cells(*tasks) if stored is None else stored), storage)
     columns = ["task", "protocol", "reducer", "clusterer", "params", "seed", "code_version", "numerics"]
     special = {(name, task) for name, protocol in protocols.items() for task in protocol.parameters_of}
     named = zip(cells["protocol"], cells["task"], strict=True)
-    alike = cells.assign(task=[key[1] if key in special else "" for key in named])  # tasks share an answer
-    choices = _for_each(alike, columns, lambda cell: _is_own_choice(cell, protocols.get(cell["protocol"])))
+    equal = cells.assign(task=[key[1] if key in special else "" for key in named])  # tasks share an answer
+    choices = _answer_each(equal, columns, lambda cell: _is_own_choice(cell, protocols.get(cell["protocol"])))
     return cells.assign(**{CHOICE: choices}).dropna(subset=CHOICE).astype({CHOICE: bool})
 
 
-def of_protocols(cells: pd.DataFrame) -> pd.DataFrame:
+def keep_clusterings(cells: pd.DataFrame) -> pd.DataFrame:
     """Return the cells of clustering tasks: those of pair tasks belong to no protocol."""
     return cells[cells["protocol"] != ""]
 
 
-def of_present_data(cells: pd.DataFrame, storage: Storage) -> pd.DataFrame:
+def keep_present_data(cells: pd.DataFrame, storage: Storage) -> pd.DataFrame:
     """Return the cells of each task's data as it is stored now; of a task whose reading failed, of the data before."""
     if cells.empty:
         return cells
@@ -100,8 +100,10 @@ def of_present_data(cells: pd.DataFrame, storage: Storage) -> pd.DataFrame:
     return cells[(clusters == then) | (clusters.isna() & then.isna())]
 
 
-def _for_each(cells: pd.DataFrame, columns: list[str], answer: Callable[[Mapping[str, Any]], Answer]) -> list[Answer]:
-    """Return the answer for each cell, found once for cells that are alike in the columns."""
+def _answer_each(
+    cells: pd.DataFrame, columns: list[str], answer: Callable[[Mapping[str, Any]], Answer]
+) -> list[Answer]:
+    """Return the answer for each cell, found once for cells that are equal in the columns."""
     own = cells[columns]
     shared = {name: own[name].map(id) for name in ("params", "numerics") if name in own}  # cells share dictionaries
     numbers = own.assign(**shared).groupby(columns, sort=False, dropna=False).ngroup().to_numpy()
@@ -132,10 +134,10 @@ def is_current(cell: Mapping[str, Any]) -> bool:
 
     Cells computed by others are never mixed with it.
     """
-    return cell["code_version"] == CLUSTERING_VERSION and not version_changes(cell)
+    return cell["code_version"] == CLUSTERING_VERSION and not find_version_changes(cell)
 
 
-def version_changes(cell: Mapping[str, Any]) -> list[Change]:
+def find_version_changes(cell: Mapping[str, Any]) -> list[Change]:
     """Return the components and libraries that computed a cell and have changed since."""
     if not cell["numerics"]:
         return [Change(Kind.NUMERICS, "a version of Traube that did not note which libraries did the numbers")]
@@ -158,16 +160,16 @@ def version_changes(cell: Mapping[str, Any]) -> list[Change]:
     return list(changes)
 
 
-def outdated(cells: pd.DataFrame) -> int:
+def count_outdated(cells: pd.DataFrame) -> int:
     """Return how many clustering cells were computed by earlier code or libraries, and not again since."""
-    cells = of_protocols(cells)
-    today = _for_each(cells, ["reducer", "clusterer", "code_version", "numerics"], is_current)
+    cells = keep_clusterings(cells)
+    today = _answer_each(cells, ["reducer", "clusterer", "code_version", "numerics"], is_current)
     same = ["task", "model", "reducer", "clusterer", "seed", "protocol"]
     is_today = cells.assign(today=today).groupby(same, dropna=False)["today"].any()
     return int((~is_today).sum())
 
 
-def of_present_models(
+def keep_present_models(
     cells: pd.DataFrame, storage: Storage, protocols: Mapping[str, Protocol], lookup: Lookup
 ) -> pd.DataFrame:
     """Return the cells of each model as it is now; of a model that is gone, of the fingerprint that was evaluated last."""
@@ -186,9 +188,9 @@ def of_present_models(
         if manifest is not None:
             present[task, name, protocol] = fingerprint_on(model, manifest.corpus_version)
 
-    same = cells["fingerprint"].to_numpy() == np.array(
-        [present.get(key) for key in zip(*(cells[key].tolist() for key in keys), strict=True)], dtype=object
-    )
+    key_of_cell = zip(*(cells[key].tolist() for key in keys), strict=True)
+    fingerprints = np.array([present.get(key) for key in key_of_cell], dtype=object)
+    same = cells["fingerprint"].to_numpy() == fingerprints
     groups = [cells[key] for key in (*keys, CHOICE)]
     is_there = pd.Series(same, index=cells.index).groupby(groups).transform("any").to_numpy()
     last = cells["fingerprint"].groupby(groups).transform("last")

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from traube import components
 from traube.components.deep import DeepClusterer
-from traube.components.deep.augmentation import swapped_or_deleted
+from traube.components.deep.augmentation import swap_or_delete
 from traube.components.deep.encoding import Base
 from traube.core import paths
 from traube.core.files import locked
@@ -24,17 +24,17 @@ from traube.tasks import get_source
 from traube.tasks.task import Split
 
 
-def augmentation(clusterer: DeepClusterer[Any], task: str, texts: Sequence[str], model: Model) -> Augment:
+def choose_augmentation(clusterer: DeepClusterer[Any], task: str, texts: Sequence[str], model: Model) -> Augment:
     """Return the function that makes a clusterer's other texts, as its recipe says."""
     kind, _, folder = clusterer.recipe.augmentation.partition(":")
     if kind == "contextual":
         return Contextual(resolve_path(paths.checkpoints(), folder), clusterer.substituted)
     if kind == "eda":
         return Eda(find_neighbors(texts, model))
-    return swapped_or_deleted if kind == "order" else Published(get_source(task).read_augmentations())
+    return swap_or_delete if kind == "order" else Published(get_source(task).read_augmentations())
 
 
-def unsupported(cell: Cell, model: Model | None) -> str | None:
+def explain_unsupported(cell: Cell, model: Model | None) -> str | None:
     """Return in one line why a deep clusterer cannot train a model; None if it can."""
     if model is not None and model.trainable:
         return None
@@ -42,7 +42,7 @@ def unsupported(cell: Cell, model: Model | None) -> str | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class TrainingRequest:
     """A requested training on a split."""
 
     cell: Cell
@@ -55,14 +55,14 @@ class Asked:
     def training(self, model: Model) -> Training:
         """Return the training to be done.
 
-        The vectors determine k if neither split nor card does, or if `k: auto` is asked for.
+        The vectors determine k if neither split nor card does, or if `k: auto` is requested.
         """
         texts, labels, seed = self.texts(), self.split.labels, self.cell.seed or 0
         params, component = self.cell.method.clusterer_params, components.get_clusterer(self.cell.method.clusterer)
         # `k: auto` is none of the recipe's values
         clusterer = component.build(**{name: value for name, value in params.items() if name in component.params})
         if clusterer.augmentations:
-            clusterer.augment = augmentation(clusterer, self.cell.task, texts, model)
+            clusterer.augment = choose_augmentation(clusterer, self.cell.task, texts, model)
         if component.chooses_k(params):
             k = components.choose_stable_k(self.vectors.load(), seed)[0]
         else:
@@ -71,39 +71,40 @@ class Asked:
 
 
 def run(
-    asked: Sequence[Asked], model: Model, executor: Executor, progress: Progress
-) -> Generator[tuple[Asked, Trained | Failure], None, None]:
+    requests: Sequence[TrainingRequest], model: Model, executor: Executor, progress: Progress
+) -> Generator[tuple[TrainingRequest, Trained | Failure], None, None]:
     """Train, and yield each training with its outcome.
 
     Here one trains after the other; on a cluster, as many at once as it has GPUs.
     """
-    if not executor.trains(model, len(asked)):
-        yield from ((one, _trained(one, model, progress)) for one in asked)
+    if not executor.trains(model, len(requests)):
+        yield from ((request, _train(request, model, progress)) for request in requests)
         return
-    impossible: list[tuple[Asked, Failure]] = []
+    impossible: list[tuple[TrainingRequest, Failure]] = []
 
-    def sendable() -> Iterator[tuple[Asked, Training, Path]]:
-        for one in asked:
+    def make_trainings() -> Iterator[tuple[TrainingRequest, Training, Path]]:
+        for request in requests:
             try:
-                training = one.training(model)
+                training = request.training(model)
                 # other texts are made here, where the task's files are
-                clusterer = training.clusterer.with_texts_made(training.texts, training.seed)
-                yield one, replace(training, clusterer=clusterer), one.work
+                clusterer = training.clusterer.augment_beforehand(training.texts, training.seed)
+                yield request, replace(training, clusterer=clusterer), request.work
             except Exception as error:
-                impossible.append((one, failure(error)))
+                impossible.append((request, failure(error)))
 
-    with closing(executor.train(sendable(), model, progress)) as outcomes:
-        for one, outcome in outcomes:
-            yield one, failure(outcome) if isinstance(outcome, BaseException) else outcome
+    with closing(executor.train(make_trainings(), model, progress)) as outcomes:
+        for request, outcome in outcomes:
+            yield request, failure(outcome) if isinstance(outcome, BaseException) else outcome
     yield from impossible
 
 
-def _trained(one: Asked, model: Model, progress: Progress) -> Trained | Failure:
+def _train(request: TrainingRequest, model: Model, progress: Progress) -> Trained | Failure:
     began = time.perf_counter()
     try:
-        training = one.training(model)
-        with locked(one.work):
-            trained = training.run(cast(Base, model), one.work, progress)  # `unsupported` has refused others
+        training = request.training(model)
+        with locked(request.work):
+            # `explain_unsupported` has refused models that are no `Base`
+            trained = training.run(cast(Base, model), request.work, progress)
     except Exception as error:  # whatever torch raises: the other cells go on
         return failure(error)
     return replace(trained, seconds=time.perf_counter() - began)

@@ -1,7 +1,7 @@
 """Texts to vectors. A text is encoded once for all callers; a model that is fitted on the corpus keeps one matrix of it."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
@@ -20,6 +20,7 @@ from traube.models.transformer import BATCHES_AT_ONCE
 from traube.models.vectors import ABSENT, locate_matrix, name_vectors, open_matrix, store_matrix
 from traube.pipeline.executors import Executor, cores
 from traube.storage import Storage
+from traube.storage.costs import NO_TASK, save_cost
 from traube.storage.embedding_cache import EmbeddingCache
 from traube.tasks.stored import get_manifest
 from traube.tasks.task import Task
@@ -28,7 +29,6 @@ from traube.tasks.task import Task
 SECONDS_BETWEEN_WRITES = 5.0
 BYTES_BETWEEN_WRITES = 2**25
 MATRIX = "matrix"  # the kind of artifact that a corpus-bound model's vectors are
-Told = Callable[[Cost], None]
 
 
 def open_cache(storage: Storage, model: Model) -> EmbeddingCache:
@@ -36,7 +36,7 @@ def open_cache(storage: Storage, model: Model) -> EmbeddingCache:
     return EmbeddingCache(storage, model.encoder.fingerprint, digest(dict(model.encoder.numerics)))
 
 
-def matrix_key(model: Model, corpus_version: str) -> str:
+def make_matrix_key(model: Model, corpus_version: str) -> str:
     """Return the key under which the vectors of a corpus-bound model are stored.
 
     Other versions of libraries have other keys.
@@ -52,7 +52,7 @@ def list_owners(storage: Storage, precisions: Iterable[Precision | None]) -> set
     for name, precision in product(model_cards(), {None, *precisions}):
         with suppress(TraubeError):  # if its weights are not here, the vectors that its cells used stay
             model = load_model(name, precision=precision)
-            on_corpus = {matrix_key(model, version) for version in corpora} if model.corpus_bound else set()
+            on_corpus = {make_matrix_key(model, version) for version in corpora} if model.corpus_bound else set()
             owners |= on_corpus or {name_vectors(model.encoder.fingerprint, model.encoder.numerics)}
     return owners
 
@@ -63,10 +63,10 @@ def embed(
     storage: Storage,
     corpus_version: str,
     progress: Progress = SILENT,
-    told: Told | None = None,
     executor: Executor | None = None,
+    task: str = NO_TASK,
 ) -> tuple[Vectors, int]:
-    """Return the vectors of a corpus, computing only those that are not stored.
+    """Return the vectors of a corpus, computing only those that are not stored; what the encoding cost is stored too.
 
     Parameters
     ----------
@@ -79,11 +79,11 @@ def embed(
     corpus_version : str
         Hash of the texts, under which the vectors of a corpus-bound model are stored.
     progress : Progress, optional
-        Is told of work as it is done.
-    told : Told, optional
-        Is told of the cost of the encoding, if anything was encoded.
+        Reports the work as it is done.
     executor : Executor, optional
         Encodes, if the model is not bound to the corpus; by default this process does.
+    task : str, optional
+        Name of the task whose texts these are.
 
     Returns
     -------
@@ -93,12 +93,13 @@ def embed(
         Number of texts that had to be encoded.
     """
     if model.corpus_bound:
-        return _embed_corpus(texts, model.encoder, storage, matrix_key(model, corpus_version), progress, told)
+        return _embed_corpus(texts, model, storage, corpus_version, progress, task)
     encoder, cache = cast("Encoder", model.encoder), open_cache(storage, model)
     rows = cache.find_rows(texts)
     absent = list(dict.fromkeys(texts[int(i)] for i in np.flatnonzero(rows < 0)))
     if absent:
-        _encode(absent, encoder, cache, progress, told, executor)
+        cost = _encode(absent, encoder, cache, progress, executor)
+        save_cost(storage, task, fingerprint_on(model, corpus_version), cost)
         rows = cache.find_rows(texts)
     if (rows < 0).any():
         raise TraubeError(f"{cache.folder}: {int((rows < 0).sum())} vectors cannot be read back; is the disk damaged?")
@@ -111,7 +112,6 @@ def embed_task(
     model: Model,
     storage: Storage,
     progress: Progress = SILENT,
-    told: Told | None = None,
     executor: Executor | None = None,
 ) -> tuple[Vectors, int]:
     """Return the vectors of a task's scored texts, computing only those that are not stored.
@@ -130,20 +130,16 @@ def embed_task(
     if not len(scored):
         raise TraubeError(f"task '{task.name}': no split's part is 'test', so there is nothing to score")
     needed = np.arange(len(task.corpus)) if model.corpus_bound else scored
-    vectors, encoded = embed(task.texts_at(needed), model, storage, task.corpus_version, progress, told, executor)
+    texts = task.texts_at(needed)
+    vectors, encoded = embed(texts, model, storage, task.corpus_version, progress, executor, task.name)
     rows = np.full(len(task.corpus), ABSENT, dtype=np.int64)
     rows[needed] = vectors.rows
     return replace(vectors, rows=rows), encoded
 
 
 def _encode(
-    texts: list[str],
-    encoder: Encoder,
-    cache: EmbeddingCache,
-    progress: Progress,
-    told: Told | None,
-    executor: Executor | None,
-) -> None:
+    texts: list[str], encoder: Encoder, cache: EmbeddingCache, progress: Progress, executor: Executor | None
+) -> Cost:
     """Encode texts, and store what is ready every few seconds and on any error."""
     unwritten: list[tuple[list[str], NDArray[np.float32]]] = []
 
@@ -169,25 +165,22 @@ def _encode(
                     written, size = time.monotonic(), 0
         finally:
             flush()
-    if told:
-        others_first = executor is not None and executor.yields and encoder.device == "cpu"
-        seconds = taken.seconds_on(threads) if others_first else taken.seconds
-        told(Cost(len(texts), seconds, weights + taken.memory))
+    others_first = executor is not None and executor.yields and encoder.device == "cpu"
+    return Cost(len(texts), taken.seconds_on(threads) if others_first else taken.seconds, weights + taken.memory)
 
 
 def _embed_corpus(
-    texts: Sequence[str], model: Model, storage: Storage, key: str, progress: Progress, told: Told | None
+    texts: Sequence[str], model: Model, storage: Storage, corpus_version: str, progress: Progress, task: str
 ) -> tuple[Vectors, int]:
+    n, key = len(texts), make_matrix_key(model, corpus_version)
     path, encoded = locate_matrix(storage, MATRIX, key), 0
     if path is None:
-        progress.total("texts", len(texts))
+        progress.total("texts", n)
         with measure() as taken:
-            values = model.encode(texts)
-        if told:
-            told(Cost(len(texts), taken.seconds_on(), taken.memory))
-        path = store_matrix(storage, MATRIX, key, values, seconds=taken.seconds_on(), memory=taken.memory)
-        progress.done("texts", len(texts))
-        encoded = len(texts)
+            values = model.encoder.encode(texts)
+        cost, encoded = Cost(n, taken.seconds_on(), taken.memory), n
+        save_cost(storage, task, fingerprint_on(model, corpus_version), cost)
+        path = store_matrix(storage, MATRIX, key, values, seconds=cost.seconds, memory=cost.memory)
+        progress.done("texts", n)
     matrix = open_matrix(path)
-    rows = np.arange(len(texts), dtype=np.int64)
-    return Vectors(path, rows, matrix.shape[1], is_sparse=sparse.issparse(matrix)), encoded
+    return Vectors(path, np.arange(n, dtype=np.int64), matrix.shape[1], is_sparse=sparse.issparse(matrix)), encoded

@@ -24,9 +24,9 @@ from traube.pipeline.pairs import (
     PAIRS_VERSION,
     Comparison,
     PairCell,
+    choose_comparison,
     make_pair_cells,
     read_pair_scores,
-    usual_comparison,
 )
 from traube.pipeline.params import Protocol
 from traube.pipeline.plan import Plan, cells
@@ -69,12 +69,12 @@ class Evaluation:
     @cached_property
     def scores(self) -> pd.DataFrame:
         """Scores: `model`, `method`, `seed` (empty where nothing is random), `split`, `level`, `metric` and `value`."""
-        return _named(self.samples.drop(columns="replicates"), self.cells)
+        return _name_cells(self.samples.drop(columns="replicates"), self.cells)
 
     @cached_property
     def assignments(self) -> pd.DataFrame:
         """Clusters: `model`, `method`, `seed`, `split`, `level`, `item` (number in its split) and `cluster` (-1 is noise)."""
-        return _named(self.clusters, self.cells)
+        return _name_cells(self.clusters, self.cells)
 
     @property
     def metric(self) -> str:
@@ -93,8 +93,8 @@ class Evaluation:
         numbers = ((table[name].nunique(), name) for name in ("model", "method"))
         counts = ", ".join(f"{n} {name}{'' if n == 1 else 's'}" for n, name in numbers)
         best = next(table.itertuples(index=False))
-        told = f"best {best.model} with {best.method}, {self.metric} {best.value:.3f}"
-        return f"Evaluation(task '{self.task.name}', {counts}: {told})"
+        leader = f"best {best.model} with {best.method}, {self.metric} {best.value:.3f}"
+        return f"Evaluation(task '{self.task.name}', {counts}: {leader})"
 
     def _repr_html_(self) -> str:
         shown = self.means().rename(columns={"value": self.metric})
@@ -142,7 +142,7 @@ def evaluate(
         Does the work. By default one is started, which takes seconds, and ended: give several calls one of their own,
         `with make_executor() as executor:` (`traube.pipeline.executors`).
     progress : Progress, optional
-        Is told of work as it is done.
+        Reports the work as it is done.
 
     Returns
     -------
@@ -184,11 +184,11 @@ def evaluate(
     ):
         for model in _to_models(models, texts):
             model.fetch()
-            asked = cells(task, model, _OWN, methods=methods, seeds=seeds)
-            scores, assignments = evaluate_cells(task, model, asked, folder or Path(temporary), work, progress)
+            of_model = cells(task, model, _OWN, methods=methods, seeds=seeds)
+            scores, assignments = evaluate_cells(task, model, of_model, folder or Path(temporary), work, progress)
             samples.append(scores)
             clusters.append(assignments)
-            computed += asked
+            computed += of_model
     together = (pd.concat(tables, ignore_index=True) for tables in (samples, clusters))
     return Evaluation(task.card, task.data_version, tuple(computed), *together)
 
@@ -196,10 +196,14 @@ def evaluate(
 def _parse_methods(algorithms: Any) -> list[Method]:
     alone = isinstance(algorithms, str | Method) or not isinstance(algorithms, Iterable)
     methods = [_to_method(algorithm) for algorithm in ([algorithms] if alone else algorithms)]
-    twice = [name for name, count in Counter(method.name for method in dict.fromkeys(methods)).items() if count > 1]
-    if twice:
-        raise TraubeError(f"two methods are called '{twice[0]}': evaluate them one after the other")
+    _refuse_twins("methods", [method.name for method in dict.fromkeys(methods)], "evaluate them one after the other")
     return methods
+
+
+def _refuse_twins(kind: str, names: Iterable[str], advice: str) -> None:
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise TraubeError(f"two {kind} are called '{name}': {advice}")
 
 
 def _to_method(algorithm: Any) -> Method:
@@ -232,25 +236,19 @@ def _to_method(algorithm: Any) -> Method:
 
 def _to_models(given: Any, texts: Sequence[str]) -> list[Model]:
     """Return the models that somebody passed: one, a list, or a dict from names."""
-    named: list[tuple[str | None, Any]]
-    if isinstance(given, Mapping):
-        named = list(given.items())
-    else:
-        named = [(None, model) for model in (given if isinstance(given, list | tuple) else [given])]
+    several = given if isinstance(given, list | tuple) else [given]
     models = []
-    for name, model in named:
+    for name, model in given.items() if isinstance(given, Mapping) else ((None, model) for model in several):
         if hasattr(model, "shape"):
             model = wrap_embeddings(texts, read_embeddings(model, "evaluate", len(texts)), name or "embeddings")
         models.append(to_model(model, name))
     if not models:
         raise TypeError("evaluate: there are no models: pass one, a list, or a dict from names to models")
-    twice = [name for name, count in Counter(model.name for model in models).items() if count > 1]
-    if twice:
-        raise TraubeError(f"two models are called '{twice[0]}': pass a dict that names them")
+    _refuse_twins("models", (model.name for model in models), "pass a dict that names them")
     return models
 
 
-def _named(table: pd.DataFrame, cells: Sequence[Cell]) -> pd.DataFrame:
+def _name_cells(table: pd.DataFrame, cells: Sequence[Cell]) -> pd.DataFrame:
     """Return a table with model, method and seed in place of the cell's id, in the order of the cells."""
     about = pd.DataFrame(
         {
@@ -261,8 +259,7 @@ def _named(table: pd.DataFrame, cells: Sequence[Cell]) -> pd.DataFrame:
         }
     )
     named = about.merge(table, on="cell_id").drop(columns="cell_id")
-    order = ["model", "method", "seed", "split", "level"]
-    return named[[*order, *(column for column in named if column not in order)]]
+    return named[list(dict.fromkeys(["model", "method", "seed", "split", "level", *named]))]
 
 
 def evaluate_cells(
@@ -348,13 +345,13 @@ def evaluate_pairs(
     Raises
     ------
     TraubeError
-        If the part has no pairs, history is asked for and there is none, the comparison does not go
+        If the part has no pairs, history is requested and there is none, the comparison does not go
         with the model, or a text cannot be encoded.
     """
     if history and not has_history(task.rows):
         raise TraubeError(f"task '{task.name}': its pairs have no history")
     model.fetch()
-    cells = make_pair_cells(Manifest.of(task), model, [comparison or usual_comparison(model)], part)
+    cells = make_pair_cells(Manifest.of(task), model, [comparison or choose_comparison(model)], part)
     with _open_workbench(task, folder, executor) as workbench:
         table = score_missing([c for c in cells if c.method.history == history], model, workbench, progress)
     return table.drop(columns=["task", "model", "comparison", "history", "part"])

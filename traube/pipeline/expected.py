@@ -23,7 +23,7 @@ SCORING = 0.02  # seconds of a core for each split and cell
 AROUND = 2.5  # seconds, of one core alone, that each task and model takes besides
 
 
-def expected_seconds(storage: Storage, missing: Mapping[str, Mapping[str, Sequence[Cell]]], cores: int) -> float:
+def estimate_run_seconds(storage: Storage, missing: Mapping[str, Mapping[str, Sequence[Cell]]], cores: int) -> float:
     """Return about how long missing cells take here, right within a factor of two or so. Trainings are not counted."""
     seconds, pairs = 0.0, 0
     splits: dict[str, list[Split]] = {}
@@ -34,12 +34,12 @@ def expected_seconds(storage: Storage, missing: Mapping[str, Mapping[str, Sequen
             if task not in splits:
                 splits[task] = list(read_task(storage, task).test_splits(cells[0].split_set))
             pairs += 1
-            seconds += _encoding_seconds(storage, model, cells[0]) + _clustering_seconds(splits[task], cells)
+            seconds += _estimate_encoding(storage, model, cells[0]) + _estimate_clustering(splits[task], cells)
     fastest = min(timeit.repeat(SUM, number=1, repeat=5))
     return (seconds / cores + AROUND * pairs) * fastest / SUM_SECONDS
 
 
-def _encoding_seconds(storage: Storage, name: str, cell: Cell) -> float:
+def _estimate_encoding(storage: Storage, name: str, cell: Cell) -> float:
     """Return the seconds of a core for the texts of a cell's task, if they are not encoded yet."""
     model = load_model(name)
     if not model.encoder.weight_bytes or get_cost(storage, cell.task, cell.fingerprint):
@@ -49,7 +49,7 @@ def _encoding_seconds(storage: Storage, name: str, cell: Cell) -> float:
     return float(tokens) * model.encoder.weight_bytes * ENCODING * (1 if model.device == "cpu" else ON_GPU)
 
 
-def _clustering_seconds(splits: Sequence[Split], cells: Iterable[Cell]) -> float:
+def _estimate_clustering(splits: Sequence[Split], cells: Iterable[Cell]) -> float:
     """Return the seconds of a core for all splits; cells share reductions."""
     texts = sum(split.size for split in splits)
     plain = [cell for cell in cells if not cell.method.trains]
@@ -58,11 +58,11 @@ def _clustering_seconds(splits: Sequence[Split], cells: Iterable[Cell]) -> float
     for cell in plain:
         clusterer = get_clusterer(cell.method.clusterer)
         seconds += texts * clusterer.pace + SCORING * len(splits)
-        seconds += sum(clusterer.seconds_needed(split.size, split.classes, False) for split in splits)
+        seconds += sum(clusterer.estimate_seconds(split.size, split.classes, False) for split in splits)
     return seconds
 
 
-def slow_cells(storage: Storage, cells: Iterable[Cell]) -> list[str]:
+def describe_slow_cells(storage: Storage, cells: Iterable[Cell]) -> list[str]:
     """Return a line for each task whose missing cells take more than a minute because of its many classes."""
     kinds = {name: card.kind for name, card in model_cards().items()}
     sizes: dict[str, list[tuple[int, int]]] = {}  # texts and classes of each split and level that is scored
@@ -78,7 +78,7 @@ def slow_cells(storage: Storage, cells: Iterable[Cell]) -> list[str]:
             splits = read_task(storage, cell.task).test_splits() if is_stored else ()
             sizes[cell.task] = [(split.size, split.classes or 0) for split in splits]
         is_sparse = kinds.get(cell.model) in SPARSE and cell.method.reducer == "none"
-        spent = sum(clusterer.seconds_needed(n, k, is_sparse) for n, k in sizes[cell.task])
+        spent = sum(clusterer.estimate_seconds(n, k, is_sparse) for n, k in sizes[cell.task])
         seconds[cell.task] = seconds.get(cell.task, 0.0) + spent
     return [
         f"{task}: {max(n for n, _ in sizes[task]):,} texts in {max(k for _, k in sizes[task]):,} classes: "

@@ -19,9 +19,6 @@ from traube.tasks.task import Task
 CHOICES = "choices"  # kind of document
 ANSWER = "Antwort:"
 QUESTION = "Frage: Wählen Sie die Äußerung, die der letzten Äußerung im Dialog am ähnlichsten ist."
-# The score of an option is the sum of the log probabilities of its tokens (as in the paper, which likes short options),
-# or that sum per token, per byte, or less the option's likelihood without any dialogue (Holtzman et al., 2021).
-SCORES = ("sum", "per_token", "per_byte", "pmi")
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,7 @@ class Question:
     gold: tuple[float, ...]  # their gold scores
 
 
-def questions(task: Task) -> list[Question]:
+def list_questions(task: Task) -> list[Question]:
     """Return the dialogues of a pair task, in its order."""
     texts = task.corpus.set_index("text_id")["text"]
     found = []
@@ -49,7 +46,7 @@ def questions(task: Task) -> list[Question]:
     return found
 
 
-def prompt(question: Question, context: bool = True) -> str:
+def write_prompt(question: Question, context: bool = True) -> str:
     """Return the prompt of the paper's figure 2, with the whole dialogue (`context`) or its last turn alone."""
     turns = question.turns if context else question.turns[-1:]
     lines = [
@@ -63,17 +60,21 @@ def prompt(question: Question, context: bool = True) -> str:
     return "\n".join(lines)
 
 
-def option_scores(
+def score_options(
     model: CausalModel, question: Question, context: bool = True, alone: Sequence[Likelihood] | None = None
 ) -> dict[str, list[float]]:
-    """Return the score of each option under each way of scoring; larger is better. `alone` is of options without dialogue."""
-    asked = model.likelihoods(prompt(question, context), question.options)
+    """Return the score of each option under each way of scoring; larger is better.
+
+    It is the sum of the log probabilities of the option's tokens (as in the paper, which likes short options), or that
+    sum per token, per byte, or less the option's likelihood without any dialogue, `alone` (Holtzman et al., 2021).
+    """
+    options = model.likelihoods(write_prompt(question, context), question.options)
     alone = alone or model.likelihoods(ANSWER, question.options)
     return {
-        "sum": [option.log for option in asked],
-        "per_token": [option.log / option.tokens for option in asked],
-        "per_byte": [option.log / option.bytes for option in asked],
-        "pmi": [option.log - without.log for option, without in zip(asked, alone, strict=True)],
+        "sum": [option.log for option in options],
+        "per_token": [option.log / option.tokens for option in options],
+        "per_byte": [option.log / option.bytes for option in options],
+        "pmi": [option.log - without.log for option, without in zip(options, alone, strict=True)],
     }
 
 
@@ -86,16 +87,16 @@ def choose(task: Task, model: CausalModel, progress: Progress = SILENT) -> pd.Da
         Columns n_turns, context, score, accuracy, error, chance and questions. The dialogues whose gold scores tie for the best
         count as right for any of them.
     """
-    asked = sorted(questions(task), key=lambda question: len(question.turns))
-    progress.total("questions", 2 * len(asked))
+    questions = sorted(list_questions(task), key=lambda question: len(question.turns))
+    progress.total("questions", 2 * len(questions))
     answers = []
-    for question in asked:
+    for question in questions:
         turns, right = len(question.turns), right_answers(question.gold)
         chance = len(right) / len(question.options)
         alone = model.likelihoods(ANSWER, question.options)
         for context in (True, False):
-            liked = option_scores(model, question, context, alone)
-            answers += [(turns, context, name, credit(liked[name], right), chance) for name in SCORES]
+            for name, scores in score_options(model, question, context, alone).items():
+                answers.append((turns, context, name, credit(scores, right), chance))
             progress.done("questions", 1)
     keys = ["n_turns", "context", "score"]
     table = pd.DataFrame(answers, columns=[*keys, "credit", "chance"])

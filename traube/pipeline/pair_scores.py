@@ -11,7 +11,7 @@ from traube.core.errors import TraubeError, Unsupported, unknown
 from traube.core.progress import SILENT, Progress
 from traube.metrics.correlation import Kind, correlation
 from traube.models import Model, Vectors
-from traube.pipeline.pairs import COMPARISONS, asks_for_query, usual_comparison
+from traube.pipeline.pairs import COMPARISONS, asks_for_query, choose_comparison
 from traube.pipeline.workbench import Workbench
 from traube.tasks.scored_pairs import iterate_groups, locate_texts
 from traube.tasks.task import Task
@@ -23,7 +23,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 def compare_pairs(
     task: Task, model: Model, workbench: Workbench, comparison: str, progress: Progress = SILENT
 ) -> Array:
-    """Return how alike a model finds the texts of each pair, float64 [p]; larger is more alike.
+    """Return how similar the texts of each pair are to a model, float64 [p]; larger is more similar.
 
     Raises
     ------
@@ -34,25 +34,25 @@ def compare_pairs(
     """
     if comparison not in COMPARISONS:
         raise unknown("comparison", comparison, COMPARISONS)
-    if (comparison == "own") != (model.similarity is not None):
-        said = "compares texts itself" if model.similarity is not None else "has no similarity of its own"
-        raise Unsupported(f"model '{model.name}' {said}: use {usual_comparison(model)}")
+    similarity = model.similarity
+    if (comparison == "own") != (similarity is not None):
+        reason = "has no similarity of its own" if similarity is None else "compares texts itself"
+        raise Unsupported(f"model '{model.name}' {reason}: use {choose_comparison(model)}")
     if asks_for_query(model):
         raise Unsupported(f"model '{model.name}' compares texts for a query, and pairs have none")
-    first, second = locate_texts(task)
     vectors, place = embed_pairs(task, model, workbench, progress)
     loaded = vectors.load()
-    one, other = loaded[place[first]], loaded[place[second]]
-    if model.similarity is None:
-        alike = _compare(comparison, one, other)
+    one, other = (loaded[place[rows]] for rows in locate_texts(task))
+    if similarity is None:
+        similarities = _compare(comparison, one, other)
     else:
-        similarity, stack = model.similarity, sparse.vstack if sparse.issparse(one) else np.vstack
+        stack = sparse.vstack if sparse.issparse(one) else np.vstack
         both = (stack([one[i : i + 1], other[i : i + 1]]) for i in range(one.shape[0]))
         compared = [similarity.compare(pair, similarity.make_query(pair, None))[0, 1] for pair in both]
-        alike = np.array(compared, dtype=np.float64)
-    if not np.isfinite(alike).all():
+        similarities = np.array(compared, dtype=np.float64)
+    if not np.isfinite(similarities).all():
         raise TraubeError(f"model '{model.name}': a similarity is NaN or infinite: the weights are broken")
-    return alike
+    return similarities
 
 
 def embed_pairs(
@@ -75,7 +75,7 @@ def embed_pairs(
     return vectors, place
 
 
-def score_pairs(task: Task, alike: Array) -> pd.DataFrame:
+def score_pairs(task: Task, similarities: Array) -> pd.DataFrame:
     """Correlate similarities [p], one for each of the task's pairs, with its gold scores.
 
     Returns the columns that `evaluate_pairs` returns. Intervals are made by drawing dialogues; of pairs that are of
@@ -86,7 +86,7 @@ def score_pairs(task: Task, alike: Array) -> pd.DataFrame:
     for group, value, chosen in iterate_groups(task):
         row: dict[str, Any] = {"group": group, "value": value}
         for kind in KINDS:
-            found = correlation(kind, alike[chosen], gold[chosen], dialogues[chosen])
+            found = correlation(kind, similarities[chosen], gold[chosen], dialogues[chosen])
             row |= {"pairs": found.n, "dialogues": found.groups}  # the same of all kinds
             row |= {kind: found.value, f"{kind}_low": found.low, f"{kind}_high": found.high}
         rows.append(row)
@@ -101,7 +101,7 @@ def _dot(one: Any, other: Any) -> Array:
 
 
 def _compare(comparison: str, one: Any, other: Any) -> Array:
-    """Return the row-by-row comparison, float64 [p]; larger is more alike."""
+    """Return the row-by-row comparison, float64 [p]; larger is more similar."""
     if comparison == "dot":
         return _dot(one, other)
     if comparison == "euclidean":

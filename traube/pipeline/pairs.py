@@ -14,7 +14,7 @@ from traube.core.hashing import digest
 from traube.core.versions import get_versions
 from traube.models import Model, fingerprint_on, present_version
 from traube.pipeline.cell import Cell
-from traube.pipeline.current import current_cells, of_present_data
+from traube.pipeline.current import current_cells, keep_present_data
 from traube.pipeline.lookup import Lookup
 from traube.pipeline.params import Protocol
 from traube.storage import Storage
@@ -90,7 +90,7 @@ def asks_for_query(model: Model) -> bool:
     return model.similarity is not None and model.similarity.query == "text"
 
 
-def usual_comparison(model: Model) -> Comparison:
+def choose_comparison(model: Model) -> Comparison:
     """Return the comparison of a model's vectors where nothing else is requested."""
     return "cosine" if model.similarity is None else "own"
 
@@ -131,7 +131,7 @@ def current_pair_cells(
     Where a task was never read, or the weights of a model are not here to tell, cells of any weights count.
     """
     cells, lookup = storage.read_cells() if stored is None else stored, lookup or Lookup()
-    cells = of_present_data(cells[cells["protocol"] == ""], storage)
+    cells = keep_present_data(cells[cells["protocol"] == ""], storage)
     precisions = {None, *(protocol.precision for protocol in protocols.values())}
     current = []
     for (task, model), of_model in cells.groupby(["task", "model"]):
@@ -154,7 +154,7 @@ def is_current_pair(cell: Mapping[str, Any]) -> bool:
     return cell["code_version"] == PAIRS_VERSION and all(present_version(name) == then for name, then in numerics)
 
 
-def outdated_pairs(cells: pd.DataFrame) -> int:
+def count_outdated_pairs(cells: pd.DataFrame) -> int:
     """Return how many cells of pair tasks were computed by earlier code or libraries, and not again since."""
     of_pairs = cells[cells["protocol"] == ""]
     today = [is_current_pair(cell) for cell in of_pairs.to_dict("records")]

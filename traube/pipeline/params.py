@@ -80,13 +80,14 @@ class Sweep(Strict):
         for parameter, values in self.values.items():
             for value in values:
                 changed = {**unchanged, parameter: value}
-                if component.resolve(changed) != component.resolve(unchanged):
-                    point = {**start, "parameters": {**protocol.parameters, self.clusterer: changed}}
-                    point["parameters_of"] = {  # the value that is tried holds for all tasks
-                        task: {**own, self.clusterer: {**own.get(self.clusterer, {}), parameter: value}}
-                        for task, own in protocol.parameters_of.items()
-                    }
-                    points[f"{name}.{parameter}={value}"] = Point(**point, parameter=parameter, value=value)
+                if component.resolve(changed) == component.resolve(unchanged):
+                    continue
+                point = {**start, "parameters": {**protocol.parameters, self.clusterer: changed}}
+                point["parameters_of"] = {  # the value that is tried holds for all tasks
+                    task: {**own, self.clusterer: {**own.get(self.clusterer, {}), parameter: value}}
+                    for task, own in protocol.parameters_of.items()
+                }
+                points[f"{name}.{parameter}={value}"] = Point(**point, parameter=parameter, value=value)
         return points
 
 
@@ -159,7 +160,7 @@ class Params(Strict):
 
     def protocol_for(self, tasks: Collection[str] | None) -> str:
         """Return the name of the protocol of tasks where none is named: `own`, if there is one, for tasks that cards add."""
-        is_own = bool(tasks) and OWN in self.protocols and set(tasks or ()) <= own_tasks() - set(self.tasks)
+        is_own = tasks and OWN in self.protocols and set(tasks) <= own_tasks() - set(self.tasks)
         return OWN if is_own else self.protocol
 
     def chosen(self, protocol: str | None = None) -> Protocol:
@@ -176,31 +177,31 @@ def load_params(path: Path | None = None) -> Params:
     value, lines = read_yaml(path)
     params = parse(Params, value, path, lines)
 
+    def check(name: str, known: Collection[str], kind: str, *place: str, within: tuple[Any, ...] = ()) -> None:
+        if name not in known:
+            raise fault(unknown(kind, name, known), *place, within=within)
+
     def fault(words: object, *place: str, within: tuple[Any, ...] = ()) -> TraubeError:
         line = lines.get((*place, *within), 1)
         return TraubeError(f"{path}: line {line}: {'.'.join(place)}: {words}")
 
-    if params.protocol not in params.protocols:
-        raise fault(unknown("protocol", params.protocol, params.protocols), "protocol")
+    check(params.protocol, params.protocols, "protocol", "protocol")
     components = {**REDUCERS, **CLUSTERERS}
     known_tasks = sources() if any(protocol.parameters_of for protocol in params.protocols.values()) else {}
     at: tuple[str, ...]
     for name, protocol in params.protocols.items():
-        named = (("reducers", REDUCERS, protocol.reducers), ("clusterers", CLUSTERERS, protocol.clusterers))
-        for key, known, given in named:
-            for i, component in enumerate(given):
-                if component not in known:
-                    raise fault(unknown(key[:-1], component, known), "protocols", name, key, within=(i,))
         at = ("protocols", name)
+        for i, reducer in enumerate(protocol.reducers):
+            check(reducer, REDUCERS, "reducer", *at, "reducers", within=(i,))
+        for i, clusterer in enumerate(protocol.clusterers):
+            check(clusterer, CLUSTERERS, "clusterer", *at, "clusterers", within=(i,))
         tables: dict[tuple[str, ...], dict[str, dict[str, Value]]] = {(*at, "parameters"): protocol.parameters}
         for task, own in protocol.parameters_of.items():
-            if task not in known_tasks:
-                raise fault(unknown("task", task, known_tasks), *at, "parameters_of", within=(task,))
+            check(task, known_tasks, "task", *at, "parameters_of", within=(task,))
             tables[*at, "parameters_of", task] = own
         for place, table in tables.items():
             for component, parameters in table.items():
-                if component not in components:
-                    raise fault(unknown("reducer or clusterer", component, components), *place, within=(component,))
+                check(component, components, "reducer or clusterer", *place, within=(component,))
                 for parameter, setting in parameters.items():
                     try:
                         components[component].resolve({parameter: setting})
@@ -213,12 +214,11 @@ def load_params(path: Path | None = None) -> Params:
         try:
             if name in params.protocols:
                 raise TraubeError("a protocol has this name: choose another")
-            protocol = params.chosen(sweep.protocol)
-            clusterer = get_clusterer(sweep.clusterer)
+            protocol, clusterer_of_sweep = params.chosen(sweep.protocol), get_clusterer(sweep.clusterer)
             for parameter, values in sweep.values.items():
                 at = ("sweeps", name, "values", parameter)
                 for setting in values:
-                    clusterer.resolve({parameter: setting})
+                    clusterer_of_sweep.resolve({parameter: setting})
             points |= sweep.points(name, protocol)
         except TraubeError as error:
             raise fault(error, *at) from None

@@ -63,7 +63,7 @@ def cells_of(manifest: Manifest, model: Model, request: "Request") -> list[Cell]
     return list(dict.fromkeys(made))  # a seed or method may be named twice
 
 
-def wanted_models(params: Params) -> tuple[str, ...]:
+def list_wanted_models(params: Params) -> tuple[str, ...]:
     """Return the models of the benchmark: those of params.yaml, then the checkpoints."""
     return tuple(dict.fromkeys([*params.models, *checkpoints.cards()]))
 
@@ -80,13 +80,13 @@ class Request:
     seeds: Sequence[int] | None = None
 
 
-def request_of(params: Params, protocol: str = "", methods: Sequence[str] = (), seeds: Sequence[int] = ()) -> Request:
+def make_request(params: Params, protocol: str = "", methods: Sequence[str] = (), seeds: Sequence[int] = ()) -> Request:
     """Return what params.yaml asks for, under another protocol, methods or seeds where they are given."""
     name = protocol or params.protocol
     chosen = params.chosen(name)
     return Request(
         tasks=(*params.tasks, *params.pair_tasks),
-        models=wanted_models(params),
+        models=list_wanted_models(params),
         protocol_name=name,
         protocol=chosen,
         methods=[chosen.method(method) for method in methods] or None,
@@ -150,12 +150,12 @@ class Plan:
     @property
     def total(self) -> int:
         """Number of cells that are requested of what is available."""
-        return len(_each(self.requested))
+        return len(_flatten(self.requested))
 
     @property
     def count(self) -> int:
         """Number of missing cells."""
-        return len(_each(self.missing))
+        return len(_flatten(self.missing))
 
     @property
     def unread(self) -> list[str]:
@@ -175,7 +175,7 @@ class Plan:
     @property
     def cells(self) -> list[Cell]:
         """All cells that are requested; of a plan of one stage that clusters, those that are clustered by it."""
-        requested = _each(self.requested)
+        requested = _flatten(self.requested)
         return requested if Stage.SCORES in self.stages else [c for c in requested if c.stage in self.stages]
 
     def work(self) -> Iterator[tuple[str, str]]:
@@ -202,5 +202,5 @@ class Plan:
         ]
 
 
-def _each(cells: Cells) -> list[Cell]:
+def _flatten(cells: Cells) -> list[Cell]:
     return [cell for by_task in cells.values() for of_task in by_task.values() for cell in of_task]

@@ -13,16 +13,10 @@ from traube.tasks.task import Split, Task
 SEPARATOR = ": "
 
 
-def query_first(
-    bench: Workbench,
-    task: Task,
-    splits: Sequence[Split],
-    model: Model,
-    progress: Progress = SILENT,
-    *,
-    separator: str = SEPARATOR,
+def embed_with_query(
+    bench: Workbench, task: Task, splits: Sequence[Split], model: Model, progress: Progress = SILENT
 ) -> list[Vectors]:
-    """Return the vectors of each split's texts with its query in front, and a separator between them.
+    """Return the vectors of each split's texts with its query in front.
 
     For each split they are Vectors [n, d], a row for each item of the split. Texts that the model has encoded before
     are not encoded again.
@@ -31,7 +25,7 @@ def query_first(
     for split in splits:
         if split.query is None:
             raise TraubeError(f"split '{split.split}' ({split.level}): has no query to put in front of its texts")
-        together.append([f"{texts[split.query]}{separator}{texts[row]}" for row in split.rows])
+        together.append([f"{texts[split.query]}{SEPARATOR}{texts[row]}" for row in split.rows])
     different = list(dict.fromkeys(text for of_split in together for text in of_split))
     vectors = bench.vectors_of_texts(different, model, progress)
     row = {text: i for i, text in enumerate(different)}

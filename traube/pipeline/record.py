@@ -69,7 +69,7 @@ def record(
     device : str, default="cpu"
         Where the model's vectors were computed.
     run_id : str, default=""
-        The run that asked for the cell.
+        The run that requested the cell.
     """
     return {
         **{name: getattr(cell, name) for name in CELL_COLUMNS if hasattr(cell, name)},
@@ -113,9 +113,9 @@ class Recorder:
 
     storage: Storage
     device: str = "cpu"  # where the model's vectors were computed
-    run_id: str = ""  # of the run that asked for the cells; empty where nobody keeps runs
+    run_id: str = ""  # of the run that requested the cells; empty where nobody keeps runs
 
-    def clustered(
+    def save_clusters(
         self,
         cell: Cell,
         assignments: pd.DataFrame,
@@ -132,18 +132,18 @@ class Recorder:
         tables = {"assignments": assignments[["split", "level", "item", "cluster"]]}
         self._save(entry, tables, histories=histories)
 
-    def scored(self, cell: Cell, scores: pd.DataFrame) -> None:
+    def save_scores(self, cell: Cell, scores: pd.DataFrame) -> None:
         """Keep the scores (split, level, metric, value, replicates) of a clustered cell; it counts from now on."""
         splits = self.storage.read_splits(cell.data_version, cell.split_set)
         self._update(cell, "done", scores=make_scores(scores, splits))
 
-    def compared(self, cell: Cell, similarities: pd.DataFrame, scores: pd.DataFrame) -> None:
+    def save_similarities(self, cell: Cell, similarities: pd.DataFrame, scores: pd.DataFrame) -> None:
         """Keep the similarities (pair, similarity) and the scores (split, level, metric, value) of a pair cell."""
         splits = self.storage.read_splits(cell.data_version, cell.split_set)
         table = make_scores(scores.assign(replicates=None), splits)
         self._save(self._record(cell, "done"), {"similarities": similarities}, table)
 
-    def unscored(self, cell: Cell, status: str, reason: str) -> None:
+    def save_unscored(self, cell: Cell, status: str, reason: str) -> None:
         """Note that a clustered cell could not be scored, and why."""
         self._update(cell, status, reason)
 
@@ -155,7 +155,7 @@ class Recorder:
         histories = storage.read_histories(cell.cell_id)
         self._save(entry, {"assignments": assignments}, scores, histories=histories)
 
-    def without_clusters(self, cell: Cell, status: str, reason: str) -> None:
+    def save_failure(self, cell: Cell, status: str, reason: str) -> None:
         """Note that a cell is failed, unsupported or unavailable, and why."""
         self._save(self._record(cell, status, reason=reason))
 

@@ -1,6 +1,6 @@
 """The driver: embed, cluster or compare, and score the cells that a plan says are missing. All cells come from `run`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pandas as pd
@@ -18,7 +18,7 @@ from traube.pipeline.score import score_cells
 from traube.pipeline.stages import VectorCheck, check_vectors
 from traube.pipeline.workbench import Workbench
 from traube.tasks.scored_pairs import PAIRS, has_history, join_histories, select_pairs
-from traube.tasks.task import CLUSTERING, Stage, Task, TaskType
+from traube.tasks.task import Stage, Task
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Clustered:
 
     cell: Cell
     assignments: pd.DataFrame  # split, level, item, cluster
-    reason: str = ""  # what is amiss with them, in one line; mostly empty
+    reason: str = ""  # a warning about them, in one line; mostly empty
 
 
 @dataclass(frozen=True)
@@ -81,16 +81,17 @@ def run(plan: Plan, workbench: Workbench, progress: Progress = SILENT, run_id: s
         If a task has not been read, the weights of a model cannot be had, a text cannot be encoded, or a worker was
         killed.
     """
-    for name, task in plan.work():
-        model, read = plan.at_hand.models[name], workbench.task(task)
-        if task in workbench.given:
-            workbench.storage.save_splits_of(read.data_version, read.card.type.make_splits(read))
+    for name, task_name in plan.work():
+        model, task = plan.at_hand.models[name], workbench.task(task_name)
+        if task_name in workbench.given:
+            workbench.storage.save_splits_of(task.data_version, task.card.type.make_splits(task))
+        encode, evaluate = (_encode_pairs, _compare) if task.card.type is PAIRS else (_encode, _cluster_and_score)
         if Stage.EMBEDDINGS in plan.stages:
-            encoded = _ENCODE[read.card.type](read, model, workbench, progress)
+            encoded = encode(task, model, workbench, progress)
             yield encoded
             if encoded.blocking:
                 continue
-        yield from _EVALUATE[read.card.type](plan, read, model, workbench, progress, run_id)
+        yield from evaluate(plan, task, model, workbench, progress, run_id)
 
 
 def _encode(task: Task, model: Model, workbench: Workbench, progress: Progress) -> Encoded:
@@ -119,10 +120,10 @@ def _cluster_and_score(
         vectors = workbench.vectors(task, model, progress)
         for result in cluster(task, vectors, cells, storage, executor, progress, model.similarity, model):
             if result.assignments is None:
-                recorder.without_clusters(result.cell, result.status, result.reason)
+                recorder.save_failure(result.cell, result.status, result.reason)
                 yield Failed(result.cell, result.status, result.reason)
             else:
-                recorder.clustered(result.cell, result.assignments, result.seconds, result.cost, result.histories)
+                recorder.save_clusters(result.cell, result.assignments, result.seconds, result.cost, result.histories)
                 clustered.add(result.cell.cell_id)
                 yield Clustered(result.cell, result.assignments, result.reason)
 
@@ -133,10 +134,10 @@ def _cluster_and_score(
     scored_by = workbench.vectors(task, model, progress) if unscored and not task.is_labeled else None
     for cell, outcome in score_cells(task, unscored, storage, executor, scored_by, progress):
         if isinstance(outcome, Failure):
-            recorder.unscored(cell, outcome.status, outcome.reason)
+            recorder.save_unscored(cell, outcome.status, outcome.reason)
             yield Failed(cell, outcome.status, outcome.reason)
         else:
-            recorder.scored(cell, outcome)
+            recorder.save_scores(cell, outcome)
             yield Scored(cell, outcome)
 
 
@@ -166,12 +167,7 @@ def _compare(
         similarities = compare_pairs(chosen, model, workbench, cell.method.clusterer, progress)
         wide = score_pairs(chosen, similarities).rename(columns={"group": "level", "value": "split"})
         scores = wide.melt(["level", "split"], SCORES, "metric", "value")
-        recorder.compared(cell, pd.DataFrame({"pair": chosen.rows["pair"], "similarity": similarities}), scores)
+        recorder.save_similarities(
+            cell, pd.DataFrame({"pair": chosen.rows["pair"], "similarity": similarities}), scores
+        )
         yield Scored(cell, scores)
-
-
-_ENCODE = {CLUSTERING: _encode, PAIRS: _encode_pairs}
-_EVALUATE: dict[TaskType, Callable[[Plan, Task, Model, Workbench, Progress, str], Iterator[Event]]] = {
-    CLUSTERING: _cluster_and_score,
-    PAIRS: _compare,
-}

@@ -73,9 +73,9 @@ def check_vectors(vectors: Vectors, texts: int) -> list[VectorCheck]:
         is_sparse = sparse.issparse(block)
         rows += block.shape[0] if block.shape[1] == vectors.dimensions else 0
         finite = finite and bool(np.isfinite(block.data if is_sparse else block).all())
-        norms.append(_norms(block))
+        norms.append(_compute_norms(block))
     norm = np.concatenate(norms)
-    similarity = _mean_cosine(vectors)
+    similarity = _compute_mean_cosine(vectors)
     return [
         VectorCheck("shape", rows == texts, {"vectors": rows, "texts": texts}),
         VectorCheck("finite", finite, {"mean_norm": float(norm.mean()), "zero_vectors": int((norm == 0).sum())}),
@@ -84,22 +84,22 @@ def check_vectors(vectors: Vectors, texts: int) -> list[VectorCheck]:
 
 
 @np.errstate(over="ignore")
-def _norms(block: Any) -> np.ndarray:
+def _compute_norms(block: Any) -> np.ndarray:
     """Return the Euclidean length of each row. scikit-learn's would import scipy.stats, which takes a second."""
     return np.sqrt(block.multiply(block).sum(axis=1)).A1 if sparse.issparse(block) else np.linalg.norm(block, axis=1)
 
 
-def _mean_cosine(vectors: Vectors) -> float:
+def _compute_mean_cosine(vectors: Vectors) -> float:
     """Return the mean cosine between different texts of an even sample."""
     sample = np.unique(np.linspace(0, len(vectors) - 1, min(ROWS_LOOKED_AT, len(vectors))).astype(np.int64))
     block: Any = vectors.subset(sample).load()
     block = block if sparse.issparse(block) else np.nan_to_num(block)
-    norm, n = _norms(block), block.shape[0]
+    norm, n = _compute_norms(block), block.shape[0]
     total = np.divide(1, norm, out=np.zeros_like(norm), where=norm > 0) @ block  # of unit vectors
     return float((total @ total - n) / (n * (n - 1))) if n > 1 else 0.0
 
 
-def failed_cells(storage: Storage, cell_ids: Sequence[str]) -> str:
+def describe_failures(storage: Storage, cell_ids: Sequence[str]) -> str:
     """Return how many of some stored cells failed, and why the first did; empty if none failed."""
     cells = storage.read_cells(ids=cell_ids)
     failed = cells[cells["status"] == "failed"]

@@ -21,7 +21,7 @@ def plan(request: Request, storage: Storage) -> Plan:
 def survey(request: Request, storage: Storage) -> AtHand:
     """Find out which of a request's tasks and models there are: those tasks that are stored as their raw data is now."""
     new, unavailable = unread(request.tasks, storage)
-    models = usable_models(request, unavailable)
+    models = find_usable_models(request, unavailable)
     known = (name for name in dict.fromkeys(request.tasks) if name not in new and name not in unavailable)
     tasks = {name: manifest for name in known if (manifest := get_manifest(storage, name))}
     return AtHand(tasks, models, *_stored_cells(tasks, storage), new, unavailable)
@@ -54,12 +54,12 @@ def unread(tasks: Iterable[str], storage: Storage) -> tuple[list[str], dict[str,
         source = get_source(name, None)
         if reason := source.missing():
             unavailable[name] = reason
-        elif stored_raw_version(name, storage) != source.raw_version():
+        elif get_raw_version(name, storage) != source.raw_version():
             new.append(name)
     return new, unavailable
 
 
-def stored_raw_version(task: str, storage: Storage) -> str | None:
+def get_raw_version(task: str, storage: Storage) -> str | None:
     """Return the version of the raw data that a task's stored tables were read from; None if they are absent or corrupt."""
     manifest = get_manifest(storage, task)
     return manifest.raw_version if manifest is not None and is_valid(storage, task) else None
@@ -68,11 +68,11 @@ def stored_raw_version(task: str, storage: Storage) -> str | None:
 def unavailable(request: Request, storage: Storage, lookup: Lookup | None = None) -> dict[str, str]:
     """Return the reason by name of a clustering task or a model that is requested and cannot be had here."""
     reasons = unread((task for task in request.tasks if task not in sources(PAIRS)), storage)[1]
-    usable_models(request, reasons, lookup)
+    find_usable_models(request, reasons, lookup)
     return reasons
 
 
-def usable_models(request: Request, unavailable: dict[str, str], lookup: Lookup | None = None) -> dict[str, Model]:
+def find_usable_models(request: Request, unavailable: dict[str, str], lookup: Lookup | None = None) -> dict[str, Model]:
     """Return the models whose weights are here and valid.
 
     The reasons why others are not are noted in `unavailable`, by name: one bad model does not stop the others.

@@ -31,7 +31,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def sent_whole(function: Callable[P, T]) -> Callable[P, T]:
+def picklable_errors(function: Callable[P, T]) -> Callable[P, T]:
     """Turn every error into one that can be sent to the parent: another would break the pool."""
 
     @wraps(function)
@@ -68,7 +68,7 @@ class Reduced(NamedTuple):
     cost: Cost
 
 
-@sent_whole
+@picklable_errors
 def reduce(vectors: Vectors, reducer: Component, params: dict[str, Any], seed: int, memory: int) -> Reduced:
     """Fit a reducer on a split's vectors."""
     with measure() as taken:
@@ -76,7 +76,7 @@ def reduce(vectors: Vectors, reducer: Component, params: dict[str, Any], seed: i
     return Reduced(points, Cost(points.shape[0], taken.seconds_on(), taken.memory))
 
 
-@sent_whole
+@picklable_errors
 def cluster(
     points: Vectors, clusterer: Component, params: dict[str, Any], k: int | None, seed: int, memory: int
 ) -> Clustered:
@@ -89,7 +89,7 @@ def cluster(
     return Clustered(labels, taken.seconds_on(), taken.memory)
 
 
-@sent_whole
+@picklable_errors
 def cluster_by_distance(
     vectors: Vectors,
     query: Vectors | None,
@@ -110,7 +110,7 @@ def cluster_by_distance(
     return Clustered(labels, taken.seconds_on(), taken.memory)
 
 
-@sent_whole
+@picklable_errors
 def cluster_by_text(
     texts: Sequence[str], clusterer: Component, params: dict[str, Any], k: int | None, seed: int, memory: int
 ) -> Clustered:
@@ -120,7 +120,7 @@ def cluster_by_text(
     return Clustered(labels, taken.seconds_on(), taken.memory)
 
 
-@sent_whole
+@picklable_errors
 def score(
     labels: NDArray[np.object_] | None,
     clusters: Labels,
@@ -144,10 +144,10 @@ class Trained:
     labels: Labels  # [n]
     seconds: float
     history: list[dict[str, float]]  # an entry for each epoch
-    became: NDArray[np.float32] | None  # what the texts that `pictured` names have become; None if nothing was trained
+    representations: NDArray[np.float32] | None  # of the texts of `sample_for_plots`; None if nothing was trained
 
 
-def pictured(n: int) -> NDArray[np.int64]:
+def sample_for_plots(n: int) -> NDArray[np.int64]:
     """Return the texts, of n, whose representations are kept: the same for every cell, int64 [m], ascending."""
     return np.sort(np.random.default_rng(0).permutation(n)[:1_000])
 
@@ -166,7 +166,7 @@ class Training:
         """Train, or go on from the state that a stopped training has left in the folder `work`."""
         began = time.perf_counter()
         labels = self.clusterer.fit_predict(self.texts, self.k, base, self.seed, work, progress, self.labels)
-        became = self.clusterer.representations()
-        if became is not None:
-            became = became[pictured(len(self.texts))]
-        return Trained(labels, time.perf_counter() - began, self.clusterer.history, became)
+        representations = self.clusterer.representations()
+        if representations is not None:
+            representations = representations[sample_for_plots(len(self.texts))]
+        return Trained(labels, time.perf_counter() - began, self.clusterer.history, representations)

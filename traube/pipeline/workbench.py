@@ -2,18 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Self
 
 from traube.core.disk import make_private
 from traube.core.hashing import digest
 from traube.core.progress import SILENT, Progress
-from traube.models import Model, Vectors, fingerprint_on
+from traube.models import Model, Vectors
 from traube.pipeline.embed import embed, embed_task
 from traube.pipeline.executors import Executor, ProcessExecutor
 from traube.storage import Storage, open_storage
-from traube.storage.costs import NO_TASK, save_cost
 from traube.tasks.stored import Manifest, get_manifest, not_read, read_task
 from traube.tasks.task import Task, text_id
 
@@ -55,8 +53,6 @@ class Workbench:
     def encoded(self, task: Task, model: Model, progress: Progress = SILENT) -> tuple[Vectors, int]:
         """Return a task's vectors under a model, and the number of texts that had to be encoded.
 
-        The cost of encoding is kept.
-
         Raises
         ------
         TraubeError
@@ -65,8 +61,7 @@ class Workbench:
         given = self.given.get(task.name)
         if given is not None and given.vectors is not None:
             return given.vectors, 0
-        told = partial(save_cost, self.storage, task.name, fingerprint_on(model, task.corpus_version))
-        return embed_task(task, model, self.storage, progress, told, self.executor)
+        return embed_task(task, model, self.storage, progress, self.executor)
 
     def vectors(self, task: Task, model: Model, progress: Progress = SILENT) -> Vectors:
         """Return a task's vectors under a model; Vectors [n, d], a row for each text. Raises what `encoded` does."""
@@ -75,5 +70,4 @@ class Workbench:
     def vectors_of_texts(self, texts: Sequence[str], model: Model, progress: Progress = SILENT) -> Vectors:
         """Return the vectors [n, d] of any texts, to which a corpus-bound model is fitted. Raises what `encoded` does."""
         corpus_version = digest([text_id(text) for text in texts])
-        told = partial(save_cost, self.storage, NO_TASK, fingerprint_on(model, corpus_version))
-        return embed(texts, model, self.storage, corpus_version, progress, told, self.executor)[0]
+        return embed(texts, model, self.storage, corpus_version, progress, self.executor)[0]

@@ -8,8 +8,8 @@ from functools import partial
 
 import pandas as pd
 
-from traube.comparison.candidates import WITHOUT_LABELS, candidates_of, find, sample_of
-from traube.comparison.standings import Unlabelled, verdict_on
+from traube.comparison.candidates import WITHOUT_LABELS, find, make_candidates, sample_of
+from traube.comparison.standings import Unlabeled, judge_pair
 from traube.comparison.verdict import Verdict
 from traube.core.errors import TraubeError, unknown
 from traube.metrics import full_name
@@ -87,7 +87,7 @@ def compare(results: Evaluation | Sequence[Evaluation], a: str, b: str, metric: 
     ------
     TypeError
         If these are no results of `traube.evaluate`.
-    Unlabelled
+    Unlabeled
         If the task has no labels: each model's silhouette is measured in its own vector space.
     TraubeError
         If the results are of several tasks, or a model or method is not among them.
@@ -109,12 +109,12 @@ def compare(results: Evaluation | Sequence[Evaluation], a: str, b: str, metric: 
     scores = pd.concat([result.samples for result in found])
     wanted = _full_name(metric, scores) or found[0].metric
     if wanted == WITHOUT_LABELS:
-        raise Unlabelled(f"{names[0]} has no labels, so nothing says which model is best")
+        raise Unlabeled(f"{names[0]} has no labels, so nothing says which model is best")
     cells = pd.concat([_cells_of(result) for result in found]).drop_duplicates("cell_id")
     scores = scores[scores["metric"] == wanted].drop_duplicates(["cell_id", "split", "level"])
-    options = candidates_of(cells, scores, found[0].data_version)
+    options = make_candidates(cells, scores, found[0].data_version)
     one, other = find(options, a), find(options, b)
-    return verdict_on(options, one, other, partial(sample_of, cells, scores), 1 if ":" in a + b else None)
+    return judge_pair(options, one, other, partial(sample_of, cells, scores), 1 if ":" in a + b else None)
 
 
 def _checked(results: Evaluation | Sequence[Evaluation]) -> list[Evaluation]:

@@ -14,7 +14,7 @@ from traube.core.errors import TraubeError
 from traube.core.files import write_json
 from traube.core.inputs import parse_json, read_bytes
 from traube.models import model_cards
-from traube.pipeline.current import current_cells, without_sweeps
+from traube.pipeline.current import current_cells, drop_sweeps
 from traube.pipeline.params import Protocol
 from traube.storage import Corrupt, Storage, write_table
 from traube.tasks.stored import get_card
@@ -62,7 +62,7 @@ def export_mteb(
     dict of Path to str
         The files, and the method of each.
     """
-    cells = without_sweeps(current_cells(storage, protocols), protocols)
+    cells = drop_sweeps(current_cells(storage, protocols), protocols)
     cells = cells[(cells["status"] == "done") & ((protocol_name is None) | (cells["protocol"] == protocol_name))]
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
     if method is not None and len(cells):

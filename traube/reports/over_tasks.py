@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from traube.comparison.candidates import WITHOUT_LABELS
-from traube.comparison.ranking import Ranking, rank_by_splits, tied
+from traube.comparison.ranking import Ranking, find_ties, rank_by_splits
 from traube.core.disk import replacing
 from traube.core.errors import TraubeError, install_hint, join_words
 
@@ -111,7 +111,7 @@ def draw_critical_difference(ranks: pd.Series, p: Any) -> Any:
 
     ranks, p = ranks.iloc[:MOST], p[:MOST, :MOST]
     at = ranks.to_numpy()
-    bars = sorted(([at[i] for i in group] for group in tied(p)), key=lambda bar: (bar[0], bar[-1]))
+    bars = sorted(([at[i] for i in group] for group in find_ties(p)), key=lambda bar: (bar[0], bar[-1]))
     half = (len(ranks) + 1) // 2
     below = 0.15 + BAR * len(bars)  # inches between the axis and the first name
     height = below + ROW * (half + 1)

@@ -9,7 +9,14 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from traube.comparison.regressions import CHANGES, NIGHT, kept_changes, present, regressions, snapshot
+from traube.comparison.regressions import (
+    CHANGES,
+    NIGHT,
+    find_regressions,
+    read_changes,
+    save_snapshot,
+    select_counting_cells,
+)
 from traube.comparison.verdict import format_significance
 from traube.core.errors import TraubeError
 from traube.core.escaping import format_csv
@@ -52,7 +59,7 @@ def make_page(bench: Workbench, protocols: Mapping[str, Protocol], task: str, ho
     if not leaderboard_is_current(bench.storage):  # the page's verdicts are of what is stored, and so are its tables
         of_task = leaderboard(bench.storage, protocols=protocols, tasks=[task])
         table = pd.concat([table[table["task"] != task], of_task], ignore_index=True)
-    changes = kept_changes(bench.storage)
+    changes = read_changes(bench.storage)
     # a hash of what the page is made of
     own = table[table["task"].isin((task, ""))]
     changed = changes[changes["task"] == task] if len(changes) else changes
@@ -136,17 +143,17 @@ def publish_regressions(
     date = night or datetime.now(ZoneInfo(timezone)).date().isoformat()
     with locked(storage.get_table_path(CHANGES)):
         # a day is remembered as its night left it; without a night, as the day's first publication did
-        counting = present(storage, protocols)
+        counting = select_counting_cells(storage, protocols)
         if night or not storage.read_rows("document", kind=NIGHT, key=date):
-            snapshot(storage, counting, date)
-        since, changes = regressions(storage, protocols, counting, date)
+            save_snapshot(storage, counting, date)
+        since, changes = find_regressions(storage, protocols, counting, date)
         write_parquet(storage.get_table_path(CHANGES), changes.assign(since=since))
     return since, changes
 
 
 def publish_index(storage: Storage, home: Path) -> Path:
     """Write the page of all tasks, and note that the publication is complete; call this last."""
-    path = write_index(read_parquet(storage.get_table_path(NAME)), kept_changes(storage), home)
+    path = write_index(read_parquet(storage.get_table_path(NAME)), read_changes(storage), home)
     # a publication that was cut short is made again
     shutil.copyfile(storage.get_table_path(MADE_OF), storage.get_table_path(REBUILT))
     return path

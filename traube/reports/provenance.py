@@ -11,7 +11,7 @@ from traube.metrics import SCORING_VERSION
 from traube.models import fingerprint_on, load_model
 from traube.pipeline.cell import CLUSTERING_VERSION
 from traube.pipeline.changes import Change, Kind
-from traube.pipeline.current import current_cells, of_protocols, version_changes
+from traube.pipeline.current import current_cells, find_version_changes, keep_clusterings
 from traube.pipeline.params import Protocol
 from traube.pipeline.record import library_versions
 from traube.reports.found import describe_counts, found_k
@@ -33,7 +33,7 @@ def trace_provenance(
         in words.
     """
     stored = storage.read_cells()
-    every = of_protocols(stored)
+    every = keep_clusterings(stored)
     for kind, name in (("task", task), ("model", model)):
         if name not in set(every[kind]):
             if kind == "task" and name in set(stored["task"]):
@@ -98,7 +98,7 @@ def changed_since(storage: Storage, protocols: Mapping[str, Protocol], record: M
     ):
         if then != now:
             changes.append(Change(kind, what, then, now))
-    if by := version_changes(record):
+    if by := find_version_changes(record):
         changes.append(Change(Kind.NUMERICS, f"computed by other versions: {', '.join(map(str, by))}"))
     versions = library_versions()
     for name, then in record["library_versions"].items():

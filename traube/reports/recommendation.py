@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from traube.comparison.candidates import Candidate
-from traube.comparison.standings import Standing, options_on, standing
+from traube.comparison.standings import Standing, read_options, read_standing
 from traube.comparison.verdict import Undecided, Verdict
 from traube.core.errors import join_words
 from traube.pipeline.current import current_cells
@@ -145,12 +145,12 @@ def recommend(storage: Storage, task_name: str, name: str, protocol: Protocol) -
     ------
     TraubeError
         If there is no such task, or nothing is scored of its present data.
-    Unlabelled
+    Unlabeled
         If it has no labels to score by.
     """
-    task, options = options_on(storage, task_name, name, protocol)
+    task, options = read_options(storage, task_name, name, protocol)
     known = costs(storage, {name: protocol}, current_cells(storage, {name: protocol}, [task_name]))
-    found = recommend_among(standing(storage, options), task, known)
+    found = recommend_among(read_standing(storage, options), task, known)
     tried = (found.winner.model, *(rival.candidate.model for rival in found.rivals))
     return replace(found, fit=fit_languages(languages_of(task), tried))
 

@@ -15,7 +15,7 @@ from traube.core.progress import SILENT, Progress
 from traube.models import load_model
 from traube.pipeline.cell import Cell
 from traube.pipeline.changes import Change, Kind
-from traube.pipeline.current import of_protocols
+from traube.pipeline.current import keep_clusterings
 from traube.pipeline.executors import make_executor
 from traube.pipeline.params import Protocol
 from traube.pipeline.plan import Plan
@@ -73,7 +73,7 @@ def reproduce(
     if len(matching) > 1:
         raise TraubeError(f"{len(matching)} cells begin with '{cell_id}': {', '.join(matching['cell_id'].head(5))}")
     record = matching.iloc[0].to_dict()
-    if of_protocols(matching).empty:
+    if keep_clusterings(matching).empty:
         get_source(record["task"])  # refuses pairs
     if record["status"] != "done":
         raise TraubeError(

@@ -10,16 +10,16 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from traube.comparison.candidates import WITHOUT_LABELS, about, main_metric
-from traube.comparison.jackknife import Sample, intervals
+from traube.comparison.jackknife import Sample, compute_intervals
 from traube.comparison.ranking import format_rank, rank
-from traube.comparison.samples import samples_of
-from traube.comparison.standings import best_method
+from traube.comparison.samples import make_samples
+from traube.comparison.standings import choose_best_method
 from traube.core import paths
 from traube.core.disk import read_json
 from traube.core.hashing import digest, file_sha256, frame_digest
 from traube.metrics.correlation import Kind
 from traube.models.checkpoints import trained_on
-from traube.pipeline.current import CHOICE, current_cells, of_present_models, without_sweeps
+from traube.pipeline.current import CHOICE, current_cells, drop_sweeps, keep_present_models
 from traube.pipeline.lookup import Lookup
 from traube.pipeline.pairs import COMPARISONS, TEST, current_pair_cells
 from traube.pipeline.params import Protocol
@@ -156,9 +156,9 @@ def _scored(
     rows = rows[is_wanted]
     codes, found_keys = pd.factorize(row_keys[is_wanted])
     groups = rows.groupby(codes)
-    group_rows = samples_of(rows, codes, (groups["seed"].count() > 0).tolist())
+    group_rows = make_samples(rows, codes, (groups["seed"].count() > 0).tolist())
     samples = [row.sample for row in group_rows]
-    low, high = intervals(samples).T
+    low, high = compute_intervals(samples).T
     table = heads.iloc[found_keys // max(len(names), 1)].assign(
         **{"level": names[found_keys % max(len(names), 1)], "metric": groups["metric"].first().to_numpy()},
         **{"status": "done", "reason": ""},
@@ -166,7 +166,7 @@ def _scored(
         **{"seeds": [row.cells for row in group_rows], "splits": [len(sample.values) for sample in samples]},
         **{"sample": range(len(group_rows)), "created": groups["created"].max().to_numpy()},
     )
-    table["note"] = np.where([sample.complete for sample in samples], "", ONE_SEED)
+    table["note"] = np.where([sample.is_complete for sample in samples], "", ONE_SEED)
     table.loc[table["metric"] == WITHOUT_LABELS, "note"] = OWN_SPACES
     return table, samples
 
@@ -186,8 +186,8 @@ def _rank(group: pd.DataFrame, samples: Sequence[Sample]) -> pd.DataFrame:
     by_model: dict[str, list[Sample]] = {}
     for model, number in zip(group["model"].tolist(), group["sample"].tolist(), strict=True):
         by_model.setdefault(model, []).append(samples[int(number)])
-    chosen = [best_method(own) for own in by_model.values()]
-    table = pd.DataFrame(intervals(chosen), firsts.index, ["low", "high"]).assign(best=True)
+    chosen = [choose_best_method(own) for own in by_model.values()]
+    table = pd.DataFrame(compute_intervals(chosen), firsts.index, ["low", "high"]).assign(best=True)
     # each model's silhouette is of its own vectors, in its own space: that does not compare
     if WITHOUT_LABELS in set(group["metric"]):
         return table
@@ -403,7 +403,7 @@ def leaderboard(
     stored = storage.read_cells() if stored is None else stored
     stored = stored if tasks is None else stored[stored["task"].isin(tasks)]
     cells = current_cells(storage, protocols, own_choice=True, lookup=lookup, stored=stored)
-    cells = without_sweeps(cells, protocols)
+    cells = drop_sweeps(cells, protocols)
     table = _of_clusterings(storage, cells, metric, protocols, keep)
     seen = {model: trained_on(model) for model in table["model"].unique()}
     columns = ("task", "protocol", "own_choice", "model")
@@ -413,7 +413,7 @@ def leaderboard(
     table["missing"] = [0 if own else missing.get((task, protocol, model), 0) for task, protocol, own, model in keys]
     if not metric:
         of_pairs = current_pair_cells(storage, protocols, lookup, stored)
-        of_pairs = of_present_models(of_pairs.assign(own_choice=False), storage, {}, lookup)
+        of_pairs = keep_present_models(of_pairs.assign(own_choice=False), storage, {}, lookup)
         both = [rows for rows in (table, _of_pairs(storage, of_pairs)) if len(rows)]
         table = pd.concat(both, ignore_index=True) if both else table
     absent = {"task": "", "status": "unavailable", "own_choice": False, "best": False, "seen": False, "missing": 0}

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from tests.components.deep.conftest import QUICK
-from traube.components.deep.clusterers.aecl import Aecl, spread_weight, stages
-from traube.components.deep.encoding import Encoded, copied
+from traube.components.deep.clusterers.aecl import Aecl, count_stages, spread_weight
+from traube.components.deep.encoding import Encoded, copy_network
 from traube.models.transformer import Transformer
 
 Grouped = tuple[list[str], list[str]]
@@ -25,18 +25,18 @@ Grouped = tuple[list[str], list[str]]
     ],
 )
 def test_stages_are_as_long_as_the_papers_code_has_them(n: int, k: int, first: int, second: int) -> None:
-    assert stages(Aecl.defaults, n, k) == (first, second)
+    assert count_stages(Aecl.defaults, n, k) == (first, second)
 
 
 def test_a_shorter_training_keeps_the_share_of_its_stages_but_for_those_that_are_given() -> None:
     def of(**values: int) -> tuple[int, int]:
-        return stages(Aecl.with_values(**values).recipe, 2_472, 89)
+        return count_stages(Aecl.with_values(**values).recipe, 2_472, 89)
 
     assert of(epochs=35) == (10, 5)
     assert of(epochs=3) == (1, 1)
     assert of(epochs=35, stage_1=0) == (0, 5)
     assert of(epochs=700) == (21, 10)
-    assert stages(Aecl.defaults, 3_000, 8) == (21, 3)  # a set of few clusters is not left with a batch or two
+    assert count_stages(Aecl.defaults, 3_000, 8) == (21, 3)  # a set of few clusters is not left with a batch or two
 
 
 def test_each_stage_has_its_losses(base: Transformer, grouped: Grouped, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_attention_learns_from_equation_7_and_stays_at_chance_without_it(
 def test_a_frozen_encoder_stays_as_it_is_and_one_that_learns_does_not(
     base: Transformer, grouped: Grouped, tmp_path: Path
 ) -> None:
-    before = Encoded(copied(base, 32, True), grouped[0]).vectors()
+    before = Encoded(copy_network(base, 32, True), grouped[0]).vectors()
     for frozen in (True, False):
         values = {"epochs": 2, "stage_1": 1, "stage_2": 1, "frozen": frozen, "learning_rate": 1e-3}
         clusterer = Aecl.with_values(**QUICK["aecl"] | values)
@@ -109,13 +109,13 @@ def test_a_frozen_encoder_stays_as_it_is_and_one_that_learns_does_not(
 
 
 def test_texts_are_encoded_alike_whatever_shares_their_batch(base: Transformer, grouped: Grouped) -> None:
-    encoded = Encoded(copied(base, 32, True), grouped[0])
+    encoded = Encoded(copy_network(base, 32, True), grouped[0])
     encoded.network.eval()
     with torch.no_grad():
         few = encoded(np.array([5, 3, 40]))
     assert torch.allclose(few, encoded.vectors()[[5, 3, 40]], atol=1e-5)
     assert np.allclose(encoded.vectors().numpy(), base.encode(grouped[0]), atol=1e-5)
-    short = Encoded(copied(base, 4, True), ["the cat dog star soup bread"])
+    short = Encoded(copy_network(base, 4, True), ["the cat dog star soup bread"])
     assert short.lengths.tolist() == [4]
 
 

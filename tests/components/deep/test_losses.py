@@ -204,21 +204,19 @@ def test_nt_xent_of_sccl_and_rstc_has_the_positive_in_its_denominator(seed: int,
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10_000))
 def test_self_training_sharpens_students_t_assignments(seed: int) -> None:
-    from traube.components.deep.networks import Centres
+    from traube.components.deep.networks import Centers
 
     generator = torch.Generator().manual_seed(seed)
-    points, centres = torch.randn(N, WIDTH, generator=generator), Centres(K, WIDTH)
-    centres.put(torch.randn(K, WIDTH, generator=generator))
+    points, centers = torch.randn(N, WIDTH, generator=generator), Centers(K, WIDTH)
+    centers.put(torch.randn(K, WIDTH, generator=generator))
     q = np.empty((N, K))
     for i in range(N):
-        weights = [1 / (1 + float((points[i] - centre).square().sum())) for centre in centres.points.detach()]
+        weights = [1 / (1 + float((points[i] - center).square().sum())) for center in centers.points.detach()]
         q[i] = np.array(weights) / sum(weights)
     p = np.array([[q[i, j] ** 2 / q[:, j].sum() for j in range(K)] for i in range(N)])
     p /= p.sum(axis=1, keepdims=True)
-    log_q = centres(points).detach()
+    log_q = centers(points).detach()
     assert log_q.exp().numpy() == pytest.approx(q, rel=1e-4)
-    assert losses.sharpened(log_q.exp()).numpy() == pytest.approx(p, rel=1e-3)
+    assert losses.sharpen(log_q.exp()).numpy() == pytest.approx(p, rel=1e-3)
     divergence = sum(p[i, j] * math.log(p[i, j] / q[i, j]) for i in range(N) for j in range(K)) / N
-    assert float(losses.divergence(losses.sharpened(log_q.exp()), log_q)) == pytest.approx(
-        divergence, rel=1e-3, abs=1e-6
-    )
+    assert float(losses.divergence(losses.sharpen(log_q.exp()), log_q)) == pytest.approx(divergence, rel=1e-3, abs=1e-6)

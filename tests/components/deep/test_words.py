@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from traube.components.deep.clusterers.stcc import spectral_codes
-from traube.components.deep.words import Sif, Words, of_corpus, split_words
+from traube.components.deep.clusterers.stcc import compute_spectral_codes
+from traube.components.deep.words import Sif, Words, make_word_vectors, split_words
 from traube.models.transformer import Transformer
 
 TEXTS = [
@@ -54,7 +54,7 @@ def test_texts_without_any_word_have_vectors_all_the_same() -> None:
 
 def test_words_that_share_texts_are_near_and_others_are_not(base: Transformer) -> None:
     numbers = Words.of(TEXTS, "encoder", base.network, 0).numbers
-    vectors = of_corpus(TEXTS, numbers, 0)
+    vectors = make_word_vectors(TEXTS, numbers, 0)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     near, far = unit[numbers["moon"]] @ unit[numbers["star"]], unit[numbers["moon"]] @ unit[numbers["goal"]]
     assert near > 0.3 > 0.1 > far
@@ -68,8 +68,8 @@ def test_an_encoders_word_is_the_mean_of_its_tokens(base: Transformer) -> None:
 
 
 def test_a_bit_of_the_codes_tells_texts_apart_that_share_no_word() -> None:
-    codes = spectral_codes(TEXTS * 3, 3, 5, 0)
+    codes = compute_spectral_codes(TEXTS * 3, 3, 5, 0)
     assert codes.shape == (21, 3) and codes.dtype == bool
     assert max(adjusted_rand_score(TOPICS * 3, bit) for bit in codes.T) > 0.5
-    assert np.array_equal(codes, spectral_codes(TEXTS * 3, 3, 5, 0))
-    assert spectral_codes(["a", "b"], 3, 5, 0).tolist() == [[False], [False]]
+    assert np.array_equal(codes, compute_spectral_codes(TEXTS * 3, 3, 5, 0))
+    assert compute_spectral_codes(["a", "b"], 3, 5, 0).tolist() == [[False], [False]]

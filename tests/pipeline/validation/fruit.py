@@ -5,7 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from traube.pipeline.validation import Finding, validate_table
+from traube.pipeline.validation.findings import Finding
+from traube.pipeline.validation.validate import validate_table
 from traube.tasks.task import SPLIT_COLUMNS, TaskCard, text_id
 
 CARD = TaskCard(name="fruit")

@@ -6,7 +6,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from traube.pipeline.validation import CHECKS, validate_table
+from traube.pipeline.validation.rules import CHECKS
+from traube.pipeline.validation.validate import validate_table
 from traube.tasks.scored_pairs import PairCard, make_pairs
 from traube.tasks.task import Task
 

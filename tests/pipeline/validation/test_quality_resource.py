@@ -8,7 +8,7 @@ import pandas as pd
 from resources.quality import QualityResource, check_specs
 from tests.pipeline.validation.fruit import CARD, SCRIPT, fruit
 from traube.pipeline.executors import ProcessExecutor
-from traube.pipeline.validation import CHECKS
+from traube.pipeline.validation.rules import CHECKS
 from traube.storage import Storage
 from traube.tasks.task import TaskCard
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.pipeline.validation.fruit import CARD, check_corpus, check_splits, corpus_of, examples, failed, fruit
-from traube.pipeline.validation import CHECKS, blocks
-from traube.pipeline.validation.facts import mojibake
+from traube.pipeline.validation.facts import find_mojibake
+from traube.pipeline.validation.rules import CHECKS, blocks
 from traube.tasks.task import NULLABLE, PARTS, CheckName, Declared, TaskCard
 
 
@@ -257,5 +257,5 @@ _CHARACTERS = st.sampled_from("aZ .,?!\n\u000b\u001cé中") | st.from_regex(
 @settings(deadline=None)
 @given(st.lists(st.text(_CHARACTERS, max_size=8), min_size=1, max_size=200))
 def test_mojibake_is_what_ftfy_says(texts: list[str]) -> None:
-    found = mojibake(pd.Series(texts, dtype="string[pyarrow]"))
+    found = find_mojibake(pd.Series(texts, dtype="string[pyarrow]"))
     assert found.tolist() == [is_bad(text) for text in texts]

@@ -8,7 +8,9 @@ import pandas as pd
 import pytest
 
 from tests.pipeline.validation.fruit import CARD, corpus_of, fruit
-from traube.pipeline.validation import CHECKS, Validation, validate, validate_table
+from traube.pipeline.validation import validate
+from traube.pipeline.validation.rules import CHECKS
+from traube.pipeline.validation.validate import Validation, validate_table
 from traube.tasks.scored_pairs import PairCard, make_pairs
 from traube.tasks.task import Declared, TaskCard
 

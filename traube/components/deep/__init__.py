@@ -7,10 +7,10 @@ modules are their parts. They are clusterers of the grid like any other (`traube
 from typing import Any
 
 from traube.components.deep import clusterers
-from traube.components.deep.clusterer import DeepClusterer, DeepRecipe, Entry, collapsed
+from traube.components.deep.clusterer import DeepClusterer, DeepRecipe, Entry, is_collapsed
 from traube.core.plugins import modules_of
 
-__all__ = ["DEEP", "DeepClusterer", "DeepRecipe", "Entry", "collapsed"]
+__all__ = ["DEEP", "DeepClusterer", "DeepRecipe", "Entry", "is_collapsed"]
 
 
 DEEP: dict[str, type[DeepClusterer[Any]]] = {

@@ -10,7 +10,7 @@ Augment: TypeAlias = Callable[[Sequence[str], int], list[str]]
 SHARE = 0.2  # of the words that are changed (ALGORITHMS E.1)
 
 
-def swapped_or_deleted(texts: Sequence[str], seed: int) -> list[str]:
+def swap_or_delete(texts: Sequence[str], seed: int) -> list[str]:
     """Return each text with a fifth of its words, at least one, either swapped or deleted.
 
     A text of one word stays as it is.

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, TypeV
 import numpy as np
 from pydantic import Field
 
-from traube.components.deep.augmentation import Augment, swapped_or_deleted
+from traube.components.deep.augmentation import Augment, swap_or_delete
 from traube.components.deep.encoding import Base, Rows
 from traube.components.deep.grouping import Labels, Points
+from traube.components.spherical import renumber
 from traube.core.disk import replacing
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Entry: TypeAlias = dict[str, float]
+Views: TypeAlias = Sequence[Sequence[str]]  # the texts, then their augmentations
 
 FILE = "training.pt"  # the state that a stopped training resumes from
 SHOWN = ("acc", "nmi", "loss")  # values that fit beside a progress bar
@@ -92,10 +94,15 @@ class Fit(ABC, Generic[R]):
     optimizer: Any
     memory: dict[str, Any]
 
-    def __init__(self, recipe: R, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> None:
+    def __init__(self, recipe: R, views: Views, k: int, base: Base, seed: int) -> None:
         from traube.components.deep import losses
 
         self.recipe, self.n, self.k, self.seed, self.losses = recipe, len(views[0]), k, seed, losses
+        self.prepare(views, base)
+
+    @abstractmethod
+    def prepare(self, views: Views, base: Base) -> None:
+        """Make the modules, their optimizer and the memory."""
 
     def begin_epoch(self, epoch: int) -> None:
         """Prepare an epoch before its first batch, for example by choosing targets."""
@@ -125,8 +132,8 @@ class Fit(ABC, Generic[R]):
         """Return the clusters of the texts, int64 [n]."""
 
     @abstractmethod
-    def representations(self) -> Points:
-        """Return the learned representations of the texts, float32 [n, d], by which the clusters are told apart."""
+    def representations(self) -> "Tensor":
+        """Return the learned representations of the texts, [n, d], by which the clusters differ."""
 
     @abstractmethod
     def predict(self, texts: Sequence[str]) -> Labels:
@@ -180,10 +187,10 @@ class Work:
         self.written = time.monotonic()
 
 
-def even_batches(rows: Rows, batch: int) -> list[Rows]:
+def make_even_batches(rows: Rows, batch: int) -> list[Rows]:
     """Return rows in their order, in as few batches as possible, whose sizes differ by one at most.
 
-    No batch is left with a text or two, which would have nothing to be told apart from.
+    No batch is left with a text or two, which would have nothing to differ from.
     """
     return np.array_split(rows, math.ceil(len(rows) / batch))
 
@@ -218,7 +225,7 @@ class DeepClusterer(RecipeMixin[R]):
     substituted: ClassVar[float] = 0.2
     seconds_between_saves: float = 10.0
 
-    def __init__(self, recipe: R | None = None, augment: Augment = swapped_or_deleted) -> None:
+    def __init__(self, recipe: R | None = None, augment: Augment = swap_or_delete) -> None:
         super().__init__(recipe)
         self.augment = augment
         self.history: list[Entry] = []
@@ -271,8 +278,8 @@ class DeepClusterer(RecipeMixin[R]):
         if k == 1 or len(texts) == 1:
             self.history, self._fit = [], None
             return np.zeros(len(texts), dtype=np.int64)
-        views = [texts, *self._others(texts, seed)]
-        with _seeded(seed, -1, base.device):
+        views = [texts, *self._augment(texts, seed)]
+        with _seed(seed, -1, base.device):
             fit = self.training(self.recipe, views, k, base, seed)
 
         used = [digest([list(view) for view in views]), k, base.fingerprint, seed, base.device]
@@ -280,21 +287,21 @@ class DeepClusterer(RecipeMixin[R]):
         identity = digest([self.name, self.version, recipe, used, get_versions(LIBRARIES)])
         kept = Work(work, identity, base.device, self.seconds_between_saves)
         self.history = kept.restore(fit)
-        gold = None if labels is None else np.unique(np.asarray(labels), return_inverse=True)[1].astype(np.int64)
+        gold = None if labels is None else renumber(labels)
         self._train(fit, kept, seed, base.device, progress, gold)
         self._fit = fit
         return fit.labels()
 
-    def with_texts_made(self, texts: Sequence[str], seed: int) -> Self:
+    def augment_beforehand(self, texts: Sequence[str], seed: int) -> Self:
         """Return the same clusterer with the augmentations of these texts and this seed computed.
 
         The copy can be sent to processes that lack the augmenting model.
         """
         other = copy(self)
-        other.augment = partial(_as_made, self._others(texts, seed), seed)
+        other.augment = partial(_get_made, self._augment(texts, seed), seed)
         return other
 
-    def _others(self, texts: Sequence[str], seed: int) -> list[list[str]]:
+    def _augment(self, texts: Sequence[str], seed: int) -> list[list[str]]:
         """Return as many augmentations of each text as the clusterer learns from."""
         return [self.augment(texts, seed + i) for i in range(self.augmentations)]
 
@@ -309,7 +316,9 @@ class DeepClusterer(RecipeMixin[R]):
 
         None if nothing was trained: k was 1, or there was one text.
         """
-        return None if self._fit is None else self._fit.representations()
+        if self._fit is None:
+            return None
+        return np.asarray(self._fit.representations().cpu().numpy(), dtype=np.float32)
 
     @property
     def fitted(self) -> Any:
@@ -321,7 +330,7 @@ class DeepClusterer(RecipeMixin[R]):
     def _train(self, fit: Fit[R], kept: Work, seed: int, device: str, progress: Progress, gold: Labels | None) -> None:
         import torch
 
-        steps, epochs = len(even_batches(np.arange(fit.n), self.recipe.batch)), self.epochs(fit.n)
+        steps, epochs = len(make_even_batches(np.arange(fit.n), self.recipe.batch)), self.epochs(fit.n)
         progress.total("steps", steps * epochs)
         progress.done("steps", steps * len(self.history))
         for epoch in range(len(self.history), epochs):
@@ -330,9 +339,9 @@ class DeepClusterer(RecipeMixin[R]):
             predicted = np.full(fit.n, -1, dtype=np.int64)
             entries: list[Entry] = []
             sizes: list[int] = []
-            with _seeded(seed, epoch, device):
+            with _seed(seed, epoch, device):
                 fit.begin_epoch(epoch)
-                for rows in even_batches(torch.randperm(fit.n).numpy(), self.recipe.batch):
+                for rows in make_even_batches(torch.randperm(fit.n).numpy(), self.recipe.batch):
                     step = self._descend(fit, epoch, rows)
                     numbers = {"loss": step.loss, **step.parts, **step.more}
                     entry = {name: float(value.detach()) for name, value in numbers.items()}
@@ -366,13 +375,13 @@ class DeepClusterer(RecipeMixin[R]):
         return step
 
 
-def _as_made(made: Sequence[list[str]], first: int, texts: Sequence[str], seed: int) -> list[str]:
+def _get_made(made: Sequence[list[str]], first: int, texts: Sequence[str], seed: int) -> list[str]:
     """Return precomputed augmentations in the form of `Augment`, for the seeds from the first."""
     return made[seed - first]
 
 
 @contextmanager
-def _seeded(seed: int, epoch: int, device: str) -> Iterator[None]:
+def _seed(seed: int, epoch: int, device: str) -> Iterator[None]:
     """Seed torch's random numbers for an epoch, equally in a resumed training, and restore the caller's afterwards."""
     import torch
 
@@ -425,6 +434,6 @@ def _compare_clusters(fit: Fit[Any], predicted: Labels, gold: Labels | None) -> 
     return entry
 
 
-def collapsed(labels: Labels) -> str:
-    """Return a warning if all texts are in one cluster, else an empty string."""
-    return f"all {len(labels)} texts are in one cluster" if len(labels) > 1 and len(np.unique(labels)) == 1 else ""
+def is_collapsed(labels: Labels) -> bool:
+    """Return whether all of several texts are in one cluster."""
+    return len(labels) > 1 and len(np.unique(labels)) == 1

@@ -50,7 +50,7 @@ class InMemory:
     network: Any
 
 
-def copied(base: Base, max_length: int | None, dropout: bool) -> Any:
+def copy_network(base: Base, max_length: int | None, dropout: bool) -> Any:
     """Return a copy of the encoder's network in fp32, to be changed.
 
     The copy reads at most `max_length` tokens, and has its dropout or none.
@@ -74,7 +74,7 @@ class Encoded:
     Parameters
     ----------
     network : object
-        Network from `copied`.
+        Network from `copy_network`.
     bf16 : bool
         Compute in bfloat16 where torch's autocast finds that safe.
     tokens : mapping of str to int
@@ -91,13 +91,13 @@ class Encoded:
         self._more = {}
         if prompt and (length := network.preprocess(["x"], prompt=prompt).get("prompt_length")) is not None:
             self._more["prompt_length"] = length
-        tokenised = network.tokenizer(
+        tokenized = network.tokenizer(
             [prompt + text for text in texts],
             truncation=True,
             max_length=network.max_seq_length,
             return_attention_mask=False,
         )
-        self.tokens: list[list[int]] = tokenised["input_ids"]
+        self.tokens: list[list[int]] = tokenized["input_ids"]
         self.lengths = np.array([max(1, len(t)) for t in self.tokens], dtype=np.int64)
 
     def __call__(self, rows: Rows) -> "Tensor":

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 
-def _masked(logits: Tensor, kept: Tensor) -> Tensor:
+def _mask(logits: Tensor, kept: Tensor) -> Tensor:
     return logits.masked_fill(~kept, -math.inf)
 
 
@@ -25,7 +25,7 @@ class Pairs:
         self.logits = rows @ rows.T / temperature  # [2n, 2n]; the first n rows are the first set's
         row = torch.arange(2 * self.n, device=rows.device) % self.n
         # log of the sum over all but a row itself and its counterpart, [2n]
-        self.log_negatives = _masked(self.logits, row[:, None] != row[None, :]).logsumexp(dim=1)
+        self.log_negatives = _mask(self.logits, row[:, None] != row[None, :]).logsumexp(dim=1)
 
     @property
     def log_own(self) -> Tensor:
@@ -53,7 +53,7 @@ def guided_contrast_coded(z: Tensor, h: Tensor, similarity: Tensor, predicted: T
         pairs, weights = Pairs(z[v], h[v], temperature), similarity[v].repeat(2, 2)
         # all four quadrants count, without a row's own on the diagonal; the code adds 1e-5 to every similarity
         weights = weights - torch.diag_embed(weights.diagonal()) + 1e-5
-        alike = _masked(pairs.logits + weights.log(), together).logsumexp(dim=1) - pairs.log_negatives
+        alike = _mask(pairs.logits + weights.log(), together).logsumexp(dim=1) - pairs.log_negatives
         terms.append(torch.logaddexp(alike, own))
     return -torch.stack(terms).mean()
 
@@ -67,9 +67,10 @@ def guided_contrast_printed(z: Tensor, h: Tensor, similarity: Tensor, predicted:
     own = Pairs(z[0], z[1], temperature).log_own
     terms = []
     for v in (0, 1):
-        pairs, logs = Pairs(z[v], h[v], temperature), similarity[v].clamp_min(torch.finfo(similarity.dtype).tiny).log()
+        pairs = Pairs(z[v], h[v], temperature)
+        logs = similarity[v].clamp_min(torch.finfo(similarity.dtype).tiny).log()
         across = [pairs.logits[:n, n:], pairs.logits[n:, :n]]  # of the first set with the second and back
-        weighted = torch.cat([_masked(block + logs, together) for block in across])
+        weighted = torch.cat([_mask(block + logs, together) for block in across])
         alike = weighted.logsumexp(dim=1) - pairs.log_negatives
         terms.append(torch.stack([own[:n], own[n:], alike[:n], alike[n:]]).logsumexp(dim=0))
     return -torch.stack(terms).mean()
@@ -180,7 +181,7 @@ def entropies_printed(log_p: Tensor, weight_rows: float, weight_mean: float) -> 
 ENTROPIES = {"coded": entropies_coded, "printed": entropies_printed}
 
 
-def sharpened(q: Tensor) -> Tensor:
+def sharpen(q: Tensor) -> Tensor:
     """Return the target of self-training, [n, k].
 
     Assignments are squared and divided by the size of their cluster (DEC, equation 3).
@@ -190,5 +191,5 @@ def sharpened(q: Tensor) -> Tensor:
 
 
 def divergence(p: Tensor, log_q: Tensor) -> Tensor:
-    """Return the Kullback-Leibler divergence of q from p, the mean over rows of [n, k] (DEC, equation 2)."""
+    """Return the Kullback-Leibler divergence of p from q, the mean over rows of [n, k] (DEC, equation 2)."""
     return functional.kl_div(log_q, p, reduction="batchmean")

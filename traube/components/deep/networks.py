@@ -98,7 +98,7 @@ def assignment(width: int, dimensions: int, k: int) -> nn.Module:
     )
 
 
-class Centres(nn.Module):
+class Centers(nn.Module):
     """Centers of clusters that move (DEC, Xie et al. 2016): log of Student's t assignments.
 
     They are all zero until they are set.
@@ -135,7 +135,7 @@ class Autoencoder(nn.Module):
         widths = (dimensions, width, width, 4 * width, code)
         self.encode = _layers(widths)
         self.decode = _layers(widths[::-1])
-        self.centres = Centres(k, code)
+        self.centres = Centers(k, code)  # a key of the states that stopped trainings go on from
 
 
 def _layers(widths: tuple[int, ...]) -> nn.Sequential:

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-import numpy as np
 from pydantic import Field
 
-from traube.components.deep.clusterer import DeepRecipe, Fit, Points, Rows
-from traube.components.deep.encoding import Base, Encoded, copied
+from traube.components.deep.clusterer import DeepRecipe, Fit, Rows, Views
+from traube.components.deep.encoding import Base, Encoded, copy_network
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,9 +41,10 @@ class EncoderFit(Fit[E]):
         Vectors of the texts before the training, float32 [n, d], scaled.
     """
 
-    def __init__(self, recipe: E, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> None:
-        super().__init__(recipe, views, k, base, seed)
-        self.network = copied(base, recipe.max_length, recipe.dropout)
+    def prepare(self, views: Views, base: Base) -> None:
+        """Copy the encoder, and encode the texts by it."""
+        recipe = self.recipe
+        self.network = copy_network(base, recipe.max_length, recipe.dropout)
         self.views = [Encoded(self.network, view, recipe.bf16) for view in views]
         plain = self.views[0].vectors()
         # many encoders end with unit vectors, whose entries are too small for the heads' first weights
@@ -60,12 +60,12 @@ class EncoderFit(Fit[E]):
         from torch import nn
 
         heads.to(self.first.device)
-        learnt = [{"params": list(heads.parameters()), "lr": self.recipe.head_learning_rate}]
+        learned = [{"params": list(heads.parameters()), "lr": self.recipe.head_learning_rate}]
         if self._fixed is None:
-            learnt.append({"params": list(self.network.parameters()), "lr": self.recipe.learning_rate})
+            learned.append({"params": list(self.network.parameters()), "lr": self.recipe.learning_rate})
         # frozen weights need no saving
         self.modules = nn.ModuleDict({"heads": heads} | ({"encoder": self.network} if self._fixed is None else {}))
-        self.optimizer = torch.optim.Adam(learnt, fused=self.first.device.type != "mps")
+        self.optimizer = torch.optim.Adam(learned, fused=self.first.device.type != "mps")
 
     def encoded(self, rows: Rows, views: Sequence[int] | None = None) -> "Tensor":
         """Return vectors of some texts, [views, n, d]; of all views, or of those given."""
@@ -80,9 +80,9 @@ class EncoderFit(Fit[E]):
         """Return vectors of all texts from the encoder's current weights, without dropout, [n, d]."""
         return self._fixed[0] if self._fixed is not None else self.views[0].vectors() * self.memory["scale"]
 
-    def representations(self) -> Points:
+    def representations(self) -> "Tensor":
         """Return the encoder's vectors."""
-        return np.asarray(self.vectors().cpu().numpy(), dtype=np.float32)
+        return self.vectors()
 
     def vectors_of(self, texts: Sequence[str]) -> "Tensor":
         """Return vectors of other texts, [n, d]."""

@@ -36,7 +36,7 @@ class Words:
         numbers = {word: i for i, word in enumerate(words)}
         counts = np.array([counted[word] for word in words], dtype=np.int64)
         if source == "corpus":
-            return cls(numbers, counts, of_corpus(texts, numbers, seed))
+            return cls(numbers, counts, make_word_vectors(texts, numbers, seed))
 
         import torch
 
@@ -51,7 +51,7 @@ class Words:
         return [self.numbers[word] for word in split_words(text) if word in self.numbers]
 
 
-def of_corpus(texts: Sequence[str], numbers: dict[str, int], seed: int) -> Dense:
+def make_word_vectors(texts: Sequence[str], numbers: dict[str, int], seed: int) -> Dense:
     """Return vectors of words by the words that they share texts with, float32 [w, d].
 
     These are the greatest singular vectors of the positive pointwise mutual information (Levy & Goldberg 2014).

@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from traube.components.estimators.reducers import FLOATS, _SparseInput
-from traube.components.new_points import Matrix, nearest
+from traube.components.new_points import Matrix, find_nearest
 from traube.components.spherical import Array, Labels
 
 
@@ -88,7 +88,7 @@ class Agglomerative(ClusterMixin, _SparseInput):
         if self.linkage == "ward" and self.metric != "euclidean":
             raise ValueError(f"linkage 'ward' is defined for Euclidean distances, not for {self.metric!r}")
         precomputed = self.metric == "precomputed"
-        distances = squareform(X, checks=False) if precomputed else _condensed(X, self.metric)
+        distances = squareform(X, checks=False) if precomputed else _compute_distances(X, self.metric)
         merges = linkage(distances, self.linkage)
         n = len(merges) + 1
         # the first n - k merges, also where heights are equal (SciPy's cut_tree takes two hundred times as long)
@@ -102,7 +102,7 @@ class Agglomerative(ClusterMixin, _SparseInput):
         return tags
 
 
-def _condensed(X: Matrix, metric: str) -> NDArray[np.float64]:
+def _compute_distances(X: Matrix, metric: str) -> NDArray[np.float64]:
     """Return distances of all pairs in SciPy's order, float64 [n (n - 1) / 2], from blocks of 256 MB."""
     from sklearn.metrics import pairwise_distances_chunked
 
@@ -211,7 +211,7 @@ class DBStream(ClusterMixin, BaseEstimator):
         centers = [[center[j] for j in dimensions] for center in stream.centers.values()]
         self.cluster_centers_ = np.array(centers, dtype=np.float64).reshape(-1, X.shape[1])
         self.n_micro_clusters_ = len(stream.micro_clusters)
-        self.labels_ = nearest(X.astype(np.float64), self.cluster_centers_)
+        self.labels_ = find_nearest(X.astype(np.float64), self.cluster_centers_)
         return self
 
     def predict(self, X: Array) -> Labels:
@@ -221,4 +221,4 @@ class DBStream(ClusterMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=FLOATS, reset=False)
-        return nearest(X.astype(np.float64), self.cluster_centers_)
+        return find_nearest(X.astype(np.float64), self.cluster_centers_)

@@ -27,7 +27,7 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
     import numba
 
     dispatcher = numba.njit(error_model="numpy")(function)
-    with _kept("traube"), suppress(RuntimeError):  # without a writable folder numba compiles in memory
+    with _cache_in("traube"), suppress(RuntimeError):  # without a writable folder numba compiles in memory
         dispatcher.enable_caching()
     return cast("Callable[P, T]", dispatcher)
 
@@ -42,7 +42,7 @@ def keep_machine_code() -> None:
         (umap_, "compute_membership_strengths"),
         (layouts, "_nb_optimize_layout_euclidean_single_epoch"),
     )
-    with _kept(f"umap-{get_version('umap-learn')}"):
+    with _cache_in(f"umap-{get_version('umap-learn')}"):
         for module, name in slow:
             # no folder can be written to, or another umap-learn has no such function: it is compiled in memory
             with suppress(RuntimeError, AttributeError):
@@ -50,7 +50,7 @@ def keep_machine_code() -> None:
 
 
 @contextmanager
-def _kept(of: str) -> Iterator[None]:
+def _cache_in(of: str) -> Iterator[None]:
     """Cache the code compiled meanwhile in a package's folder, below TRAUBE_HOME or NUMBA_CACHE_DIR."""
     import numba
 

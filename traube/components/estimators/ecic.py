@@ -87,11 +87,11 @@ class IterativeClassification(ClusterMixin, _SparseInput):
         # it goes on from the weights before, since the labels are mostly the same
         classifier = LogisticRegression(warm_start=True)
         while self.n_iter_ < self.iterations:
-            learnt = self._inner(X, self.labels_, random)
-            others = np.setdiff1d(np.arange(X.shape[0]), learnt, assume_unique=True)
+            learned = self._draw_inner(X, self.labels_, random)
+            others = np.setdiff1d(np.arange(X.shape[0]), learned, assume_unique=True)
             if not len(others):
                 break
-            classifier.fit(X[learnt], self.labels_[learnt])
+            classifier.fit(X[learned], self.labels_[learned])
             labels = self.labels_.copy()
             labels[others] = classifier.predict(X[others])
             old, new = np.bincount(self.labels_), np.bincount(labels, minlength=int(self.labels_.max()) + 1)
@@ -100,7 +100,7 @@ class IterativeClassification(ClusterMixin, _SparseInput):
                 break
         return self
 
-    def _inner(self, X: Matrix, labels: Labels, random: np.random.RandomState) -> NDArray[np.int64]:
+    def _draw_inner(self, X: Matrix, labels: Labels, random: np.random.RandomState) -> NDArray[np.int64]:
         """Return the texts to learn from, ascending; at least one of each cluster."""
         n, k = len(labels), int(labels.max()) + 1
         limit = max(1, int(random.uniform(self.least, self.most) * n / k))

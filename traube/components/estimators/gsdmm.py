@@ -68,7 +68,7 @@ class Gsdmm(ClusterMixin, BaseEstimator):
 
     def fit(self, X: Sequence[str], y: None = None) -> Self:
         """Fit on texts."""
-        (begins, words, times), vocabulary = word_counts(X)
+        (begins, words, times), vocabulary = count_words(X)
         self.labels_: Labels = np.full(len(X), -1, dtype=np.int64)
         worded = np.flatnonzero(np.diff(begins))
         random = check_random_state(self.random_state)
@@ -89,7 +89,7 @@ class Gsdmm(ClusterMixin, BaseEstimator):
         return tags
 
 
-def word_counts(texts: Iterable[str]) -> tuple[Words, int]:
+def count_words(texts: Iterable[str]) -> tuple[Words, int]:
     """Return how often each word is in each text, and the number of different words of all texts."""
     number: dict[str, int] = {}
     counted = [Counter(number.setdefault(word, len(number)) for word in split_words(text)) for text in texts]
@@ -107,9 +107,9 @@ def sample(X: Any, clusters: Any, shape: tuple[int, int], alpha: float, beta: fl
     Parameters
     ----------
     X : Words
-        Counts from `word_counts`; every text has a word.
-    clusters : ndarray of shape (n_texts,)
-        The clusters to begin with, int64.
+        Counts from `count_words`; every text has a word.
+    clusters : int64 array
+        int64 [n], the clusters to begin with.
     shape : tuple of int
         Number of clusters, and of different words.
     """

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from traube.components.estimators.compiled import keep_machine_code
 from traube.components.estimators.lazy_umap import import_umap
-from traube.components.new_points import Matrix, by_neighbours
+from traube.components.new_points import Matrix, place_by_neighbors
 from traube.components.spherical import Array
 
 FLOATS = [np.float64, np.float32]  # neither is converted
@@ -31,7 +31,7 @@ class _SparseInput(BaseEstimator):
 class _Reducer(TransformerMixin, _SparseInput):
     """Base class of the reducers: dense or sparse rows, in single or double precision."""
 
-    def _validated(self, X: Any, fitting: bool) -> Matrix:
+    def _validate(self, X: Any, fitting: bool) -> Matrix:
         if not fitting:
             check_is_fitted(self)
         return validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=fitting)
@@ -74,7 +74,7 @@ class Pca(_Reducer):
     def fit_transform(self, X: Matrix, y: None = None, **fit_params: Any) -> Array:
         from sklearn.decomposition import PCA
 
-        X = self._validated(X, fitting=True)
+        X = self._validate(X, fitting=True)
         smallest = min(X.shape)
         if not isinstance(X, np.ndarray) and self.n_components >= smallest:
             X = X.toarray()  # ARPACK wants fewer components than that; one side is tiny here, so the copy is small
@@ -83,8 +83,8 @@ class Pca(_Reducer):
             return self.pca_.fit_transform(X)
 
     def transform(self, X: Matrix) -> Array:
-        """Return the principal components of [n, d], float [n, n_components]."""
-        return self.pca_.transform(self._validated(X, fitting=False))
+        """Return new points of shape (n_points, n_components)."""
+        return self.pca_.transform(self._validate(X, fitting=False))
 
 
 @dataclass(eq=False, repr=False)
@@ -141,7 +141,7 @@ class Umap(_Reducer):
         """Fit on [n, d], dense or csr; `embedding_` is float32 [n, n_components]."""
         if self.knn not in ("exact", "approximate"):
             raise ValueError(f"knn must be 'exact' or 'approximate', not {self.knn!r}")
-        X = self._validated(X, fitting=True)
+        X = self._validate(X, fitting=True)
         self.fitted_X_ = X
         n = X.shape[0]
         if n < 3:
@@ -162,7 +162,7 @@ class Umap(_Reducer):
             **own,
             a=a,
             b=b,
-            precomputed_knn=(*_neighbours(X, n_neighbors, self.metric), None) if exact else (None, None, None),
+            precomputed_knn=(*_find_neighbors(X, n_neighbors, self.metric), None) if exact else (None, None, None),
             force_approximation_algorithm=exact,  # or UMAP ignores the neighbors of fewer than 4,096 texts
             n_jobs=-1 if self.random_state is None else 1,  # a seed forces one job anyway, with a warning
         )
@@ -178,10 +178,10 @@ class Umap(_Reducer):
 
     def transform(self, X: Matrix) -> Array:
         """Place new texts among those of `fit`, float32 [n, n_components]."""
-        X = self._validated(X, fitting=False)
+        X = self._validate(X, fitting=False)
         if self.knn == "approximate" and hasattr(self, "umap_"):
             return self.umap_.transform(X)
-        return by_neighbours(type(self), self.fitted_X_, self.embedding_, X)
+        return place_by_neighbors(type(self), self.fitted_X_, self.embedding_, X)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -189,7 +189,7 @@ class Umap(_Reducer):
         return tags
 
 
-def _neighbours(X: Matrix, k: int, metric: str) -> tuple[NDArray[np.int64], Array]:
+def _find_neighbors(X: Matrix, k: int, metric: str) -> tuple[NDArray[np.int64], Array]:
     """Return the k nearest rows of each row, itself among them: indices and distances [n, k].
 
     Memory: blocks of 256 MB.

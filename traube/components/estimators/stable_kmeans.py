@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from traube.components.estimators.reducers import FLOATS, _SparseInput
 from traube.components.layers import find_layers
-from traube.components.spherical import Array, Labels, best_of_each, unit
+from traube.components.spherical import Array, Labels, cluster_spherical, renumber, sum_clusters, unit
 from traube.components.stability import cluster_stability, project, sample_clusters, sample_some
 
 STEPS = 8
@@ -76,7 +76,7 @@ class StableKMeans(ClusterMixin, _SparseInput):
         else:
             k, self.k_table_, samples = self.n_clusters, None, sample_some(points, self.n_clusters, seed)
             self.score_ = float("nan")
-        self.labels_ = self._labelled(X, k, seed)
+        self.labels_ = self._cluster(X, k, seed)
         self.n_clusters_ = int(self.labels_.max()) + 1
         self.layers_ = find_layers(self.labels_, samples, seed)
         self.layer_stability_ = [cluster_stability(samples, layer, seed) for layer in self.layers_]
@@ -84,7 +84,7 @@ class StableKMeans(ClusterMixin, _SparseInput):
         self.cluster_stability_ = self.layer_stability_[own]
         return self
 
-    def _labelled(self, X: Any, k: int, seed: int) -> Labels:
+    def _cluster(self, X: Any, k: int, seed: int) -> Labels:
         from sklearn.decomposition import TruncatedSVD
         from sklearn.preprocessing import normalize
 
@@ -103,20 +103,19 @@ class StableKMeans(ClusterMixin, _SparseInput):
         rows = np.arange(len(points))
         if len(points) > MOST:
             rows = np.sort(random.choice(len(points), MOST, replace=False))
-        (found,) = best_of_each(smoothed(points[rows], self.n_neighbors), [k], STARTS, ITERATIONS, random)
-        found = np.unique(found, return_inverse=True)[1].astype(np.int64)
+        found = cluster_spherical(smooth(points[rows], self.n_neighbors), k, STARTS, ITERATIONS, random)
+        found = renumber(found)
         if len(rows) == len(points):
             return found
         # all other points join the cluster with the nearest mean
-        member = sparse.csr_matrix((np.ones(len(found), dtype=np.float32), found, np.arange(len(found) + 1)))
-        labels = (points @ unit(np.asarray(member.T @ points[rows])).T).argmax(axis=1)
+        labels = (points @ unit(sum_clusters(points[rows], found)).T).argmax(axis=1)
         labels[rows] = found
         return labels
 
 
-def smoothed(points: Array, n_neighbors: int) -> Array:
+def smooth(points: Array, n_neighbors: int) -> Array:
     """Return unit vectors, each moved eight times half-way towards the mean of its neighbors."""
-    graph = fuzzy_graph(*nearest(points, min(n_neighbors, len(points))))
+    graph = make_fuzzy_graph(*find_neighbors(points, min(n_neighbors, len(points))))
     degree = np.asarray(graph.sum(axis=1))
     graph = sparse.csr_matrix(graph.multiply(1 / np.where(degree > 0, degree, 1)), dtype=np.float32)
     for _ in range(STEPS):
@@ -124,7 +123,7 @@ def smoothed(points: Array, n_neighbors: int) -> Array:
     return points
 
 
-def nearest(points: Array, k: int) -> tuple[NDArray[np.int64], Array]:
+def find_neighbors(points: Array, k: int) -> tuple[NDArray[np.int64], Array]:
     """Return the k nearest of each unit vector by the cosine, itself first: rows and distances [n, k]."""
     n = len(points)
     rows, distances = np.empty((n, k), dtype=np.int64), np.empty((n, k), dtype=np.float32)
@@ -142,7 +141,7 @@ def nearest(points: Array, k: int) -> tuple[NDArray[np.int64], Array]:
     return rows, np.maximum(distances, 0)
 
 
-def fuzzy_graph(rows: NDArray[np.int64], distances: Array) -> sparse.csr_matrix:
+def make_fuzzy_graph(rows: NDArray[np.int64], distances: Array) -> sparse.csr_matrix:
     """Return UMAP's graph of nearest neighbors, float32 [n, n], symmetric.
 
     See McInnes et al. 2018, section 3.1: the weight of a neighbor is exp(-(d - rho) / sigma), where rho is the

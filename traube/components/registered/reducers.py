@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from traube.components.components import NUMERICAL, LazyEstimator, register_reducer
 from traube.components.limits import Count, NotNegative, Positive, Several, with_limits
-from traube.components.new_points import by_transform
+from traube.components.new_points import place_by_transform
 
 COMPONENTS = {"n_components": (2, Count)}
 UMAP = COMPONENTS | {
@@ -42,7 +42,7 @@ IDENTITY = LazyEstimator("sklearn.preprocessing", "FunctionTransformer")  # of n
 register_reducer("none", IDENTITY, {}, seeded=False, dense=False, libraries=(), identity=True)
 
 PCA = LazyEstimator("traube.components.estimators.reducers", "Pca")
-register_reducer("pca", PCA, **with_limits(COMPONENTS), seeded=True, dense=False, place=by_transform)
+register_reducer("pca", PCA, **with_limits(COMPONENTS), seeded=True, dense=False, place=place_by_transform)
 
 OF_BOTH: dict[str, Any] = {"seeded": True, "dense": False, "libraries": LIBRARIES, "pace": 1.1e-3}
 register_reducer("umap", LazyEstimator("traube.components.estimators.reducers", "Umap"), **with_limits(UMAP), **OF_BOTH)

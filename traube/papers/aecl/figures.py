@@ -21,7 +21,7 @@ from traube.papers.context import Context
 from traube.papers.spec import Drawing
 from traube.pipeline.cluster import REPRESENTATIONS
 from traube.pipeline.params import Point
-from traube.pipeline.units import pictured
+from traube.pipeline.units import sample_for_plots
 from traube.reports.figures import by_label, lines, text_map, tip
 from traube.reports.rendering import figures_page
 from traube.tasks.task import Task
@@ -148,7 +148,7 @@ def beside_each_other(context: Context) -> Drawing | None:
 def _drawing(context: Context, task: Task, cells: pd.DataFrame, frozen: bool) -> Drawing:
     """Draw a map of each method's cell; the method is the index of `cells`."""
     split = max(task.test_splits(), key=lambda split: split.size)
-    rows = pictured(split.size)
+    rows = sample_for_plots(split.size)
     labels = [""] * len(rows) if split.labels is None else [str(label) for label in np.asarray(split.labels)[rows]]
     tips, groups = list(map(tip, labels, task.texts_at(split.rows[rows]))), by_label(labels)
     panels = []

@@ -18,7 +18,7 @@ from traube.papers.context import Context
 from traube.papers.german.tables import TASKS as GERMAN
 from traube.papers.published import Published, one_a_row
 from traube.pipeline.multiple_choice import read_choices
-from traube.pipeline.pairs import make_pair_cells, read_pair_scores, usual_comparison
+from traube.pipeline.pairs import choose_comparison, make_pair_cells, read_pair_scores
 from traube.tasks import PAIRS as PAIR_TYPE
 from traube.tasks import get_source
 from traube.tasks.best_worst import read_judgments
@@ -186,7 +186,7 @@ def pair_scores(context: Context, name: str) -> pd.DataFrame:
     for model_name in models:
         try:
             model = context.model(model_name, None)
-            made = make_pair_cells(manifest, model, [usual_comparison(model)])
+            made = make_pair_cells(manifest, model, [choose_comparison(model)])
         except TraubeError as error:
             context.warn(f"{name}: {model_name} is left out: {error}")
         else:

@@ -20,7 +20,7 @@ from traube.core.versions import get_versions
 from traube.metrics.pairs import auc, page_auc
 from traube.models import Model, model_of
 from traube.papers.context import Context
-from traube.pipeline.queries import SEPARATOR, query_first
+from traube.pipeline.queries import SEPARATOR, embed_with_query
 from traube.storage import Corrupt, write_table
 from traube.tasks.pairs import balanced_pairs
 from traube.tasks.sections import LEVELS
@@ -168,7 +168,7 @@ def _of_encoder(
         yield _own(context, task, fold, model_of(card), (method, base, "", ""))
 
     def distances_with_query() -> Distances:
-        together = query_first(context.workbench, task, splits, model, context.progress)
+        together = embed_with_query(context.workbench, task, splits, model, context.progress)
         return lambda number, _: _pairwise(together[number].load(), "cosine")
 
     yield Way(("Query first", base, "", ""), [_identity(model), SEPARATOR], distances_with_query)

@@ -64,10 +64,7 @@ class Executor(ABC):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.stop()
+        self.close(kill=kind is not None)
 
     @property
     @abstractmethod
@@ -86,15 +83,8 @@ class Executor(ABC):
     def memory(self, needs: int = 0) -> int:
         """Return the bytes that a job may take, given the bytes that it is known to need."""
 
-    def close(self) -> None:
-        """Have all processes end as soon as they are idle, and return at once; what is asked for next starts others."""
-        self._end(kill=False)
-
-    def stop(self) -> None:
-        """End all processes now, whatever they are doing; what is asked for next starts others."""
-        self._end(kill=True)
-
-    def _end(self, kill: bool) -> None:
+    def close(self, kill: bool = False) -> None:
+        """End all processes as soon as they are idle, or kill them now; the next request starts others."""
         apart, self._apart = self._apart, None
         if apart is not None:
             apart.shutdown(wait=kill, kill_workers=kill)
@@ -137,11 +127,10 @@ class Executor(ABC):
                     else:
                         outcome = failure(self.explain(error))
                         yield from ((failed, outcome) for failed in _with_all_after(job, waiting))
-        except BrokenProcessPool as error:
-            self.stop()
-            raise broken(error) from None
-        except BaseException:
-            self.stop()
+        except BaseException as error:
+            self.close(kill=True)
+            if isinstance(error, BrokenProcessPool):
+                raise explain_broken_pool(error) from None
             raise
 
     def explain(self, error: BaseException) -> BaseException:
@@ -205,7 +194,7 @@ def failure(error: BaseException) -> Failure:
     return Failure(status, describe_error(error))
 
 
-def broken(error: BrokenProcessPool) -> TraubeError:
+def explain_broken_pool(error: BrokenProcessPool) -> TraubeError:
     """Return the error for processes that broke: mostly, one took too much memory and was killed."""
     if type(error).__name__ == "TerminatedWorkerError":
         return TraubeError(

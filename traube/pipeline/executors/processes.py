@@ -55,7 +55,7 @@ class ProcessExecutor(Executor):
         try:
             called: Future[Any] = pool.submit(function, *args, memory=memory)
         except BrokenProcessPool:
-            self.stop()
+            self.close(kill=True)
             self.start()
             return self.submit(function, *args, memory=memory)
         return called
@@ -64,9 +64,10 @@ class ProcessExecutor(Executor):
         """Return half a core's share of the free memory."""
         return int(psutil.virtual_memory().available // (2 * self.n_workers))
 
-    def _end(self, kill: bool) -> None:
+    def close(self, kill: bool = False) -> None:
+        """End all processes as soon as they are idle, or kill them now; the next call starts others."""
         with self._lock:
             pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=kill, kill_workers=kill)
-        super()._end(kill)
+        super().close(kill)

@@ -23,7 +23,7 @@ from traube.models.vectors import Dense
 from traube.pipeline.executors.base import Executor
 from traube.pipeline.executors.loky import ONE_THREAD
 from traube.pipeline.executors.processes import cores
-from traube.pipeline.executors.ray_errors import RETRIES, check, in_a_line, in_words
+from traube.pipeline.executors.ray_errors import RETRIES, check, explain_error, shorten_message
 from traube.pipeline.executors.ray_training import ToTrain, Trainings, train
 from traube.pipeline.record import library_versions
 from traube.pipeline.units import Trained, Training
@@ -59,17 +59,17 @@ class RayExecutor(Executor):
     def start(self) -> None:
         """Connect to the cluster."""
         if self._connection is None:
-            ray = self._connection = _connected()
+            ray = self._connection = _connect()
             self._sent = SentOnce(ray.put)
             # by default jobs wait for the node that holds what they are sent, this one, while others are idle
             self._call = ray.remote(max_retries=RETRIES, scheduling_strategy="SPREAD")(_call)
 
-    def _end(self, kill: bool) -> None:
-        # to let go of the cluster ends what is under way there for this process
+    def close(self, kill: bool = False) -> None:
+        """Let go of the cluster, which ends what is under way there for this process."""
         ray, self._connection, self._sent = self._connection, None, None
         if ray is not None:
             ray.shutdown()
-        super()._end(kill)
+        super().close(kill)
 
     @property
     def n_workers(self) -> int:
@@ -78,11 +78,11 @@ class RayExecutor(Executor):
 
     def memory(self, needs: int = 0) -> int:
         """Return half a core's share of the node that has least, or what is needed, if any node has that much."""
-        nodes = [node for node in self._nodes() if node.get("CPU")]
+        nodes = [node for node in self._list_nodes() if node.get("CPU")]
         if not nodes:  # a node is started on request
             return max(needs, USUAL)
         share = min(node.get("memory", 0) / (2 * node["CPU"]) for node in nodes)
-        return self._at_most(max(int(share), needs))
+        return self._limit_memory(max(int(share), needs))
 
     def submit(self, function: Callable[..., Any], *args: Any, memory: int) -> Future[Any]:
         """Send a job. Its memory is set aside for it, where it runs."""
@@ -94,17 +94,18 @@ class RayExecutor(Executor):
 
     @override
     def explain(self, error: BaseException) -> BaseException:
-        return in_words(error)
+        return explain_error(error)
 
     def encode_batches(self, encoder: Encoder, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Dense]]:
         """Yield positions and vectors of texts, by the cluster's GPUs or its cores; by this process, if nearer."""
         if not self._is_spread(encoder, len(texts)):
             yield from encoder.encode_batches(texts)
             return
-        asked = self._asked(2 * encoder.load())  # the weights are held twice: as they are sent, and as they are used
-        number = self._room(asked)
-        shares = encoder.shares(texts, SHARES * number, "cuda" if asked["num_gpus"] else "cpu")
-        holder = self._ray.remote(max_restarts=RETRIES, max_task_retries=RETRIES, **asked)(Holder)
+        # the weights are held twice: as they are sent, and as they are used
+        resources = self._choose_resources(2 * encoder.load())
+        number = self._count_room(resources)
+        shares = encoder.shares(texts, SHARES * number, "cuda" if resources["num_gpus"] else "cpu")
+        holder = self._ray.remote(max_restarts=RETRIES, max_task_retries=RETRIES, **resources)(Holder)
         network = self._ray.put(encoder.network)
         holders = [holder.remote(self._versions, encoder, network) for _ in range(min(number, len(shares)))]
         for share, batches in _encode_shares(self._ray, holders, [[texts[i] for i in share] for share in shares]):
@@ -112,13 +113,15 @@ class RayExecutor(Executor):
 
     @override
     def device(self, model: Model, n_texts: int) -> str:
-        return {"GPU": "cuda", "CPU": "cpu"}[self._kind()] if self._is_spread(model, n_texts) else model.device
+        return {"GPU": "cuda", "CPU": "cpu"}[self._find_kind()] if self._is_spread(model, n_texts) else model.device
 
     def trains(self, model: Model, n_trainings: int) -> bool:
         """Return whether the cluster does so many trainings: on its GPUs, or on CPUs, where these do several at once."""
         if not self._is_sent(model):
             return False
-        return self._kind() == "GPU" or (n_trainings > 1 and self._room(self._asked_to_train(model)) > 1)
+        if self._find_kind() == "GPU":
+            return True
+        return n_trainings > 1 and self._count_room(self._choose_training_resources(model)) > 1
 
     def train(
         self, trainings: Iterator[tuple[Any, Training, Path]], model: Model, progress: Progress
@@ -127,45 +130,46 @@ class RayExecutor(Executor):
         import torch
 
         assert isinstance(model, Transformer)  # `trains` has returned False for any other
-        asked = self._asked_to_train(model)
-        task = self._ray.remote(num_returns="streaming", max_retries=0, **asked)(train)
+        resources = self._choose_training_resources(model)
+        task = self._ray.remote(num_returns="streaming", max_retries=0, **resources)(train)
         sent = ToTrain(self._versions, model, model.fingerprint, torch.get_num_threads())
         work = Trainings(self._ray, task, sent, self._ray.put(model.network), progress)
-        yield from work.outcomes(trainings, lambda: self._room(asked))
+        yield from work.outcomes(trainings, lambda: self._count_room(resources))
 
-    def _asked_to_train(self, model: Transformer) -> dict[str, float]:
+    def _choose_training_resources(self, model: Transformer) -> dict[str, float]:
         import torch
 
-        most = max((node.get("CPU", 0) for node in self._nodes()), default=1)
-        return self._asked(TRAINING * model.load(), max(1, min(torch.get_num_threads(), int(most))))
+        most = max((node.get("CPU", 0) for node in self._list_nodes()), default=1)
+        return self._choose_resources(TRAINING * model.load(), max(1, min(torch.get_num_threads(), int(most))))
 
-    def _asked(self, needs: int, n_cores: int = 1) -> dict[str, float]:
+    def _choose_resources(self, needs: int, n_cores: int = 1) -> dict[str, float]:
         """Return the resources set aside for a process with a model: a core and a GPU, or where the cluster has none, cores."""
-        has_gpu = self._kind() == "GPU"
-        return {"num_cpus": 1 if has_gpu else n_cores, "num_gpus": int(has_gpu), "memory": self._at_most(needs)}
+        has_gpu = self._find_kind() == "GPU"
+        return {"num_cpus": 1 if has_gpu else n_cores, "num_gpus": int(has_gpu), "memory": self._limit_memory(needs)}
 
-    def _nodes(self) -> list[dict[str, float]]:
+    def _list_nodes(self) -> list[dict[str, float]]:
         return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
 
-    def _at_most(self, needs: int) -> int:
+    def _limit_memory(self, needs: int) -> int:
         """Return the needed memory, but no more than any node has: nobody would ever be given that."""
-        return int(min(needs, max((node.get("memory", 0) for node in self._nodes()), default=needs)))
+        return int(min(needs, max((node.get("memory", 0) for node in self._list_nodes()), default=needs)))
 
-    def _room(self, asked: Mapping[str, float]) -> int:
+    def _count_room(self, resources: Mapping[str, float]) -> int:
         """Return how many processes with such requests the cluster has room for, as it is now; at least 1."""
         names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
-        nodes, amounts = self._nodes(), {names[name]: amount for name, amount in asked.items() if amount}
-        return max(1, int(sum(min(node.get(name, 0) // amount for name, amount in amounts.items()) for node in nodes)))
+        nodes, amounts = self._list_nodes(), {names[name]: amount for name, amount in resources.items() if amount}
+        room = [min(node.get(name, 0) // amount for name, amount in amounts.items()) for node in nodes]
+        return max(1, int(sum(room)))
 
-    def _kind(self) -> str:
+    def _find_kind(self) -> str:
         return "GPU" if self._ray.cluster_resources().get("GPU") else "CPU"
 
     def _is_sent(self, encoder: Model) -> TypeGuard[Transformer]:
         """Return whether an encoder may compute on the cluster: not on its CPUs where there is a GPU here."""
-        return isinstance(encoder, Transformer) and (self._kind() == "GPU" or encoder.device == "cpu")
+        return isinstance(encoder, Transformer) and (self._find_kind() == "GPU" or encoder.device == "cpu")
 
     def _is_spread(self, encoder: Model, n_texts: int) -> TypeGuard[Transformer]:
-        return self._is_sent(encoder) and n_texts > FEW[self._kind()]
+        return self._is_sent(encoder) and n_texts > FEW[self._find_kind()]
 
 
 class Holder:
@@ -182,7 +186,7 @@ class Holder:
 
 
 def _encode_shares(ray: Any, holders: Sequence[Any], shares: Sequence[Sequence[str]]) -> Iterator[tuple[int, Batches]]:
-    """Yield the number and batches of each share of the texts as they are ready; Ray starts a dead holder anew."""
+    """Yield the number and batches of each share of the texts as they are ready; Ray starts a dead holder again."""
     waiting, unfinished = deque(range(len(shares))), len(shares)
     # a holder has no share until it has begun: one that finds no room would keep it for good
     running: dict[Any, tuple[Any, int | None]] = {holder.encode.remote(()): (holder, None) for holder in holders}
@@ -193,7 +197,7 @@ def _encode_shares(ray: Any, holders: Sequence[Any], shares: Sequence[Sequence[s
             try:
                 batches = ray.get(ready)
             except Exception as error:
-                raise in_words(error) from None
+                raise explain_error(error) from None
             if waiting:
                 following = waiting.popleft()
                 running[holder.encode.remote(shares[following])] = holder, following
@@ -239,7 +243,7 @@ def _call(versions: dict[str, str], function: Callable[..., Any], memory: int, *
     return function(*own, memory=memory)
 
 
-def _connected() -> Any:
+def _connect() -> Any:
     """Return Ray, connected to the cluster that RAY_ADDRESS names, or to one that is started here."""
     address = os.environ.get("RAY_ADDRESS") or "local"  # Ray's name for a cluster that is started here
     is_here = address == "local"
@@ -277,7 +281,7 @@ def _connected() -> Any:
         ray.shutdown()  # close what has been started
         where = "a Ray on this machine" if is_here else f"the cluster at {address} (RAY_ADDRESS)"
         raise TraubeError(
-            f"the engine is ray, and {where} cannot be used: {in_a_line(error.__cause__ or error)}"
+            f"the engine is ray, and {where} cannot be used: {shorten_message(error.__cause__ or error)}"
         ) from None
     finally:
         if threading.current_thread() is threading.main_thread():

@@ -16,21 +16,21 @@ def check(versions: dict[str, str]) -> None:
         raise TraubeError(f"a node of the Ray cluster has {'; '.join(others)}: install the same there as here")
 
 
-def in_words(error: BaseException) -> BaseException:
+def explain_error(error: BaseException) -> BaseException:
     """Return the error that a unit raised; for an error of the cluster itself, an error in one line."""
     from ray import exceptions
 
     if isinstance(error, exceptions.RayTaskError):
         cause = error.cause
-        return cause if isinstance(cause, TraubeError) else TraubeError(in_a_line(cause or error))
+        return cause if isinstance(cause, TraubeError) else TraubeError(shorten_message(cause or error))
     if isinstance(error, exceptions.OutOfMemoryError):
         return DoesNotFit("a node of the Ray cluster ran out of memory")
     if isinstance(error, exceptions.RayError):
-        return TraubeError(f"lost on the Ray cluster ({type(error).__name__}: {in_a_line(error)})")
+        return TraubeError(f"lost on the Ray cluster ({type(error).__name__}: {shorten_message(error)})")
     return error
 
 
-def in_a_line(error: BaseException) -> str:
+def shorten_message(error: BaseException) -> str:
     """Return the message of an error; of one that quotes a traceback, its last line."""
     lines = [line for line in map(str.strip, str(error).splitlines()) if line] or [type(error).__name__]
     return " ".join(lines[-1:] if any("Traceback (most" in line for line in lines) else lines)[:300]

@@ -19,8 +19,8 @@ from traube.core.disk import replacing
 from traube.core.errors import TraubeError
 from traube.core.progress import Progress
 from traube.models import Transformer
-from traube.pipeline.executors.ray_errors import RETRIES, check, in_words
-from traube.pipeline.units import Trained, Training, sent_whole
+from traube.pipeline.executors.ray_errors import RETRIES, check, explain_error
+from traube.pipeline.units import Trained, Training, picklable_errors
 
 LISTENS = 1.0  # seconds from news to news
 BROUGHT = 60.0  # seconds between two states of a training that are sent to the driver
@@ -32,7 +32,7 @@ class News(NamedTuple):
 
     steps: int
     done: int
-    said: Sequence[str]  # since the last time
+    messages: Sequence[str]  # since the last time
     state: State | None  # None if it has not changed
     trained: Trained | None
 
@@ -52,10 +52,10 @@ class _Work:
     def __init__(self, folder: Path) -> None:
         self.folder, self.stopped = folder, Event()
         self._steps = self._done = 0
-        self._said: list[str] = []  # since the last time
+        self._messages: list[str] = []  # since the last time
         self._seen = 0  # modification time of the state that was reported last
 
-    @sent_whole
+    @picklable_errors
     def fit(self, model: ToTrain, network: Any, training: Training) -> Trained:
         """Train, with the encoder's network, whose files need not be here."""
         import torch
@@ -64,9 +64,9 @@ class _Work:
         torch.set_num_threads(model.threads)
         encoder = model.encoder.with_network_of_elsewhere(network)
         base = InMemory(encoder.name, encoder.device, model.fingerprint, encoder.network)
-        return training.run(base, self.folder, Progress(self._total, self._advance, self._said.append))
+        return training.run(base, self.folder, Progress(self._set_total, self._advance, self._messages.append))
 
-    def _total(self, stage: str, amount: int) -> None:
+    def _set_total(self, stage: str, amount: int) -> None:
         self._steps = amount
 
     def _advance(self, stage: str, amount: int) -> None:
@@ -76,12 +76,12 @@ class _Work:
 
     def news(self, with_state: bool, trained: Trained | None = None) -> News:
         """Return what is new; with the file of the training, if it is another than the one that was reported last."""
-        said, self._said[:] = list(self._said), []
+        messages, self._messages[:] = list(self._messages), []
         state: State | None = None
         with suppress(FileNotFoundError):  # not written yet, or removed in the end
             if with_state and (written := (self.folder / FILE).stat().st_mtime_ns) != self._seen:
                 state, self._seen = np.fromfile(self.folder / FILE, dtype=np.uint8), written
-        return News(self._steps, self._done, said, state, trained)
+        return News(self._steps, self._done, messages, state, trained)
 
 
 def train(
@@ -100,7 +100,7 @@ def train(
                 brought = time.monotonic() if with_state else brought
             yield work.news(True)
             yield work.news(False, fitted.result())
-        finally:  # it was cancelled, perhaps: the training ends at its next step, and its files with it
+        finally:  # it was canceled, perhaps: the training ends at its next step, and its files with it
             work.stopped.set()
 
 
@@ -123,22 +123,22 @@ class Trainings:
         self._progress = progress
         self._begun: list[_Begun] = []
         self._steps: dict[Any, tuple[int, int]] = {}  # total and completed steps of each training, ended or not
-        self._told = (0, 0)  # sums of these that were reported last
+        self._reported = (0, 0)  # sums of these that were reported last
 
     def outcomes(
-        self, asked: Iterator[tuple[Any, Training, Path]], at_once: Callable[[], int]
+        self, trainings: Iterator[tuple[Any, Training, Path]], at_once: Callable[[], int]
     ) -> Iterator[tuple[Any, Trained | BaseException]]:
         """Yield the outcome of each training, under its name, as it ends; at once as many train as the cluster can do now."""
         try:
             while True:
-                while len(self._begun) < max(1, at_once()) and (one := next(asked, None)):
+                while len(self._begun) < max(1, at_once()) and (one := next(trainings, None)):
                     self._begun.append(_Begun(*one))
                     self._send(self._begun[-1])
                 if not self._begun:
                     return
                 [ready], _ = self._ray.wait([begun.stream for begun in self._begun], num_returns=1)
                 begun = next(begun for begun in self._begun if begun.stream == ready)
-                outcome = self._hear(begun)
+                outcome = self._receive(begun)
                 if outcome is not None:
                     self._begun.remove(begun)
                     yield begun.name, outcome
@@ -158,7 +158,7 @@ class Trainings:
         state = np.fromfile(file, dtype=np.uint8) if file.exists() else None
         begun.stream = self._task.remote(self._model, self._network, begun.training, state, BROUGHT)
 
-    def _hear(self, begun: _Begun) -> Trained | BaseException | None:
+    def _receive(self, begun: _Begun) -> Trained | BaseException | None:
         """Keep what is new, and report it; return the outcome of a training that has ended."""
         from ray.exceptions import LocalRayletDiedError, NodeDiedError, WorkerCrashedError
 
@@ -170,17 +170,17 @@ class Trainings:
                 begun.lost += 1
                 self._send(begun)
                 return None
-            return in_words(error)
+            return explain_error(error)
         if news.state is not None:
             with replacing(begun.work / FILE) as temporary:
                 news.state.tofile(temporary)
         self._steps[begun.name] = news.steps, news.done
         steps, done = map(sum, zip(*self._steps.values(), strict=True))
-        if steps != self._told[0] or done < self._told[1]:  # another has begun, or one begins again
+        if steps != self._reported[0] or done < self._reported[1]:  # another has begun, or one begins again
             self._progress.total("steps", steps)
-            self._told = (steps, 0)
-        self._progress.done("steps", done - self._told[1])
-        self._told = (steps, done)
-        for words in news.said:
-            self._progress.said(words)
+            self._reported = (steps, 0)
+        self._progress.done("steps", done - self._reported[1])
+        self._reported = (steps, done)
+        for message in news.messages:
+            self._progress.said(message)
         return news.trained

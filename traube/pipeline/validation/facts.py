@@ -11,33 +11,26 @@ from traube.tasks.scored_pairs import PairCard
 from traube.tasks.task import NULLABLE, SPLIT_COLUMNS, TaskCard
 
 
-def corpus_facts(card: TaskCard, rows: pd.DataFrame, corpus: pd.DataFrame) -> pd.DataFrame:
+def compute_corpus_facts(card: TaskCard, rows: pd.DataFrame, corpus: pd.DataFrame) -> pd.DataFrame:
     """Return the facts that the rules of a corpus (text_id, text) speak of: DataFrame characters, mojibake; a row a text."""
     text = rows["text"].astype("string[pyarrow]")
-    return pd.DataFrame({"characters": text.str.strip().str.len(), "mojibake": mojibake(text)})
+    return pd.DataFrame({"characters": text.str.strip().str.len(), "mojibake": find_mojibake(text)})
 
 
-def mojibake(texts: pd.Series) -> pd.Series:
+def find_mojibake(texts: pd.Series) -> pd.Series:
     """Return whether each text looks like UTF-8 that was read as something else; null where there is no text."""
-    from ftfy.badness import is_bad
+    from ftfy.badness import BADNESS_RE, is_bad
 
-    suspected = texts.str.contains(_ftfy_pattern())
+    # Arrow's regular expressions search fifty times as fast as Python's, but know neither white space and comments in a
+    # pattern nor, behind \w and \s, characters outside ASCII
+    compact = re.sub(r"(\[[^\]]*\])|#[^\n]*|\s", lambda match: match[1] or "", BADNESS_RE.pattern)
+    suspected = texts.str.contains(compact.replace(r"\w", r"[\w\pL\pN]").replace(r"\s", r"[\s\v\x1c-\x1f\pZ]"))
     suspects = texts[suspected.fillna(False)]
     bad = pd.Series([is_bad(text) for text in suspects], suspects.index, dtype="boolean")
     return suspected & bad.reindex(texts.index, fill_value=True)
 
 
-def _ftfy_pattern() -> str:
-    """Write ftfy's pattern for Arrow's regular expressions, which search fifty times as fast as Python's."""
-    from ftfy.badness import BADNESS_RE
-
-    # Arrow's regular expressions know neither white space and comments in a pattern nor, behind \w and \s, characters
-    # outside ASCII
-    compact = re.sub(r"(\[[^\]]*\])|#[^\n]*|\s", lambda match: match[1] or "", BADNESS_RE.pattern)
-    return compact.replace(r"\w", r"[\w\pL\pN]").replace(r"\s", r"[\s\v\x1c-\x1f\pZ]")
-
-
-def split_facts(card: TaskCard, splits: pd.DataFrame, corpus: pd.DataFrame) -> pd.DataFrame:
+def compute_split_facts(card: TaskCard, splits: pd.DataFrame, corpus: pd.DataFrame) -> pd.DataFrame:
     """Return the facts that the rules of a splits table (`SPLIT_COLUMNS`) speak of, a row for each item.
 
     A value is null where a fact does not apply.
@@ -54,7 +47,7 @@ def split_facts(card: TaskCard, splits: pd.DataFrame, corpus: pd.DataFrame) -> p
     facts = {
         "complete": rows[[c for c in SPLIT_COLUMNS if c not in NULLABLE]].notna().all(axis=1),
         "text_known": rows["text_id"].map(set(corpus["text_id"]).__contains__).astype(bool),  # isin is slow on strings
-        "labelled": rows["label"].notna() if expect_labels else None,
+        "labeled": rows["label"].notna() if expect_labels else None,
         "splits_in_set": rows["split_set"].map(test.groupby("split_set")["split"].nunique()).fillna(0),
         "rows_in_split": test_split["text_id"].transform("size"),
         "classes_in_split": classes.where(classes > 0),  # a split without labels has no number of classes
@@ -66,7 +59,7 @@ def split_facts(card: TaskCard, splits: pd.DataFrame, corpus: pd.DataFrame) -> p
     return pd.DataFrame(facts, index=rows.index)
 
 
-def pair_facts(card: PairCard, pairs: pd.DataFrame, corpus: pd.DataFrame) -> pd.DataFrame:
+def compute_pair_facts(card: PairCard, pairs: pd.DataFrame, corpus: pd.DataFrame) -> pd.DataFrame:
     """Return the facts that the rules of a pairs table (`PAIR_COLUMNS`) speak of, a row for each pair.
 
     A value is null where a fact does not apply. `text` holds both texts, for people.
@@ -90,7 +83,7 @@ def pair_facts(card: PairCard, pairs: pd.DataFrame, corpus: pd.DataFrame) -> pd.
 
 
 FACTS: dict[Table, Callable[[Any, pd.DataFrame, pd.DataFrame], pd.DataFrame]] = {
-    "corpus": corpus_facts,
-    "splits": split_facts,
-    "pairs": pair_facts,
+    "corpus": compute_corpus_facts,
+    "splits": compute_split_facts,
+    "pairs": compute_pair_facts,
 }

@@ -16,7 +16,7 @@ from traube.tasks.task import TaskCard
 
 SHOWN_ROWS = 20
 SHOWN_CHARACTERS = 120
-_HOLDS = "holds"
+HOLDS = "holds"
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,10 @@ class Finding:
     @property
     def broken(self) -> str:
         """The rules that do not hold, in words."""
-        return "; ".join(f"{says}: {fared}" for says, fared in self.rules.items() if fared != _HOLDS)
+        return "; ".join(f"{says}: {result}" for says, result in self.rules.items() if result != HOLDS)
 
 
-def finding_of(
+def make_finding(
     check: Check, card: TaskCard, verdicts: Sequence[Verdict], judged: pd.DataFrame, corpus: pd.DataFrame
 ) -> Finding:
     """Return the finding of a check in a table that is judged with its facts.
@@ -51,13 +51,19 @@ def finding_of(
     It is made from the verdicts on the check's rules and those of others.
     """
     own = {verdict.says: verdict for verdict in verdicts if verdict.check == check.name}
+    results = {}
+    for verdict in (own[rule.says] for rule in check.rules if rule.says in own):
+        n, result = verdict.count, HOLDS
+        if not verdict.success:
+            result = f"no, but {verdict.observed}" if n is None else f"not in {n:,} row{'' if n == 1 else 's'}"
+        results[verdict.says] = result
     positions = sorted({position for verdict in own.values() for position in verdict.rows})
-    header, shown = _examples(check, judged.iloc[positions], judged, corpus)
+    header, shown = _pick_examples(check, judged.iloc[positions], judged, corpus)
     return Finding(
         check=check,
         blocking=blocks(check, card),
         passed=all(verdict.success for verdict in own.values()),
-        rules={rule.says: _fared(own[rule.says]) for rule in check.rules if rule.says in own},
+        rules=results,
         offending=len(positions),
         total=len(judged),
         header=header,
@@ -65,14 +71,7 @@ def finding_of(
     )
 
 
-def _fared(verdict: Verdict) -> str:
-    if verdict.success:
-        return _HOLDS
-    rows = verdict.count
-    return f"no, but {verdict.observed}" if rows is None else f"not in {rows:,} {'row' if rows == 1 else 'rows'}"
-
-
-def _examples(
+def _pick_examples(
     check: Check, offending: pd.DataFrame, judged: pd.DataFrame, corpus: pd.DataFrame
 ) -> tuple[list[str], list[list[str]]]:
     """Return the first offending rows: where they are, the facts that the check's rules speak of, label and text."""
@@ -89,11 +88,11 @@ def _examples(
     constant = [c for c in ("split_set", "part") if c in rows and len(judged[c].unique()) == 1]
     places = [c for c in (*SPLIT, "item", "part") if c in rows and c not in constant]
     columns = dict.fromkeys(c for c in [*places, *subjects, "text_id", "label", "text"] if c in rows)
-    shown = [[_cell(value) for value in row] for row in rows[list(columns)].itertuples(name=None)]
+    shown = [[_format_cell(value) for value in row] for row in rows[list(columns)].itertuples(name=None)]
     return ["row", *columns], shown
 
 
-def _cell(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     """Return a value as one short line of printable characters."""
     if pd.isna(value):
         return "(null)"

@@ -20,11 +20,11 @@ import pandas as pd
 from traube.core import paths
 from traube.core.files import locked, write_text
 from traube.pipeline.executors import Executor
-from traube.pipeline.executors.base import broken
+from traube.pipeline.executors.base import explain_broken_pool
 from traube.pipeline.validation.facts import FACTS
-from traube.pipeline.validation.findings import Finding, finding_of
+from traube.pipeline.validation.findings import Finding, make_finding
 from traube.pipeline.validation.rules import CHECKS, Table, blocks
-from traube.pipeline.validation.verdicts import Verdict, applied_rules, judge
+from traube.pipeline.validation.verdicts import Verdict, judge, list_applied_rules
 from traube.storage import Storage
 from traube.tasks.stored import get_card, read_task
 from traube.tasks.task import CORPUS_COLUMNS, SPLIT_COLUMNS, TaskCard
@@ -60,23 +60,22 @@ def validate_table(card: TaskCard, table: Table, rows: pd.DataFrame, corpus: pd.
     judged = rows.join(FACTS[table](card, rows, corpus))
     if not find_spec("great_expectations"):
         verdicts = judge(table, card.declared, judged)
-        return Validation([finding_of(check, card, verdicts, judged, corpus) for check in CHECKS[table]], None)
+        return Validation([make_finding(check, card, verdicts, judged, corpus) for check in CHECKS[table]], None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # from the imports of Great Expectations
-        result = _run_suite(card, table, judged, folder)
+        validation = _run_suite(card, table, judged, folder)
         verdicts = [
             Verdict(
-                check=judgement.expectation_config.meta["check"],
-                says=judgement.expectation_config.meta["says"],
-                success=bool(judgement.success),
-                rows=list(judgement.result.get("unexpected_index_list") or []),
-                count=judgement.result.get("unexpected_count"),
-                observed=judgement.result.get("observed_value"),
+                **{name: result.expectation_config.meta[name] for name in ("check", "says")},
+                success=bool(result.success),
+                rows=list(result.result.get("unexpected_index_list") or []),
+                count=result.result.get("unexpected_count"),
+                observed=result.result.get("observed_value"),
             )
-            for judgement in result.results
+            for result in validation.results
         ]
-        findings = [finding_of(check, card, verdicts, judged, corpus) for check in CHECKS[table]]
-        return Validation(findings, _write_page(folder, card.name, table, result, findings))
+        findings = [make_finding(check, card, verdicts, judged, corpus) for check in CHECKS[table]]
+        return Validation(findings, _write_page(folder, card.name, table, validation, findings))
 
 
 def validate_tasks(storage: Storage, tasks: Iterable[str], folder: Path) -> dict[str, dict[str, Any]]:
@@ -90,8 +89,8 @@ def validate_tasks(storage: Storage, tasks: Iterable[str], folder: Path) -> dict
         if (card := get_card(storage, name)) is None:
             continue
         task = read_task(storage, name)
-        tables: tuple[tuple[Table, pd.DataFrame], ...] = (("corpus", task.corpus), (card.type.table, task.rows))
-        for table, rows in tables:
+        tables: dict[Table, pd.DataFrame] = {"corpus": task.corpus, card.type.table: task.rows}
+        for table, rows in tables.items():
             for finding in validate_table(card, table, rows, task.corpus, folder).findings:
                 verdicts[f"{name}/{table}/{finding.check.name}"] = {
                     "blocking": finding.blocking,
@@ -127,7 +126,7 @@ def _run_suite(card: TaskCard, table: Table, judged: pd.DataFrame, folder: Path)
             severity="critical" if blocks(checks[name], card) else "warning",
             meta={"check": name, "says": rule.says},
         )
-        for name, rule, arguments in applied_rules(table, card.declared)
+        for name, rule, arguments in list_applied_rules(table, card.declared)
     ]
     suite = gx.ExpectationSuite(name=f"{card.name}/{table}", expectations=expectations)
     stored = folder / "expectations" / card.name / f"{table}.json"  # the suite, to be opened in Great Expectations
@@ -195,8 +194,8 @@ def in_own_process(executor: Executor, check: Callable[P, T], *args: P.args, **k
     try:
         return executor.call_apart(check, *args, **kwargs).result()
     except BrokenProcessPool as error:
-        executor.stop()
-        raise broken(error) from None
+        executor.close(kill=True)
+        raise explain_broken_pool(error) from None
 
 
 def _import() -> None:  # returns nothing: a module that is sent back would be imported by the caller, too

@@ -23,7 +23,7 @@ class Verdict:
     observed: Any = None  # what was seen, of a rule on the whole table
 
 
-def applied_rules(table: Table, declared: Declared) -> Iterable[tuple[str, Rule, dict[str, Any]]]:
+def list_applied_rules(table: Table, declared: Declared) -> Iterable[tuple[str, Rule, dict[str, Any]]]:
     """Yield the name of its check, the rule and its arguments for each rule that a card's sizes leave in force."""
     for check in CHECKS[table]:
         for rule in check.rules:
@@ -36,18 +36,19 @@ def applied_rules(table: Table, declared: Declared) -> Iterable[tuple[str, Rule,
 
 def judge(table: Table, declared: Declared, judged: pd.DataFrame) -> list[Verdict]:
     """Judge every rule of a table, given with its facts."""
-    return [_verdict(name, rule, arguments, judged) for name, rule, arguments in applied_rules(table, declared)]
+    verdicts = []
+    for check, rule, arguments in list_applied_rules(table, declared):
+        if rule.expectation == "ExpectTableRowCountToBeBetween":
+            least, greatest = _bounds(arguments)
+            verdict = Verdict(check, rule.says, least <= len(judged) <= greatest, [], observed=len(judged))
+        else:
+            rows = _find_offending(rule.expectation, arguments, judged).to_numpy(dtype=bool).nonzero()[0].tolist()
+            verdict = Verdict(check, rule.says, not rows, rows, len(rows))
+        verdicts.append(verdict)
+    return verdicts
 
 
-def _verdict(check: str, rule: Rule, arguments: dict[str, Any], judged: pd.DataFrame) -> Verdict:
-    if rule.expectation == "ExpectTableRowCountToBeBetween":
-        least, greatest = _bounds(arguments)
-        return Verdict(check, rule.says, least <= len(judged) <= greatest, [], observed=len(judged))
-    rows = _breaks(rule.expectation, arguments, judged).to_numpy(dtype=bool).nonzero()[0].tolist()
-    return Verdict(check, rule.says, not rows, rows, len(rows))
-
-
-def _breaks(expectation: str, arguments: dict[str, Any], judged: pd.DataFrame) -> pd.Series:
+def _find_offending(expectation: str, arguments: dict[str, Any], judged: pd.DataFrame) -> pd.Series:
     if expectation == "ExpectCompoundColumnsToBeUnique":
         assert arguments["ignore_row_if"] == "never"
         return judged.duplicated(arguments["column_list"], keep=False)

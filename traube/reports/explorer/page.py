@@ -5,8 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from traube.comparison.candidates import WITHOUT_LABELS, Candidate, candidates, first_of_each, main_metric
-from traube.comparison.standings import Standing, standing
+from traube.comparison.candidates import WITHOUT_LABELS, Candidate, candidates, main_metric, pick_best_methods
+from traube.comparison.standings import Standing, read_standing
 from traube.comparison.verdict import format_significance
 from traube.core.errors import TraubeError
 from traube.pipeline.current import current_cells
@@ -60,8 +60,8 @@ def task_page(
     try:
         stored, chosen = bench.task(task), cells[~cells["own_choice"]]
         options = _options(bench, protocols, stored, chosen)
-        shown = max(options, key=lambda name: len(first_of_each(options[name])), default="")
-        firsts = first_of_each(options.get(shown, []))[:MODELS]
+        shown = max(options, key=lambda name: len(pick_best_methods(options[name])), default="")
+        firsts = pick_best_methods(options.get(shown, []))[:MODELS]
         data["views"] = views(bench, stored, protocols.get(shown), firsts, lookup)
         if stored.is_labeled:  # silhouettes, each of a model's own space, do not compare
             standings = _standings(bench, protocols, stored, options, chosen)
@@ -147,13 +147,13 @@ def _standings(
     """Return the standing of the models under each protocol, over all levels of the labels and at each."""
     found = {}
     for name, own in options.items():
-        found[name, ""], metric = standing(bench.storage, own), own[0].metric
+        found[name, ""], metric = read_standing(bench.storage, own), own[0].metric
         levels = dict.fromkeys(split.level for split in task.test_splits(protocols[name].split_set))
         for level in levels:
             if len(levels) == 1:
                 found[name, level] = found[name, ""]
             elif at := candidates(bench.storage, task.name, name, protocols[name], metric, cells, level):
-                found[name, level] = standing(bench.storage, at)
+                found[name, level] = read_standing(bench.storage, at)
     return found
 
 

@@ -12,9 +12,9 @@ import numpy as np
 from pydantic import Field
 from typing_extensions import override
 
-from traube.components.deep.clusterer import DeepClusterer, Labels, Points, Rows, Step, even_batches
+from traube.components.deep.clusterer import DeepClusterer, Labels, Rows, Step, Views, make_even_batches
 from traube.components.deep.encoding import Base
-from traube.components.deep.grouping import k_means
+from traube.components.deep.grouping import k_means, take_largest
 from traube.components.deep.on_encoder import EncoderFit, EncoderRecipe
 
 if TYPE_CHECKING:
@@ -60,12 +60,14 @@ class AeclRecipe(EncoderRecipe):
     threshold: float = Field(0.95, ge=0, le=1, description="from which the clusterer is sure of a label")
 
 
-def stages(recipe: AeclRecipe, n: int, k: int) -> tuple[int, int]:
+def count_stages(recipe: AeclRecipe, n: int, k: int) -> tuple[int, int]:
     """Return the epochs of the stages 1 and 2 (section 4.10).
 
     Where fewer than 70 are trained in all, they keep their share.
     """
-    size = "large" if n >= LARGE else "medium" if n >= MEDIUM else "small"
+    size = "small"
+    if n >= MEDIUM:
+        size = "large" if n >= LARGE else "medium"
     share = min(1.0, recipe.epochs / EPOCHS)
     first = max(1, round(share * FIRST[size])) if recipe.stage_1 is None else recipe.stage_1
     if recipe.stage_2 is not None:
@@ -96,29 +98,30 @@ class AeclFit(EncoderFit[AeclRecipe]):
     the batch's last part is kept whatever its size; here all batches are of like size.
     """
 
-    def __init__(self, recipe: AeclRecipe, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> None:
+    def prepare(self, views: Views, base: Base) -> None:
+        """Build the heads, and count the steps of both stages."""
         from traube.components.deep.networks import AeclHeads
 
-        super().__init__(recipe, views, k, base, seed)
-        self.stage_1, self.stage_2 = stages(recipe, self.n, k)
+        super().prepare(views, base)
+        self.stage_1, self.stage_2 = count_stages(self.recipe, self.n, self.k)
         self.memory["targets"] = None
-        self.heads = AeclHeads(self.first.shape[1], k, recipe.attention)
+        self.heads = AeclHeads(self.first.shape[1], self.k, self.recipe.attention)
         self.learn(self.heads)
 
-    def stage(self, epoch: int) -> int:
+    def find_stage(self, epoch: int) -> int:
         """Return the stage of an epoch: 1, 2 or 3."""
-        return 1 if epoch < self.stage_1 else 2 if epoch < self.stage_1 + self.stage_2 else 3
+        return 1 + (epoch >= self.stage_1) + (epoch >= self.stage_1 + self.stage_2)
 
     def begin_epoch(self, epoch: int) -> None:
         """Run k-means on the encoder's vectors once stage 1 has ended.
 
         See section 3.4; as in the code, with one start.
         """
-        if self.stage(epoch) == 1 or self.memory["targets"] is not None:
+        if self.find_stage(epoch) == 1 or self.memory["targets"] is not None:
             return
         import torch
 
-        labels, _ = k_means(self.vectors().cpu().numpy(), self.k, self.seed, max_iter=3000, tol=0.01)
+        labels, _ = k_means(self.vectors(), self.k, self.seed, starts=1, max_iter=3000, tol=0.01)
         self.memory["targets"] = torch.from_numpy(labels)
 
     def step(self, epoch: int, rows: Rows) -> Step:
@@ -134,7 +137,7 @@ class AeclFit(EncoderFit[AeclRecipe]):
         else:
             contrast = losses.CONTRASTS[recipe.contrast](z, h, similarity, predicted, recipe.instance_temperature)
         parts, loss = {"contrast": contrast}, recipe.instance_weight * contrast
-        stage = self.stage(epoch)
+        stage = self.find_stage(epoch)
         if stage == 2:
             parts["labels"] = functional.cross_entropy(logits[1], self.memory["targets"][rows].to(logits.device))
             loss = loss + recipe.label_weight * parts["labels"]
@@ -151,20 +154,19 @@ class AeclFit(EncoderFit[AeclRecipe]):
         sure = (logits[0].detach().softmax(dim=1).amax(dim=1) >= recipe.threshold).float().mean()
         return Step(loss, parts, predicted, z[0], similarity[0], {"sure": sure})
 
-    def representations(self) -> Points:
+    def representations(self) -> "Tensor":
         """Return z, which the contrast makes similar; unlike h, z depends on no other text of a batch."""
         from torch.nn import functional
 
         with self.at_rest():
-            z = functional.normalize(self.heads.project(self.vectors()), dim=1)
-        return np.asarray(z.cpu().numpy(), dtype=np.float32)
+            return functional.normalize(self.heads.project(self.vectors()), dim=1)
 
     def labels(self) -> Labels:
         """Return the clusters of the texts, int64 [n].
 
         Attention makes them depend on the batch: batches are always the same.
         """
-        return self._assigned(self.vectors(), np.random.default_rng(0).permutation(self.n))
+        return self._assign(self.vectors(), np.random.default_rng(0).permutation(self.n))
 
     def predict(self, texts: Sequence[str]) -> Labels:
         """Return the clusters that other texts join, int64 [n].
@@ -178,14 +180,14 @@ class AeclFit(EncoderFit[AeclRecipe]):
         known = self.vectors()[np.random.default_rng(0).permutation(self.n)]
         company = known[: max(0, self.recipe.batch // 2 - len(new))]
         order = np.random.default_rng(0).permutation(len(new) + len(company))
-        return self._assigned(torch.cat([new, company]), order)[: len(new)]
+        return self._assign(torch.cat([new, company]), order)[: len(new)]
 
-    def _assigned(self, vectors: "Tensor", order: Rows) -> Labels:
+    def _assign(self, vectors: "Tensor", order: Rows) -> Labels:
         labels = np.empty(len(order), dtype=np.int64)
         with self.at_rest():
-            for rows in even_batches(order, self.recipe.batch):
+            for rows in make_even_batches(order, self.recipe.batch):
                 _, _, logits, _ = self.heads(vectors[rows][None])
-                labels[rows] = logits[0].argmax(dim=1).cpu().numpy()
+                labels[rows] = take_largest(logits[0])
         return labels
 
 

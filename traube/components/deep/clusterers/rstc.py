@@ -12,8 +12,9 @@ import numpy as np
 from pydantic import Field
 from typing_extensions import override
 
-from traube.components.deep.clusterer import DeepClusterer, Labels, Rows, Step
+from traube.components.deep.clusterer import DeepClusterer, Labels, Rows, Step, Views
 from traube.components.deep.encoding import Base
+from traube.components.deep.grouping import take_largest
 from traube.components.deep.on_encoder import EncoderFit, EncoderRecipe
 
 if TYPE_CHECKING:
@@ -37,20 +38,22 @@ class RstcRecipe(EncoderRecipe):
 
 
 class RstcFit(EncoderFit[RstcRecipe]):
-    """One training of RSTC."""
+    """A training by RSTC."""
 
-    def __init__(self, recipe: RstcRecipe, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> None:
+    def prepare(self, views: Views, base: Base) -> None:
+        """Build the networks."""
         from torch import nn
 
         from traube.components.deep.networks import assignment, projection
 
-        super().__init__(recipe, views, k, base, seed)
+        super().prepare(views, base)
         dimensions = self.first.shape[1]
-        self.project, self.assign = projection(dimensions), assignment(dimensions, dimensions, k)
+        self.project, self.assign = projection(dimensions), assignment(dimensions, dimensions, self.k)
         self.memory |= {"steps": 0, "labels": None, "settled": False}
         self.learn(nn.ModuleDict({"project": self.project, "assign": self.assign}))
-        first = recipe.alone * recipe.iterations
-        times = first + np.linspace(0, 1, recipe.refreshes) ** 2 * (recipe.iterations - first)
+        iterations = self.recipe.iterations
+        first = self.recipe.alone * iterations
+        times = first + np.linspace(0, 1, self.recipe.refreshes) ** 2 * (iterations - first)
         self.times = {int(time) for time in times}
 
     def step(self, epoch: int, rows: Rows) -> Step:
@@ -58,8 +61,8 @@ class RstcFit(EncoderFit[RstcRecipe]):
         from torch.nn import functional
 
         if self.memory["steps"] in self.times:
-            cost = -self._log_p(self.vectors()).double()
-            plan, _ = self_adaptive_transport(cost, self.recipe.softness, self.recipe.evenness)
+            cost = -self._compute_log_p(self.vectors()).double()
+            plan, _ = solve_self_adaptive_transport(cost, self.recipe.softness, self.recipe.evenness)
             self.settle(plan.argmax(dim=1).cpu(), self.recipe.settled)
             self.modules.train()
         self.memory["steps"] += 1
@@ -74,20 +77,20 @@ class RstcFit(EncoderFit[RstcRecipe]):
             loss = loss + parts["labels"]
         return Step(loss, parts, logits.argmax(dim=1), one)
 
-    def _log_p(self, vectors: "Tensor") -> "Tensor":
+    def _compute_log_p(self, vectors: "Tensor") -> "Tensor":
         with self.at_rest():
             return self.assign(vectors).log_softmax(dim=1)
 
     @override
     def labels(self) -> Labels:
-        return self._log_p(self.vectors()).argmax(dim=1).cpu().numpy().astype(np.int64)
+        return take_largest(self._compute_log_p(self.vectors()))
 
     @override
     def predict(self, texts: Sequence[str]) -> Labels:
-        return self._log_p(self.vectors_of(texts)).argmax(dim=1).cpu().numpy().astype(np.int64)
+        return take_largest(self._compute_log_p(self.vectors_of(texts)))
 
 
-def self_adaptive_transport(cost: "Tensor", softness: float, evenness: float) -> tuple["Tensor", "Tensor"]:
+def solve_self_adaptive_transport(cost: "Tensor", softness: float, evenness: float) -> tuple["Tensor", "Tensor"]:
     """Return the plan and the sizes of clusters with the lowest cost.
 
     Minimizes ``<plan, cost> + softness * sum plan (log plan - 1) - evenness * sum (log b + log(1 - b))``
@@ -120,11 +123,11 @@ def self_adaptive_transport(cost: "Tensor", softness: float, evenness: float) ->
     for _ in range(ITERATIONS):
         by_row = -softness * (math.log(n) + ((by_column - cost) / softness).logsumexp(dim=1))
         by_column = softness * (sizes.log() - ((by_row[:, None] - cost) / softness).logsumexp(dim=0))
-        asked = _sizes(by_column, evenness)
-        if float((asked - sizes).abs().max()) < TOLERANCE:
+        target_sizes = _sizes(by_column, evenness)
+        if float((target_sizes - sizes).abs().max()) < TOLERANCE:
             break
         answer = softness / sizes / (evenness * (sizes**-2 + (1 - sizes) ** -2))
-        sizes = sizes * (asked / sizes) ** (1 / (1 + answer))
+        sizes = sizes * (target_sizes / sizes) ** (1 / (1 + answer))
         sizes = sizes / sizes.sum()
     by_row = -softness * (math.log(n) + ((by_column - cost) / softness).logsumexp(dim=1))
     plan = ((by_row[:, None] + by_column - cost) / softness).exp()

@@ -1,7 +1,7 @@
 """SCCL: supporting clustering with contrastive learning (Zhang et al. 2021).
 
 Two augmentations of each text are contrasted; the text itself is drawn to centers that move, as in DEC. As the
-authors answered when they were asked, the clusters are those of k-means on the learned representations, not those of
+authors answered, the clusters are those of k-means on the learned representations, not those of
 the centers (`labels`).
 """
 
@@ -9,15 +9,14 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
 from pydantic import Field
 from typing_extensions import override
 
-from traube.components.deep.clusterer import DeepClusterer, Labels, Rows, Step
+from traube.components.deep.clusterer import DeepClusterer, Labels, Rows, Step, Views
 from traube.components.deep.encoding import Base
-from traube.components.deep.grouping import k_means
+from traube.components.deep.grouping import k_means, take_largest
 from traube.components.deep.on_encoder import EncoderFit, EncoderRecipe
-from traube.components.new_points import nearest
+from traube.components.new_points import find_nearest
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,25 +32,26 @@ class ScclRecipe(EncoderRecipe):
 
 
 class ScclFit(EncoderFit[ScclRecipe]):
-    """One training of SCCL."""
+    """A training by SCCL."""
 
-    def __init__(self, recipe: ScclRecipe, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> None:
+    def prepare(self, views: Views, base: Base) -> None:
+        """Build the networks."""
         import torch
 
-        from traube.components.deep.networks import Centres, projection
+        from traube.components.deep.networks import Centers, projection
 
-        super().__init__(recipe, views, k, base, seed)
-        self.project, self.centres = projection(self.first.shape[1]), Centres(k, self.first.shape[1])
-        _, centres = k_means(self.first.cpu().numpy(), k, seed, starts=10)
-        self.centres.put(torch.from_numpy(centres))
-        self.learn(torch.nn.ModuleDict({"project": self.project, "centres": self.centres}))
+        super().prepare(views, base)
+        self.project, self.centers = projection(self.first.shape[1]), Centers(self.k, self.first.shape[1])
+        _, centers = k_means(self.first, self.k, self.seed)
+        self.centers.put(torch.from_numpy(centers))
+        self.learn(torch.nn.ModuleDict({"project": self.project, "centres": self.centers}))
 
     def step(self, epoch: int, rows: Rows) -> Step:
         """Return the loss of equation 6: the contrast of two augmentations and the divergence from sharpened targets."""
         own, one, other = self.encoded(rows)
         contrast = self.losses.cross_entropy_contrast(self.project(one), self.project(other), self.recipe.temperature)
-        log_q = self.centres(own)
-        target = self.losses.sharpened(log_q.detach().exp())
+        log_q = self.centers(own)
+        target = self.losses.sharpen(log_q.detach().exp())
         parts = {"contrast": contrast, "divergence": self.losses.divergence(target, log_q)}
         loss = self.recipe.contrast_weight * contrast + parts["divergence"]
         return Step(loss, parts, log_q.argmax(dim=1), own)
@@ -60,20 +60,20 @@ class ScclFit(EncoderFit[ScclRecipe]):
     def labels(self) -> Labels:
         vectors = self.vectors()
         if self.recipe.labels == "centres":
-            return self._by_centres(vectors)
-        return k_means(vectors.cpu().numpy(), self.k, self.seed, starts=10)[0]
+            return self._by_centers(vectors)
+        return k_means(vectors, self.k, self.seed)[0]
 
     def predict(self, texts: Sequence[str]) -> Labels:
         """Return the cluster of the nearest center."""
         new = self.vectors_of(texts)
         if self.recipe.labels == "centres":
-            return self._by_centres(new)
-        _, centres = k_means(self.vectors().cpu().numpy(), self.k, self.seed, starts=10)
-        return nearest(new.cpu().numpy(), centres)
+            return self._by_centers(new)
+        _, centers = k_means(self.vectors(), self.k, self.seed)
+        return find_nearest(new.cpu().numpy(), centers)
 
-    def _by_centres(self, vectors: "Tensor") -> Labels:
+    def _by_centers(self, vectors: "Tensor") -> Labels:
         with self.at_rest():
-            return self.centres(vectors).argmax(dim=1).cpu().numpy().astype(np.int64)
+            return take_largest(self.centers(vectors))
 
 
 class Sccl(DeepClusterer[ScclRecipe]):

@@ -11,9 +11,9 @@ import numpy as np
 from pydantic import Field
 from typing_extensions import override
 
-from traube.components.deep.clusterer import DeepClusterer, DeepRecipe, Fit, Labels, Points, Rows, Step
+from traube.components.deep.clusterer import DeepClusterer, DeepRecipe, Fit, Labels, Rows, Step, Views
 from traube.components.deep.encoding import Base
-from traube.components.deep.grouping import k_means
+from traube.components.deep.grouping import k_means, take_largest
 from traube.components.deep.words import Sif, Source, Words
 
 if TYPE_CHECKING:
@@ -35,28 +35,28 @@ class SelfTrainRecipe(DeepRecipe):
 
 
 class SelfTrainFit(Fit[SelfTrainRecipe]):
-    """One training of Self-Train."""
+    """A training by Self-Train."""
 
-    def __init__(self, recipe: SelfTrainRecipe, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> None:
+    def prepare(self, views: Views, base: Base) -> None:
+        """Build the networks."""
         import torch
 
         from traube.components.deep.networks import Autoencoder
 
-        super().__init__(recipe, views, k, base, seed)
-        texts = views[0]
-        self.sif = Sif.fit(Words.of(texts, recipe.words, base.network, seed), texts, recipe.rarity)
+        recipe, texts = self.recipe, views[0]
+        self.sif = Sif.fit(Words.of(texts, recipe.words, base.network, self.seed), texts, recipe.rarity)
         self.device = torch.device(base.device)
-        self.points = self._points(texts)
-        self.modules = Autoencoder(self.points.shape[1], k, recipe.width, recipe.code).to(self.device)
+        self.points = self._make_points(texts)
+        self.modules = Autoencoder(self.points.shape[1], self.k, recipe.width, recipe.code).to(self.device)
         self.optimizer = torch.optim.Adam(self.modules.parameters(), lr=recipe.learning_rate)
         self.memory = {"settled": False}
 
-    def _points(self, texts: Sequence[str]) -> "Tensor":
+    def _make_points(self, texts: Sequence[str]) -> "Tensor":
         import torch
 
         return torch.from_numpy(self.sif.of(texts).astype(np.float32)).to(self.device)
 
-    def _codes(self, points: "Tensor") -> "Tensor":
+    def _encode(self, points: "Tensor") -> "Tensor":
         with self.at_rest():
             return self.modules.encode(points)
 
@@ -66,14 +66,14 @@ class SelfTrainFit(Fit[SelfTrainRecipe]):
 
         if epoch < self.recipe.pretraining:
             return
-        codes = self._codes(self.points)
+        codes = self._encode(self.points)
         if epoch == self.recipe.pretraining:
-            _, centres = k_means(codes.cpu().numpy(), self.k, self.seed, starts=10)
-            self.modules.centres.put(torch.from_numpy(centres).to(self.device))
+            _, centers = k_means(codes, self.k, self.seed)
+            self.modules.centres.put(torch.from_numpy(centers).to(self.device))
             for group in self.optimizer.param_groups:
                 group["lr"] = self.recipe.self_learning_rate
-        q = self._assigned(self.points).exp()
-        self.targets, labels = self.losses.sharpened(q), q.argmax(dim=1).cpu()
+        q = self._assign(self.points).exp()
+        self.targets, labels = self.losses.sharpen(q), q.argmax(dim=1).cpu()
         self.settle(labels, self.recipe.settled)
 
     def step(self, epoch: int, rows: Rows) -> Step:
@@ -89,21 +89,21 @@ class SelfTrainFit(Fit[SelfTrainRecipe]):
         loss = self.losses.divergence(self.targets[rows], log_q)
         return Step(loss, {"divergence": loss}, log_q.argmax(dim=1), codes)
 
-    def _assigned(self, points: "Tensor") -> "Tensor":
+    def _assign(self, points: "Tensor") -> "Tensor":
         with self.at_rest():
             return self.modules.centres(self.modules.encode(points))
 
-    def representations(self) -> Points:
+    def representations(self) -> "Tensor":
         """Return the codes."""
-        return np.asarray(self._codes(self.points).cpu().numpy(), dtype=np.float32)
+        return self._encode(self.points)
 
     @override
     def labels(self) -> Labels:
-        return self._assigned(self.points).argmax(dim=1).cpu().numpy().astype(np.int64)
+        return take_largest(self._assign(self.points))
 
     @override
     def predict(self, texts: Sequence[str]) -> Labels:
-        return self._assigned(self._points(texts)).argmax(dim=1).cpu().numpy().astype(np.int64)
+        return take_largest(self._assign(self._make_points(texts)))
 
 
 class SelfTrain(DeepClusterer[SelfTrainRecipe]):

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 from typing_extensions import override
 
-from traube.components.deep.clusterer import DeepClusterer, DeepRecipe, Fit, Labels, Points, Rows, Step
+from traube.components.deep.clusterer import DeepClusterer, DeepRecipe, Fit, Labels, Rows, Step, Views
 from traube.components.deep.encoding import Base
 from traube.components.deep.grouping import k_means
 from traube.components.deep.words import Source, Words, split_words
-from traube.components.new_points import nearest
+from traube.components.new_points import find_nearest
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,26 +36,26 @@ class StccRecipe(DeepRecipe):
 
 
 class StccFit(Fit[StccRecipe]):
-    """One training of STC^2."""
+    """A training by STCC."""
 
-    def __init__(self, recipe: StccRecipe, views: Sequence[Sequence[str]], k: int, base: Base, seed: int) -> None:
+    def prepare(self, views: Views, base: Base) -> None:
+        """Build the networks."""
         import torch
 
         from traube.components.deep.networks import TextCnn
 
-        super().__init__(recipe, views, k, base, seed)
-        texts = views[0]
+        recipe, texts = self.recipe, views[0]
         self.device = torch.device(base.device)
-        self.words = Words.of(texts, recipe.words, base.network, seed)
-        codes = spectral_codes(texts, recipe.codes, recipe.neighbours, seed)
+        self.words = Words.of(texts, recipe.words, base.network, self.seed)
+        codes = compute_spectral_codes(texts, recipe.codes, recipe.neighbours, self.seed)
         self.codes = torch.from_numpy(codes.astype(np.float32)).to(self.device)
-        self.numbers = self._numbers(texts)
+        self.numbers = self._number_words(texts)
         vectors = torch.from_numpy(np.vstack([np.zeros_like(self.words.vectors[:1]), self.words.vectors]))
         self.modules = TextCnn(vectors, codes.shape[1]).to(self.device)
         self.optimizer = torch.optim.Adam(self.modules.parameters(), lr=recipe.learning_rate)
         self.memory = {}
 
-    def _numbers(self, texts: Sequence[str]) -> "Tensor":
+    def _number_words(self, texts: Sequence[str]) -> "Tensor":
         """Return the words of texts by number from 1, int64 [n, LENGTH]; 0 is no word."""
         import torch
 
@@ -73,25 +73,25 @@ class StccFit(Fit[StccRecipe]):
         loss = functional.binary_cross_entropy_with_logits(logits, self.codes[rows])
         return Step(loss, points=logits)
 
-    def _features(self, numbers: "Tensor") -> NDArray[np.float32]:
+    def _compute_features(self, numbers: "Tensor") -> "Tensor":
         with self.at_rest():
-            return np.asarray(self.modules.features(numbers).cpu().numpy(), dtype=np.float32)
+            return self.modules.features(numbers)
 
-    def representations(self) -> Points:
+    def representations(self) -> "Tensor":
         """Return the deep features."""
-        return self._features(self.numbers)
+        return self._compute_features(self.numbers)
 
     @override
     def labels(self) -> Labels:
-        return k_means(self._features(self.numbers), self.k, self.seed, starts=10)[0]
+        return k_means(self.representations(), self.k, self.seed)[0]
 
     def predict(self, texts: Sequence[str]) -> Labels:
         """Return the cluster of the nearest center."""
-        _, centres = k_means(self._features(self.numbers), self.k, self.seed, starts=10)
-        return nearest(self._features(self._numbers(texts)), centres)
+        _, centers = k_means(self.representations(), self.k, self.seed)
+        return find_nearest(self._compute_features(self._number_words(texts)).cpu().numpy(), centers)
 
 
-def spectral_codes(texts: Sequence[str], bits: int, neighbours: int, seed: int) -> NDArray[np.bool_]:
+def compute_spectral_codes(texts: Sequence[str], bits: int, n_neighbors: int, seed: int) -> NDArray[np.bool_]:
     """Return binary codes, bool [n, bits].
 
     For each eigenvector of the neighbor graph's Laplacian (tf-idf, cosine), a bit says which texts lie above its
@@ -107,7 +107,7 @@ def spectral_codes(texts: Sequence[str], bits: int, neighbours: int, seed: int) 
     if bits < 1:
         return np.zeros((n, 1), dtype=bool)
     vectors = TfidfVectorizer(analyzer=lambda words: words).fit_transform(counts)
-    graph = kneighbors_graph(vectors, min(neighbours, n - 1), metric="cosine", include_self=True)
+    graph = kneighbors_graph(vectors, min(n_neighbors, n - 1), metric="cosine", include_self=True)
     graph = sparse.csr_matrix(graph.maximum(graph.T))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Graph is not fully connected", category=UserWarning)
