@@ -90,15 +90,15 @@ def final_failures() -> Iterator[None]:
         raise dg.Failure(str(error), allow_retries=False) from error
 
 
-def told(
-    context: dg.AssetExecutionContext, tell: Callable[[], dict[str, dg.MetadataValue]], kept: str = "scores are stored"
+def report_tracking(
+    context: dg.AssetExecutionContext, log: Callable[[], dict[str, dg.MetadataValue]], kept: str = "scores are stored"
 ) -> dict[str, dg.MetadataValue]:
-    """Return the metadata that reporting to MLflow gives, or the reason why reporting failed.
+    """Return the metadata that logging to MLflow gives, or the reason why logging failed.
 
     No result is lost because the tracking server is down.
     """
     try:
-        return tell()
+        return log()
     except Exception as error:
-        context.log.warning(f"{kept}, but MLflow could not be told: {error}")
+        context.log.warning(f"{kept}, but not logged to MLflow: {error}")
         return {"mlflow": dg.MetadataValue.text(f"not logged: {error}")}

@@ -5,8 +5,8 @@ from functools import partial
 
 import dagster as dg
 
-from assets.common import NIGHT, NIGHTLY, REBUILD, RESULTS, TASK_REPORTS, asset_key, describe_table, told
-from resources.alerts import SILENT, send
+from assets.common import NIGHT, NIGHTLY, REBUILD, RESULTS, TASK_REPORTS, asset_key, describe_table, report_tracking
+from resources.alerts import SILENT, send_alert
 from resources.artifacts import log_artifacts
 from resources.benchmark import BenchmarkResource, StorageResource
 from resources.tracking import TrackingResource
@@ -55,8 +55,8 @@ def leaderboard_asset(tasks: Iterable[Source]) -> dg.AssetsDefinition:
                 **({"chart": dg.MetadataValue.md(chart)} if (chart := show_bars(official)) else {}),
                 "path": dg.MetadataValue.path(opened.get_table_path(CSV)),
                 **{status: int(n) for status, n in table["status"].value_counts().items()},
-                **told(context, partial(tracking.log_ranks, table)),
-                **told(context, partial(log_artifacts, tracking, table, opened)),
+                **report_tracking(context, partial(tracking.log_ranks, table)),
+                **report_tracking(context, partial(log_artifacts, tracking, table, opened)),
             },
         )
 
@@ -84,8 +84,7 @@ def regressions(
     summary = f"Scores significantly worse than on {since}: {len(worse)}"
     if lines and SILENT not in context.run.tags.items():
         advice = "The page of all tasks says why: traube open"
-        if error := send(f"regressions {since} {digest(lines)}", summary, lines, advice):
-            context.log.error(error)
+        send_alert(context.log, f"regressions {since} {digest(lines)}", summary, lines, advice)
     return dg.MaterializeResult(
         data_version=dg.DataVersion(version),
         metadata={

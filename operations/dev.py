@@ -36,7 +36,7 @@ def init() -> None:
         import dagster as dg
 
         from operations.launch import align, prepare
-        from resources.tracking import connect, default_uri
+        from resources.experiment import connect, default_uri
 
         prepare()
         connect(default_uri())
@@ -83,10 +83,10 @@ def _serve(port: int, mlflow_port: int) -> None:
     import dagster as dg
 
     from operations.launch import align
-    from resources.tracking import connect, default_uri, get_mlflow_page, get_ui
+    from resources.experiment import connect, default_uri, get_mlflow_page, get_ui
     from sensors.lost_runs import cancel_cut_off_runs, end_unstarted_runs, stop_note_path
 
-    _, experiment = connect(default_uri())
+    experiment = connect(default_uri())
     port = free_port(port, "Dagster")
     mlflow_port = free_port(mlflow_port, "MLflow", taken=port)
     os.environ |= {
@@ -121,7 +121,7 @@ def _serve(port: int, mlflow_port: int) -> None:
         try:
             _start_all(children, Path(folder), port, mlflow_port)
             out.print(
-                f"Dagster: {get_ui('DAGSTER', port)}   MLflow: {get_mlflow_page(f'experiments/{experiment}')}",
+                f"Dagster: {get_ui('DAGSTER', port)}   MLflow: {get_mlflow_page(f'experiments/{experiment.id}')}",
                 soft_wrap=True,
             )
             out.print("Ctrl-C stops both")

@@ -244,14 +244,15 @@ def _databases() -> Iterator[Finding]:
 
 
 def _mlflow() -> Iterator[Finding]:
-    from resources.tracking import TrackingResource, default_uri
+    from resources.experiment import default_uri
+    from resources.tracking import TrackingResource
     from resources.unlogged import add_debt
     from traube.core.files import read_parquet
     from traube.reports.tables import NAME, tables_are_current
     from traube.storage import open_storage
 
     tracking, storage = TrackingResource(), open_storage(paths.home())
-    tracking.client()
+    tracking.connect()
     yield Finding("mlflow", "ok", settings.without_password(default_uri()))
     if not tables_are_current(storage):
         return  # MLflow may be ahead of the leaderboard

@@ -27,7 +27,7 @@ from definitions import build_defs
 from operations import LOCATION
 from operations.children import is_served
 from resources.databases import OF_DAGSTER, make_dagster
-from resources.tracking import default_uri
+from resources.experiment import default_uri
 from sensors.lost_runs import end_lost_runs, end_unstarted_runs, own_process
 from traube.cli.launcher import prepare_home
 from traube.cli.printing import failed_check

@@ -84,13 +84,13 @@ def mlflow(port: int) -> None:
     """Serve the MLflow UI of this data directory."""
     from mlflow.server import constants
 
-    from resources.tracking import artifacts, default_uri
+    from resources.experiment import artifact_root, default_uri
 
     os.environ |= {  # which its app reads when it is imported
         constants.BACKEND_STORE_URI_ENV_VAR: default_uri(),
         constants.REGISTRY_STORE_URI_ENV_VAR: default_uri(),
         constants.ARTIFACT_ROOT_ENV_VAR: "mlflow-artifacts:/",
-        constants.ARTIFACTS_DESTINATION_ENV_VAR: artifacts(),
+        constants.ARTIFACTS_DESTINATION_ENV_VAR: artifact_root(),
         constants.SERVE_ARTIFACTS_ENV_VAR: "true",
     }
     from mlflow.server.fastapi_app import app

@@ -20,7 +20,8 @@ from packaging.version import Version
 from pydantic import Field
 
 import traube
-from resources.tracking import connect, default_uri, name_logged_model
+from resources.experiment import connect, default_uri
+from resources.tracking import name_logged_model
 from traube.core import paths
 from traube.core.errors import TraubeError, Unknown, unknown
 from traube.core.hashing import digest
@@ -64,7 +65,7 @@ class RegistryResource(dg.ConfigurableResource):
     uri: str = Field(default="", description="by default MLFLOW_TRACKING_URI, or mlflow.db below TRAUBE_HOME")
 
     def client(self) -> Any:
-        return connect(self.uri or default_uri())[0]
+        return connect(self.uri or default_uri()).client
 
     def held(self, task: str, alias: str) -> dict[str, str] | None:
         """Return the tags of the version with an alias, and its number as `version`; None if there is none."""
@@ -85,7 +86,8 @@ class RegistryResource(dg.ConfigurableResource):
 
         from traube.grouping import served as serving
 
-        client, experiment = connect(self.uri or default_uri())
+        experiment = connect(self.uri or default_uri())
+        client = experiment.client
         name, identity = registered_name(candidate.task), {key: str(getattr(candidate, key)) for key in IDENTITY}
         key = digest(identity)
         versions = client.search_model_versions(f"name = '{name}' and tag.`traube.key` = '{key}'")
@@ -96,7 +98,7 @@ class RegistryResource(dg.ConfigurableResource):
         os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
         mlflow.set_tracking_uri(self.uri or default_uri())
         run_name = f"serve {candidate.task}: {candidate.name}"
-        run = client.create_run(experiment, run_name=run_name, tags={"traube.serves": key})
+        run = client.create_run(experiment.id, run_name=run_name, tags={"traube.serves": key})
         with TemporaryDirectory(prefix="traube-") as folder:
             serving.save(served, Path(folder) / "served")
             artifacts = {"served": str(Path(folder) / "served")}

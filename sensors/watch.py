@@ -9,7 +9,7 @@ from tempfile import mkdtemp
 
 import dagster as dg
 
-from resources.tracking import connect, default_uri
+from resources.experiment import connect, default_uri
 from sensors import Jobs
 from traube.core import paths
 from traube.pipeline.params import load_params
@@ -90,7 +90,7 @@ def folder_of(source: str, name: str, version: str) -> Path:
 def _newest(source: str, name: str) -> str | None:
     """Return the newest version of a model registered in MLflow, if there is one, or its commit on the hub."""
     if source == "mlflow":
-        versions = connect(default_uri())[0].search_model_versions(f"name = '{name}'")
+        versions = connect(default_uri()).client.search_model_versions(f"name = '{name}'")
         return str(max(int(v.version) for v in versions)) if versions else None
     from huggingface_hub import HfApi
 

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from resources.databases import dagster_databases, make_dagster, make_mlflow, mlflow_database
-from resources.tracking import connect
+from resources.experiment import connect
 from tests.made import kill_while_writing
 from traube.cli.main import app
 from traube.core.errors import TraubeError

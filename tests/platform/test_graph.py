@@ -205,7 +205,7 @@ def test_checks_of_embeddings_are_recorded_by_model(launcher: Launcher, request_
 def test_scores_are_tracked_once_however_often_they_are_logged(launcher: Launcher, request_for: Asked) -> None:
     from mlflow import MlflowClient
 
-    from resources.tracking import default_uri
+    from resources.experiment import default_uri
 
     asked = request_for(["words"], ["bow"])
     for _ in range(2):
@@ -235,7 +235,7 @@ def test_a_seed_of_ones_own_leaves_the_protocols_numbers_alone(launcher: Launche
     """`traube run --method M --seed 5` once replaced MLflow's and Dagster's best score of the model."""
     from mlflow import MlflowClient
 
-    from resources.tracking import default_uri
+    from resources.experiment import default_uri
 
     asked = request_for(["words"], ["bow"])
     client = MlflowClient(default_uri())
@@ -275,7 +275,7 @@ def test_what_a_tracking_server_missed_is_told_by_the_next_run(
 ) -> None:
     from mlflow import MlflowClient
 
-    from resources.tracking import default_uri
+    from resources.experiment import default_uri
 
     (tmp_path / "file").touch()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/file/mlflow.db")
@@ -312,8 +312,9 @@ def test_who_is_killed_between_storing_and_telling_leaves_a_note(
 def test_the_doctor_finds_what_contradicts_the_leaderboard_and_a_run_mends_it(traube: Callable[..., Result]) -> None:
     from resources.tracking import TrackingResource
 
-    client, experiment = TrackingResource().client()
-    (run,) = client.search_runs([experiment], "tags.`traube.kind` = 'task'")
+    experiment = TrackingResource().connect()
+    client = experiment.client
+    (run,) = client.search_runs([experiment.id], "tags.`traube.kind` = 'task'")
     traube("run")
     assert "other scores" not in traube("doctor").output
     was = run.data.metrics["best/topic"]
@@ -370,8 +371,9 @@ def test_a_report_of_one_protocol_settles_no_other_and_reports_earlier_seeds(
             launcher.evaluate("bow", ["words"], request)
     launcher.evaluate("bow", ["words"], asked)
     assert unlogged(asked) == {} and unlogged(other) == {"bow": ["words"]}
-    client, experiment = TrackingResource().client()
-    assert "words x bow, own choice" in {run.info.run_name for run in client.search_runs([experiment])}
+    experiment = TrackingResource().connect()
+    client = experiment.client
+    assert "words x bow, own choice" in {run.info.run_name for run in client.search_runs([experiment.id])}
 
 
 @pytest.mark.begin_with("read")
@@ -541,7 +543,7 @@ def test_one_model_that_cannot_be_used_does_not_stop_the_others(
 def test_a_label_columns_name_need_not_suit_mlflow(launcher: Launcher, cards: Path, request_for: Asked) -> None:
     import mlflow
 
-    from resources.tracking import default_uri
+    from resources.experiment import default_uri
 
     with (cards / "odd.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("text", 'team [red] "x"'), *word_rows()])

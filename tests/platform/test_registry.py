@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from assets.registry import registry
 from operations.launch import Launcher
 from resources.alerts import FILE, SILENT
+from resources.experiment import default_uri
 from resources.registry import RegistryResource
-from resources.tracking import default_uri
 from tests.platform.conftest import word_rows, write_task
 from traube.cli.main import app
 from traube.comparison import promotion

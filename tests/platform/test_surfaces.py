@@ -14,8 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from operations.launch import Launcher
+from resources.experiment import connect, default_uri
 from resources.registry import RegistryResource
-from resources.tracking import connect, default_uri
 from traube.cli.main import app
 from traube.comparison.candidates import candidates, main_metric
 from traube.comparison.standings import compare_candidates
@@ -95,8 +95,9 @@ def test_all_surfaces_quote_the_same_numbers_and_verdicts(
     # MLflow
     import mlflow
 
-    client, experiment = connect(default_uri())
-    runs = client.search_runs([experiment], "tags.`traube.kind` = 'task'")
+    experiment = connect(default_uri())
+    client = experiment.client
+    runs = client.search_runs([experiment.id], "tags.`traube.kind` = 'task'")
     assert {run.data.tags["traube.model"] for run in runs} == set(MODELS)
     for run in runs:
         model, tags = run.data.tags["traube.model"], run.data.tags
@@ -113,7 +114,7 @@ def test_all_surfaces_quote_the_same_numbers_and_verdicts(
         cells = storage.read_cells("words").query("model == @model and status == 'done'")
         assert len(assigned) == sum(len(storage.read_cell_table(cell_id)) for cell_id in cells["cell_id"])
     best_first: list[dict[str, Any]] = [{"field_name": "metrics.best/topic", "ascending": False}]
-    logged = client.search_logged_models([experiment], "tags.`traube.task` = 'words'", order_by=best_first)
+    logged = client.search_logged_models([experiment.id], "tags.`traube.task` = 'words'", order_by=best_first)
     ranked = {of.tags["traube.model"]: {m.key: m.value for m in of.metrics}["best/topic"] for of in logged}
     assert ranked == {model: row["mean"] for model, row in rows.items()} and len(logged) == len(ranked)
     assert list(ranked.values()) == sorted(ranked.values(), reverse=True)

@@ -17,8 +17,8 @@ from typer.testing import CliRunner, Result
 from assets.common import MODELS
 from definitions import build_defs
 from operations.launch import Launcher
+from resources.experiment import default_uri
 from resources.registry import RegistryResource
-from resources.tracking import default_uri
 from tests.made import save_similarity
 from tests.platform.conftest import sensor_of
 from traube.cli.main import app
