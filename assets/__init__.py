@@ -1,4 +1,4 @@
-"""Dagster assets, thin. Modules are imported when the list is asked for, so that one stage does not load the others."""
+"""Dagster assets, thin. Modules are imported when the list is requested, so that one stage does not load the others."""
 
 from collections.abc import Collection, Iterable
 from functools import partial

@@ -5,7 +5,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.common import CHECKPOINTS, NIGHTLY, OF_TASKS, describe_table, trainer_key
+from assets.common import CHECKPOINTS, MADE_OF, NIGHTLY, describe_table, trainer_key
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from traube.core.hashing import frame_digest
 from traube.core.progress import Progress
@@ -37,7 +37,7 @@ def _asset(
         deps=["leaderboard", *checkpoints],
         group_name=f"paper_{paper}",
         freshness_policy=NIGHTLY,
-        metadata={OF_TASKS: list(tasks)} if tasks else {},
+        metadata={MADE_OF: list(tasks)} if tasks else {},
         kinds={"csv" if isinstance(spec, Table) else "html"},
         description=f"{spec.description} {BESIDE}" if has_printed else spec.description,
     )

@@ -5,7 +5,7 @@ from functools import partial
 
 import dagster as dg
 
-from assets.common import NIGHT, NIGHTLY, REBUILD, RESULTS, TASK_REPORTS, asset_key, describe_table, report_tracking
+from assets.common import NIGHT, REBUILD, TASK_REPORTS, asset_key, describe_table, report_tracking, result_asset
 from resources.alerts import SILENT, send_alert
 from resources.artifacts import log_artifacts
 from resources.benchmark import BenchmarkResource, StorageResource
@@ -27,12 +27,10 @@ NONE_WORSE = "none_worse"  # the check of `regressions`
 def leaderboard_asset(tasks: Iterable[Source]) -> dg.AssetsDefinition:
     scores = [asset_key(task.name, task.card.type.stages[-1]) for task in tasks]
 
-    @dg.asset(
+    @result_asset(
         key="leaderboard",
         deps=[dg.AssetDep(key, partition_mapping=dg.AllPartitionMapping()) for key in scores],
-        group_name=RESULTS,
         kinds={"parquet"},
-        freshness_policy=NIGHTLY,
         automation_condition=REBUILD,
         description="Each model's score by task, level and method, with its interval; and what could not be scored, and why.",
     )
@@ -63,11 +61,9 @@ def leaderboard_asset(tasks: Iterable[Source]) -> dg.AssetsDefinition:
     return board
 
 
-@dg.asset(
+@result_asset(
     key="regressions",
     deps=["leaderboard"],
-    group_name=RESULTS,
-    freshness_policy=NIGHTLY,
     kinds={"parquet"},
     check_specs=[dg.AssetCheckSpec(NONE_WORSE, asset="regressions", description="no score is significantly worse")],
     description="Scores that are made of other cells than the night before: how much, whether significant, and the likely cause.",
@@ -78,20 +74,19 @@ def regressions(
     night, timezone = context.run.tags.get(NIGHT), load_params().nightly.timezone
     since, changes = publish_regressions(storage.open(), benchmark.protocols(), timezone, night)
     shown = changes.assign(**{c: (100 * changes[c].astype(float)).round(2) for c in ("before", "after", "difference")})
-    worse, version = shown[shown["verdict"] == "worse"], frame_digest(changes)
-    table = dg.MetadataValue.md(markdown(shown) if len(shown) else "nothing changed")
+    worse = shown[shown["verdict"] == "worse"]
     lines = [f"{row.task}, {row.model} with {row.method}: {row.before} -> {row.after}" for row in worse.itertuples()]
     summary = f"Scores significantly worse than on {since}: {len(worse)}"
     if lines and SILENT not in context.run.tags.items():
         advice = "The page of all tasks says why: traube open"
         send_alert(context.log, f"regressions {since} {digest(lines)}", summary, lines, advice)
     return dg.MaterializeResult(
-        data_version=dg.DataVersion(version),
+        data_version=dg.DataVersion(frame_digest(changes)),
         metadata={
             "since": since or "no earlier night",
             **describe_table(changes, CHANGED),
             "significantly_worse": len(worse),
-            "table": table,
+            "table": dg.MetadataValue.md(markdown(shown) if len(shown) else "nothing changed"),
         },
         check_results=[
             dg.AssetCheckResult(
@@ -105,11 +100,9 @@ def regressions(
     )
 
 
-@dg.asset(
+@result_asset(
     key="report",
     deps=["leaderboard", "registry", "regressions"],
-    group_name=RESULTS,
-    freshness_policy=NIGHTLY,
     kinds={"html"},
     description="The leaderboard as a page.",
 )
@@ -119,10 +112,10 @@ def report(storage: StorageResource) -> dg.MaterializeResult:
     return dg.MaterializeResult(metadata={name: dg.MetadataValue.url(link) for name, link in links.items()})
 
 
-@dg.asset(
+@result_asset(
     key=TASK_REPORTS,
     deps=["leaderboard", "regressions"],
-    group_name=RESULTS,
+    freshness_policy=None,  # a page of which nothing changed stays as it is
     kinds={"html"},
     description="A page of each scored task: leaderboard, costs, ranks, linked maps, confusions, splits, history.",
 )
@@ -132,7 +125,7 @@ def task_reports(
     protocols, links, errors = benchmark.protocols(), [], []
     shown = {*read_parquet(storage.open().get_table_path(NAME))["task"]} & {*sources()}  # pairs have no page
     for name in sorted(shown & {*storage.open().list_scored_tasks()}):
-        try:  # a page of which nothing changed stays as it is
+        try:
             path = make_page(storage.workbench(), protocols, name, storage.root)
         except Exception as error:  # one page does not take the others along
             context.log.exception(f"{name}: no page can be made")

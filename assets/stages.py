@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from assets.common import FILL, MODELS, TRAININGS, asset_key, final_failures, report_tracking, tag_family
+from assets.common import BACKFILL, MODELS, TRAININGS, asset_key, final_failures, report_tracking, tag_family
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from resources.tracking import Evaluation, TrackingResource
 from resources.unlogged import add_debt
@@ -96,7 +96,7 @@ def model_asset(
             key=asset_key(source.name, stage),
             deps=[asset_key(source.name, name) for name in upstream],
             partitions_def=MODELS,
-            automation_condition=FILL,
+            automation_condition=BACKFILL,
             group_name=source.name,
             tags=tag_family(source),
             **about,
@@ -209,7 +209,7 @@ def scores_asset(source: Source, trained: bool = True) -> dg.AssetsDefinition:
     )
     def scores(step: Step) -> dg.MaterializeResult:
         request, plan = step.request, step.plan()
-        # what counts for the protocol stands by itself: a method or seed that somebody asked for besides is a run of its own
+        # what counts for the protocol stands by itself: a method or seed that is requested besides is a run of its own
         official = Plan.of(replace(request, tasks=[source.name], methods=None, seeds=None), plan.at_hand).cell_ids
         own = add_debt(*step.pending, sorted({*plan.cell_ids} - {*official}))
         for _ in step.run(plan, Stage.SCORES):

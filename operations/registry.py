@@ -15,7 +15,7 @@ app = typer.Typer()
 
 
 def champion_of(task: str) -> "Served":
-    return registry_of(task).champion(task)
+    return registry_of(task).load_champion(task)
 
 
 def registry_of(task: str) -> "RegistryResource":

@@ -21,10 +21,9 @@ from traube.pipeline.validation import QUALITY
 from traube.reports.pages import FOLDER, SERVED
 
 POLL_MILLISECONDS = 2000  # how often the Dagster UI asks for news, as under `dagster dev`
-SECONDS_TO_FINISH = 3  # that requests under way have when the server is told to stop
-ASSISTANT = (
-    "/mlflow/assistant"  # MLflow's interface to an agent that runs commands: no setting of its own switches it off
-)
+SECONDS_TO_FINISH = 3  # that requests under way have when the server has to stop
+# MLflow's interface to an agent that runs commands: no setting of its own switches it off
+ASSISTANT = "/mlflow/assistant"
 
 
 def dagster(port: int, workspace: str) -> None:
@@ -45,7 +44,7 @@ def dagster(port: int, workspace: str) -> None:
         _serve(with_pages(app, paths.home()), port)
 
 
-class InertFiles(StaticFiles):
+class SandboxedFiles(StaticFiles):
     """Files served in a sandbox: their scripts do not run, and cannot act for this address.
 
     Data Docs load some scripts from elsewhere.
@@ -60,22 +59,24 @@ class InertFiles(StaticFiles):
 
 def with_pages(app: ASGIApp, home: Path) -> ASGIApp:
     """Add a data directory's reports and Data Docs to an app, since browsers follow no link from a web page to a file."""
-    of_quality, of_reports = f"{SERVED}/{QUALITY}", SERVED
-    folders = {of_quality: home / QUALITY, of_reports: home / FOLDER}
-    kinds = {of_quality: InertFiles, of_reports: StaticFiles}
-    served = {at: kinds[at](directory=folder, html=True, check_dir=False) for at, folder in folders.items()}
+    served = {
+        f"{SERVED}/{QUALITY}": SandboxedFiles(directory=home / QUALITY, html=True, check_dir=False),
+        SERVED: StaticFiles(directory=home / FOLDER, html=True, check_dir=False),
+    }
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         at = next((at for at in served if scope["type"] == "http" and scope["path"].startswith(f"{at}/")), None)
         if at is None:
             return await app(scope, receive, send)
         try:
-            if not (folders[at].is_dir() and scope["path"].endswith(("/", ".html"))):  # pages; not their locks
+            if not (
+                Path(served[at].directory or "").is_dir() and scope["path"].endswith(("/", ".html"))
+            ):  # pages; not their locks
                 raise HTTPException(404)
             return await served[at]({**scope, "path": scope["path"].removeprefix(at)}, receive, send)
         except HTTPException as error:
-            said = "there is no such page; `traube open TASK` makes a task's\n"
-            return await PlainTextResponse(said, error.status_code)(scope, receive, send)
+            text = "there is no such page; `traube open TASK` makes a task's\n"
+            return await PlainTextResponse(text, error.status_code)(scope, receive, send)
 
     return serve
 

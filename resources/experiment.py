@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from resources.databases import EXPERIMENT, KIND, make_mlflow, make_shared_mlflow, mlflow_url
+from resources.databases import EXPERIMENT, KIND, get_mlflow_url, make_mlflow, make_shared_mlflow
 from traube.core import paths, settings
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest
@@ -140,7 +140,7 @@ def default_uri() -> str:
     """
     if given := os.environ.get("MLFLOW_TRACKING_URI"):
         return given
-    return mlflow_url() if settings.database() else f"sqlite:///{paths.home() / 'mlflow.db'}"
+    return get_mlflow_url() if settings.database() else f"sqlite:///{paths.home() / 'mlflow.db'}"
 
 
 def artifact_root() -> str:
@@ -164,7 +164,7 @@ def connect(uri: str) -> Experiment:
     own = paths.home() / "mlflow.db"
     if uri == f"sqlite:///{own}" and own.parent.is_dir():  # any other database is its owner's
         make_mlflow(own, artifact_root())
-    elif settings.database() and uri == mlflow_url():
+    elif settings.database() and uri == get_mlflow_url():
         make_shared_mlflow(artifact_root())
     try:
         client = MlflowClient(tracking_uri=uri)

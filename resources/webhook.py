@@ -20,14 +20,14 @@ def post(url: str, message: dict[str, Any]) -> str:
     The address is https, or http of this machine. The reason is one line that names at most scheme and host.
     Redirects are not followed: they may lead to http, or to another host.
     """
-    address = _allowed(url)
+    address = _parse_allowed(url)
     if address is None:
         return f"the address is neither https nor http to this machine; {NOT_POSTED}"
     where = visible(f"{address.scheme}://{address.hostname}")
     direct = [ProxyHandler({})] if address.scheme == "http" else []  # a proxy is not this machine
     try:
         request = Request(url, json.dumps(message).encode(), {"Content-Type": "application/json"})  # noqa: S310 (checked)
-        with build_opener(_StaysHere, *direct).open(request, timeout=SECONDS):
+        with build_opener(_NoRedirects, *direct).open(request, timeout=SECONDS):
             return ""
     except HTTPError as error:
         error.close()
@@ -37,16 +37,16 @@ def post(url: str, message: dict[str, Any]) -> str:
         return f"{where} could not be reached ({type(reason).__name__}); {NOT_POSTED}"
 
 
-class _StaysHere(HTTPRedirectHandler):
+class _NoRedirects(HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:
         """Refuse to follow a redirect: the redirect is the answer, and counts as a failure."""
 
 
-def _allowed(url: str) -> SplitResult | None:
+def _parse_allowed(url: str) -> SplitResult | None:
     """Return the parsed address; None if it is malformed, or neither https nor http to this machine."""
     try:
         address = urlsplit(url)
-        _ = address.port  # checked when it is asked for
+        _ = address.port  # reading it checks it
         host = address.hostname or ""
         is_local = address.scheme == "http" and (host == "localhost" or ip_address(host).is_loopback)
     except ValueError:  # also of a host that is a name

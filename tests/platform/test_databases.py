@@ -14,7 +14,7 @@ import dagster as dg
 import pytest
 from typer.testing import CliRunner
 
-from resources.databases import dagster_databases, make_dagster, make_mlflow, mlflow_database
+from resources.databases import get_mlflow_database, list_dagster_databases, make_dagster, make_mlflow
 from resources.experiment import connect
 from tests.made import kill_while_writing
 from traube.cli.main import app
@@ -122,7 +122,7 @@ def test_a_database_that_is_whole_is_left_as_it_is(whole: Path) -> None:
     def make() -> list[tuple[int, int]]:
         make_dagster(whole / "dagster")
         make_mlflow(whole / "mlflow.db", whole / "mlartifacts")
-        files = [d.path for d in (*dagster_databases(whole / "dagster"), mlflow_database(whole / "mlflow.db"))]
+        files = [d.path for d in (*list_dagster_databases(whole / "dagster"), get_mlflow_database(whole / "mlflow.db"))]
         return [(file.stat().st_ino, file.stat().st_mtime_ns) for file in files]
 
     assert make() == make()
@@ -149,7 +149,7 @@ def test_what_holds_rows_is_never_made_anew(home: Path) -> None:
         database.execute("INSERT INTO runs VALUES (1)")
     with pytest.raises(TraubeError, match=r"mlflow.db: damaged \(tables are missing\); move .* away"):
         make_mlflow(home / "mlflow.db", home / "mlartifacts")
-    assert mlflow_database(home / "mlflow.db").path.exists()
+    assert get_mlflow_database(home / "mlflow.db").path.exists()
 
 
 @pytest.mark.parametrize(

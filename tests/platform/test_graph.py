@@ -17,9 +17,9 @@ import pandas as pd
 import pytest
 from typer.testing import Result
 
-from operations.children import alone
+from operations.children import ensure_alone
 from operations.launch import Launcher, WithoutUnwritten, align
-from sensors.lost_runs import PID, STARTED, cancel_cut_off_runs, end_lost_runs, own_process, stop_note_path
+from sensors.lost_runs import PID, STARTED, cancel_cut_off_runs, end_lost_runs, stop_note_path, tag_process
 from tests.made import damage_blob
 from tests.platform.conftest import word_rows, write_task
 from traube.comparison.regressions import COLUMNS as REGRESSIONS_COLUMNS
@@ -421,7 +421,7 @@ def test_a_run_that_was_made_and_never_started_is_ended_too(launcher: Launcher) 
     job = launcher.definitions.resolve_job_def("publish")
     gone = {PID: str(os.getpid()), STARTED: "0.00"}  # another process had this id
     lost = launcher.instance.create_run_for_job(job, tags=gone)
-    launcher.instance.create_run_for_job(job, tags=own_process())
+    launcher.instance.create_run_for_job(job, tags=tag_process())
     assert end_lost_runs(launcher.instance) == [lost.run_id]
 
 
@@ -429,7 +429,7 @@ def test_what_the_end_of_the_servers_cuts_off_is_cancelled_and_other_runs_are_no
     job = launcher.definitions.resolve_job_def("publish")
     gone = launcher.instance.create_run_for_job(job, tags={PID: str(os.getpid()), STARTED: "0.00"})
     never_started = launcher.instance.create_run_for_job(job)
-    ours = launcher.instance.create_run_for_job(job, tags=own_process())
+    ours = launcher.instance.create_run_for_job(job, tags=tag_process())
     assert set(cancel_cut_off_runs(launcher.instance)) == {gone.run_id, never_started.run_id}
     statuses = {run.run_id: run.status for run in launcher.instance.get_runs()}
     assert statuses[gone.run_id] == statuses[never_started.run_id] == dg.DagsterRunStatus.CANCELED
@@ -454,9 +454,9 @@ def test_a_run_that_takes_longer_to_die_than_its_server_is_cancelled_too(
 ) -> None:
     run = launcher.instance.create_run_for_job(launcher.definitions.resolve_job_def("publish"))
     stop_note_path().touch()
-    monkeypatch.setattr("sensors.lost_runs.process_of", lambda instance, run: (os.getpid(), time.time()))
+    monkeypatch.setattr("sensors.lost_runs.find_process", lambda instance, run: (os.getpid(), time.time()))
     assert end_lost_runs(launcher.instance) == []  # it lives
-    monkeypatch.setattr("sensors.lost_runs.process_of", lambda instance, run: (os.getpid(), 0.0))
+    monkeypatch.setattr("sensors.lost_runs.find_process", lambda instance, run: (os.getpid(), 0.0))
     assert end_lost_runs(launcher.instance) == []
     cancelled = launcher.instance.get_run_by_id(run.run_id)
     assert cancelled and cancelled.status == dg.DagsterRunStatus.CANCELED
@@ -466,7 +466,7 @@ def test_a_run_that_takes_longer_to_die_than_its_server_is_cancelled_too(
 def test_a_run_that_a_daemon_was_about_to_start_is_ended_unless_a_daemon_runs(launcher: Launcher) -> None:
     job = launcher.definitions.resolve_job_def("publish")
     run = launcher.instance.create_run_for_job(job)
-    with alone():  # as `traube dev`
+    with ensure_alone():  # as `traube dev`
         assert run.run_id not in align(launcher.instance)
     assert align(launcher.instance) == [run.run_id]
 

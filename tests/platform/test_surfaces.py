@@ -133,7 +133,7 @@ def test_all_surfaces_quote_the_same_numbers_and_verdicts(
 
     # the registry, whose family of comparisons are the newcomers
     registry, params = RegistryResource(), load_params()
-    decided = [tags for alias in ("champion", "challenger") if (tags := registry.held("words", alias))]
+    decided = [tags for alias in ("champion", "challenger") if (tags := registry.find_version("words", alias))]
     (tags,) = (tags for tags in decided if tags.get("verdict"))
     metric = main_metric(get_card(storage, "words"), params.chosen())
     by_name = {c.name: c for c in candidates(storage, "words", params.protocol, params.chosen(), metric)}
@@ -147,6 +147,6 @@ def test_all_surfaces_quote_the_same_numbers_and_verdicts(
     event = launcher.instance.get_latest_materialization_event(dg.AssetKey("registry"))
     assert event is not None and event.asset_materialization is not None
     assert tags["reason"] in str(event.asset_materialization.metadata["verdicts"].value)
-    champion = registry.held("words", "champion")
+    champion = registry.find_version("words", "champion")
     assert champion is not None
     assert float(champion["score"]) == pytest.approx(rows[champion["model"]]["mean"], abs=1e-6)

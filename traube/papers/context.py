@@ -1,4 +1,4 @@
-"""The context from which a paper's tables and figures are measured: everything stored, trained and asked for, in one object."""
+"""The context from which a paper's tables and figures are measured: storage, checkpoints and protocols in one object."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,8 +31,8 @@ class Context:
     model: Callable[[str, Precision | None], Model]  # raises TraubeError where there is none of this name
     checkpoints: Path = field(default_factory=paths.checkpoints)
     studies: Path = field(default_factory=lambda: paths.home() / "studies")
-    warn: Callable[[str], None] = lambda message: None  # told what had to be left out
-    progress: Progress = SILENT  # told of texts that are encoded
+    warn: Callable[[str], None] = lambda message: None  # called with what had to be left out
+    progress: Progress = SILENT  # of the texts that are encoded
 
     @property
     def storage(self) -> Storage:

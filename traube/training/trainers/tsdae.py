@@ -34,10 +34,10 @@ class Tsdae(Trainer[TsdaeRecipe]):
     section = "Wehrli et al. 2023, 3.3 and Table 5; Wang et al. 2021"
     defaults = TsdaeRecipe(epochs=1, batch=8, learning_rate=3e-5, evaluate_every=512)
 
-    def examples(self, network: Any, task: Task, texts: Sequence[str]) -> "DamagedTexts":
+    def make_examples(self, network: Any, task: Task, texts: Sequence[str]) -> "DamagedTexts":
         return DamagedTexts(network, texts, self.recipe.seed)
 
-    def learner(self, network: Any, examples: "DamagedTexts") -> Any:
+    def make_learner(self, network: Any, examples: "DamagedTexts") -> Any:
         import torch
         from sentence_transformers import SentenceTransformer
         from sentence_transformers.sentence_transformer.losses import DenoisingAutoEncoderLoss
