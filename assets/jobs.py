@@ -9,7 +9,7 @@ from assets.sweeps import sweeps
 from traube.tasks.task import Stage
 
 
-def all_jobs(tasks: Collection[str], without_training: Collection[str] = ()) -> list[Job]:
+def all_jobs(tasks: Collection[str], without_training: Collection[str]) -> list[Job]:
     """Return all jobs of the graph over the given tasks and pair tasks.
 
     Tasks without training have no stage for methods that train.

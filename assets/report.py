@@ -11,6 +11,7 @@ from resources.artifacts import log_artifacts
 from resources.benchmark import BenchmarkResource, StorageResource
 from resources.tracking import TrackingResource
 from traube.comparison.regressions import COLUMNS as CHANGED
+from traube.core import paths
 from traube.core.errors import reason
 from traube.core.files import read_parquet
 from traube.core.hashing import digest, frame_digest
@@ -107,7 +108,7 @@ def regressions(
     description="The leaderboard as a page.",
 )
 def report(storage: StorageResource) -> dg.MaterializeResult:
-    path = publish_index(storage.open(), storage.root)
+    path = publish_index(storage.open(), paths.home())
     links = {"open": f"{SERVED}/{path.name}", "page": path.as_uri()}  # as `traube dev` serves it, and as a file
     return dg.MaterializeResult(metadata={name: dg.MetadataValue.url(link) for name, link in links.items()})
 
@@ -126,7 +127,7 @@ def task_reports(
     shown = {*read_parquet(storage.open().get_table_path(NAME))["task"]} & {*sources()}  # pairs have no page
     for name in sorted(shown & {*storage.open().list_scored_tasks()}):
         try:
-            path = make_page(storage.workbench(), protocols, name, storage.root)
+            path = make_page(storage.workbench(), protocols, name, paths.home())
         except Exception as error:  # one page does not take the others along
             context.log.exception(f"{name}: no page can be made")
             errors.append(f"{name}: {reason(error)}")

@@ -59,8 +59,11 @@ class Step:
     @property
     def origin(self) -> dict[str, str]:
         """Tags by which a run of MLflow's links back to Dagster's."""
-        run_id, asset = self.context.run.run_id, self.context.asset_key.to_user_string()
-        return {"dagster.run_id": run_id, "dagster.asset_key": asset, "dagster.partition": self.context.partition_key}
+        return {
+            "dagster.run_id": self.context.run.run_id,
+            "dagster.asset_key": self.context.asset_key.to_user_string(),
+            "dagster.partition": self.context.partition_key,
+        }
 
     def plan(self) -> Plan:
         """Plan the requested work on the task and the model.
@@ -216,7 +219,8 @@ def scores_asset(source: Source, trained: bool = True) -> dg.AssetsDefinition:
             pass
 
         metadata, logs = dict[str, dg.MetadataValue](), []
-        protocol, card = request.protocol.for_task(source.name), plan.at_hand.models[step.context.partition_key].card
+        protocol = request.protocol.for_task(source.name)
+        card = plan.at_hand.models[step.context.partition_key].card
         dump: dict[str, Any] = {"mode": "json", "exclude_defaults": True, "exclude": {"description", "citation"}}
         setup = {"protocol": protocol.model_dump(**dump), "model": card.model_dump(**dump)}
         record = step.context.instance.get_run_record_by_id(step.context.run.run_id)

@@ -142,7 +142,7 @@ def search_recipe(step: Step, config: Search) -> dg.MaterializeResult:
     from traube.training.study import locate_study, search
 
     context, trainer, task = step.context, step.trainer, step.source.name
-    path = locate_study(step.storage.root / "studies", trainer.name, task, config.model, config.recipe)
+    path = locate_study(paths.home() / "studies", trainer.name, task, config.model, config.recipe)
     result = search(
         trainer,
         step.storage.workbench().task(task),

@@ -141,7 +141,8 @@ def _start_all(children: Children, folder: Path, port: int, mlflow_port: int) ->
         "--location-name", LOCATION, "--log-level", "warning", "--use-python-environment-entry-point",
     )  # fmt: skip
     children.start("MLflow", *ours, "mlflow", str(mlflow_port))
-    children.wait_for(lambda: _is_listening(socket.AF_UNIX, str(code)))  # a client that connects earlier shows an error
+    # a client that connects earlier shows an error
+    children.wait_for(lambda: _is_listening(socket.AF_UNIX, str(code)))
     children.start("Dagster", *ours, "dagster", str(port), str(workspace))
     daemon = str(bin_ / "dagster-daemon")
     # each look of each sensor is a line of level info

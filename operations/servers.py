@@ -69,9 +69,8 @@ def with_pages(app: ASGIApp, home: Path) -> ASGIApp:
         if at is None:
             return await app(scope, receive, send)
         try:
-            if not (
-                Path(served[at].directory or "").is_dir() and scope["path"].endswith(("/", ".html"))
-            ):  # pages; not their locks
+            is_page = scope["path"].endswith(("/", ".html"))  # not its lock
+            if not (is_page and Path(served[at].directory or "").is_dir()):
                 raise HTTPException(404)
             return await served[at]({**scope, "path": scope["path"].removeprefix(at)}, receive, send)
         except HTTPException as error:

@@ -46,10 +46,9 @@ class TrainerCommand(TyperCommand):
         if self.name == "tune":
             argument.help = f"A trainer with values to search: {', '.join(known)}."
         else:
-            words = {"texts": "Without labels", "splits": "On gold clusterings", "pairs": "On pairs of texts"}
-            names = {kind: [name for name, t in TRAINERS.items() if t.learns_from == kind] for kind in words}
-            lists = [f"{words[kind]}: {', '.join(of_kind)}." for kind, of_kind in names.items() if of_kind]
-            argument.help = " ".join(lists)
+            texts = [name for name, each in TRAINERS.items() if each.learns_from == "texts"]
+            splits = [name for name in TRAINERS if name not in texts]
+            argument.help = f"Without labels: {', '.join(texts)}. On gold clusterings: {', '.join(splits)}."
         super().format_help(ctx, formatter)
 
 
@@ -75,7 +74,8 @@ def train(
     chosen, values = _find_trainer(trainer, task), _parse_values(recipe)
     trained = chosen.with_values(**values)
     run_on_tasks([task], model, verbose, lambda launcher: launcher.train(trainer, task, model, values, unlabelled))
-    left = trained.load_checkpoint(task, model, paths.checkpoints(), unlabelled and bool(get_source(task).unlabelled()))
+    has_extra = unlabelled and bool(get_source(task).unlabelled())
+    left = trained.load_checkpoint(task, model, paths.checkpoints(), has_extra)
     out.print(
         f"{left.watched}: {left.scores[0]:.4f} before, {left.scores[-1]:.4f} after the last step, {max(left.scores):.4f} at best"
     )
@@ -144,7 +144,8 @@ def tune(
     chosen, values = _find_trainer(trainer, task, searched=True), _parse_values(recipe)
     chosen.with_values(**values)  # a misspelled value is an error at once
     run_on_tasks([task], model, verbose, lambda launcher: launcher.tune(trainer, task, model, trials, values))
-    state = read_state(open_study(locate_study(paths.home() / "studies", trainer, task, model, values), trainer))
+    path = locate_study(paths.home() / "studies", trainer, task, model, values)
+    state = read_state(open_study(path, trainer))
     best = {name: value for name, value in state.best.items() if name != "value"}
     options = " ".join(f"--set {name}={value:.4g}" for name, value in best.items())
     out.print(f"{state.trials} trials; {chosen.watched} {state.best.get('value', float('nan')):.4f} with {options}")

@@ -1,7 +1,7 @@
 """The databases of the data directory, Dagster's and MLflow's; or both, as schemas of the shared Postgres."""
 # Neither makes its tables in one step, so a first start that is interrupted would leave tables that no later start can
 # finish. Here they are made under a temporary name, which becomes theirs when they are whole. What is half made, and
-# holds nothing, is made again; what is damaged is named.
+# holds nothing, is made again; what is corrupt is named.
 
 import logging
 import os
@@ -36,7 +36,7 @@ class Database:
 
     path: Path
     table: str  # the one that is filled first when it is used
-    whole: Path  # what is moved away with it if it is damaged
+    whole: Path  # what is moved away with it if it is corrupt
     holds: str  # what is lost then
     last: tuple[str, str] = (STAMP, "1")  # a table, and a row of it that is written once all tables are made
 
@@ -59,24 +59,24 @@ class Database:
         except sqlite3.OperationalError:  # of the disk or the folder, not of the file
             raise
         except sqlite3.DatabaseError as error:
-            raise self.explain_damage(str(error)) from None
+            raise self.explain_corruption(str(error)) from None
         if rows and not stamped:
-            raise self.explain_damage("tables are missing")
+            raise self.explain_corruption("tables are missing")
         return rows if stamped and (rows or last) else None
 
     def check(self) -> None:
-        """Read the whole file; an error if it is damaged."""
+        """Read the whole file; an error if it is corrupt."""
         try:
             with closing(self._open()) as connection:
                 verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         except sqlite3.DatabaseError as error:
             verdict = str(error)
         if verdict != "ok":
-            raise self.explain_damage(verdict)
+            raise self.explain_corruption(verdict)
 
-    def explain_damage(self, why: str) -> TraubeError:
+    def explain_corruption(self, why: str) -> TraubeError:
         return TraubeError(
-            f"{self.path}: damaged ({why}); move {self.whole} away, and the next command makes it again: "
+            f"{self.path}: corrupt ({why}); move {self.whole} away, and the next command makes it again: "
             f"results are kept, {self.holds} is lost"
         )
 
@@ -100,7 +100,8 @@ def get_mlflow_database(path: Path) -> Database:
 def make_dagster(folder: Path) -> None:
     """Make the folder of Dagster's instance, unless it is there."""
     if settings.database():
-        return _make_shared_dagster(folder)
+        _make_shared_dagster(folder)
+        return
     _check_name(folder)
     if (folder / SETTINGS).is_file() and not (folder / SETTINGS).is_symlink():  # it was on the shared database
         _link_settings(folder)
@@ -112,7 +113,6 @@ def make_dagster(folder: Path) -> None:
                     _make_dagster(new)
     if not (folder / SETTINGS).exists():  # the checkout was moved
         _link_settings(folder)
-    return None
 
 
 def _make_shared_dagster(folder: Path) -> None:
@@ -185,7 +185,7 @@ def _check_name(path: Path) -> None:
         )
 
 
-def make_mlflow(path: Path, artifacts: Path | str) -> None:
+def make_mlflow(path: Path, artifacts: str) -> None:
     """Make MLflow's database, with our experiment in it, unless it is there."""
     _check_name(path)
     if get_mlflow_database(path).count_rows() is not None:
@@ -194,7 +194,7 @@ def make_mlflow(path: Path, artifacts: Path | str) -> None:
         if get_mlflow_database(path).count_rows() is not None:
             return
         with _build_aside(path) as new:
-            _make_mlflow(f"sqlite:///{new}", artifacts.as_uri() if isinstance(artifacts, Path) else artifacts)
+            _make_mlflow(f"sqlite:///{new}", artifacts)
 
 
 def _make_mlflow(url: str, artifacts: str) -> None:
@@ -211,7 +211,7 @@ def _make_mlflow(url: str, artifacts: str) -> None:
 def _is_made(folder: Path) -> bool:
     held = [database.count_rows() for database in list_dagster_databases(folder)]
     if None in held and any(held):
-        raise list_dagster_databases(folder)[held.index(None)].explain_damage("tables are missing")
+        raise list_dagster_databases(folder)[held.index(None)].explain_corruption("tables are missing")
     return None not in held
 
 
@@ -231,10 +231,10 @@ def _build_aside(path: Path) -> Iterator[Path]:
 
 def _remove(path: Path) -> None:
     if path.is_dir():
-        return shutil.rmtree(path)
-    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm", f"{path.name}-journal"):
-        path.with_name(name).unlink(missing_ok=True)
-    return None
+        shutil.rmtree(path)
+        return
+    for ending in ("", "-wal", "-shm", "-journal"):
+        path.with_name(f"{path.name}{ending}").unlink(missing_ok=True)
 
 
 def _make_dagster(folder: Path) -> None:

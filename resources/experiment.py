@@ -106,7 +106,8 @@ class Experiment:
 
     def link(self, run: Any) -> dict[str, dg.MetadataValue]:
         """Return metadata for Dagster: the link to the page of a run."""
-        return {"mlflow": dg.MetadataValue.url(get_mlflow_page(f"experiments/{self.id}/runs/{run.info.run_id}"))}
+        page = get_mlflow_page(f"experiments/{self.id}/runs/{run.info.run_id}")
+        return {"mlflow": dg.MetadataValue.url(page)}
 
 
 def name_metric(name: str) -> str:

@@ -97,9 +97,8 @@ class TrackingResource(dg.ConfigurableResource):
             best = evaluation.table[evaluation.table["best"].astype(bool)].dropna(subset="mean")
             metrics = {f"best/{level}": mean for level, mean in zip(best["level"], best["mean"], strict=True)}
             metrics |= _average(values.merge(best[["level", "method"]]))
-            about: tuple[str, ...] = ()
-            if not own_choice:
-                about = _ensure_logged_model(experiment, parent, identity, params), card.name, identity["data_version"]
+            model_id = "" if own_choice else _ensure_logged_model(experiment, parent, identity, params)
+            about = (model_id, card.name, identity["data_version"]) if model_id else ()
             experiment.log(parent, params, metrics, *about)
             _log_dataset(experiment, parent, card, identity["data_version"])
         nested = {"traube.kind": "method", "mlflow.parentRunId": parent.info.run_id}

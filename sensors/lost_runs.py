@@ -43,7 +43,8 @@ def _find_runs(
     """Yield this node's unfinished runs, and whether the process of each is alive; None if it is not known."""
     for run in instance.get_runs(dg.RunsFilter(statuses=statuses)):
         host = run.tags.get(HOST) if is_of_command(run) else None
-        if _has_daemon_runs() if host is None else host == platform.node():  # without a host a daemon launched it
+        is_here = host == platform.node() if host else _has_daemon_runs()  # without a host a daemon launched it
+        if is_here:
             process = find_process(instance, run)
             yield run, _is_alive(*process) if process else None
 

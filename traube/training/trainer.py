@@ -97,8 +97,7 @@ class Trainer(RecipeMixin[R]):
     The methods defined here serve trainers on texts; trainers that learn from other data override them.
     """
 
-    # texts without labels; labels of train and validation splits; or pairs of texts
-    learns_from: ClassVar[Literal["texts", "splits", "pairs"]]
+    learns_from: ClassVar[Literal["texts", "splits"]]  # texts without labels; or labels of train and validation splits
     paper: ClassVar[Mapping[str, Any]] = {}  # values of the paper's recipe where the defaults are Traube's own
     # values of the recipe that a study searches: for each the least and the greatest, or all choices
     searched: ClassVar[Ranges] = {}
@@ -108,10 +107,9 @@ class Trainer(RecipeMixin[R]):
     @classmethod
     def explain_unsuited(cls, source: Source) -> str | None:
         """Return why the trainer cannot learn from a source's task; None if it can."""
-        if cls.learns_from == "texts" or (cls.learns_from == "splits" and source.has_training_splits):
+        if cls.learns_from == "texts" or source.has_training_splits:
             return None
-        needed = {"splits": "labeled splits for training and for validation", "pairs": "pairs of texts"}
-        return f"{source.name} has no {needed[cls.learns_from]}, which {cls.name} learns from"
+        return f"{source.name} has no labeled splits for training and for validation, which {cls.name} learns from"
 
     @property
     def variant(self) -> str:

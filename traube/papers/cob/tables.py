@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from traube.comparison.jackknife import Sample
 from traube.comparison.verdict import compare
-from traube.core.paths import raw
+from traube.core.paths import home, raw
 from traube.papers.context import Context
 from traube.papers.published import Published, stack_grid
 from traube.papers.spec import count_split_sizes, deviation
@@ -100,7 +100,7 @@ def read_searched(context: Context) -> pd.DataFrame:
     """Return table 3, lambda and r, the best of each task's study that is kept: task, column, measured."""
     from traube.training.study import find_best_by_task
 
-    studies = find_best_by_task(context.studies, "cob")
+    studies = find_best_by_task(home() / "studies", "cob")
     rows = [(task, column, studies[task][column]) for task in sorted(studies) for column in ("lam", "r")]
     return pd.DataFrame(rows, columns=["task", "column", "measured"])
 

@@ -93,7 +93,8 @@ def changed_pairs(context: Context) -> Drawing | None:
         return None
     columns = ["task", "query", "one", "other", "same", "before", "after"]
     table = pd.DataFrame(rows, columns=columns)
-    return Drawing(render_pairs(table), {"queries": table[["task", "query"]].drop_duplicates().shape[0]}, table)
+    queries = len(table[["task", "query"]].drop_duplicates())
+    return Drawing(render_pairs(table), {"queries": queries}, table)
 
 
 def _list_changed_pairs(context: Context, task: Task) -> Iterator[tuple[object, ...]]:

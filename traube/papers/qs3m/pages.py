@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from traube.components import cluster_by_distance
+from traube.core import paths
 from traube.core.disk import read_json
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest
@@ -84,7 +85,7 @@ def find_trained(context: Context, task: Task) -> dict[Key, dict[str, list[tuple
             continue
         is_described = split_set == DESCRIPTION and config["query"] == "text"
         query = QUERIES[DESCRIPTION if is_described else config["query"]]
-        raw = "rawBERT-" if _has_raw_encoder(context.checkpoints / name) else ""
+        raw = "rawBERT-" if _has_raw_encoder(paths.checkpoints() / name) else ""
         _, mark, digest_and_seed = name.partition(".x")  # of a recipe that is not the trainer's own
         recipe = digest_and_seed[:6] if mark else ""
         key = f"{NETWORKS[config['network']]}-{raw}{query}", str(record["base"]), recipe, source.name

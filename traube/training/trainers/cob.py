@@ -32,9 +32,10 @@ def linkage(kind: Literal["average", "complete", "single"]) -> Clusterer:
     """Return scikit-learn's agglomerative clustering of a distance matrix."""
     from sklearn.cluster import AgglomerativeClustering
 
-    return lambda distances, k: AgglomerativeClustering(n_clusters=k, metric="precomputed", linkage=kind).fit_predict(
-        distances
-    )
+    def cluster(distances: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+        return AgglomerativeClustering(k, metric="precomputed", linkage=kind).fit_predict(distances)
+
+    return cluster
 
 
 class Blackbox:
