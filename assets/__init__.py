@@ -1,4 +1,4 @@
-"""Dagster assets, thin. Modules are imported when the list is asked for, so that one stage does not load the others."""
+"""Dagster assets, thin. Modules are imported when the list is requested, so that one stage does not load the others."""
 
 from collections.abc import Collection, Iterable
 from functools import partial
@@ -9,7 +9,7 @@ from traube.tasks import CLUSTERING, Source
 from traube.tasks.task import Stage
 
 
-def all_assets(sources: Iterable[Source], without_training: Collection[str] = ()) -> list[dg.AssetsDefinition]:
+def all_assets(sources: Iterable[Source], without_training: Collection[str]) -> list[dg.AssetsDefinition]:
     """Return all assets: the stages of each task, the tables of all, the papers, trainings and sweeps.
 
     Tasks without training have no stage for methods that train.

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import dagster as dg
@@ -20,18 +21,21 @@ RESULTS, TASK_REPORTS = "results", "task_reports"  # the group of what is made o
 TRAINERS, CHECKPOINTS, STUDIES = "trainers", "_checkpoints", "_studies"  # how keys of trainers begin and end
 TRAININGS = "trainings"  # the pool of steps that train: of so many at once, as dagster.yaml says
 NIGHT = "traube/night"  # tag of a run that is part of a night: the night's date
-OF_A_BUTTON = "__ASSET_JOB"  # the job of assets that somebody materializes in the UI
-OF_TASKS = "traube/tasks"  # metadata of a table that is made of these tasks alone: no other one changes it
+UI_JOB = "__ASSET_JOB"  # the job of assets that somebody materializes in the UI
+MADE_OF = "traube/tasks"  # metadata of a table that is made of these tasks alone: no other one changes it
 
 MODELS = dg.DynamicPartitionsDefinition(name="models")
 
-# what every night makes anew is late after a day and a bit, and amiss after a day and a half
+# a nightly result is late after a day and two hours, and has failed after a day and a half
 NIGHTLY = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=36), warn_window=timedelta(hours=26))
+
+# the assets that are made of all tasks
+result_asset = partial(dg.asset, group_name=RESULTS, freshness_policy=NIGHTLY)
 
 # Declarative automation, for those who switch its sensor on. `missing` and not `eager`: eager
 # passes over failed checks of earlier runs, and over partitions that were there before it was first
 # evaluated; a failed cell waits for somebody to ask again.
-FILL = (
+BACKFILL = (
     dg.AutomationCondition.missing()
     & ~dg.AutomationCondition.any_deps_missing()
     & ~dg.AutomationCondition.in_progress()
@@ -71,15 +75,11 @@ def data_keys(tasks: Iterable[str]) -> list[dg.AssetKey]:
     return [asset_key(task, stage) for task in tasks for stage in ("corpus", get_source(task, None).card.type.table)]
 
 
-def model_keys(tasks: Iterable[str], methods: Iterable[Method]) -> list[dg.AssetKey]:
-    """Return the keys of the assets that an `evaluate` run of tasks makes, clustering by some methods only."""
-    trains = any(method.trains for method in methods)
-    return [key for key in all_model_keys(tasks) if trains or key.path[-1] != Stage.DEEP_CLUSTERINGS]
-
-
-def all_model_keys(tasks: Iterable[str]) -> list[dg.AssetKey]:
-    """Return the keys of the assets that an `evaluate` run of tasks can make."""
-    return [asset_key(task, stage) for task in tasks for stage in get_source(task, None).card.type.stages]
+def model_keys(tasks: Iterable[str], methods: Iterable[Method] | None = None) -> list[dg.AssetKey]:
+    """Return the keys of the assets that an `evaluate` run of tasks makes, by default by methods of every kind."""
+    keys = [asset_key(task, stage) for task in tasks for stage in get_source(task, None).card.type.stages]
+    trains = methods is None or any(method.trains for method in methods)
+    return [key for key in keys if trains or key.path[-1] != Stage.DEEP_CLUSTERINGS]
 
 
 @contextmanager
@@ -91,15 +91,15 @@ def final_failures() -> Iterator[None]:
         raise dg.Failure(str(error), allow_retries=False) from error
 
 
-def told(
-    context: dg.AssetExecutionContext, tell: Callable[[], dict[str, dg.MetadataValue]], kept: str = "scores are stored"
+def report_tracking(
+    context: dg.AssetExecutionContext, log: Callable[[], dict[str, dg.MetadataValue]], kept: str = "scores are stored"
 ) -> dict[str, dg.MetadataValue]:
-    """Return the metadata that reporting to MLflow gives, or the reason why reporting failed.
+    """Return the metadata that logging to MLflow gives, or the reason why logging failed.
 
     No result is lost because the tracking server is down.
     """
     try:
-        return tell()
+        return log()
     except Exception as error:
-        context.log.warning(f"{kept}, but MLflow could not be told: {error}")
+        context.log.warning(f"{kept}, but not logged to MLflow: {error}")
         return {"mlflow": dg.MetadataValue.text(f"not logged: {error}")}

@@ -1,15 +1,17 @@
 """`T/corpus`, the unique texts of a task; and `T/splits`, its clustering problems, or `T/pairs` with gold scores."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
+import pandas as pd
 
 from assets.common import asset_key, describe_table, final_failures, tag_family
 from resources.benchmark import StorageResource
-from resources.quality import QualityResource, check_specs
+from resources.quality import QualityResource, make_check_specs
 from traube.core.config import read_yaml
 from traube.core.errors import TraubeError
 from traube.pipeline.executors import Executor
@@ -23,7 +25,7 @@ from traube.tasks.stored import complete_task, get_manifest, not_read, read_inge
 from traube.tasks.task import CORPUS_COLUMNS, SPLIT_COLUMNS
 
 
-def dvc_hashes(source: Source) -> dict[str, str]:
+def find_dvc_hashes(source: Source) -> dict[str, str]:
     """Return the DVC hash of each raw file that DVC tracks.
 
     `<file>.dvc` lies beside the file, or beside a folder that holds the file.
@@ -33,14 +35,27 @@ def dvc_hashes(source: Source) -> dict[str, str]:
         for path in (place for place in (file, *file.parents[:3]) if place.name):  # the root has no name
             tracked = path.with_name(f"{path.name}.dvc")
             if tracked.is_file():
-                with suppress(TraubeError, LookupError, TypeError):  # it is told beside the data, and no more
+                with suppress(TraubeError, LookupError, TypeError):  # the hash is shown, and used for nothing else
                     hashes[f"dvc/{path.name}"] = str(read_yaml(tracked)[0]["outs"][0]["md5"])
                 break
     return hashes
 
 
-def _table_asset(source: Source, table: Table, what: str, **about: Any) -> Callable[..., dg.AssetsDefinition]:
-    """Decorate a function that makes a table of a task and checks the table."""
+@dataclass(frozen=True)
+class Made:
+    """A table of a task, as it was read, drawn or found in the storage."""
+
+    rows: pd.DataFrame
+    corpus: pd.DataFrame
+    version: str  # of the rows
+    checked_version: str  # under which the findings of the checks are kept
+    metadata: dict[str, Any]
+
+
+def _table_asset(
+    source: Source, table: Table, columns: Mapping[str, str], what: str, **about: Any
+) -> Callable[[Callable[[Storage], Made]], dg.AssetsDefinition]:
+    """Decorate a function that makes a table of a task. A run that selects checks alone checks the stored table."""
     spec = dg.AssetSpec(
         asset_key(source.name, table),
         group_name=source.name,
@@ -50,43 +65,66 @@ def _table_asset(source: Source, table: Table, what: str, **about: Any) -> Calla
         description=f"{source.card.description or source.name}: {what}.",
         **about,
     )
-    name, checks = spec.key.to_python_identifier(), check_specs(source.card, table)
-    return dg.multi_asset(name=name, specs=[spec], check_specs=checks, can_subset=True)
+    name, checks = spec.key.to_python_identifier(), make_check_specs(source.card, table)
+
+    def decorate(make: Callable[[Storage], Made]) -> dg.AssetsDefinition:
+        @dg.multi_asset(name=name, specs=[spec], check_specs=checks, can_subset=True)
+        def checked(
+            context: dg.AssetExecutionContext,
+            storage: StorageResource,
+            quality: QualityResource,
+            workers: dg.ResourceParam[Executor],
+        ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
+            began, opened = time.perf_counter(), storage.open()
+            with final_failures():
+                made = make(opened) if context.selected_asset_keys else _find_stored(source.name, table, opened)
+            card, version = source.card, made.checked_version
+            results = quality.check(card, table, made.rows, made.corpus, workers, opened, version)
+            selected = {(key.asset_key, key.name) for key in context.selected_asset_check_keys}
+            results = [result for result in results if (result.asset_key, result.check_name) in selected]
+            if not context.selected_asset_keys:
+                yield from results
+                return
+            if table != "corpus":
+                complete_task(opened, card)  # only now: a task whose checks were cut short is read again
+            seconds = {"seconds": time.perf_counter() - began}
+            yield dg.MaterializeResult(
+                data_version=dg.DataVersion(made.version),
+                metadata=describe_table(made.rows, columns) | made.metadata | seconds,
+                check_results=results,
+            )
+
+        return checked
+
+    return decorate
+
+
+def _find_stored(name: str, table: Table, storage: Storage) -> Made:
+    """Return a stored table, for a run that selects checks without their asset."""
+    task, manifest = read_task(storage, name), get_manifest(storage, name)
+    assert manifest is not None
+    if table == "corpus":
+        return Made(task.corpus, task.corpus, manifest.corpus_version, manifest.corpus_version, {})
+    return Made(task.rows, task.corpus, manifest.rows_version, manifest.data_version, {})
 
 
 def corpus_asset(source: Source) -> dg.AssetsDefinition:
     """Make the asset of a task's unique texts, which later reads skip while the raw data is the same."""
     about = {"language": source.card.language, "licence": source.card.licence, "source": source.card.source}
 
-    @_table_asset(source, "corpus", "the unique texts", metadata=about)
-    def corpus(
-        context: dg.AssetExecutionContext,
-        storage: StorageResource,
-        quality: QualityResource,
-        workers: dg.ResourceParam[Executor],
-    ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
-        began, opened = time.perf_counter(), storage.open()
-        if not context.selected_asset_keys:
-            yield from _check_again(context, source, "corpus", opened, quality, workers)
-            return
-        with final_failures():
-            read = read_corpus(source, opened)
+    @_table_asset(source, "corpus", CORPUS_COLUMNS, "the unique texts", metadata=about)
+    def corpus(storage: Storage) -> Made:
+        read = read_corpus(source, storage)
         texts, lengths = read.texts, read.texts["text"].str.len()
         preview = texts.head(5).assign(text=texts["text"].head(5).str.slice(0, 200))
-        checked = quality.check(source.card, "corpus", texts, texts, workers, opened, read.version)
-        yield dg.MaterializeResult(
-            data_version=dg.DataVersion(read.version),
-            metadata={
-                **describe_table(texts, CORPUS_COLUMNS),
-                "records": len(read.records),
-                "mean_characters": float(lengths.mean()) if len(texts) else 0.0,
-                "raw_version": read.raw_version,
-                **dvc_hashes(source),
-                "seconds": time.perf_counter() - began,
-                "preview": dg.MetadataValue.md(markdown(preview)),
-            },
-            check_results=_select(context, checked),
-        )
+        metadata = {
+            "records": len(read.records),
+            "mean_characters": float(lengths.mean()) if len(texts) else 0.0,
+            "raw_version": read.raw_version,
+            **find_dvc_hashes(source),
+            "preview": dg.MetadataValue.md(markdown(preview)),
+        }
+        return Made(texts, texts, read.version, read.version, metadata)
 
     return corpus
 
@@ -98,25 +136,12 @@ def rows_asset(source: Source) -> dg.AssetsDefinition:
     what = "to be grouped, and their gold labels" if is_clustering else "compared, and their gold scores"
     columns = SPLIT_COLUMNS if is_clustering else PAIR_COLUMNS
 
-    @_table_asset(source, table, f"which texts are {what}", deps=[asset_key(source.name, "corpus")])
-    def drawn(
-        context: dg.AssetExecutionContext,
-        storage: StorageResource,
-        quality: QualityResource,
-        workers: dg.ResourceParam[Executor],
-    ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
-        opened = storage.open()
-        if not context.selected_asset_keys:
-            yield from _check_again(context, source, table, opened, quality, workers)
-            return
-        with final_failures():
-            rows, manifest = draw(source, opened)
-            if not opened.read_rows("check", task=source.name, data_version=manifest.corpus_version):
-                raise not_read(source.name)  # its corpus was stored, but the process was killed before it was checked
-        corpus = read_ingested(opened, source.name, "corpus")
-        checked = quality.check(source.card, table, rows, corpus, workers, opened, manifest.data_version)
-        complete_task(opened, source.card)  # only now: a task whose checks were cut short is read again
-        metadata: dict[str, Any] = {**describe_table(rows, columns), "task_data_version": manifest.data_version}
+    @_table_asset(source, table, columns, f"which texts are {what}", deps=[asset_key(source.name, "corpus")])
+    def drawn(storage: Storage) -> Made:
+        rows, manifest = draw(source, storage)
+        if not storage.read_rows("check", task=source.name, data_version=manifest.corpus_version):
+            raise not_read(source.name)  # its corpus was stored, but the process was killed before it was checked
+        metadata: dict[str, Any] = {"task_data_version": manifest.data_version}
         if is_clustering:
             groups = rows.groupby(["split", "level", "part"], sort=False, as_index=False)
             sizes = groups.agg(rows=("item", "size"), texts=("text_id", "nunique"), classes=("label", "nunique"))
@@ -131,31 +156,7 @@ def rows_asset(source: Source) -> dg.AssetsDefinition:
             by_part = rows.groupby("part", sort=False)["score"].describe().reset_index()
             metadata["dialogues"] = int(rows["dialogue"].nunique())
             metadata["scores"] = dg.MetadataValue.md(markdown(by_part.round(3)))
-        version = dg.DataVersion(manifest.rows_version)
-        yield dg.MaterializeResult(data_version=version, metadata=metadata, check_results=_select(context, checked))
+        corpus = read_ingested(storage, source.name, "corpus")
+        return Made(rows, corpus, manifest.rows_version, manifest.data_version, metadata)
 
     return drawn
-
-
-def _check_again(
-    context: dg.AssetExecutionContext,
-    source: Source,
-    table: Table,
-    storage: Storage,
-    quality: QualityResource,
-    workers: Executor,
-) -> list[dg.AssetCheckResult]:
-    """Check a stored table, for a run that selects checks without their asset."""
-    with final_failures():
-        task, manifest = read_task(storage, source.name), get_manifest(storage, source.name)
-    assert manifest is not None
-    rows, version = task.rows, manifest.data_version
-    if table == "corpus":
-        rows, version = task.corpus, manifest.corpus_version
-    return _select(context, quality.check(source.card, table, rows, task.corpus, workers, storage, version))
-
-
-def _select(context: dg.AssetExecutionContext, results: list[dg.AssetCheckResult]) -> list[dg.AssetCheckResult]:
-    """Return the results of the selected checks; Dagster takes no others."""
-    selected = {(key.asset_key, key.name) for key in context.selected_asset_check_keys}
-    return [result for result in results if (result.asset_key, result.check_name) in selected]

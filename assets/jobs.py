@@ -4,17 +4,17 @@ from collections.abc import Collection
 
 import dagster as dg
 
-from assets.common import CHECKPOINTS, RESULTS, STUDIES, TRAINERS, Job, all_model_keys, asset_key, data_keys
+from assets.common import CHECKPOINTS, RESULTS, STUDIES, TRAINERS, Job, asset_key, data_keys, model_keys
 from assets.sweeps import sweeps
 from traube.tasks.task import Stage
 
 
-def all_jobs(tasks: Collection[str], without_training: Collection[str] = ()) -> list[Job]:
+def all_jobs(tasks: Collection[str], without_training: Collection[str]) -> list[Job]:
     """Return all jobs of the graph over the given tasks and pair tasks.
 
     Tasks without training have no stage for methods that train.
     """
-    unfilled = {asset_key(task, Stage.DEEP_CLUSTERINGS) for task in without_training}
+    omitted = {asset_key(task, Stage.DEEP_CLUSTERINGS) for task in without_training}
     of_trainers = dg.AssetSelection.key_prefixes(TRAINERS)
     jobs: dict[str, tuple[dg.AssetSelection, str]] = {
         "datasets": (
@@ -22,7 +22,7 @@ def all_jobs(tasks: Collection[str], without_training: Collection[str] = ()) -> 
             "Read raw data, draw splits, check both. Narrow it to the tasks that you want.",
         ),
         "evaluate": (
-            dg.AssetSelection.assets(*(key for key in all_model_keys(tasks) if key not in unfilled)),
+            dg.AssetSelection.assets(*(key for key in model_keys(tasks) if key not in omitted)),
             "Embed, cluster and score one model (the partition) on every task and pair task, or on those selected.",
         ),
         "publish": (

@@ -5,8 +5,9 @@ from typing import Any
 
 import dagster as dg
 
-from assets.common import CHECKPOINTS, NIGHTLY, OF_TASKS, describe_table, trainer_key
+from assets.common import CHECKPOINTS, MADE_OF, NIGHTLY, describe_table, trainer_key
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
+from traube.core import paths
 from traube.core.hashing import frame_digest
 from traube.core.progress import Progress
 from traube.papers import Context, Figure, Table, papers
@@ -37,7 +38,7 @@ def _asset(
         deps=["leaderboard", *checkpoints],
         group_name=f"paper_{paper}",
         freshness_policy=NIGHTLY,
-        metadata={OF_TASKS: list(tasks)} if tasks else {},
+        metadata={MADE_OF: list(tasks)} if tasks else {},
         kinds={"csv" if isinstance(spec, Table) else "html"},
         description=f"{spec.description} {BESIDE}" if has_printed else spec.description,
     )
@@ -59,13 +60,13 @@ def _asset(
         )
         metadata: dict[str, Any]
         if not isinstance(spec, Table):
-            drawing, path = write_figure(storage.root, paper, spec, measured_from)
+            drawing, path = write_figure(paths.home(), paper, spec, measured_from)
             metadata = {**drawing.facts, "figure": dg.MetadataValue.url(path.as_uri())}
             if drawing.data is not None:
                 metadata["data"] = dg.MetadataValue.md(markdown(drawing.data.round(3)))
             return dg.MaterializeResult(metadata=metadata)
 
-        rows, path = write_table(storage.root, paper, spec, measured_from)
+        rows, path = write_table(paths.home(), paper, spec, measured_from)
         table = dg.MetadataValue.md(markdown(spec.shown(rows)))
         metadata = {**describe_table(rows, NUMBERS | OTHERS), "table": table}
         if spec.published:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import dagster as dg
 import pandas as pd
 
-from assets.common import NIGHTLY, RESULTS
-from resources.alerts import SILENT, send
+from assets.common import result_asset
+from resources.alerts import SILENT, send_alert
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from resources.registry import CHAMPION, RegistryResource
 from traube.core.errors import TraubeError
@@ -26,11 +26,9 @@ if TYPE_CHECKING:
     from traube.comparison.promotion import Contest, Decision
 
 
-@dg.asset(
+@result_asset(
     key="registry",
     deps=["leaderboard"],
-    group_name=RESULTS,
-    freshness_policy=NIGHTLY,
     kinds={"mlflow"},
     description="Champion and challenger of each task. The champion changes only for one that is better by a paired test.",
 )
@@ -94,8 +92,8 @@ def _alert(context: dg.AssetExecutionContext, decision: "Decision", version: str
     before = decision.champion.name if decision.champion else "none"
     details = [f"{before} -> {decision.challenger.name}", decision.reason]
     advice = f"To take it back: traube rollback {decision.task}"
-    if error := send(f"champion {decision.task} {version}", f"{decision.task} has a new champion", details, advice):
-        context.log.error(error)
+    summary = f"{decision.task} has a new champion"
+    send_alert(context.log, f"champion {decision.task} {version}", summary, details, advice)
 
 
 def _choose_sides(
@@ -119,8 +117,8 @@ def _choose_sides(
         version = workbench.manifest(task).corpus_version
         present = {n: fingerprint_on(usable[n][0], version) for n in {c.model for c in options} if n in usable}
         weights = {c.key: usable[c.model][1] for c in options if present.get(c.model) == c.fingerprint}
-        held = models.held(task, CHAMPION)
-        contests[task] = choose_sides(options, weights, held, models.rejected(task) if held else [])
+        held = models.find_version(task, CHAMPION)
+        contests[task] = choose_sides(options, weights, held, models.list_rejected(task) if held else [])
     return contests
 
 
@@ -144,7 +142,7 @@ def _serve(
         )
 
     if isinstance(champion := contest.champion, Candidate):
-        model, held = encoder.model(champion.model, protocol.precision), models.held(task.name, CHAMPION)
+        model, held = encoder.model(champion.model, protocol.precision), models.find_version(task.name, CHAMPION)
         if held and held["data_version"] != champion.data_version:
             version = register(champion, model)
             models.renew(task.name, version)

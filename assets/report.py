@@ -5,13 +5,13 @@ from functools import partial
 
 import dagster as dg
 
-from assets.common import NIGHT, NIGHTLY, REBUILD, RESULTS, TASK_REPORTS, asset_key, describe_table, told
-from resources.alerts import SILENT, send
+from assets.common import NIGHT, REBUILD, TASK_REPORTS, asset_key, describe_table, report_tracking, result_asset
+from resources.alerts import SILENT, send_alert
 from resources.artifacts import log_artifacts
 from resources.benchmark import BenchmarkResource, StorageResource
 from resources.tracking import TrackingResource
 from traube.comparison.regressions import COLUMNS as CHANGED
-from traube.comparison.verdict import format_significance
+from traube.core import paths
 from traube.core.errors import describe_error
 from traube.core.files import read_parquet
 from traube.core.hashing import digest, frame_digest
@@ -29,12 +29,10 @@ def leaderboard_asset(tasks: Iterable[Source]) -> dg.AssetsDefinition:
     """Make the asset of the leaderboard, from the scores of all tasks."""
     scores = [asset_key(task.name, task.card.type.stages[-1]) for task in tasks]
 
-    @dg.asset(
+    @result_asset(
         key="leaderboard",
         deps=[dg.AssetDep(key, partition_mapping=dg.AllPartitionMapping()) for key in scores],
-        group_name=RESULTS,
         kinds={"parquet"},
-        freshness_policy=NIGHTLY,
         automation_condition=REBUILD,
         description="Each model's score by task, level and method, with its interval; and what could not be scored, and why.",
     )
@@ -57,19 +55,17 @@ def leaderboard_asset(tasks: Iterable[Source]) -> dg.AssetsDefinition:
                 **({"chart": dg.MetadataValue.md(chart)} if (chart := show_bars(official)) else {}),
                 "path": dg.MetadataValue.path(opened.get_table_path(CSV)),
                 **{status: int(n) for status, n in table["status"].value_counts().items()},
-                **told(context, partial(tracking.log_ranks, table)),
-                **told(context, partial(log_artifacts, tracking, table, opened)),
+                **report_tracking(context, partial(tracking.log_ranks, table)),
+                **report_tracking(context, partial(log_artifacts, tracking, table, opened)),
             },
         )
 
     return board
 
 
-@dg.asset(
+@result_asset(
     key="regressions",
     deps=["leaderboard"],
-    group_name=RESULTS,
-    freshness_policy=NIGHTLY,
     kinds={"parquet"},
     check_specs=[dg.AssetCheckSpec(NONE_WORSE, asset="regressions", description="no score is significantly worse")],
     description="Scores that are made of other cells than the night before: how much, whether significant, and the likely cause.",
@@ -80,25 +76,20 @@ def regressions(
     """Compare each score with the night before, and warn of those that are significantly worse."""
     night, timezone = context.run.tags.get(NIGHT), load_params().nightly.timezone
     since, changes = publish_regressions(storage.open(), benchmark.protocols(), timezone, night)
-    points = {c: (100 * changes[c].astype(float)).round(2) for c in ("before", "after", "difference")}
-    tested = zip(changes["p"], changes["comparisons"], strict=True)
-    significance = [format_significance(p, int(n)) if n == n else "" for p, n in tested]
-    shown = changes.assign(**points, p=significance).drop(columns="comparisons")
-    worse, version = shown[shown["verdict"] == "worse"], frame_digest(changes)
-    table = dg.MetadataValue.md(markdown(shown) if len(shown) else "nothing changed")
+    shown = changes.assign(**{c: (100 * changes[c].astype(float)).round(2) for c in ("before", "after", "difference")})
+    worse = shown[shown["verdict"] == "worse"]
     lines = [f"{row.task}, {row.model} with {row.method}: {row.before} -> {row.after}" for row in worse.itertuples()]
     summary = f"Scores significantly worse than on {since}: {len(worse)}"
     if lines and SILENT not in context.run.tags.items():
-        advice = "The page of all tasks says why: traube report"
-        if error := send(f"regressions {since} {digest(lines)}", summary, lines, advice):
-            context.log.error(error)
+        advice = "The page of all tasks says why: traube open"
+        send_alert(context.log, f"regressions {since} {digest(lines)}", summary, lines, advice)
     return dg.MaterializeResult(
-        data_version=dg.DataVersion(version),
+        data_version=dg.DataVersion(frame_digest(changes)),
         metadata={
             "since": since or "no earlier night",
             **describe_table(changes, CHANGED),
             "significantly_worse": len(worse),
-            "table": table,
+            "table": dg.MetadataValue.md(markdown(shown) if len(shown) else "nothing changed"),
         },
         check_results=[
             dg.AssetCheckResult(
@@ -112,25 +103,23 @@ def regressions(
     )
 
 
-@dg.asset(
+@result_asset(
     key="report",
     deps=["leaderboard", "registry", "regressions"],
-    group_name=RESULTS,
-    freshness_policy=NIGHTLY,
     kinds={"html"},
     description="The leaderboard as a page.",
 )
 def report(storage: StorageResource) -> dg.MaterializeResult:
-    """Render the leaderboard as a page."""
-    path = publish_index(storage.open(), storage.root)
+    """Make the page of all results from what is stored."""
+    path = publish_index(storage.open(), paths.home())
     links = {"open": f"{SERVED}/{path.name}", "page": path.as_uri()}  # as `traube dev` serves it, and as a file
     return dg.MaterializeResult(metadata={name: dg.MetadataValue.url(link) for name, link in links.items()})
 
 
-@dg.asset(
+@result_asset(
     key=TASK_REPORTS,
     deps=["leaderboard", "regressions"],
-    group_name=RESULTS,
+    freshness_policy=None,  # a page of which nothing changed stays as it is
     kinds={"html"},
     description="A page of each scored task: leaderboard, costs, ranks, linked maps, confusions, splits, history.",
 )
@@ -141,8 +130,8 @@ def task_reports(
     protocols, links, errors = benchmark.protocols(), [], []
     shown = {*read_parquet(storage.open().get_table_path(NAME))["task"]} & {*sources()}  # pairs have no page
     for name in sorted(shown & {*storage.open().list_scored_tasks()}):
-        try:  # a page of which nothing changed stays as it is
-            path = make_page(storage.workbench(), protocols, name, storage.root)
+        try:
+            path = make_page(storage.workbench(), protocols, name, paths.home())
         except Exception as error:  # one page does not take the others along
             context.log.exception(f"{name}: no page can be made")
             errors.append(f"{name}: {describe_error(error)}")

@@ -11,9 +11,9 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from assets.common import FILL, MODELS, TRAININGS, asset_key, final_failures, tag_family, told
+from assets.common import BACKFILL, MODELS, TRAININGS, asset_key, final_failures, report_tracking, tag_family
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
-from resources.tracking import TrackingResource
+from resources.tracking import Evaluation, TrackingResource
 from resources.unlogged import add_debt
 from traube.core.errors import TraubeError, Unsupported
 from traube.core.hashing import digest
@@ -52,9 +52,18 @@ class Step:
     progress: Progress
 
     @property
-    def owed(self) -> tuple[str, str, str]:
+    def pending(self) -> tuple[str, str, str]:
         """Model, task and protocol of the scores that MLflow is to get."""
         return self.context.partition_key, self.task, self.request.protocol_name
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """Tags by which a run of MLflow's links back to Dagster's."""
+        return {
+            "dagster.run_id": self.context.run.run_id,
+            "dagster.asset_key": self.context.asset_key.to_user_string(),
+            "dagster.partition": self.context.partition_key,
+        }
 
     def plan(self) -> Plan:
         """Plan the requested work on the task and the model.
@@ -74,7 +83,7 @@ class Step:
 
     def log(self, logs: Iterable[Callable[[], dict[str, dg.MetadataValue]]]) -> dict[str, dg.MetadataValue]:
         """Log all scores to MLflow, and return the metadata."""
-        return told(self.context, partial(self.tracking.log_all, *self.owed, logs))
+        return report_tracking(self.context, partial(self.tracking.log_all, *self.pending, logs))
 
 
 def model_asset(
@@ -84,9 +93,6 @@ def model_asset(
 
     One process at a time works on a task and a model, among all processes and nodes that share the storage: a
     process that waited finds what the other has stored. Errors of the function are final failures.
-
-    It is at work once for a task and a model, among all processes and machines that share the storage: whoever waited
-    finds what the other has stored. Its errors are final failures.
     """
 
     def decorate(compute: Callable[[Step], dg.MaterializeResult]) -> dg.AssetsDefinition:
@@ -94,7 +100,7 @@ def model_asset(
             key=asset_key(source.name, stage),
             deps=[asset_key(source.name, name) for name in upstream],
             partitions_def=MODELS,
-            automation_condition=FILL,
+            automation_condition=BACKFILL,
             group_name=source.name,
             tags=tag_family(source),
             **about,
@@ -169,27 +175,9 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
     return embeddings
 
 
-def clusterings_asset(source: Source) -> dg.AssetsDefinition:
-    """Make the asset of the clusters that a task's methods find."""
-    description = "The clusters that each method finds in each split."
-    return _clusterings_asset(source, Stage.CLUSTERINGS, kinds={"scikitlearn"}, description=description)
+def clusterings_asset(source: Source, stage: Stage, **about: Any) -> dg.AssetsDefinition:
+    """Return the asset of a task's clusterings by methods of a stage."""
 
-
-def deep_clusterings_asset(source: Source) -> dg.AssetsDefinition:
-    """Make the asset of the clusters found by methods that train on each split's texts."""
-    return _clusterings_asset(
-        source,
-        Stage.DEEP_CLUSTERINGS,
-        kinds={"torch"},
-        description="The clusters that each method finds that trains on the texts of each split. A training that was "
-        "stopped goes on where it was.",
-        pool=TRAININGS,
-        # what a GPU loses now and then; of other errors a cell says so itself
-        retry_policy=dg.RetryPolicy(max_retries=1),
-    )
-
-
-def _clusterings_asset(source: Source, stage: Stage, **about: Any) -> dg.AssetsDefinition:
     @model_asset(source, stage, ("embeddings", "splits"), code_version=CLUSTERING_VERSION, **about)
     def clustered(step: Step) -> dg.MaterializeResult:
         began = time.perf_counter()
@@ -228,21 +216,17 @@ def scores_asset(source: Source, trained: bool = True) -> dg.AssetsDefinition:
     )
     def scores(step: Step) -> dg.MaterializeResult:
         request, plan = step.request, step.plan()
-        # what counts for the protocol stands by itself: a method or seed that somebody asked for besides is a run of its own
+        # what counts for the protocol stands by itself: a method or seed that is requested besides is a run of its own
         official = Plan.of(replace(request, tasks=[source.name], methods=None, seeds=None), plan.at_hand).cell_ids
-        own = add_debt(*step.owed, sorted({*plan.cell_ids} - {*official}))
+        own = add_debt(*step.pending, sorted({*plan.cell_ids} - {*official}))
         for _ in step.run(plan, Stage.SCORES):
             pass
 
         metadata, logs = dict[str, dg.MetadataValue](), []
-        described = {
-            "protocol": request.protocol.for_task(source.name),
-            "model": plan.at_hand.models[step.owed[0]].card,
-        }
-        words = {"description", "citation"}
-        setup = {
-            name: of.model_dump(mode="json", exclude_defaults=True, exclude=words) for name, of in described.items()
-        }
+        protocol = request.protocol.for_task(source.name)
+        card = plan.at_hand.models[step.context.partition_key].card
+        dump: dict[str, Any] = {"mode": "json", "exclude_defaults": True, "exclude": {"description", "citation"}}
+        setup = {"protocol": protocol.model_dump(**dump), "model": card.model_dump(**dump)}
         record = step.context.instance.get_run_record_by_id(step.context.run.run_id)
         began = record.start_time if record and record.start_time else time.time()
         for ids, own_choice in (*((ids, True) for ids in own), (official, False)):
@@ -252,10 +236,10 @@ def scores_asset(source: Source, trained: bool = True) -> dg.AssetsDefinition:
             values = step.storage.read_scores(cells, replicates=True)
             protocols = {request.protocol_name: request.protocol}
             table = summary(cells, values, {source.name: source.card}, protocols=protocols)
-            log = partial(step.tracking.log, source.card, cells, values, table, _origin(step.context), setup)
-            logs.append(partial(log, began=began, own_choice=own_choice))
-            metadata |= _metadata(table, own_choice)
-            with suppress(TraubeError):  # what it is drawn of is damaged: the next run makes it again
+            evaluation = Evaluation(source.card, cells, values, table, own_choice)
+            logs.append(partial(step.tracking.log, evaluation, setup, step.origin, began))
+            metadata |= _describe_scores(table, own_choice)
+            with suppress(TraubeError):  # what is drawn is corrupt: the next run makes it again
                 if (drawn := draw_map(step.storage, cells)) is not None:
                     metadata["map"] = dg.MetadataValue.md(embed(drawn))
         metadata |= step.log(logs)
@@ -267,13 +251,7 @@ def scores_asset(source: Source, trained: bool = True) -> dg.AssetsDefinition:
     return scores
 
 
-def _origin(context: dg.AssetExecutionContext) -> dict[str, str]:
-    """Return tags by which a run of MLflow's links back to Dagster's."""
-    run_id, asset = context.run.run_id, context.asset_key.to_user_string()
-    return {"dagster.run_id": run_id, "dagster.asset_key": asset, "dagster.partition": context.partition_key}
-
-
-def _metadata(table: pd.DataFrame, own_choice: bool) -> dict[str, dg.MetadataValue]:
+def _describe_scores(table: pd.DataFrame, own_choice: bool) -> dict[str, dg.MetadataValue]:
     """Return the table as metadata, and per level the best method's score, if the methods are official.
 
     Dagster plots the scores across models.
@@ -302,12 +280,12 @@ def pair_scores_asset(source: Source) -> dg.AssetsDefinition:
     )
     def pair_scores(step: Step) -> dg.MaterializeResult:
         plan = step.plan()
-        add_debt(*step.owed)
+        add_debt(*step.pending)
         computed = sum(1 for _ in step.run(plan, Stage.PAIR_SCORES))
         cells = [cell for cell in plan.cells if isinstance(cell, PairCell)]
         table = read_pair_scores(step.storage, cells)
         whole = table[table["group"] == ALL]
-        log = partial(step.tracking.log_pairs, source.card, cells[0], table, _origin(step.context))
+        log = partial(step.tracking.log_pairs, source.card, cells[0], table, step.origin)
         metadata = {
             "scored_now": dg.MetadataValue.int(computed),
             **{kind: dg.MetadataValue.float(float(whole[kind].iloc[0])) for kind in KINDS},
@@ -319,10 +297,24 @@ def pair_scores_asset(source: Source) -> dg.AssetsDefinition:
     return pair_scores
 
 
-STAGES = {
+STAGES: dict[Stage, Callable[[Source], dg.AssetsDefinition]] = {
     Stage.EMBEDDINGS: embeddings_asset,
-    Stage.CLUSTERINGS: clusterings_asset,
-    Stage.DEEP_CLUSTERINGS: deep_clusterings_asset,
+    Stage.CLUSTERINGS: partial(
+        clusterings_asset,
+        stage=Stage.CLUSTERINGS,
+        kinds={"scikitlearn"},
+        description="The clusters that each method finds in each split.",
+    ),
+    Stage.DEEP_CLUSTERINGS: partial(
+        clusterings_asset,
+        stage=Stage.DEEP_CLUSTERINGS,
+        kinds={"torch"},
+        description="The clusters that each method finds that trains on the texts of each split. A training that was "
+        "stopped goes on where it was.",
+        pool=TRAININGS,
+        # a GPU fails now and then; a cell reports other errors itself
+        retry_policy=dg.RetryPolicy(max_retries=1),
+    ),
     Stage.SCORES: scores_asset,
     Stage.PAIR_SCORES: pair_scores_asset,
 }

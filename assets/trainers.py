@@ -1,13 +1,14 @@
 """`trainers/T_checkpoints`: encoders that a trainer T made on a task, the partition; `trainers/T_studies`: recipes searched."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import dagster as dg
 from pydantic import Field
 
-from assets.common import CHECKPOINTS, STUDIES, TRAININGS, asset_key, final_failures, told, trainer_key
+from assets.common import CHECKPOINTS, STUDIES, TRAININGS, asset_key, final_failures, report_tracking, trainer_key
 from resources.benchmark import EncoderResource, StorageResource
 from resources.tracking import TrackingResource
 from traube.core import paths
@@ -29,72 +30,6 @@ class Training(dg.Config):
     unlabelled: bool = Field(False, description="also train on the texts of the task's source that have no labels")
 
 
-def trainer_assets(sources: Sequence[Source]) -> list[dg.AssetsDefinition]:
-    """Make an asset for each trainer that can learn from the tasks, and one for the search of its recipe, if any."""
-    suited = {trainer: [s for s in sources if not trainer.unsuited(s)] for trainer in TRAINERS.values()}
-    # the same for all: Dagster makes assets in one job whose partitions are the same
-    tasks = dg.StaticPartitionsDefinition(sorted({source.name for able in suited.values() for source in able}))
-    deps = {trainer: [asset_key(source.name, "splits") for source in able] for trainer, able in suited.items() if able}
-    made = [_checkpoints_asset(trainer, keys, tasks) for trainer, keys in deps.items()]
-    return [*made, *(_studies_asset(trainer, keys, tasks) for trainer, keys in deps.items() if trainer.searched)]
-
-
-def _get_suited(trainer: type[Trainer[Any]], task: str) -> Source:
-    source = get_source(task)
-    if reason := trainer.unsuited(source):
-        raise TraubeError(reason)
-    return source
-
-
-def _checkpoints_asset(
-    trainer: type[Trainer[Any]], deps: Sequence[dg.AssetKey], tasks: dg.PartitionsDefinition
-) -> dg.AssetsDefinition:
-    @dg.asset(
-        key=trainer_key(trainer.name, CHECKPOINTS),
-        deps=deps,
-        partitions_def=tasks,
-        pool=TRAININGS,
-        group_name=f"trainer_{trainer.name}",
-        kinds={"torch"},
-        description=f"Encoders trained by {trainer.name} on the texts of a task. The sensor evaluates them.",
-    )
-    def checkpoints(
-        context: dg.AssetExecutionContext,
-        config: Training,
-        storage: StorageResource,
-        encoder: EncoderResource,
-        tracking: TrackingResource,
-        progress: dg.ResourceParam[Progress],
-    ) -> dg.MaterializeResult:
-        with final_failures():
-            base, watched = _base(encoder, config.model), trainer.watched
-            source = _get_suited(trainer, context.partition_key)
-            made = trainer.with_values(**config.recipe)
-            with tracking.watch_training(context.run.run_id, trainer.name, source.name) as run_id:
-                left = made.fit(
-                    storage.workbench().task(source.name),
-                    base,
-                    paths.checkpoints(),
-                    source.read_unlabeled() if config.unlabelled else (),
-                    progress,
-                    lambda entry: context.log.info(f"step {entry['step']:.0f}: {watched} {entry[watched]:.4f}"),
-                )
-        metadata: dict[str, dg.MetadataValue | float] = {
-            "last": dg.MetadataValue.path(left.last),
-            "best": dg.MetadataValue.path(left.best),
-            f"{left.watched}_before": left.scores[0],
-            f"{left.watched}_last": left.scores[-1],
-            f"{left.watched}_best": max(left.scores),
-        }
-        name = left.last.name.removesuffix("-last")
-        params = {"trainer": trainer.name, "task": source.name, "model": base.name, **made.recipe.model_dump()}
-        log = partial(tracking.log_curve, run_id, name, left.curve, params)
-        metadata |= told(context, log, "the checkpoint is there")
-        return dg.MaterializeResult(metadata=metadata)
-
-    return checkpoints
-
-
 class Search(dg.Config):
     """The configuration of a search for a recipe."""
 
@@ -105,60 +40,127 @@ class Search(dg.Config):
     recipe: dict[str, str] = Field(default_factory=dict, description="values that are not searched")
 
 
-def _studies_asset(
-    trainer: type[Trainer[Any]], deps: Sequence[dg.AssetKey], tasks: dg.PartitionsDefinition
+@dataclass(frozen=True)
+class Step:
+    """A trainer's work on a task, with the base model and the resources."""
+
+    context: dg.AssetExecutionContext
+    trainer: type[Trainer[Any]]
+    source: Source
+    base: "Transformer"
+    storage: StorageResource
+    tracking: TrackingResource
+    progress: Progress
+
+
+def trainer_assets(sources: Sequence[Source]) -> list[dg.AssetsDefinition]:
+    """Make an asset for each trainer that can learn from the tasks, and one for the search of its recipe, if any."""
+    suited = {trainer: [s for s in sources if not trainer.explain_unsuited(s)] for trainer in TRAINERS.values()}
+    # the same for all: Dagster makes assets in one job whose partitions are the same
+    tasks = dg.StaticPartitionsDefinition(sorted({source.name for able in suited.values() for source in able}))
+    assets = []
+    for trainer in (trainer for trainer, able in suited.items() if able):
+        make = partial(
+            _trainer_asset,
+            trainer,
+            deps=[asset_key(source.name, "splits") for source in suited[trainer]],
+            partitions_def=tasks,
+        )
+        description = f"Encoders trained by {trainer.name} on the texts of a task. The sensor evaluates them."
+        assets.append(make(CHECKPOINTS, Training, train, kinds={"torch"}, description=description))
+        if trainer.searched:
+            description = (
+                f"A study of {trainer.name}'s recipe on a task: trials judged by the validation splits. "
+                "It goes on where it stopped."
+            )
+            assets.append(make(STUDIES, Search, search_recipe, kinds={"optuna"}, description=description))
+    return assets
+
+
+def _trainer_asset(
+    trainer: type[Trainer[Any]],
+    made: str,
+    config_class: type[dg.Config],
+    compute: Callable[[Step, Any], dg.MaterializeResult],
+    **about: Any,
 ) -> dg.AssetsDefinition:
-    @dg.asset(
-        key=trainer_key(trainer.name, STUDIES),
-        deps=deps,
-        partitions_def=tasks,
-        pool=TRAININGS,
-        group_name=f"trainer_{trainer.name}",
-        kinds={"optuna"},
-        description=f"A study of {trainer.name}'s recipe on a task: trials judged by the validation splits. "
-        "It goes on where it stopped.",
-    )
-    def studies(
+    """Return the asset of a trainer's checkpoints or studies, which a function computes for a task, the partition."""
+
+    @dg.asset(key=trainer_key(trainer.name, made), pool=TRAININGS, group_name=f"trainer_{trainer.name}", **about)
+    def asset(
         context: dg.AssetExecutionContext,
-        config: Search,
+        config: config_class,  # type: ignore[valid-type]
         storage: StorageResource,
         encoder: EncoderResource,
         tracking: TrackingResource,
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
-        from traube.reports.studies import history, importances, trials_table
-        from traube.training.study import search, study_file
-
-        task = context.partition_key
-        path = study_file(storage.root / "studies", trainer.name, task, config.model, config.recipe)
         with final_failures():
-            _get_suited(trainer, task)
-            result = search(
-                trainer,
-                storage.workbench().task(task),
-                _base(encoder, config.model),
-                path,
-                config.trials,
-                config.recipe,
-                progress,
-                lambda trial, entry: context.log.info(f"trial {trial}: {entry}"),
-            )
-        table = trials_table(result.study)
-        pages = {"history.html": history(result.study), "importances.html": importances(result.study)}
-        metadata: dict[str, dg.MetadataValue | float] = {
+            name = cast("Training | Search", config).model
+            base = cast("Transformer", encoder.model(name, "fp32"))
+            if not base.trainable:
+                raise TraubeError(f"'{name}' is no encoder that can be trained")
+            source = get_source(context.partition_key)
+            if reason := trainer.explain_unsuited(source):
+                raise TraubeError(reason)
+            return compute(Step(context, trainer, source, base, storage, tracking, progress), config)
+
+    return asset
+
+
+def train(step: Step, config: Training) -> dg.MaterializeResult:
+    """Train the base model, and report the training."""
+    context, source, watched = step.context, step.source, step.trainer.watched
+    trainer = step.trainer.with_values(**config.recipe)
+    with step.tracking.watch_training(context.run.run_id, trainer.name, source.name) as run_id:
+        left = trainer.fit(
+            step.storage.workbench().task(source.name),
+            step.base,
+            paths.checkpoints(),
+            source.read_unlabeled() if config.unlabelled else (),
+            step.progress,
+            lambda entry: context.log.info(f"step {entry['step']:.0f}: {watched} {entry[watched]:.4f}"),
+        )
+    name = left.last.name.removesuffix("-last")
+    params = {"trainer": trainer.name, "task": source.name, "model": step.base.name, **trainer.recipe.model_dump()}
+    log = partial(step.tracking.log_curve, run_id, name, left.curve, params)
+    return dg.MaterializeResult(
+        metadata={
+            "last": dg.MetadataValue.path(left.last),
+            "best": dg.MetadataValue.path(left.best),
+            f"{watched}_before": left.scores[0],
+            f"{watched}_last": left.scores[-1],
+            f"{watched}_best": max(left.scores),
+            **report_tracking(context, log, "the checkpoint is there"),
+        }
+    )
+
+
+def search_recipe(step: Step, config: Search) -> dg.MaterializeResult:
+    """Go on with the study of a trainer's recipe, and report the study."""
+    from traube.reports.studies import history, importances, trials_table
+    from traube.training.study import locate_study, search
+
+    context, trainer, task = step.context, step.trainer, step.source.name
+    path = locate_study(paths.home() / "studies", trainer.name, task, config.model, config.recipe)
+    result = search(
+        trainer,
+        step.storage.workbench().task(task),
+        step.base,
+        path,
+        config.trials,
+        config.recipe,
+        step.progress,
+        lambda trial, entry: context.log.info(f"trial {trial}: {entry}"),
+    )
+    table = trials_table(result.study)
+    pages = {"history.html": history(result.study), "importances.html": importances(result.study)}
+    log = partial(step.tracking.log_study, path.stem, result.best, table, pages, context.run.run_id)
+    return dg.MaterializeResult(
+        metadata={
             **{f"best_{key}": float(value) for key, value in result.best.items()},
             "trials": dg.MetadataValue.md(markdown(table)),
             "path": dg.MetadataValue.path(path),
+            **report_tracking(context, log, "the study is kept"),
         }
-        log = partial(tracking.log_study, path.stem, result.best, table, pages, context.run.run_id)
-        metadata |= told(context, log, "the study is kept")
-        return dg.MaterializeResult(metadata=metadata)
-
-    return studies
-
-
-def _base(encoder: EncoderResource, name: str) -> "Transformer":
-    base = encoder.model(name, "fp32")
-    if not base.trainable:
-        raise TraubeError(f"'{name}' is no encoder that can be trained")
-    return cast("Transformer", base)
+    )

@@ -57,9 +57,9 @@ def step_seconds(task_name: str, model_name: str, max_length: int) -> float:
     """A whole step: encoder forward and backward, COB's part between them, and the optimiser's."""
     trainer = Cob.with_values(max_length=max_length)
     task, base = load_task(task_name), load_model(model_name)
-    network = trainer.network(base)  # type: ignore[arg-type]
-    examples = trainer.examples(network, task, trainer.texts(task, ()))
-    learner = trainer.learner(network, examples).train()
+    network = trainer.make_network(base)  # type: ignore[arg-type]
+    examples = trainer.make_examples(network, task, trainer.select_texts(task, ()))
+    learner = trainer.make_learner(network, examples).train()
     optimiser = torch.optim.AdamW(learner.parameters(), lr=2e-5)
     numbers = iter(range(ROUNDS + 1))
 

@@ -688,10 +688,10 @@ def _weights(world: World) -> object:
 
 def _trials(world: World) -> object:
     """How many trials of the study are finished."""
-    from traube.training.study import known, open_study
+    from traube.training.study import open_study, read_state
 
     (path,) = world.home.glob("studies/*.log")
-    return known(open_study(path, "cob")).trials
+    return read_state(open_study(path, "cob")).trials
 
 
 if __name__ == "__main__":

@@ -439,7 +439,9 @@ def cob(day: Day) -> Iterator[Unit]:
         changes: Row = {"epochs": 0.02, "max_length": 16} if day.tiny else {}
         row = trained(day, "cob", "newsgroups", changes)
         task, base = load_task("newsgroups"), day.encoder("minilm")
-        left = TRAINERS["cob"].with_values(**changes).left("newsgroups", base.name, day.folder / "checkpoints")
+        left = (
+            TRAINERS["cob"].with_values(**changes).load_checkpoint("newsgroups", base.name, day.folder / "checkpoints")
+        )
         cards = {"before": base.card, "best": ModelCard(name="best", model=str(left.best))}
         for when, card in cards.items():
             day.check()

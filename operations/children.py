@@ -35,7 +35,7 @@ class Children:
         """
         with stopping.defer():  # a signal amid Popen would leave a process that nobody knows of
             self._processes[name] = subprocess.Popen(command, cwd=paths.home(), start_new_session=True)  # noqa: S603
-            write_json(_record(), {str(p.pid): _began(p.pid) for p in self._processes.values()})
+            write_json(_record_path(), {str(p.pid): _get_start_time(p.pid) for p in self._processes.values()})
 
     def check(self) -> None:
         """Raise an error if a process has ended."""
@@ -54,19 +54,18 @@ class Children:
     def watch(self) -> None:
         """Wait until Ctrl-C, then ask the processes to end, each by itself.
 
-        The first one, which serves the others, ends last. A run of Dagster's is not asked to end: it is cut off, and
-        canceled.
+        The first one, which serves the others, ends last. A run of Dagster's is cut off and canceled.
         """
         try:
             while True:
                 self.check()
                 time.sleep(0.5)
         except KeyboardInterrupt:
-            asked = list(self._processes.values())[1:]
-            for process in asked:
+            terminated = list(self._processes.values())[1:]
+            for process in terminated:
                 process.terminate()
             deadline = time.monotonic() + SECONDS_TO_STOP
-            for process in asked:
+            for process in terminated:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(max(0.0, deadline - time.monotonic()))
             raise
@@ -81,52 +80,52 @@ class Children:
         for process in self._processes.values():
             process.wait()
         deadline = time.monotonic() + SECONDS_TO_STOP
-        while any(_is_there(process.pid) for process in self._processes.values()) and time.monotonic() < deadline:
+        while any(_is_alive(process.pid) for process in self._processes.values()) and time.monotonic() < deadline:
             time.sleep(0.02)
-        _record().unlink(missing_ok=True)
+        _record_path().unlink(missing_ok=True)
 
 
 @contextmanager
-def alone() -> Iterator[None]:
+def ensure_alone() -> Iterator[None]:
     """Keep to one `traube dev` in a data directory, and end what a killed one left.
 
     Two daemons would start each nightly run twice.
     """
     try:
-        lock = FileLock(f"{_record()}.lock").acquire(timeout=0)
+        lock = FileLock(f"{_record_path()}.lock").acquire(timeout=0)
     except Timeout:
         raise TraubeError(
             f"`traube dev` runs already for {paths.home()}; stop it, or set TRAUBE_HOME to another folder"
         ) from None
     with lock:
-        for pid, began in read_json(_record()).items():
-            if began and _began(int(pid)) == began:
+        for pid, began in read_json(_record_path()).items():
+            if began and _get_start_time(int(pid)) == began:
                 _kill(int(pid))
-        _record().unlink(missing_ok=True)
+        _record_path().unlink(missing_ok=True)
         yield
 
 
 def is_served() -> bool:
     """Return whether a `traube dev` runs in this data directory."""
     try:
-        with FileLock(f"{_record()}.lock", timeout=0):
+        with FileLock(f"{_record_path()}.lock", timeout=0):
             return False
     except Timeout:
         return True
 
 
-def _record() -> Path:
+def _record_path() -> Path:
     return paths.home() / "dev.json"
 
 
-def _began(pid: int) -> float | None:
+def _get_start_time(pid: int) -> float | None:
     try:
         return psutil.Process(pid).create_time()
     except psutil.NoSuchProcess:
         return None
 
 
-def _is_there(group: int) -> bool:
+def _is_alive(group: int) -> bool:
     try:
         os.killpg(group, 0)
     except (ProcessLookupError, PermissionError):  # macOS refuses where all have ended and none was waited for

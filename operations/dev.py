@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from operations import LOCATION
-from operations.children import Children, alone
+from operations.children import Children, ensure_alone
 from traube.cli.printing import out
 from traube.core import paths, stopping
 from traube.core.errors import TraubeError
@@ -41,7 +41,7 @@ def init() -> None:
         import dagster as dg
 
         from operations.launch import align, prepare
-        from resources.tracking import connect, default_uri
+        from resources.experiment import connect, default_uri
 
         prepare()
         connect(default_uri())
@@ -67,11 +67,11 @@ def dev(
     from operations.launch import prepare
 
     prepare()
-    with alone():
+    with ensure_alone():
         _serve(port, mlflow_port)
 
 
-def free_port(wanted: int, name: str, taken: int = 0) -> int:
+def find_free_port(wanted: int, name: str, taken: int = 0) -> int:
     """Return the port, or the next free one that is not `taken`, and print which."""
     for port in range(wanted, wanted + 20):
         if port == taken:
@@ -93,19 +93,19 @@ def _serve(port: int, mlflow_port: int) -> None:
     import dagster as dg
 
     from operations.launch import align
-    from resources.tracking import connect, default_uri, get_mlflow_page, get_ui
+    from resources.experiment import connect, default_uri, get_mlflow_page, get_ui
     from sensors.lost_runs import cancel_cut_off_runs, end_unstarted_runs, stop_note_path
 
-    _, experiment = connect(default_uri())
-    port = free_port(port, "Dagster")
-    mlflow_port = free_port(mlflow_port, "MLflow", taken=port)
+    experiment = connect(default_uri())
+    port = find_free_port(port, "Dagster")
+    mlflow_port = find_free_port(mlflow_port, "MLflow", taken=port)
     os.environ |= {
         "TRAUBE_MLFLOW_PORT": str(mlflow_port),
         "TRAUBE_DAGSTER_PORT": str(port),
         "MLFLOW_DISABLE_TELEMETRY": "true",
         # queues of its own, which poll without end and serve nothing here
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-        "MLFLOW_ENABLE_AI_GATEWAY": "false",  # to language models, which nothing here asks
+        "MLFLOW_ENABLE_AI_GATEWAY": "false",  # to language models, which nothing here uses
         "DAGSTER_DISABLE_TELEMETRY": "true",
         "DAGSTER_IS_DEV_CLI": "1",  # as `dagster dev` sets it: errors of definitions are shown without Dagster's own lines
         "PYTHONWARNINGS": "ignore",
@@ -118,7 +118,7 @@ def _serve(port: int, mlflow_port: int) -> None:
     children = Children()
 
     def end() -> None:
-        """End the servers and their processes; cancel the runs that are cut off if somebody asked for it."""
+        """End the servers and their processes; cancel the runs that are cut off if somebody stopped `traube dev`."""
         if stopping.get_signal():
             stop_note_path().touch()
         children.kill()
@@ -131,7 +131,7 @@ def _serve(port: int, mlflow_port: int) -> None:
         try:
             _start_all(children, Path(folder), port, mlflow_port)
             out.print(
-                f"Dagster: {get_ui('DAGSTER', port)}   MLflow: {get_mlflow_page(f'experiments/{experiment}')}",
+                f"Dagster: {get_ui('DAGSTER', port)}   MLflow: {get_mlflow_page(f'experiments/{experiment.id}')}",
                 soft_wrap=True,
             )
             out.print("Ctrl-C stops both")
@@ -151,14 +151,15 @@ def _start_all(children: Children, folder: Path, port: int, mlflow_port: int) ->
         "--location-name", LOCATION, "--log-level", "warning", "--use-python-environment-entry-point",
     )  # fmt: skip
     children.start("MLflow", *ours, "mlflow", str(mlflow_port))
-    children.wait_for(lambda: _listens(socket.AF_UNIX, str(code)))  # what asks it before shows an error first
+    # a client that connects earlier shows an error
+    children.wait_for(lambda: _is_listening(socket.AF_UNIX, str(code)))
     children.start("Dagster", *ours, "dagster", str(port), str(workspace))
     daemon = str(bin_ / "dagster-daemon")
     # each look of each sensor is a line of level info
     children.start("Dagster's daemon", daemon, "run", "-w", str(workspace), "--log-level", "warning")
-    children.wait_for(lambda: all(_listens(socket.AF_INET, (HOST, used)) for used in (port, mlflow_port)))
+    children.wait_for(lambda: all(_is_listening(socket.AF_INET, (HOST, used)) for used in (port, mlflow_port)))
 
 
-def _listens(family: socket.AddressFamily, address: str | tuple[str, int]) -> bool:
+def _is_listening(family: socket.AddressFamily, address: str | tuple[str, int]) -> bool:
     with socket.socket(family) as probe:
         return probe.connect_ex(address) == 0

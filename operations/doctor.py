@@ -60,19 +60,22 @@ def examine() -> list[Finding]:
     """Return all findings, each check by itself: one that fails unexpectedly is a finding too."""
     findings: list[Finding] = []
     checks = (
-        _antlr, _home, _blobs, _database, _disk, _params, _engine, _tasks, _weights, _checkpoints, _device, _store,
-        _databases, _runs, _mlflow,
+        _check_antlr, _check_home, _check_blobs, _check_database, _check_disk, _check_params, _check_engine,
+        _check_tasks, _check_weights, _check_checkpoints, _check_device, _check_store, _check_databases, _check_runs,
+        _check_mlflow,
     )  # fmt: skip
     for check in checks:
         try:
             findings.extend(check())
         except Exception as error:
             known = str(error) if isinstance(error, TraubeError) else explain_system_error(error)
-            findings.append(Finding(check.__name__.strip("_"), "wrong", known or f"{type(error).__name__}: {error}"))
+            findings.append(
+                Finding(check.__name__.removeprefix("_check_"), "wrong", known or f"{type(error).__name__}: {error}")
+            )
     return findings
 
 
-def _antlr() -> Iterator[Finding]:
+def _check_antlr() -> Iterator[Finding]:
     installed = version("antlr4-python3-runtime")
     if installed.startswith("4.13"):
         yield Finding("antlr", "ok", f"{installed}: works for Dagster and for DVC, except `dvc exp run -S`")
@@ -80,7 +83,7 @@ def _antlr() -> Iterator[Finding]:
         yield Finding("antlr", "wrong", f"{installed}: Dagster's asset selections crash with it; run `make setup`")
 
 
-def _home() -> Iterator[Finding]:
+def _check_home() -> Iterator[Finding]:
     home = paths.home()
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -98,7 +101,7 @@ def _home() -> Iterator[Finding]:
         yield Finding("DAGSTER_HOME", "note", f"is set to {given}; Traube uses {wanted} instead")
 
 
-def _blobs() -> Iterator[Finding]:
+def _check_blobs() -> Iterator[Finding]:
     from traube.storage import open_storage
 
     storage = open_storage(paths.home())
@@ -107,7 +110,7 @@ def _blobs() -> Iterator[Finding]:
     yield Finding("blobs", "ok", storage.blobs.url)
 
 
-def _database() -> Iterator[Finding]:
+def _check_database() -> Iterator[Finding]:
     from resources.databases import connect
 
     url = settings.database()
@@ -130,7 +133,7 @@ def _database() -> Iterator[Finding]:
         yield Finding("database", "ok", f"{shown}: Postgres {number}, dagster-postgres {version('dagster-postgres')}")
 
 
-def _disk() -> Iterator[Finding]:
+def _check_disk() -> Iterator[Finding]:
     home = paths.home()
     free = shutil.disk_usage(home if home.exists() else paths.PROJECT).free / 2**30
     if free > 2:
@@ -139,7 +142,7 @@ def _disk() -> Iterator[Finding]:
         yield Finding("disk", "wrong", f"{free:.1f} GiB free; delete something")
 
 
-def _params() -> Iterator[Finding]:
+def _check_params() -> Iterator[Finding]:
     from traube.pipeline.params import load_params
 
     params = load_params()
@@ -147,7 +150,7 @@ def _params() -> Iterator[Finding]:
     yield Finding("params.yaml", "ok", found)
 
 
-def _engine() -> Iterator[Finding]:
+def _check_engine() -> Iterator[Finding]:
     from traube.pipeline.executors import cores, engine, make_executor
 
     name, address = engine(), os.environ.get("RAY_ADDRESS")
@@ -162,7 +165,7 @@ def _engine() -> Iterator[Finding]:
             yield Finding("engine", "ok", f"{name}: {address} answers, with {executor.n_workers} cores")
 
 
-def _tasks() -> Iterator[Finding]:
+def _check_tasks() -> Iterator[Finding]:
     from traube import models, tasks
 
     for path, error in {**tasks.card_errors(), **models.card_errors()}.items():
@@ -174,7 +177,7 @@ def _tasks() -> Iterator[Finding]:
         yield Finding("tasks", "ok", "the raw data of all is on this machine")
 
 
-def _weights() -> Iterator[Finding]:
+def _check_weights() -> Iterator[Finding]:
     from traube.models import model_cards
     from traube.models.tensors import check_tensors
     from traube.models.weights import check_folder, is_folder, locate
@@ -198,7 +201,7 @@ def _weights() -> Iterator[Finding]:
         yield Finding("models", "ok", "the weights of all are on this machine")
 
 
-def _checkpoints() -> Iterator[Finding]:
+def _check_checkpoints() -> Iterator[Finding]:
     from traube.models import checkpoints
 
     errors = checkpoints.errors()
@@ -208,14 +211,14 @@ def _checkpoints() -> Iterator[Finding]:
     yield Finding("checkpoints", "ok", f"{sound} usable in {paths.checkpoints()}")
 
 
-def _device() -> Iterator[Finding]:
+def _check_device() -> Iterator[Finding]:
     from traube.models.transformer import best_device
 
     device = best_device()
     yield Finding("device", "ok", device + (" (no GPU found)" if device == "cpu" else ""))
 
 
-def _store() -> Iterator[Finding]:
+def _check_store() -> Iterator[Finding]:
     from traube.storage import open_storage
 
     storage = open_storage(paths.home())
@@ -226,7 +229,7 @@ def _store() -> Iterator[Finding]:
         yield Finding("storage", "ok", f"{len(storage.read_cells())} cells")
 
 
-def _runs() -> Iterator[Finding]:
+def _check_runs() -> Iterator[Finding]:
     import dagster as dg
 
     from operations.launch import prepare
@@ -241,22 +244,22 @@ def _runs() -> Iterator[Finding]:
         yield Finding("runs", "ok", "none is lost")
 
 
-def _databases() -> Iterator[Finding]:
-    from resources.databases import dagster_databases, mlflow_database
+def _check_databases() -> Iterator[Finding]:
+    from resources.databases import get_mlflow_database, list_dagster_databases
 
     if settings.database():
         return  # examined above
-    databases = (*dagster_databases(paths.home() / "dagster"), mlflow_database(paths.home() / "mlflow.db"))
+    databases = (*list_dagster_databases(paths.home() / "dagster"), get_mlflow_database(paths.home() / "mlflow.db"))
     for database in (database for database in databases if database.path.exists()):
         try:
             database.check()
-            yield Finding(f"database {database.path.name}", "ok", "sound")
+            yield Finding(f"database {database.path.name}", "ok", "valid")
         except TraubeError as error:
             yield Finding(f"database {database.path.name}", "wrong", str(error))
 
 
-def _mlflow() -> Iterator[Finding]:
-    from resources.tracking import default_uri
+def _check_mlflow() -> Iterator[Finding]:
+    from resources.experiment import default_uri
 
     contradictions = find_contradictions()
     yield Finding("mlflow", "ok", settings.without_password(default_uri()))
@@ -278,7 +281,7 @@ def find_contradictions() -> list[tuple[str, str, str, bool]]:
     from traube.storage import open_storage
 
     tracking, storage = TrackingResource(), open_storage(paths.home())
-    tracking.client()
+    tracking.connect()
     if not tables_are_current(storage):
         return []  # MLflow may be ahead of the leaderboard
     found = tracking.find_contradictions(read_parquet(storage.get_table_path(NAME)))

@@ -40,7 +40,7 @@ class Guard:
                 f"this is {' or '.join(sorted(self.hosts))} and answers to no other name (a tunnel must keep the port)"
             )
         if _foreign(headers, "origin", self.origins):
-            return "another page asked for this"
+            return "the request comes from another page"
         is_link = (  # that somebody follows in another page, which shows this one in a tab of its own
             scope["type"] == "http"
             and scope["method"] == "GET"
@@ -48,7 +48,7 @@ class Guard:
             and headers.get("sec-fetch-dest") == "document"
         )
         if _foreign(headers, "sec-fetch-site", {"same-origin", "none"}) and not is_link:
-            return "another page asked for this"
+            return "the request comes from another page"
         if scope["type"] == "websocket":
             return ""
         if scope["method"] == "POST" and headers.get("content-type", "").split(";")[0].strip() != "application/json":
@@ -56,7 +56,7 @@ class Guard:
         if self.closed and self.closed in scope["path"]:
             return f"{self.closed} is switched off here"
         if scope["path"] == "/graphql" and scope["method"] == "GET" and scope["query_string"]:
-            return "GraphQL is asked by POST; a link changes nothing"
+            return "GraphQL takes POST only; a link changes nothing"
         return ""
 
 

@@ -13,8 +13,8 @@ import dagster as dg
 
 from assets.common import (
     CHECKPOINTS,
+    MADE_OF,
     MODELS,
-    OF_TASKS,
     STUDIES,
     TASK_REPORTS,
     TRAININGS,
@@ -26,9 +26,9 @@ from assets.registry import registry
 from definitions import build_defs
 from operations import LOCATION
 from operations.children import is_served
-from resources.databases import OF_DAGSTER, make_dagster
-from resources.tracking import default_uri
-from sensors.lost_runs import end_lost_runs, end_unstarted_runs, own_process
+from resources.databases import DAGSTER_DATABASE, make_dagster
+from resources.experiment import default_uri
+from sensors.lost_runs import end_lost_runs, end_unstarted_runs, tag_process
 from traube.cli.launcher import prepare_home
 from traube.cli.printing import describe_failed_check
 from traube.core import paths, settings, stopping
@@ -60,7 +60,7 @@ def prepare() -> None:
     os.environ["DAGSTER_HOME"] = str(instance)
     os.environ["MLFLOW_TRACKING_URI"] = default_uri()
     if home == project / ".traube":
-        _write_environment(project / settings.FILE, ("DAGSTER_HOME", "MLFLOW_TRACKING_URI", OF_DAGSTER))
+        _write_environment(project / settings.FILE, ("DAGSTER_HOME", "MLFLOW_TRACKING_URI", DAGSTER_DATABASE))
 
 
 def _write_environment(file: Path, names: Sequence[str]) -> None:
@@ -68,11 +68,11 @@ def _write_environment(file: Path, names: Sequence[str]) -> None:
 
     A password is never written to a file of Traube's; other lines of the file stay.
     """
-    said = {name: os.environ.get(name) for name in names}
-    if any("***" in settings.without_password(value or "") for value in said.values()):
+    values = {name: os.environ.get(name) for name in names}
+    if any("***" in settings.without_password(value or "") for value in values.values()):
         return
     with explain_errors(file):
-        settings.write_env(file, said)
+        settings.write_env(file, values)
 
 
 def align(instance: dg.DagsterInstance) -> list[str]:
@@ -97,10 +97,8 @@ def _give_origin(instance: dg.DagsterInstance) -> None:
     """Give this process's runs the location that `traube dev` serves, so that its pages show and repeat them."""
     from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
-    repository, create = (
-        RemoteRepositoryOrigin(RegisteredCodeLocationOrigin(LOCATION), REPOSITORY),
-        instance.create_run_for_job,
-    )
+    repository = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin(LOCATION), REPOSITORY)
+    create = instance.create_run_for_job
 
     def create_run_for_job(job_def: dg.JobDefinition, **given: Any) -> dg.DagsterRun:
         return create(job_def, **given, remote_job_origin=RemoteJobOrigin(repository, job_def.name))
@@ -159,29 +157,29 @@ class Launcher(AbstractContextManager["Launcher"]):
         """Evaluate one model on tasks, and return the errors, one line each."""
         assert MODELS.name is not None
         self.instance.add_dynamic_partitions(MODELS.name, [model])
-        asked = {
+        benchmark = {
             "protocol": request.protocol_name,
             "methods": [m.name for m in request.methods or ()],
             "seeds": list(request.seeds or ()),
         }
-        config = {"resources": {"benchmark": {"config": asked}}}
+        config = {"resources": {"benchmark": {"config": benchmark}}}
         keys = model_keys(tasks, request.methods or request.protocol.methods())
         return self._execute("evaluate", keys, config, partition_key=model)
 
     def train(self, trainer: str, task: str, model: str, recipe: dict[str, str], unlabelled: bool) -> list[str]:
         """Train a model on a task, and return the errors, one line each."""
-        asked = {"model": model, "recipe": recipe, "unlabelled": unlabelled}
-        return self._execute_one("train", trainer_key(trainer, CHECKPOINTS), asked, partition_key=task)
+        config = {"model": model, "recipe": recipe, "unlabelled": unlabelled}
+        return self._execute_one("train", trainer_key(trainer, CHECKPOINTS), config, partition_key=task)
 
     def tune(self, trainer: str, task: str, model: str, trials: int, recipe: dict[str, str]) -> list[str]:
         """Search for a trainer's recipe on a task, and return the errors, one line each."""
-        asked = {"model": model, "trials": trials, "recipe": recipe}
-        return self._execute_one("tune", trainer_key(trainer, STUDIES), asked, partition_key=task)
+        config = {"model": model, "trials": trials, "recipe": recipe}
+        return self._execute_one("tune", trainer_key(trainer, STUDIES), config, partition_key=task)
 
     def sweep(self, name: str, tasks: Sequence[str], model: str, seeds: Sequence[int]) -> list[str]:
         """Compute the points of a sweep, and return the errors, one line each."""
-        asked = {"tasks": list(tasks), "model": model, "seeds": list(seeds)}
-        return self._execute_one("sweep", dg.AssetKey(["sweeps", name]), asked)
+        config = {"tasks": list(tasks), "model": model, "seeds": list(seeds)}
+        return self._execute_one("sweep", dg.AssetKey(["sweeps", name]), config)
 
     def publish(self, tasks: Collection[str] | None = None) -> list[str]:
         """Rebuild leaderboard, report, registry and the papers' tables, and return the errors, one line each.
@@ -192,7 +190,7 @@ class Launcher(AbstractContextManager["Launcher"]):
         selected = self.definitions.resolve_job_def("publish").asset_layer.selected_asset_keys
         keys = [key for key in selected if key.path != [TASK_REPORTS]]
         if tasks is not None:
-            made_of = {key: graph.get(key).metadata.get(OF_TASKS) for key in keys}
+            made_of = {key: graph.get(key).metadata.get(MADE_OF) for key in keys}
             made_of[registry.key] = load_params().tasks
             keys = [key for key, of in made_of.items() if of is None or set(of) & set(tasks)]
         return self._execute("publish", keys)
@@ -205,14 +203,14 @@ class Launcher(AbstractContextManager["Launcher"]):
     ) -> list[str]:
         stopping.check()
         self.run_id = str(uuid4())
-        told = nullcontext() if self.level == "DEBUG" else redirect_stderr(WithoutUnwritten(sys.stderr))
+        shown = nullcontext() if self.level == "DEBUG" else redirect_stderr(WithoutUnwritten(sys.stderr))
         try:
-            with told:
+            with shown:
                 result = self.definitions.resolve_job_def(name).execute_in_process(
                     run_config={"loggers": {"console": {"config": {"log_level": self.level}}}, **(config or {})},
                     instance=self.instance,
                     asset_selection=selection,
-                    tags={**own_process(), **TAGS},
+                    tags={**tag_process(), **TAGS},
                     raise_on_error=False,
                     run_id=self.run_id,
                     **options,
@@ -237,7 +235,7 @@ class Launcher(AbstractContextManager["Launcher"]):
             number = int(str(rows.value)) if rows else None
             line = describe_failed_check(asset, check.check_name, check.blocking, broken, number, page and page.value)
             (errors if check.blocking else self.notes).append(line)
-        return [] if result.success else [*errors, *_step_errors(result)] or [FAILED]
+        return [] if result.success else [*errors, *_list_step_errors(result)] or [FAILED]
 
     def _cancel(self) -> None:
         """Cancel the run at work: Dagster calls an interrupted run in this process a failure, which would raise an alarm."""
@@ -246,16 +244,16 @@ class Launcher(AbstractContextManager["Launcher"]):
             self.instance.report_run_canceled(run, "stopped with Ctrl-C")
 
 
-def _step_errors(result: dg.ExecuteInProcessResult) -> list[str]:
+def _list_step_errors(result: dg.ExecuteInProcessResult) -> list[str]:
     errors = []
     for event in result.all_events:
         if not event.is_step_failure:
             continue
         raised, deliberate = event.step_failure_data.error, event.step_failure_data.user_failure_data
         if raised and raised.cls_name == "DagsterAssetCheckFailedError":
-            continue  # said of the check
+            continue  # the check reports it
         cause = (raised.cause or raised).message.strip() if raised else "failed"
-        cause = OURS.sub("", cause)  # a line for people, whatever class of error it is
-        text = deliberate.description if deliberate else cause
+        # a line for people, without the class of error
+        text = deliberate.description if deliberate else OURS.sub("", cause)
         errors.append(f"{str(event.step_key).replace('__', '/')}: {text}")
     return errors

@@ -15,8 +15,8 @@ app = typer.Typer()
 
 
 def champion_of(task: str) -> "Served":
-    """Return a task's champion as it is served."""
-    return registry_of(task).champion(task)
+    """Return the clustering that serves a task."""
+    return registry_of(task).load_champion(task)
 
 
 def registry_of(task: str) -> "RegistryResource":

@@ -23,10 +23,9 @@ from traube.pipeline.validation.validate import QUALITY
 from traube.reports.pages import FOLDER, SERVED
 
 POLL_MILLISECONDS = 2000  # how often the Dagster UI asks for news, as under `dagster dev`
-SECONDS_TO_FINISH = 3  # that requests under way have when the server is told to stop
-ASSISTANT = (
-    "/mlflow/assistant"  # MLflow's interface to an agent that runs commands: no setting of its own switches it off
-)
+SECONDS_TO_FINISH = 3  # that requests under way have when the server has to stop
+# MLflow's interface to an agent that runs commands: no setting of its own switches it off
+ASSISTANT = "/mlflow/assistant"
 
 
 def dagster(port: int, workspace: str) -> None:
@@ -47,7 +46,7 @@ def dagster(port: int, workspace: str) -> None:
         _serve(with_pages(app, paths.home()), port)
 
 
-class InertFiles(StaticFiles):
+class SandboxedFiles(StaticFiles):
     """Files served in a sandbox: their scripts do not run, and cannot act for this address.
 
     Data Docs load some scripts from elsewhere.
@@ -62,22 +61,23 @@ class InertFiles(StaticFiles):
 
 def with_pages(app: ASGIApp, home: Path) -> ASGIApp:
     """Add a data directory's reports and Data Docs to an app, since browsers follow no link from a web page to a file."""
-    of_quality, of_reports = f"{SERVED}/{QUALITY}", SERVED
-    folders = {of_quality: home / QUALITY, of_reports: home / FOLDER}
-    kinds = {of_quality: InertFiles, of_reports: StaticFiles}
-    served = {at: kinds[at](directory=folder, html=True, check_dir=False) for at, folder in folders.items()}
+    served = {
+        f"{SERVED}/{QUALITY}": SandboxedFiles(directory=home / QUALITY, html=True, check_dir=False),
+        SERVED: StaticFiles(directory=home / FOLDER, html=True, check_dir=False),
+    }
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         at = next((at for at in served if scope["type"] == "http" and scope["path"].startswith(f"{at}/")), None)
         if at is None:
             return await app(scope, receive, send)
         try:
-            if not (folders[at].is_dir() and scope["path"].endswith(("/", ".html"))):  # pages; not their locks
+            is_page = scope["path"].endswith(("/", ".html"))  # not its lock
+            if not (is_page and Path(served[at].directory or "").is_dir()):
                 raise HTTPException(404)
             return await served[at]({**scope, "path": scope["path"].removeprefix(at)}, receive, send)
         except HTTPException as error:
-            said = "there is no such page; `traube report TASK` makes a task's\n"
-            return await PlainTextResponse(said, error.status_code)(scope, receive, send)
+            text = "there is no such page; `traube open TASK` makes a task's\n"
+            return await PlainTextResponse(text, error.status_code)(scope, receive, send)
 
     return serve
 
@@ -86,13 +86,13 @@ def mlflow(port: int) -> None:
     """Serve the MLflow UI of this data directory."""
     from mlflow.server import constants
 
-    from resources.tracking import artifacts, default_uri
+    from resources.experiment import artifact_root, default_uri
 
     os.environ |= {  # which its app reads when it is imported
         constants.BACKEND_STORE_URI_ENV_VAR: default_uri(),
         constants.REGISTRY_STORE_URI_ENV_VAR: default_uri(),
         constants.ARTIFACT_ROOT_ENV_VAR: "mlflow-artifacts:/",
-        constants.ARTIFACTS_DESTINATION_ENV_VAR: artifacts(),
+        constants.ARTIFACTS_DESTINATION_ENV_VAR: artifact_root(),
         constants.SERVE_ARTIFACTS_ENV_VAR: "true",
     }
     from mlflow.server.fastapi_app import app

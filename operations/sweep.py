@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from operations.train import on_tasks
+from operations.train import run_on_tasks
 from traube.cli.given import name_given_tasks
 from traube.cli.options import Seeds, Verbose
 from traube.cli.printing import out, pluralize
@@ -46,7 +46,7 @@ def sweep(
     params = load_params()
     if name not in params.sweeps:
         raise unknown("sweep", name, params.sweeps)
-    on_tasks(
+    run_on_tasks(
         task, model, verbose, lambda launcher: launcher.sweep(name, task, model, seed or []) or launcher.publish(task)
     )
     points = sum(isinstance(protocol, Point) and protocol.sweep == name for protocol in params.protocols.values())

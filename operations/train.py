@@ -52,10 +52,12 @@ def train(
     """
     from traube.tasks import get_source
 
-    chosen, values = _trainer(trainer, task), _values(recipe)
+    chosen, values = _find_trainer(trainer, task), _parse_values(recipe)
     trained = chosen.with_values(**values)
-    on_tasks([task], model, verbose, lambda launcher: launcher.train(trainer, task, model, values, unlabelled))
-    left = trained.left(task, model, paths.checkpoints(), unlabelled and bool(get_source(task).read_unlabeled()))
+    run_on_tasks([task], model, verbose, lambda launcher: launcher.train(trainer, task, model, values, unlabelled))
+    left = trained.load_checkpoint(
+        task, model, paths.checkpoints(), unlabelled and bool(get_source(task).read_unlabeled())
+    )
     out.print(
         f"{left.watched}: {left.scores[0]:.4f} before, {left.scores[-1]:.4f} after the last step, {max(left.scores):.4f} at best"
     )
@@ -85,7 +87,7 @@ def trainers(
             for name, t in TRAINERS.items()
         ]
     else:
-        chosen = _trainer(trainer)
+        chosen = _find_trainer(trainer)
         defaults = chosen.defaults
         rows = [
             {
@@ -124,18 +126,18 @@ def tune(
     The validation splits judge, and poor trials are stopped early. The study is kept and can be
     continued.
     """
-    from traube.training.study import known, open_study, study_file
+    from traube.training.study import locate_study, open_study, read_state
 
-    chosen, values = _trainer(trainer, task, searched=True), _values(recipe)
-    chosen.with_values(**values)  # a misspelt value is an error at once
-    on_tasks([task], model, verbose, lambda launcher: launcher.tune(trainer, task, model, trials, values))
-    state = known(open_study(study_file(paths.home() / "studies", trainer, task, model, values), trainer))
+    chosen, values = _find_trainer(trainer, task, searched=True), _parse_values(recipe)
+    chosen.with_values(**values)  # a misspelled value is an error at once
+    run_on_tasks([task], model, verbose, lambda launcher: launcher.tune(trainer, task, model, trials, values))
+    state = read_state(open_study(locate_study(paths.home() / "studies", trainer, task, model, values), trainer))
     best = {name: value for name, value in state.best.items() if name != "value"}
     options = " ".join(f"--set {name}={value:.4g}" for name, value in best.items())
     out.print(f"{state.trials} trials; {chosen.watched} {state.best.get('value', float('nan')):.4f} with {options}")
 
 
-def _trainer(name: str, task: str | None = None, searched: bool = False) -> "type[Trainer[Any]]":
+def _find_trainer(name: str, task: str | None = None, searched: bool = False) -> "type[Trainer[Any]]":
     """Return a trainer that can learn from the task, if there is one, and has a study, if `searched`."""
     from traube.tasks import get_source
     from traube.training import TRAINERS, searched_trainers
@@ -143,12 +145,12 @@ def _trainer(name: str, task: str | None = None, searched: bool = False) -> "typ
     known, kind = (searched_trainers(), "trainer with a study") if searched else (list(TRAINERS), "trainer")
     if name not in known:
         raise unknown(kind, name, known)
-    if task is not None and (reason := TRAINERS[name].unsuited(get_source(task))):
+    if task is not None and (reason := TRAINERS[name].explain_unsuited(get_source(task))):
         raise TraubeError(reason)
     return TRAINERS[name]
 
 
-def _values(recipe: list[str] | None) -> dict[str, str]:
+def _parse_values(recipe: list[str] | None) -> dict[str, str]:
     values = [value.partition("=") for value in recipe or ()]
     for name, sign, _ in values:
         if not sign:
@@ -156,7 +158,7 @@ def _values(recipe: list[str] | None) -> dict[str, str]:
     return {name: value for name, _, value in values}
 
 
-def on_tasks(tasks: list[str], model: str, verbose: bool, work: Callable[["Launcher"], list[str]]) -> None:
+def run_on_tasks(tasks: list[str], model: str, verbose: bool, work: Callable[["Launcher"], list[str]]) -> None:
     """Run work on a model and tasks; tasks that are not ingested are read first."""
     from operations.launch import Launcher
     from traube.pipeline.survey import unread

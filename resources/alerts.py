@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from logging import Logger
 from typing import Any
 
 from resources.webhook import post
@@ -15,8 +16,8 @@ WEBHOOK = "TRAUBE_WEBHOOK"
 SILENT = ("traube/alert", "no")  # tag of a run that raises no alert
 
 
-def send(key: str, summary: str, details: Sequence[str], advice: str, **facts: Any) -> str:
-    """Raise an alert, once for a key. Return why it was not posted, or nothing."""
+def send_alert(log: Logger, key: str, summary: str, details: Sequence[str], advice: str, **facts: Any) -> None:
+    """Raise an alert, once for a key. If it cannot be posted, the log gets the reason."""
     path = paths.home() / FILE
     alert = {"key": key, "summary": summary, "details": [*details], "advice": advice, **facts}
     alert["time"] = datetime.now(UTC).isoformat(timespec="seconds")
@@ -25,10 +26,10 @@ def send(key: str, summary: str, details: Sequence[str], advice: str, **facts: A
         file.seek(0)
         lines = file.read().splitlines(keepends=True)
         if any(line.startswith(f"{begins},") for line in lines):
-            return ""
+            return
         torn = bool(lines) and not lines[-1].endswith("\n")  # by a crash
         file.write("\n" * torn + json.dumps(alert, ensure_ascii=False) + "\n")
-    if not (url := os.environ.get(WEBHOOK)):
-        return ""
-    error = post(url, {"text": "\n".join([summary, *details, advice]), **alert})  # `text` is what chat services show
-    return f"${WEBHOOK}: {error}" if error else ""
+    if url := os.environ.get(WEBHOOK):
+        text = "\n".join([summary, *details, advice])
+        if error := post(url, {"text": text, **alert}):  # `text` is what chat services show
+            log.error(f"${WEBHOOK}: {error}")

@@ -7,7 +7,8 @@ from tempfile import TemporaryDirectory
 import dagster as dg
 import pandas as pd
 
-from resources.tracking import IDENTITY, TrackingResource, list_official
+from resources.experiment import IDENTITY
+from resources.tracking import TrackingResource
 from traube.core.hashing import digest
 from traube.reports.charts import draw_bars, draw_heatmaps, draw_map
 from traube.storage import Storage
@@ -19,11 +20,12 @@ def log_artifacts(
     tracking: TrackingResource, leaderboard: pd.DataFrame, storage: Storage
 ) -> dict[str, dg.MetadataValue]:
     """Log charts of a leaderboard's rows and their assignments to the runs whose scores are others than before."""
-    client, experiment = tracking.client()
+    experiment = tracking.connect()
+    client = experiment.client
     official = leaderboard[(leaderboard["status"] == "done") & ~leaderboard["own_choice"].astype(bool)]
     names = [name for name in IDENTITY if name in leaderboard]
     read = lru_cache(maxsize=1)(storage.read_cells)  # runs come by task
-    for best, runs in list_official(client, experiment, leaderboard):
+    for best, runs in experiment.find_official_runs(leaderboard):
         about = best.iloc[:1][names]
         rows = official.merge(about).dropna(subset="mean")
         version = digest(rows[["level", "method", "mean"]].to_numpy().tolist())

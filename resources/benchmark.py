@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import Path
 
 import dagster as dg
 from pydantic import Field
@@ -34,18 +33,11 @@ class BenchmarkResource(dg.ConfigurableResource):
 
 
 class StorageResource(dg.ConfigurableResource):
-    """The storage of everything that is computed."""
-
-    home: str = Field(default="", description="folder of everything written at run time; by default TRAUBE_HOME")
-
-    @property
-    def root(self) -> Path:
-        """The data directory."""
-        return Path(self.home) if self.home else paths.home()
+    """The storage of everything that is computed, in the data directory."""
 
     def open(self) -> Storage:
-        """Open the storage in the data directory."""
-        return open_storage(self.root)
+        """Return the storage of the data directory."""
+        return open_storage(paths.home())
 
     def workbench(self, executor: Executor | None = None) -> Workbench:
         """Return the stored tasks and their vectors under any model; an executor does the work."""

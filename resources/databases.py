@@ -1,7 +1,7 @@
 """The databases of the data directory, Dagster's and MLflow's; or both, as schemas of the shared Postgres."""
 # Neither makes its tables in one step, so a first start that is interrupted would leave tables that no later start can
 # finish. Here they are made under a temporary name, which becomes theirs when they are whole. What is half made, and
-# holds nothing, is made anew; what is damaged is named.
+# holds nothing, is made again; what is corrupt is named.
 
 import logging
 import os
@@ -26,21 +26,21 @@ from traube.storage import open_storage
 EXPERIMENT = "traube"
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # its tag: MLflow opens it with its runs, not with traces
 SETTINGS = "dagster.yaml"
-OF_DAGSTER = "TRAUBE_DAGSTER_DATABASE"  # set by us for Dagster's processes, which have the file's `env`
+DAGSTER_DATABASE = "TRAUBE_DAGSTER_DATABASE"  # set by us for Dagster's processes, which have the file's `env`
 STAMP = "alembic_version"  # Dagster and MLflow note in it which tables they have made
 
 
 @dataclass(frozen=True)
 class Database:
-    """A SQLite file that others make and use."""
+    """A SQLite file that Dagster or MLflow makes and uses."""
 
     path: Path
     table: str  # the one that is filled first when it is used
-    whole: Path  # what is moved away with it if it is damaged
+    whole: Path  # what is moved away with it if it is corrupt
     holds: str  # what is lost then
     last: tuple[str, str] = (STAMP, "1")  # a table, and a row of it that is written once all tables are made
 
-    def rows(self) -> int | None:
+    def count_rows(self) -> int | None:
         """Return how many rows the table has, 0 or 1; None if the tables were never finished.
 
         Raises an error if the file is no database.
@@ -59,25 +59,25 @@ class Database:
         except sqlite3.OperationalError:  # of the disk or the folder, not of the file
             raise
         except sqlite3.DatabaseError as error:
-            raise self.damaged(str(error)) from None
+            raise self.explain_corruption(str(error)) from None
         if rows and not stamped:
-            raise self.damaged("tables are missing")
+            raise self.explain_corruption("tables are missing")
         return rows if stamped and (rows or last) else None
 
     def check(self) -> None:
-        """Read the whole file; an error if it is damaged."""
+        """Read the whole file; an error if it is corrupt."""
         try:
             with closing(self._open()) as connection:
                 verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         except sqlite3.DatabaseError as error:
             verdict = str(error)
         if verdict != "ok":
-            raise self.damaged(verdict)
+            raise self.explain_corruption(verdict)
 
-    def damaged(self, why: str) -> TraubeError:
-        """Return the error for a corrupt file, with what to do about it."""
+    def explain_corruption(self, why: str) -> TraubeError:
+        """Return an error that says what to do with a corrupt database."""
         return TraubeError(
-            f"{self.path}: damaged ({why}); move {self.whole} away, and the next command makes it anew: "
+            f"{self.path}: corrupt ({why}); move {self.whole} away, and the next command makes it again: "
             f"results are kept, {self.holds} is lost"
         )
 
@@ -86,14 +86,14 @@ class Database:
         return sqlite3.connect(f"{self.path.as_uri()}?mode=rw", uri=True, timeout=10)
 
 
-def dagster_databases(folder: Path) -> list[Database]:
+def list_dagster_databases(folder: Path) -> list[Database]:
     """Return the databases of Dagster's instance in a folder."""
     tables = {"history/runs.db": "runs", "history/runs/index.db": "event_logs", "schedules/schedules.db": "job_ticks"}
     return [Database(folder / name, table, folder, "Dagster's history") for name, table in tables.items()]
 
 
-def mlflow_database(path: Path) -> Database:
-    """Describe MLflow's database in a file."""
+def get_mlflow_database(path: Path) -> Database:
+    """Return MLflow's database."""
     # MLflow stamps after each of its many migrations; the experiment is the last thing that is made
     experiment = "experiments", f"name = '{EXPERIMENT}'"
     return Database(path, "runs", path, "what MLflow knows of runs and models", experiment)
@@ -102,19 +102,19 @@ def mlflow_database(path: Path) -> Database:
 def make_dagster(folder: Path) -> None:
     """Make the folder of Dagster's instance, unless it is there."""
     if settings.database():
-        return _make_shared_dagster(folder)
+        _make_shared_dagster(folder)
+        return
     _check_name(folder)
     if (folder / SETTINGS).is_file() and not (folder / SETTINGS).is_symlink():  # it was on the shared database
         _link_settings(folder)
     if not _is_made(folder):
         with locked(folder):
             if not _is_made(folder):  # another process may have been faster
-                with _building(folder) as new:
+                with _build_aside(folder) as new:
                     _link_settings(new)
                     _make_dagster(new)
     if not (folder / SETTINGS).exists():  # the checkout was moved
         _link_settings(folder)
-    return None
 
 
 def _make_shared_dagster(folder: Path) -> None:
@@ -124,9 +124,9 @@ def _make_shared_dagster(folder: Path) -> None:
     """
     if find_spec("dagster_postgres") is None:
         raise TraubeError(f"{settings.DATABASE}: dagster-postgres is not installed; run `make setup-scale`")
-    os.environ[OF_DAGSTER] = settings.schema_of(settings.database(), "dagster")
+    os.environ[DAGSTER_DATABASE] = settings.schema_of(settings.database(), "dagster")
     text = (paths.PROJECT / SETTINGS).read_text(encoding="utf-8")
-    text += f"storage:\n  postgres:\n    postgres_url: {{env: {OF_DAGSTER}}}\n"
+    text += f"storage:\n  postgres:\n    postgres_url: {{env: {DAGSTER_DATABASE}}}\n"
     file = folder / SETTINGS
     if file.is_symlink() or not file.is_file() or file.read_text(encoding="utf-8") != text:
         file.unlink(missing_ok=True)
@@ -163,10 +163,10 @@ def connect() -> Any:
 
 def make_shared_mlflow(artifacts: str) -> None:
     """Make MLflow's tables in the shared database, with our experiment in it, unless they are there."""
-    _make_schema("mlflow", lambda: _make_mlflow(mlflow_url(), artifacts))
+    _make_schema("mlflow", lambda: _make_mlflow(get_mlflow_url(), artifacts))
 
 
-def mlflow_url() -> str:
+def get_mlflow_url() -> str:
     """Return the URL of MLflow's tables in the shared database."""
     return settings.schema_of(settings.database(), "mlflow")
 
@@ -187,16 +187,16 @@ def _check_name(path: Path) -> None:
         )
 
 
-def make_mlflow(path: Path, artifacts: Path | str) -> None:
+def make_mlflow(path: Path, artifacts: str) -> None:
     """Make MLflow's database, with our experiment in it, unless it is there."""
     _check_name(path)
-    if mlflow_database(path).rows() is not None:
+    if get_mlflow_database(path).count_rows() is not None:
         return
     with locked(path):
-        if mlflow_database(path).rows() is not None:
+        if get_mlflow_database(path).count_rows() is not None:
             return
-        with _building(path) as new:
-            _make_mlflow(f"sqlite:///{new}", artifacts.as_uri() if isinstance(artifacts, Path) else artifacts)
+        with _build_aside(path) as new:
+            _make_mlflow(f"sqlite:///{new}", artifacts)
 
 
 def _make_mlflow(url: str, artifacts: str) -> None:
@@ -211,14 +211,14 @@ def _make_mlflow(url: str, artifacts: str) -> None:
 
 
 def _is_made(folder: Path) -> bool:
-    held = [database.rows() for database in dagster_databases(folder)]
+    held = [database.count_rows() for database in list_dagster_databases(folder)]
     if None in held and any(held):
-        raise dagster_databases(folder)[held.index(None)].damaged("tables are missing")
+        raise list_dagster_databases(folder)[held.index(None)].explain_corruption("tables are missing")
     return None not in held
 
 
 @contextmanager
-def _building(path: Path) -> Iterator[Path]:
+def _build_aside(path: Path) -> Iterator[Path]:
     """Yield a path to build at, which becomes `path` at once; on failure nothing is left."""
     new = path.with_name(f".{path.name}.new")
     with explain_errors(path):
@@ -233,10 +233,10 @@ def _building(path: Path) -> Iterator[Path]:
 
 def _remove(path: Path) -> None:
     if path.is_dir():
-        return shutil.rmtree(path)
-    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm", f"{path.name}-journal"):
-        path.with_name(name).unlink(missing_ok=True)
-    return None
+        shutil.rmtree(path)
+        return
+    for ending in ("", "-wal", "-shm", "-journal"):
+        path.with_name(f"{path.name}{ending}").unlink(missing_ok=True)
 
 
 def _make_dagster(folder: Path) -> None:

@@ -17,8 +17,8 @@ from traube.storage import Storage
 from traube.tasks.task import TaskCard
 
 
-def check_specs(card: TaskCard, table: Table) -> list[dg.AssetCheckSpec]:
-    """Say which checks the asset of a task's table declares."""
+def make_check_specs(card: TaskCard, table: Table) -> list[dg.AssetCheckSpec]:
+    """Return the checks that the asset of a task's table declares."""
     key = dg.AssetKey([card.name, table])
     return [
         dg.AssetCheckSpec(check.name, asset=key, description=check.description, blocking=blocks(check, card))

@@ -7,7 +7,7 @@ method) on one version of the task's data.
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, distribution
@@ -22,7 +22,8 @@ from packaging.version import Version
 from pydantic import Field
 
 import traube
-from resources.tracking import connect, default_uri, name_logged_model
+from resources.experiment import connect, default_uri
+from resources.tracking import name_logged_model
 from traube.core import paths
 from traube.core.errors import TraubeError, Unknown, unknown
 from traube.core.hashing import digest
@@ -43,16 +44,16 @@ CODE = Path(__file__).with_name("served_model.py")
 def pin_requirements(*names: str) -> list[str]:
     """Return the packages' requirements at the installed versions, `name==version`, but for Traube itself."""
     found: dict[str, str] = {}
-    asked = [Requirement(name) for name in names]
-    while asked:
-        requirement = asked.pop()
+    pending = [Requirement(name) for name in names]
+    while pending:
+        requirement = pending.pop()
         name = canonicalize_name(requirement.name)
         if name in found or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
             continue
         with suppress(PackageNotFoundError):  # an option that is not installed
-            packed = distribution(name)
-            found[name] = Version(packed.version).public  # not which build it is, as of torch for a CPU
-            asked += [Requirement(line) for line in packed.requires or ()]
+            installed = distribution(name)
+            found[name] = Version(installed.version).public  # not which build it is, as of torch for a CPU
+            pending += [Requirement(line) for line in installed.requires or ()]
     return [f"{name}=={version}" for name, version in sorted(found.items()) if name != "traube"]
 
 
@@ -67,10 +68,10 @@ class RegistryResource(dg.ConfigurableResource):
     uri: str = Field(default="", description="by default MLFLOW_TRACKING_URI, or mlflow.db below TRAUBE_HOME")
 
     def client(self) -> Any:
-        """Return a client of MLflow's registry."""
-        return connect(self.uri or default_uri())[0]
+        """Return MLflow's client."""
+        return connect(self.uri or default_uri()).client
 
-    def held(self, task: str, alias: str) -> dict[str, str] | None:
+    def find_version(self, task: str, alias: str) -> dict[str, str] | None:
         """Return the tags of the version with an alias, and its number as `version`; None if there is none."""
         from mlflow.exceptions import MlflowException
 
@@ -78,7 +79,7 @@ class RegistryResource(dg.ConfigurableResource):
             version = self.client().get_model_version_by_alias(registered_name(task), alias)
         except MlflowException:
             return None
-        return _tags(version)
+        return _read_tags(version)
 
     def register(self, candidate: "Candidate", freeze: "Callable[[], Served]") -> str:
         """Register a candidate for serving, and return its version: a new one, or the existing one."""
@@ -89,7 +90,8 @@ class RegistryResource(dg.ConfigurableResource):
 
         from traube.grouping import served as serving
 
-        client, experiment = connect(self.uri or default_uri())
+        experiment = connect(self.uri or default_uri())
+        client = experiment.client
         name, identity = registered_name(candidate.task), {key: str(getattr(candidate, key)) for key in IDENTITY}
         key = digest(identity)
         versions = client.search_model_versions(f"name = '{name}' and tag.`traube.key` = '{key}'")
@@ -100,7 +102,7 @@ class RegistryResource(dg.ConfigurableResource):
         os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
         mlflow.set_tracking_uri(self.uri or default_uri())
         run_name = f"serve {candidate.task}: {candidate.name}"
-        run = client.create_run(experiment, run_name=run_name, tags={"traube.serves": key})
+        run = client.create_run(experiment.id, run_name=run_name, tags={"traube.serves": key})
         with TemporaryDirectory(prefix="traube-") as folder:
             serving.save(served, Path(folder) / "served")
             artifacts = {"served": str(Path(folder) / "served")}
@@ -123,23 +125,18 @@ class RegistryResource(dg.ConfigurableResource):
         with suppress(MlflowException):  # it is there already
             client.create_registered_model(name)
         tags = {**identity, "weights": served.fingerprint, "key": key, "score": f"{candidate.mean:.6f}"}
-        made = client.create_model_version(
-            name,
-            source,
-            run.info.run_id,
-            tags={f"traube.{tag}": value for tag, value in tags.items()},  # at once: it is found again by its key
-            model_id=info.model_id,
-        )
+        tags = {f"traube.{tag}": value for tag, value in tags.items()}
+        made = client.create_model_version(name, source, run.info.run_id, tags=tags, model_id=info.model_id)
         return str(made.version)
 
-    def champion(self, task: str) -> "Served":
+    def load_champion(self, task: str) -> "Served":
         """Return the clustering that is served for a task; runs no stored code."""
         import mlflow
 
         from traube.grouping import served as serving
 
-        self._known(task)
-        version = self._version_of(task, CHAMPION)
+        self._check_registered(task)
+        version = self._require_version(task, CHAMPION)
         os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
         mlflow.set_tracking_uri(self.uri or default_uri())
         with TemporaryDirectory(prefix="traube-") as folder:
@@ -147,9 +144,7 @@ class RegistryResource(dg.ConfigurableResource):
             served = Path(at) / "artifacts" / "served"
             if not served.is_dir():  # MLflow notes whole paths
                 source = self.client().get_model_version(registered_name(task), version).source
-                raise TraubeError(
-                    f"{source}: the champion's files are gone; restore a backup to the path that it is of"
-                )
+                raise TraubeError(f"{source}: the champion's files are missing; restore a backup to this path")
             return serving.load(served)
 
     def explain(self, task: str, version: str, decision: "Decision") -> None:
@@ -186,46 +181,40 @@ class RegistryResource(dg.ConfigurableResource):
 
         The previous champion is remembered.
         """
-        self._known(task)
-        version = version or self._version_of(task, CHALLENGER)
+        self._check_registered(task)
+        version = version or self._require_version(task, CHALLENGER)
         client, name = self.client(), registered_name(task)
         versions = [str(v.version) for v in client.search_model_versions(f"name = '{name}'")]
         if version not in versions:
             raise unknown(f"version of {name}", version, versions)
-        history = self._history(task)
-        if history[-1:] != [version]:
-            client.set_registered_model_tag(name, HISTORY, json.dumps([*history, version]))
-        client.set_registered_model_alias(name, CHAMPION, version)
+        history = self._read_history(task)
+        self._set_champions(task, history if history[-1:] == [version] else [*history, version])
         client.delete_model_version_tag(name, version, REJECTED)
-        challenger = self.held(task, CHALLENGER)
+        challenger = self.find_version(task, CHALLENGER)
         if challenger and challenger["version"] == version:
             client.delete_registered_model_alias(name, CHALLENGER)
         return version
 
     def renew(self, task: str, version: str) -> None:
         """Replace the champion by the same clustering, served from the present data."""
-        client, name = self.client(), registered_name(task)
-        client.set_registered_model_tag(name, HISTORY, json.dumps([*self._history(task)[:-1], version]))
-        client.set_registered_model_alias(name, CHAMPION, version)
+        self._set_champions(task, [*self._read_history(task)[:-1], version])
 
     def rollback(self, task: str) -> str:
         """Make the champion before this one champion again, and return its version."""
-        self._known(task)
-        history = self._history(task)
+        self._check_registered(task)
+        history = self._read_history(task)
         if len(history) < 2:
             raise TraubeError(f"{registered_name(task)} has had no other champion to go back to")
-        client, name = self.client(), registered_name(task)
-        client.set_registered_model_tag(name, HISTORY, json.dumps(history[:-1]))
-        client.set_registered_model_alias(name, CHAMPION, history[-2])
-        client.set_model_version_tag(name, history[-1], REJECTED, "rolled back")
+        self._set_champions(task, history[:-1])
+        self.client().set_model_version_tag(registered_name(task), history[-1], REJECTED, "rolled back")
         return history[-2]
 
-    def rejected(self, task: str) -> list[dict[str, str]]:
+    def list_rejected(self, task: str) -> list[dict[str, str]]:
         """Return the versions that people rolled back, which are no challengers anymore."""
         condition = f"name = '{registered_name(task)}' and tag.`{REJECTED}` = 'rolled back'"
-        return [_tags(version) for version in self.client().search_model_versions(condition)]
+        return [_read_tags(version) for version in self.client().search_model_versions(condition)]
 
-    def _known(self, task: str) -> None:
+    def _check_registered(self, task: str) -> None:
         """Refuse a task without a registered model; the error names near ones, and what makes one."""
         prefix = registered_name("")
         tasks = [m.name.removeprefix(prefix) for m in self.client().search_registered_models(f"name LIKE '{prefix}%'")]
@@ -235,13 +224,18 @@ class RegistryResource(dg.ConfigurableResource):
                 f"`tasks` of params.yaml lists {task} and it has labels)"
             )
 
-    def _version_of(self, task: str, alias: str) -> str:
-        held = self.held(task, alias)
-        if held is None:
-            raise TraubeError(f"{registered_name(task)} has no {alias}; `traube run` makes one")
-        return held["version"]
+    def _require_version(self, task: str, alias: str) -> str:
+        if found := self.find_version(task, alias):
+            return found["version"]
+        raise TraubeError(f"{registered_name(task)} has no {alias}; `traube run` makes one")
 
-    def _history(self, task: str) -> list[str]:
+    def _set_champions(self, task: str, versions: Sequence[str]) -> None:
+        """Make the last one of some versions the champion; the others are those before it."""
+        client, name = self.client(), registered_name(task)
+        client.set_registered_model_tag(name, HISTORY, json.dumps(versions))
+        client.set_registered_model_alias(name, CHAMPION, versions[-1])
+
+    def _read_history(self, task: str) -> list[str]:
         from mlflow.exceptions import MlflowException
 
         try:
@@ -251,6 +245,6 @@ class RegistryResource(dg.ConfigurableResource):
         return list(json.loads(tags.get(HISTORY, "[]")))
 
 
-def _tags(version: Any) -> dict[str, str]:
+def _read_tags(version: Any) -> dict[str, str]:
     tags = {key.removeprefix("traube."): value for key, value in version.tags.items()}
     return {**tags, "version": str(version.version)}

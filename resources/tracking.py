@@ -1,40 +1,41 @@
 """MLflow: a run per task, model and version of everything, a nested run per method."""
-# Scores are in the storage before MLflow is told of them, so tracking can fail, or be repeated, without losing or
+# Scores are in the storage before they are reported to MLflow, so tracking can fail, or be repeated, without losing or
 # doubling anything: runs are found again by a tag that hashes what they are about.
 
 import json
 import logging
-import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pandas as pd
 from pydantic import Field
 
-from resources.databases import EXPERIMENT, KIND, make_mlflow, make_shared_mlflow, mlflow_url
+from resources.experiment import IDENTITY, Experiment, connect, default_uri, find_origin, get_ui, name_metric
 from resources.unlogged import settle_debt
 from traube.comparison.verdict import format_significance
-from traube.core import paths, settings
-from traube.core.errors import TraubeError
 from traube.core.escaping import format_csv
-from traube.core.hashing import digest
 from traube.pipeline.cell import Cell
 from traube.pipeline.pairs import KINDS
 from traube.reports.pages import SERVED
 from traube.reports.tables import show_rank
 from traube.tasks.task import TaskCard
 
-KEY = "traube.key"
-# What identifies a run; the same six are its tag.
-IDENTITY = ("task", "model", "protocol", "data_version", "fingerprint", "code_version")
-MOST_RUNS = 50_000  # that MLflow gives at once
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The cells of a task and model under a protocol, and their scores."""
+
+    card: TaskCard
+    cells: pd.DataFrame
+    scores: pd.DataFrame  # of each cell, split and metric
+    table: pd.DataFrame  # `summary` of both
+    own_choice: bool  # whether methods or seeds are not the protocol's
 
 
 class TrackingResource(dg.ConfigurableResource):
@@ -42,8 +43,8 @@ class TrackingResource(dg.ConfigurableResource):
 
     uri: str = Field(default="", description="by default MLFLOW_TRACKING_URI, or mlflow.db below TRAUBE_HOME")
 
-    def client(self) -> Any:
-        """Return an MlflowClient whose store is initialized, and the experiment's id."""
+    def connect(self) -> Experiment:
+        """Return Traube's experiment, in an initialized store."""
         return connect(self.uri or default_uri())
 
     def log_all(
@@ -55,71 +56,62 @@ class TrackingResource(dg.ConfigurableResource):
         return metadata
 
     def log(
-        self,
-        card: TaskCard,
-        cells: pd.DataFrame,
-        scores: pd.DataFrame,
-        table: pd.DataFrame,
-        origin: Mapping[str, str],
-        setup: dict[str, Any],
-        *,
-        began: float,
-        own_choice: bool = False,
+        self, evaluation: Evaluation, setup: Mapping[str, Any], origin: Mapping[str, str], began: float
     ) -> dict[str, dg.MetadataValue]:
-        """Log the scored cells of one task and model, and update the runs that are there already.
+        """Log an evaluation, and update the runs that exist. Those of one's own choice have runs of their own.
 
-        Those of one's own choice, of methods or seeds that are not the protocol's, have runs of their own. `setup` are
-        values of the model and the protocol, which become parameters; `began` is when Dagster's run did, in seconds since 1970.
+        Parameters
+        ----------
+        evaluation : Evaluation
+            Of its cells those that are done are logged.
+        setup : mapping
+            Values of the model and the protocol, which become parameters.
+        origin : mapping of str to str
+            Tags that name Dagster's run.
+        began : float
+            When Dagster's run began, in seconds since 1970.
         """
-        done = cells[cells["status"] == "done"]
+        done = evaluation.cells[evaluation.cells["status"] == "done"]
         if done.empty:
             return {}
-        client, experiment = self.client()
-        first = done.iloc[0]
-        identity = {name: str(first[name]) for name in IDENTITY}
+        card, own_choice, experiment = evaluation.card, evaluation.own_choice, self.connect()
+        identity = {name: str(done.iloc[0][name]) for name in IDENTITY}
         key: Any = [identity, "own choice", sorted(done["cell_id"])] if own_choice else identity
-        served = f"{get_ui('DAGSTER', 3000)}{SERVED}/{card.name}.html"
+        page = f"{get_ui('DAGSTER', 3000)}{SERVED}/{card.name}.html"
         tags = {
-            "traube.kind": "task",
-            **({"traube.own_choice": "true"} if own_choice else {}),
             **{f"traube.{name}": value for name, value in identity.items()},
             **origin,
-            "traube.page": served,
-            "mlflow.note.content": f"[All of {card.name}]({served}), while `traube dev` runs.",
+            "traube.page": page,
+            "mlflow.note.content": f"[All of {card.name}]({page}), while `traube dev` runs.",
         }
-        values = done.merge(scores, on="cell_id").assign(method=lambda rows: rows["reducer"] + "/" + rows["clusterer"])
-        best = table[table["best"].astype(bool)].dropna(subset="mean")
-        of_best = values.merge(best[["level", "method"]]).groupby(["level", "metric"])["value"].mean().dropna()
-        name = f"{card.name} x {first['model']}{', own choice' if own_choice else ''}"
+        if own_choice:
+            tags["traube.own_choice"] = "true"
+        name = f"{card.name} x {identity['model']}{', own choice' if own_choice else ''}"
+        values = done.merge(evaluation.scores, on="cell_id")
+        values = values.assign(method=values["reducer"] + "/" + values["clusterer"])
         span = _find_span(done, began)
-        with _run(client, experiment, digest(key), name, tags, span) as parent:
-            about = {"family": card.family, "language": card.language, "licence": card.licence}
+
+        with experiment.open_run(key, name, tags | {"traube.kind": "task"}, span) as parent:
             # what is in the tags alone would be an axis in MLflow's comparison of models: hashes tell people nothing
-            params = {name: identity[name] for name in ("task", "model", "protocol")} | about | _flat(setup)
+            params = {name: identity[name] for name in ("task", "model", "protocol")} | _describe(card)
+            params |= _flatten(setup)
+            best = evaluation.table[evaluation.table["best"].astype(bool)].dropna(subset="mean")
             metrics = {f"best/{level}": mean for level, mean in zip(best["level"], best["mean"], strict=True)}
-            metrics |= {f"{level}/{metric}": value for (level, metric), value in of_best.items()}
-            title = name_logged_model(card.name, str(first["model"]))
-            ranked = "" if own_choice else _find_logged_model(client, experiment, parent, title, identity, params)
-            _log(client, parent, params, metrics, ranked, (card.name, identity["data_version"]))
-            _log_dataset(client, parent, card, identity["data_version"])
-        children = _runs(client, experiment, f"tags.mlflow.parentRunId = '{parent.info.run_id}'")
-        for method, rows in values.groupby("method", sort=False):
-            child_key = digest([key, method, rows.iloc[0]["params"]])
-            seeds = " ".join(sorted({str(int(s)) for s in rows["seed"].dropna()}))  # no parameter: those may not change
-            of_method = {"traube.kind": "method", "traube.seeds": seeds, "mlflow.parentRunId": parent.info.run_id}
-            with _run(client, experiment, child_key, method, tags | of_method, span, children) as child:
-                means = rows.groupby(["level", "metric"])["value"].mean()
-                metrics = {f"{level}/{metric}": value for (level, metric), value in means.dropna().items()}
-                params = {"reducer": rows.iloc[0]["reducer"], "clusterer": rows.iloc[0]["clusterer"]}
-                _log(client, child, params | _flat(rows.iloc[0]["params"]), metrics)
-        return _link_run(experiment, parent)
+            metrics |= _average(values.merge(best[["level", "method"]]))
+            model_id = "" if own_choice else _ensure_logged_model(experiment, parent, identity, params)
+            about = (model_id, card.name, identity["data_version"]) if model_id else ()
+            experiment.log(parent, params, metrics, *about)
+            _log_dataset(experiment, parent, card, identity["data_version"])
+        nested = {"traube.kind": "method", "mlflow.parentRunId": parent.info.run_id}
+        _log_methods(experiment, values, key, tags | nested, span)
+        return experiment.link(parent)
 
     def log_ranks(self, leaderboard: pd.DataFrame) -> dict[str, dg.MetadataValue]:
         """Tag each model's run of a task with its rank at each level, and the verdict on the first model against it."""
         from mlflow.entities import RunTag
 
-        date, (client, experiment) = datetime.now(UTC).date().isoformat(), self.client()
-        for rows, runs in list_official(client, experiment, leaderboard):
+        date, experiment = datetime.now(UTC).date().isoformat(), self.connect()
+        for rows, runs in experiment.find_official_runs(leaderboard):
             tags = {}
             for row in rows.itertuples(index=False):
                 tags[f"traube.rank/{row.level}"] = show_rank(row)
@@ -127,19 +119,19 @@ class TrackingResource(dg.ConfigurableResource):
                     tags[f"traube.p/{row.level}"] = format_significance(row.p, int(row.comparisons))
                     tags[f"traube.verdict/{row.level}"] = row.verdict
             for run in runs:
-                if any(run.data.tags.get(name) != value for name, value in tags.items()):
-                    made = {**tags, "traube.verdict_date": date}
-                    client.log_batch(run.info.run_id, tags=[RunTag(*tag) for tag in made.items()])
+                if not tags.items() <= run.data.tags.items():
+                    dated = {**tags, "traube.verdict_date": date}
+                    experiment.client.log_batch(run.info.run_id, tags=[RunTag(*tag) for tag in dated.items()])
         return {}
 
     def find_contradictions(self, leaderboard: pd.DataFrame) -> list[tuple[str, str, str, bool]]:
         """Return model, task and protocol whose run lacks the leaderboard's best scores, and whether there is a run."""
-        found, (client, experiment) = [], self.client()
+        found = []
         of_clusterings = leaderboard[leaderboard["protocol"] != ""]  # pairs are of no protocol
-        for rows, runs in list_official(client, experiment, of_clusterings):
+        for rows, runs in self.connect().find_official_runs(of_clusterings):
             logged = runs[0].data.metrics if runs else {}
             scored = rows.dropna(subset="mean").itertuples(index=False)
-            if any(logged.get(_name_metric(f"best/{row.level}")) != row.mean for row in scored):
+            if any(logged.get(name_metric(f"best/{row.level}")) != row.mean for row in scored):
                 found.append((*rows.iloc[0][["model", "task", "protocol"]], bool(runs)))
         return found
 
@@ -153,32 +145,32 @@ class TrackingResource(dg.ConfigurableResource):
             of = f"/{row['group']}={row['value']}" if row["value"] else ""
             metrics |= {f"{kind}/{compared}{of}": row[kind] for kind in KINDS if pd.notna(row[kind])}
 
-        client, experiment = self.client()
+        experiment = self.connect()
         identity = {name: str(getattr(cell, name)) for name in IDENTITY if name != "protocol"}
         tags = {**{f"traube.{name}": value for name, value in identity.items()}, **origin}
-        with _run(client, experiment, digest(["pairs", identity]), f"{card.name} x {cell.model}", tags) as run:
-            about = {"family": card.family, "language": card.language, "licence": card.licence}
-            _log(client, run, {**identity, **about}, metrics)
-            _log_dataset(client, run, card, identity["data_version"])
-        return _link_run(experiment, run)
+        with experiment.open_run(["pairs", identity], f"{card.name} x {cell.model}", tags) as run:
+            experiment.log(run, identity | _describe(card), metrics)
+            _log_dataset(experiment, run, card, identity["data_version"])
+        return experiment.link(run)
 
     @contextmanager
     def watch_training(self, dagster_run: str, trainer: str, task: str) -> Iterator[str]:
         """Open a training's run, which records what processors, memory and disk do while the block lasts; yield its id.
 
-        Where MLflow cannot be reached, the id is empty and the training goes on.
+        If MLflow cannot be reached, the id is empty and the training goes on.
         """
         from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
-        tags = {**_find_origin(), "traube.kind": "training", "dagster.run_id": dagster_run}
+        tags = {**find_origin(), "traube.kind": "training", "dagster.run_id": dagster_run}
         run_id, monitor = "", None
         try:
-            client, experiment = self.client()
-            run_id = client.create_run(experiment, tags=tags, run_name=f"{trainer} on {task}").info.run_id
+            experiment = self.connect()
+            run = experiment.client.create_run(experiment.id, tags=tags, run_name=f"{trainer} on {task}")
+            run_id = run.info.run_id
             monitor = SystemMetricsMonitor(run_id, tracking_uri=self.uri or default_uri())
             monitor.start()
         except Exception as error:
-            logging.getLogger("mlflow").warning("MLflow could not be told of a training: %s", error)
+            logging.getLogger("mlflow").warning("a training could not be reported to MLflow: %s", error)
         status = "FAILED"
         try:
             yield run_id
@@ -186,8 +178,8 @@ class TrackingResource(dg.ConfigurableResource):
         finally:
             if monitor is not None:
                 monitor.finish()
-                with suppress(Exception):  # `log_curve` says it, too
-                    client.set_terminated(run_id, status)
+                with suppress(Exception):  # `log_curve` reports it, too
+                    experiment.client.set_terminated(run_id, status)
 
     def log_curve(
         self, run_id: str, name: str, curve: Sequence[Mapping[str, float | None]], params: Mapping[str, Any]
@@ -195,104 +187,52 @@ class TrackingResource(dg.ConfigurableResource):
         """Log a training's recipe and curve, of entries with `step`, to its run, which gets the checkpoint's name."""
         from mlflow.entities import Metric
 
-        client, experiment = self.client()
-        # without a run, MLflow could not be told at the training's start
-        run = client.get_run(run_id) if run_id else client.create_run(experiment, tags={"traube.kind": "training"})
-        run_id, now = run.info.run_id, int(time.time() * 1000)
-        client.update_run(run_id, "FINISHED", name)
-        _log(client, run, dict(params), {})
-        client.log_batch(
-            run_id,
-            metrics=[
-                Metric(metric, float(value), now, int(entry["step"] or 0))
-                for entry in curve
-                for metric, value in entry.items()
-                if metric != "step" and value is not None
-            ],
-        )
-        return _link_run(experiment, run)
+        experiment = self.connect()
+        client, now = experiment.client, int(time.time() * 1000)
+        # without an id, MLflow could not be reached when the training began
+        run = client.get_run(run_id) if run_id else client.create_run(experiment.id, tags={"traube.kind": "training"})
+        client.update_run(run.info.run_id, "FINISHED", name)
+        experiment.log(run, params, {})
+        metrics = [
+            Metric(metric, float(value), now, int(entry["step"] or 0))
+            for entry in curve
+            for metric, value in entry.items()
+            if metric != "step" and value is not None
+        ]
+        client.log_batch(run.info.run_id, metrics)
+        return experiment.link(run)
 
     def log_study(
         self, name: str, best: Mapping[str, float], trials: pd.DataFrame, pages: Mapping[str, str], run_id: str
     ) -> dict[str, dg.MetadataValue]:
         """Log a study as it stands: its best values, its trials and its plots (html by file name)."""
-        client, experiment = self.client()
-        key = digest(["study", name, len(trials)])
-        with _run(client, experiment, key, name, {"dagster.run_id": run_id}) as run:
-            found = {name: str(value) for name, value in best.items() if name != "value"}
-            _log(client, run, found, {"best": best["value"]} if best else {})
-            client.log_text(run.info.run_id, format_csv(trials), "trials.csv")
-            for file, page in pages.items():
-                client.log_text(run.info.run_id, page, file)
-        return _link_run(experiment, run)
+        experiment = self.connect()
+        with experiment.open_run(["study", name, len(trials)], name, {"dagster.run_id": run_id}) as run:
+            params = {name: value for name, value in best.items() if name != "value"}
+            experiment.log(run, params, {"best": best["value"]} if best else {})
+            for file, text in {"trials.csv": format_csv(trials), **pages}.items():
+                experiment.client.log_text(run.info.run_id, text, file)
+        return experiment.link(run)
 
 
-def get_ui(name: str, port: int) -> str:
-    """Return the address of Dagster's or MLflow's pages: TRAUBE_DAGSTER_UI or TRAUBE_MLFLOW_UI, or that of `traube dev`."""
-    given = os.environ.get(f"TRAUBE_{name}_UI", "").rstrip("/")
-    return given or f"http://127.0.0.1:{os.environ.get(f'TRAUBE_{name}_PORT', port)}"
+def name_logged_model(task: str, model: str) -> str:
+    """Return a name that MLflow takes: it refuses some characters."""
+    return re.sub(r"""[/:.%"']""", "-", f"{task}-{model}")
 
 
-def get_mlflow_page(route: str) -> str:
-    """Return the address of a page of MLflow's, which otherwise opens as a product for language models."""
-    return f"{get_ui('MLFLOW', 5000)}/#/{route}?workflowType=machine_learning"
-
-
-def _link_run(experiment: str, run: Any) -> dict[str, dg.MetadataValue]:
-    return {"mlflow": dg.MetadataValue.url(get_mlflow_page(f"experiments/{experiment}/runs/{run.info.run_id}"))}
-
-
-def default_uri() -> str:
-    """Return MLflow's tracking store.
-
-    The store is `MLFLOW_TRACKING_URI` if that is set, else the shared database, or a file of the data directory.
-    """
-    if given := os.environ.get("MLFLOW_TRACKING_URI"):
-        return given
-    return mlflow_url() if settings.database() else f"sqlite:///{paths.home() / 'mlflow.db'}"
-
-
-def artifacts() -> str:
-    """Return where MLflow keeps files: beside the blobs where these are shared, or in the data directory."""
-    shared = settings.blobs()
-    if "://" in shared:
-        return f"{shared.rstrip('/')}/mlartifacts"
-    folder = Path(shared).expanduser().resolve() if shared else paths.home()
-    return (folder / "mlartifacts").as_uri()
-
-
-def connect(uri: str) -> tuple[Any, str]:
-    """Return an MlflowClient and the experiment's id; make the store if need be."""
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    from mlflow import MlflowClient
-
-    asked = os.environ.get("MLFLOW_LOGGING_LEVEL")
-    logging.getLogger("mlflow").setLevel(asked or "WARNING")  # a new store is no news
-    # it raises the database's errors, and prints them with a traceback beside that
-    logging.getLogger("mlflow.store.db.utils").setLevel(asked or "CRITICAL")
-    own = paths.home() / "mlflow.db"
-    if uri == f"sqlite:///{own}" and own.parent.is_dir():  # any other database is its owner's
-        make_mlflow(own, artifacts())
-    elif settings.database() and uri == mlflow_url():
-        make_shared_mlflow(artifacts())
-    try:
-        client = MlflowClient(tracking_uri=uri)
-        experiment = client.get_experiment_by_name(EXPERIMENT)
-    except Exception as error:
-        if "out-of-date database schema" not in str(error):
-            raise
-        shown = settings.without_password(uri)
-        raise TraubeError(
-            f"{shown}: made by another MLflow; back it up, then `mlflow db upgrade` with this URL brings it up to date"
-        ) from None
-    if experiment is None:
-        return client, str(client.create_experiment(EXPERIMENT, artifacts(), KIND))
-    return client, str(experiment.experiment_id)
-
-
-def _runs(client: Any, experiment: str, condition: str) -> dict[str, Any]:
-    runs = client.search_runs([experiment], condition, max_results=MOST_RUNS)
-    return {run.data.tags[KEY]: run for run in runs if KEY in run.data.tags}
+def _log_methods(
+    experiment: Experiment, values: pd.DataFrame, key: Any, tags: Mapping[str, str], span: tuple[int, int]
+) -> None:
+    """Log the scores of each method in a run of its own, nested in the run of a key."""
+    known = experiment.find_runs(f"tags.mlflow.parentRunId = '{tags['mlflow.parentRunId']}'")
+    for method, rows in values.groupby("method", sort=False):
+        first = rows.iloc[0]
+        # no parameter: those may not change
+        seeds = {"traube.seeds": " ".join(sorted({str(int(seed)) for seed in rows["seed"].dropna()}))}
+        child_key = [key, method, first["params"]]
+        with experiment.open_run(child_key, str(method), {**tags, **seeds}, span, known) as run:
+            params = {"reducer": first["reducer"], "clusterer": first["clusterer"], **_flatten(first["params"])}
+            experiment.log(run, params, _average(rows))
 
 
 def _find_span(cells: pd.DataFrame, began: float) -> tuple[int, int]:
@@ -302,103 +242,39 @@ def _find_span(cells: pd.DataFrame, began: float) -> tuple[int, int]:
     return int(1000 * min(began, first)), int(1000 * created.max())
 
 
-def list_official(client: Any, experiment: str, leaderboard: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, list[Any]]]:
-    """Yield the best rows of each task and model, without one's own choice, and MLflow's runs of them, the newest first."""
-    names = [name for name in IDENTITY if name in leaderboard]
-    runs: dict[tuple[str, ...], list[Any]] = {}
-    for run in _runs(client, experiment, "tags.`traube.kind` = 'task'").values():
-        if "traube.own_choice" not in run.data.tags:  # no rank of the leaderboard is theirs
-            runs.setdefault(tuple(run.data.tags.get(f"traube.{name}", "") for name in names), []).append(run)
-    official = leaderboard[leaderboard["best"].astype(bool) & ~leaderboard["own_choice"].astype(bool)]
-    for key, rows in official.groupby(names):
-        yield rows, runs.get(tuple(key), [])
+def _average(scores: pd.DataFrame) -> dict[str, float]:
+    """Return the mean score of each level and metric, by `level/metric`."""
+    means = scores.groupby(["level", "metric"])["value"].mean().dropna()
+    return {f"{level}/{metric}": value for (level, metric), value in means.items()}
 
 
-def name_logged_model(task: str, model: str) -> str:
-    """Return a name that MLflow takes: it refuses some characters."""
-    return re.sub(r"""[/:.%"']""", "-", f"{task}-{model}")
+def _describe(card: TaskCard) -> dict[str, str]:
+    return {"family": card.family, "language": card.language, "licence": card.licence}
 
 
-def _name_metric(name: str) -> str:
-    return re.sub(r"[^\w\-. :/]", "_", name)  # MLflow takes no other characters
+def _flatten(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested values by their path, such as `reducer.n_neighbors`."""
+    return pd.json_normalize(dict(value)).to_dict("records")[0]
 
 
-@cache
-def _find_origin() -> dict[str, str]:
-    """Return who logs, by what: of a process, once, since MLflow asks git."""
-    from mlflow.tracking.context.registry import resolve_tags
-
-    return dict(resolve_tags())
-
-
-@contextmanager
-def _run(
-    client: Any,
-    experiment: str,
-    key: str,
-    name: str,
-    tags: Mapping[str, str],
-    span: tuple[int | None, int | None] = (None, None),
-    known: Mapping[str, Any] | None = None,
-) -> Iterator[Any]:
-    """Open the run with a key, new or found (in `known`), which ends with the block; `span` says when its work was."""
-    found = _runs(client, experiment, f"tags.`{KEY}` = '{key}'") if known is None else known
-    run = found.get(key)
-    if run is None:
-        run = client.create_run(experiment, span[0], {**_find_origin(), KEY: key, **tags}, name)
-    else:
-        client.update_run(run.info.run_id, status="RUNNING")
-        for tag, value in tags.items():
-            client.set_tag(run.info.run_id, tag, value)
-    try:
-        yield run
-    except BaseException:
-        client.set_terminated(run.info.run_id, status="FAILED")
-        raise
-    client.set_terminated(run.info.run_id, "FINISHED", span[1])
-
-
-def _find_logged_model(
-    client: Any, experiment: str, run: Any, name: str, identity: Mapping[str, str], params: Mapping[str, Any]
+def _ensure_logged_model(
+    experiment: Experiment, run: Any, identity: Mapping[str, str], params: Mapping[str, Any]
 ) -> str:
     """Return the id of the model that a run is of, as MLflow ranks and compares models."""
-    found = client.search_logged_models([experiment], f"source_run_id = '{run.info.run_id}'")
+    client, run_id = experiment.client, run.info.run_id
+    found = client.search_logged_models([experiment.id], f"source_run_id = '{run_id}'")
     if found:
         return str(found[0].model_id)
     tags = {f"traube.{key}": identity[key] for key in ("task", "model", "protocol", "data_version")}
-    made = client.create_logged_model(experiment, name, run.info.run_id, tags, dict(params), model_type="embedding")
+    name = name_logged_model(identity["task"], identity["model"])
+    made = client.create_logged_model(experiment.id, name, run_id, tags, dict(params), model_type="embedding")
     return str(client.finalize_logged_model(made.model_id, "READY").model_id)
 
 
-def _log(
-    client: Any,
-    run: Any,
-    params: dict[str, Any],
-    metrics: dict[str, float],
-    model: str = "",
-    dataset: tuple[str | None, str | None] = (None, None),
-) -> None:
-    """Log all at once but parameters that are there (MLflow refuses changes); `dataset` is a name and a digest."""
-    from mlflow.entities import Metric, Param
-
-    now, about = int(time.time() * 1000), (model, *dataset, run.info.run_id) if model else ()
-    client.log_batch(
-        run.info.run_id,
-        metrics=[Metric(_name_metric(name), float(value), now, 0, *about) for name, value in metrics.items()],
-        params=[Param(name, str(value)[:500]) for name, value in params.items() if name not in run.data.params],
-    )
-
-
-def _log_dataset(client: Any, run: Any, card: TaskCard, version: str) -> None:
+def _log_dataset(experiment: Experiment, run: Any, card: TaskCard, version: str) -> None:
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
-    source = card.source or card.name
-    dataset = Dataset(name=card.name, digest=version, source_type="traube", source=json.dumps({"uri": source}))
-    client.log_inputs(run.info.run_id, [DatasetInput(dataset, [InputTag("mlflow.data.context", "evaluation")])])
-
-
-def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, item in value.items():
-        flat |= _flat(item, f"{prefix}{key}.") if isinstance(item, dict) else {f"{prefix}{key}": item}
-    return flat
+    source = json.dumps({"uri": card.source or card.name})
+    dataset = Dataset(name=card.name, digest=version, source_type="traube", source=source)
+    inputs = [DatasetInput(dataset, [InputTag("mlflow.data.context", "evaluation")])]
+    experiment.client.log_inputs(run.info.run_id, inputs)

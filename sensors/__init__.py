@@ -14,7 +14,7 @@ from traube.core.plugins import modules_of
 Jobs = Mapping[str, Job]
 
 
-def offered(name: str, *given: Any) -> list[Any]:
+def collect(name: str, *given: Any) -> list[Any]:
     """Return the results of all modules' functions of a name, such as `sensors`."""
     modules = modules_of(sys.modules[__name__])
     return [one for module in modules if hasattr(module, name) for one in getattr(module, name)(*given)]

@@ -42,27 +42,25 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
         seen = {name: Seen(**entry) for name, entry in json.loads(context.cursor or "{}").items()}
         params = load_params()
         new, unavailable = unread([*params.tasks, *params.pair_tasks], open_storage(paths.home()))
-        tasks, pairs = (
-            [name for name in names if name not in new and name not in unavailable]
-            for names in (params.tasks, params.pair_tasks)
-        )
+        tasks = [name for name in params.tasks if name not in {*new, *unavailable}]
+        pairs = [name for name in params.pair_tasks if name not in {*new, *unavailable}]
         if not tasks:
             waiting = ", ".join(name for name in new if name in params.tasks)
             return dg.SkipReason(f"no task of params.yaml has been read yet ({waiting or 'none can be had here'})")
-        requests, said = [], []
+        requests, notes = [], []
         exchange_with_nodes()
         for folder in checkpoints.folders():
             entry = seen.setdefault(folder.name, Seen())
             try:
-                request = _look_at(folder, entry, params, tasks, pairs)
+                request = _request_run(folder, entry, params, tasks, pairs)
             except (TraubeError, OSError) as error:
                 context.log.warning(f"checkpoint refused: {error}")
-                said.append(f"refused: {error}")
+                notes.append(f"refused: {error}")
                 continue
             if isinstance(request, dg.RunRequest):
                 requests.append(request)
             elif request:
-                said.append(f"{folder.name}: {request}")
+                notes.append(f"{folder.name}: {request}")
         # the cursor is merged: a folder that is away for a while is known again when it is back
         cursor = json.dumps({name: asdict(entry) for name, entry in seen.items()})
         keys = [r.partition_key for r in requests if r.partition_key]
@@ -70,13 +68,13 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
             run_requests=requests,
             dynamic_partitions_requests=[MODELS.build_add_request(keys)] if keys else [],
             cursor=cursor,
-            skip_reason=None if requests else dg.SkipReason("; ".join(said) or "nothing new"),
+            skip_reason=None if requests else dg.SkipReason("; ".join(notes) or "nothing new"),
         )
 
     return [new_checkpoints]
 
 
-def _look_at(folder: Path, entry: Seen, params: Params, tasks: list[str], pairs: list[str]) -> dg.RunRequest | str:
+def _request_run(folder: Path, entry: Seen, params: Params, tasks: list[str], pairs: list[str]) -> dg.RunRequest | str:
     """Return the run that a folder requires, or the reason why there is none.
 
     Updates the entry. A folder that is not valid raises an error.
@@ -85,17 +83,16 @@ def _look_at(folder: Path, entry: Seen, params: Params, tasks: list[str], pairs:
     if entry.state != state:
         entry.state = state
         return "changed since the last look; waiting until it is quiet"
-    asked_again = attempt != entry.attempt
-    if entry.settled == state and not asked_again:
+    is_retry = attempt != entry.attempt
+    if entry.settled == state and not is_retry:
         return ""
-    reason = None if folder.is_symlink() else checkpoints.find_unfinished(folder)
-    if reason:
+    if not folder.is_symlink() and (reason := checkpoints.find_unfinished(folder)):
         return f"not complete: {reason}"
-    entry.settled, entry.attempt = state, attempt  # whatever comes of it, it is said once
+    entry.settled, entry.attempt = state, attempt  # whether it is requested or refused, once is enough
     checkpoints.check(folder)
     model = load_model(folder.name, precision=params.chosen().precision)
     fingerprint = model.fingerprint
-    if fingerprint == entry.fingerprint and not asked_again:
+    if fingerprint == entry.fingerprint and not is_retry:
         return ""  # touched, not changed
     entry.fingerprint = fingerprint
     return dg.RunRequest(

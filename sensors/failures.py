@@ -2,8 +2,8 @@
 
 import dagster as dg
 
-from assets.common import CHECKPOINTS, OF_A_BUTTON, STUDIES, TRAINERS
-from resources.alerts import FILE, SILENT, WEBHOOK, send
+from assets.common import CHECKPOINTS, STUDIES, TRAINERS, UI_JOB
+from resources.alerts import FILE, SILENT, WEBHOOK, send_alert
 from sensors import Jobs
 from traube.core.escaping import escape_controls
 from traube.tasks import sources
@@ -40,13 +40,12 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
             errors.append((str(event.step_key), message))
         details = [f"{step.replace('__', '/')}: {escape_controls(message)}" for step, message in errors]
         details = details or [context.failure_event.message or "the run failed"]
-        job = "materialization" if run.job_name == OF_A_BUTTON else run.job_name
+        job = "materialization" if run.job_name == UI_JOB else run.job_name
         partition = run.tags.get(PARTITION, "")
         summary = f"{job}{f' of {partition}' if partition else ''} failed"
         advice = _advise(job, partition, [step for step, _ in errors])
         context.log.error(f"{summary}: {'; '.join(details)}. {advice}")
-        if error := send(run.run_id, summary, details, advice, job=job, run_id=run.run_id):
-            context.log.error(error)
+        send_alert(context.log, run.run_id, summary, details, advice, job=job, run_id=run.run_id)
         return None
 
     return [failed_runs]

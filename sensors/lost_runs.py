@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -21,7 +22,7 @@ ALIVE = (
 GONE = "the process of this run is gone (killed, or the machine was restarted)"
 
 
-def own_process() -> dict[str, str]:
+def tag_process() -> dict[str, str]:
     """Return tags that name the process a run lives in, for runs started in this process."""
     return {PID: str(os.getpid()), STARTED: f"{psutil.Process().create_time():.2f}", HOST: platform.node()}
 
@@ -31,17 +32,21 @@ def is_of_command(run: dg.DagsterRun) -> bool:
     return PID in run.tags and run.parent_run_id is None
 
 
-def _is_here(run: dg.DagsterRun) -> bool:
-    host = run.tags.get(HOST) if is_of_command(run) else None
-    return _is_with_daemon() if host is None else host == platform.node()  # without a host a daemon launched it
-
-
-def _is_with_daemon() -> bool:
-    """Return whether the runs that a daemon launches are this machine's.
-
-    If several machines share a database, they are the daemon's machine's.
-    """
+def _has_daemon_runs() -> bool:
+    """Return whether this node has the runs that a daemon launches; where nodes share a database, it is the daemon's."""
     return not settings.database() or "TRAUBE_DAGSTER_PORT" in os.environ
+
+
+def _find_runs(
+    instance: dg.DagsterInstance, statuses: Sequence[dg.DagsterRunStatus] = ALIVE
+) -> Iterator[tuple[dg.DagsterRun, bool | None]]:
+    """Yield this node's unfinished runs, and whether the process of each is alive; None if it is not known."""
+    for run in instance.get_runs(dg.RunsFilter(statuses=statuses)):
+        host = run.tags.get(HOST) if is_of_command(run) else None
+        is_here = host == platform.node() if host else _has_daemon_runs()  # without a host a daemon launched it
+        if is_here:
+            process = find_process(instance, run)
+            yield run, _is_alive(*process) if process else None
 
 
 def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
@@ -52,11 +57,10 @@ def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
     if stop_note_path().exists():
         cancel_cut_off_runs(instance)
     lost = []
-    for run in instance.get_runs(dg.RunsFilter(statuses=ALIVE)):
-        process = process_of(instance, run) if _is_here(run) else None
-        if process and not _alive(*process):
-            cancelled = run.status == dg.DagsterRunStatus.CANCELING
-            (instance.report_run_canceled if cancelled else instance.report_run_failed)(run, GONE)
+    for run, is_alive in _find_runs(instance):
+        if is_alive is False:
+            is_canceled = run.status == dg.DagsterRunStatus.CANCELING
+            (instance.report_run_canceled if is_canceled else instance.report_run_failed)(run, GONE)
             lost.append(run.run_id)
     return lost
 
@@ -64,12 +68,10 @@ def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
 def end_unstarted_runs(instance: dg.DagsterInstance) -> list[str]:
     """Fail the runs that a daemon, now gone, was about to start in a process, and return their ids."""
     starting = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING]
-    unstarted = []
-    for run in instance.get_runs(dg.RunsFilter(statuses=starting)):
-        if _is_here(run) and process_of(instance, run) is None:
-            instance.report_run_failed(run, GONE)
-            unstarted.append(run.run_id)
-    return unstarted
+    unstarted = [run for run, is_alive in _find_runs(instance, starting) if is_alive is None]
+    for run in unstarted:
+        instance.report_run_failed(run, GONE)
+    return [run.run_id for run in unstarted]
 
 
 def cancel_cut_off_runs(instance: dg.DagsterInstance) -> list[str]:
@@ -77,17 +79,14 @@ def cancel_cut_off_runs(instance: dg.DagsterInstance) -> list[str]:
 
     The daemon had started the runs or was about to. They are no failures, and nothing to try again.
     """
-    cut_off, dying = [], False
-    for run in instance.get_runs(dg.RunsFilter(statuses=ALIVE)):
-        if not _is_here(run):
-            continue
-        process = process_of(instance, run)
-        if process is None or not _alive(*process):
+    cut_off, is_dying = [], False
+    for run, is_alive in _find_runs(instance):
+        if is_alive:
+            is_dying |= not is_of_command(run)
+        else:
             instance.report_run_canceled(run, "`traube dev` was stopped")
             cut_off.append(run.run_id)
-        else:
-            dying |= not is_of_command(run)
-    if _is_with_daemon() and not dying:
+    if _has_daemon_runs() and not is_dying:
         stop_note_path().unlink(missing_ok=True)
     return cut_off
 
@@ -100,18 +99,17 @@ def stop_note_path() -> Path:
     return paths.home() / "dev.stopped"
 
 
-def process_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[int, float] | None:
+def find_process(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[int, float] | None:
     """Return the run's process id, and a time by which that process had started; None if it is not known yet."""
     if is_of_command(run):
         return int(run.tags[PID]), float(run.tags[STARTED]) + 1
     for entry in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT):
-        pid = re.search(r"\(pid: (\d+)\)", entry.message or "")
-        if pid:
+        if pid := re.search(r"\(pid: (\d+)\)", entry.message or ""):
             return int(pid[1]), entry.timestamp + 1
     return None
 
 
-def _alive(pid: int, by: float) -> bool:
+def _is_alive(pid: int, by: float) -> bool:
     """Return whether that process is still alive, and is not another one with the same id."""
     try:
         process = psutil.Process(pid)

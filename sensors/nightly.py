@@ -1,6 +1,7 @@
 """The nightly runs: one for each model that lacks cells, then leaderboard, report and recent changes."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from zoneinfo import ZoneInfo
 
 import dagster as dg
@@ -28,14 +29,16 @@ def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
         nightly = load_params().nightly
     except TraubeError:  # a broken params.yaml fails each command and tick, but not the loading of the graph
         nightly = Nightly()
-    status = dg.DefaultScheduleStatus.RUNNING if nightly.enabled else dg.DefaultScheduleStatus.STOPPED
-
-    @dg.schedule(
-        name="nightly_benchmark",
-        job=jobs["evaluate"],
+    nightly_schedule = partial(
+        dg.schedule,
         cron_schedule=nightly.cron,
         execution_timezone=nightly.timezone,
-        default_status=status,
+        default_status=dg.DefaultScheduleStatus.RUNNING if nightly.enabled else dg.DefaultScheduleStatus.STOPPED,
+    )
+
+    @nightly_schedule(
+        name="nightly_benchmark",
+        job=jobs["evaluate"],
         description="Asks the plan which cells are missing, and evaluates one model a run.",
     )
     def nightly_benchmark(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
@@ -45,35 +48,34 @@ def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
             context.log.warning(f"{name} is unavailable: {reason}")
         if not work:
             return dg.SkipReason(f"nothing is missing: {todo.total} cells are up to date")
-        open_ = _without_busy(work, runs)
-        if not open_:
+        open_work = _drop_busy(work, runs)
+        if not open_work:
             return dg.SkipReason(f"runs for the {todo.count} missing cells are at work or waiting already")
-        context.instance.add_dynamic_partitions(MODELS.name, list(open_))
+        context.instance.add_dynamic_partitions(MODELS.name, list(open_work))
         night = context.scheduled_execution_time.isoformat()
         return [
             dg.RunRequest(
                 run_key=f"{model}@{night}",
                 partition_key=model,
                 asset_selection=model_keys(tasks, request.protocol.methods()),
-                tags=_night(context),
+                tags=_tag_night(context),
             )
-            for model, tasks in open_.items()
+            for model, tasks in open_work.items()
         ]
 
-    @dg.schedule(
+    @nightly_schedule(
         name="nightly_publish",
         job=jobs["publish"],
-        cron_schedule=nightly.cron,
-        execution_timezone=nightly.timezone,
-        default_status=status,
         description="Leaderboard, registry, regressions and report where nothing is missing: each run is published itself.",
     )
     def nightly_publish(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         _, _, work, runs = _find_lacking(context.instance)
-        of_tonight = [run for run in runs if _night(context).items() <= run.tags.items()]
-        if of_tonight or _without_busy(work, runs):
+        tonight = [run for run in runs if _tag_night(context).items() <= run.tags.items()]
+        if tonight or _drop_busy(work, runs):
             return dg.SkipReason("the runs of the night are published when they end")
-        return dg.RunRequest(run_key=f"publish@{context.scheduled_execution_time.isoformat()}", tags=_night(context))
+        return dg.RunRequest(
+            run_key=f"publish@{context.scheduled_execution_time.isoformat()}", tags=_tag_night(context)
+        )
 
     return [nightly_benchmark, nightly_publish]
 
@@ -95,11 +97,11 @@ def _find_lacking(
     return request, todo, work, instance.get_runs(dg.RunsFilter(job_name="evaluate", statuses=unfinished))
 
 
-def _without_busy(work: Mapping[str, list[str]], runs: Iterable[dg.DagsterRun]) -> dict[str, list[str]]:
+def _drop_busy(work: Mapping[str, list[str]], runs: Iterable[dg.DagsterRun]) -> dict[str, list[str]]:
     busy = {run.tags.get("dagster/partition") for run in runs}
     return {model: tasks for model, tasks in work.items() if model not in busy}
 
 
-def _night(context: dg.ScheduleEvaluationContext) -> dict[str, str]:
+def _tag_night(context: dg.ScheduleEvaluationContext) -> dict[str, str]:
     zone = ZoneInfo(load_params().nightly.timezone)
     return {NIGHT: context.scheduled_execution_time.astimezone(zone).date().isoformat()}

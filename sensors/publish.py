@@ -1,10 +1,10 @@
-"""After every run that makes scores, whether it succeeded or not, the leaderboard and the report are made anew, once."""
+"""After every run that makes scores, whether it succeeded or not, the leaderboard and the report are rebuilt, once."""
 
 from collections.abc import Mapping
 
 import dagster as dg
 
-from assets.common import NIGHT, OF_A_BUTTON, TASK_REPORTS, asset_key
+from assets.common import NIGHT, TASK_REPORTS, UI_JOB, asset_key
 from sensors import Jobs
 from sensors.lost_runs import is_of_command
 from traube.tasks import sources
@@ -46,8 +46,8 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
         )
         def publish_after(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason:
             run = context.dagster_run
-            made = run.asset_selection or scores  # nothing is selected: of a job that makes all of them
-            if run.job_name not in ("evaluate", OF_A_BUTTON) or not made & scores:
+            selected = run.asset_selection or scores  # without a selection the job makes all of them
+            if run.job_name not in ("evaluate", UI_JOB) or not selected & scores:
                 return dg.SkipReason("the run makes no scores")
             if is_of_command(run):
                 return dg.SkipReason("the command that started this run publishes by itself")

@@ -9,7 +9,7 @@ from tempfile import mkdtemp
 
 import dagster as dg
 
-from resources.tracking import connect, default_uri
+from resources.experiment import connect, default_uri
 from sensors import Jobs
 from traube.core import paths
 from traube.pipeline.params import load_params
@@ -27,8 +27,8 @@ class Wanted(dg.Config):
 
 @dg.op(retry_policy=dg.RetryPolicy(max_retries=2, delay=30), description="Downloads a model into checkpoints/.")
 def download(context: dg.OpExecutionContext, config: Wanted) -> None:
-    """Download a version of a watched model into `checkpoints/`, where the checkpoint sensor finds it."""
-    target = folder_of(config.source, config.name, config.version)
+    """Download a model into checkpoints/."""
+    target = locate_checkpoint(config.source, config.name, config.version)
     if not target.exists():
         source = _fetch(config.source, config.name, config.version)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -71,12 +71,12 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
         requests, failed = [], []
         for source, name in watched:
             try:
-                version = _newest(source, name)
-            except Exception as error:  # a source that cannot be reached now is asked again at the next tick
+                version = _find_newest(source, name)
+            except Exception as error:  # a source that cannot be reached now is tried again at the next tick
                 failed.append(f"{name}: {error}")
                 context.log.warning(f"{name} cannot be looked at: {error}")
                 continue
-            if version and not folder_of(source, name, version).exists():
+            if version and not locate_checkpoint(source, name, version).exists():
                 wanted = Wanted(source=source, name=name, version=version)
                 key = f"{source}:{name}@{version} {datetime.now(UTC).date().isoformat()}"
                 requests.append(dg.RunRequest(key, run_config=dg.RunConfig(ops={"download": wanted})))
@@ -86,16 +86,16 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
     return [watched_models]
 
 
-def folder_of(source: str, name: str, version: str) -> Path:
+def locate_checkpoint(source: str, name: str, version: str) -> Path:
     """Return the folder of a version of a watched model."""
     short = f"v{version}" if source == "mlflow" else version[:8]
     return paths.checkpoints() / re.sub(r"[^a-z0-9_-]+", "-", f"{name}-{short}".lower()).strip("-_")
 
 
-def _newest(source: str, name: str) -> str | None:
+def _find_newest(source: str, name: str) -> str | None:
     """Return the newest version of a model registered in MLflow, if there is one, or its commit on the hub."""
     if source == "mlflow":
-        versions = connect(default_uri())[0].search_model_versions(f"name = '{name}'")
+        versions = connect(default_uri()).client.search_model_versions(f"name = '{name}'")
         return str(max(int(v.version) for v in versions)) if versions else None
     from huggingface_hub import HfApi
 

@@ -9,7 +9,7 @@ import dagster as dg
 import psutil
 import pytest
 
-from sensors.lost_runs import process_of
+from sensors.lost_runs import find_process
 from tests.e2e.conftest import Servers
 from tests.made import chance_of_today
 from tests.platform.conftest import word_rows, write_task
@@ -68,7 +68,7 @@ def kill_worker(home: Path) -> None:
     """kill -9 of the process in which the present run lives."""
     with dg.DagsterInstance.from_config(str(home / "dagster")) as instance:
         (run,) = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED]))
-        process = process_of(instance, run)
+        process = find_process(instance, run)
     assert process is not None
     psutil.Process(process[0]).kill()
 

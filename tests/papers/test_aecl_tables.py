@@ -96,7 +96,7 @@ def test_results_are_means_over_seeds_by_the_papers_names(context: Context, task
     assert (acc.loc["SBERT", "seeds"], acc.loc["SBERT", "base"]) == (seeds, "minilm")
     assert (acc.loc["BOW", "published"], acc.loc["BOW", "base"]) == (50.25, "")
     assert np.isnan(acc.loc["SCCL", "measured"])
-    shown = tables.for_people(made).set_index("method")
+    shown = tables.format_table(made).set_index("method")
     assert shown.loc["BOW", "tweet ACC"] == "50.2 | 21.0 ± 0.8"
     # as printed: the mean of its code, not the one of its equation
     assert shown.loc["BOW", "tweet NMI"] == "72.0 | 21.0 ± 0.8"

@@ -16,7 +16,7 @@ from traube.models.card import ModelCard
 from traube.models.transformer import Transformer
 from traube.papers import Context
 from traube.papers.cob import PAPER, figures, tables
-from traube.papers.spec import beside
+from traube.papers.spec import join_printed
 from traube.pipeline.params import load_params
 from traube.pipeline.plan import Request
 from traube.pipeline.workbench import Workbench
@@ -101,7 +101,7 @@ def test_results_are_means_over_splits_and_seeds_beside_the_papers(trained: Cont
         storage.read_cells("newsgroups"), on="cell_id"
     )
     for seed in (42, 1):
-        name = TRAINERS["cob"].with_values(**RECIPE | {"seed": seed}).names("newsgroups", "minilm")
+        name = TRAINERS["cob"].with_values(**RECIPE | {"seed": seed}).name_checkpoints("newsgroups", "minilm")
         rows = scored[scored["model"] == f"{name}-best"]
         by_hand.append(rows.loc[rows["clusterer"] == "agglomerative_average", "value"].mean())
     assert ari.loc["cob", "measured"] == pytest.approx(np.mean(by_hand))
@@ -141,9 +141,9 @@ def test_other_tables_and_figures(trained: Context, monkeypatch: pytest.MonkeyPa
     assert sizes["20NG train", "C"] == 3  # validation is taken from it
     printed = tables.published.grid("table3", "task")
     with monkeypatch.context() as patched:
-        patched.setattr("traube.training.study.best_by_task", lambda *_: {"newsgroups": {"lam": 70.0, "r": 2.0}})
-        own = tables.searched(trained)
-    lams = beside(printed, own, "no study here").set_index(["task", "column"])
+        patched.setattr("traube.training.study.find_best_by_task", lambda *_: {"newsgroups": {"lam": 70.0, "r": 2.0}})
+        own = tables.read_searched(trained)
+    lams = join_printed(printed, own, "no study here").set_index(["task", "column"])
     assert lams.loc[("newsgroups", "lam"), ["published", "measured"]].tolist() == [90.0, 70.0]
     assert lams.loc[("trec_car_fine", "lam"), "note"] == "no study here"
     assert set(made("table_3", trained)["note"]) == {"no study here: traube tune"}

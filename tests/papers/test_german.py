@@ -14,15 +14,15 @@ from traube.papers.german.tables import (
     AVERAGE,
     TASKS,
     adaptation,
-    adapted,
     kmeans,
     methods,
     p2p_against_s2s,
     published,
     published_kmeans,
     published_methods,
+    read_adaptations,
 )
-from traube.papers.spec import beside, for_people
+from traube.papers.spec import format_table, join_printed
 from traube.tasks.stored import complete_task, save_corpus, save_rows
 from traube.tasks.task import Task
 
@@ -151,7 +151,7 @@ def test_mtebs_stored_results_are_the_authors_run_or_another_of_two_models() -> 
 
 def test_measured_stands_beside_published_and_never_in_its_place(measured: pd.DataFrame) -> None:
     own = kmeans(measured, {"reddit_s2s": "no credentials", "gbert_large": "not on this machine"})
-    table = beside(published_kmeans(), own, "not measured here")
+    table = join_printed(published_kmeans(), own, "not measured here")
     assert list(table.columns) == ["model", "task", "published", "authors", "mteb", "measured", "note"]
     cell = table.set_index(["model", "task"]).loc
     assert cell[("gbert_base", "blurbs_s2s")][["published", "measured"]].tolist() == [11.27, 10.0]
@@ -159,7 +159,7 @@ def test_measured_stands_beside_published_and_never_in_its_place(measured: pd.Da
     assert cell[("gbert_large", "blurbs_p2p")]["note"] == "not on this machine"
     assert cell[("gbert_base", "reddit_s2s")]["note"] == "no credentials"
     assert pd.isna(cell[("gbert_base", AVERAGE)]["measured"])
-    shown = for_people(table).set_index("model")["blurbs_s2s"]
+    shown = format_table(table).set_index("model")["blurbs_s2s"]
     assert shown["gbert_base"] == "11.27 | 10 (authors 11.27)"
     assert shown["bow"] == "– | 0"
     assert shown["gbert_large"] == "13.38 | – (authors 13.38)"
@@ -169,12 +169,12 @@ def test_measured_stands_beside_published_and_never_in_its_place(measured: pd.Da
 
 
 def test_a_mean_of_models_names_them_and_what_is_printed_wrong_is_said(measured: pd.DataFrame) -> None:
-    table = beside(published_methods(), methods(measured, {}), "not measured here")
+    table = join_printed(published_methods(), methods(measured, {}), "not measured here")
     cell = table.set_index(["method", "task"]).loc
     assert cell[("umap/minibatch_kmeans", "blurbs_s2s")]["measured"] == 6.0
     assert "mean of bow, gbert_base" in cell[("umap/minibatch_kmeans", "blurbs_s2s")]["note"]
     assert "printed wrong: 32.93 is right" in cell[("umap/minibatch_kmeans", "blurbs_p2p")]["note"]
-    shown = for_people(table).set_index("method")["blurbs_p2p"]
+    shown = format_table(table).set_index("method")["blurbs_p2p"]
     assert shown["umap/minibatch_kmeans"] == "29.58 | – (authors 32.93)"
 
 
@@ -204,7 +204,7 @@ def test_table_5_is_the_mean_of_seeds_after_the_last_step(context: Context) -> N
 
 def test_without_trainings_there_is_the_printed_side_alone(context: Context) -> None:
     assert adaptation(context).empty
-    assert curves(adapted(context)) == []
+    assert curves(read_adaptations(context)) == []
     assert learning_curves(context) is None
 
 

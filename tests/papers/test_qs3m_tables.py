@@ -22,7 +22,7 @@ from traube.models.checkpoints import trained_on
 from traube.models.transformer import Transformer
 from traube.papers import Context
 from traube.papers.qs3m import PAPER, figures, tables
-from traube.papers.qs3m.pages import KEYS, METRICS, REFERENCE, page_scores, scores_of, trained
+from traube.papers.qs3m.pages import KEYS, METRICS, REFERENCE, find_trained, page_scores, score_pages
 from traube.tasks.sections import Page, Passage, draw, make_records
 from traube.tasks.stored import complete_task, save_corpus, save_rows
 from traube.tasks.task import Split, Task, TaskCard, index_texts
@@ -146,9 +146,9 @@ def test_each_page_is_tested_by_what_has_not_seen_it(context: Context, task: Tas
 def test_what_was_trained_on_a_fold_is_marked_where_the_usual_split_set_tests_its_texts(task: Task) -> None:
     """Fold 2 learns from an article that the usual split set tests; what learns from that set does not."""
     usual, fold = Qs3m.with_values(**QUICK), Qs3m.with_values(**QUICK | {"split_set": "fold_2"})
-    assert usual.parts(task) == ["train", "validation"]
-    assert "test" in fold.parts(task)
-    assert trained_on(f"{fold.names(NAME, 'minilm')}-best") == NAME
+    assert usual.list_subsets(task) == ["train", "validation"]
+    assert "test" in fold.list_subsets(task)
+    assert trained_on(f"{fold.name_checkpoints(NAME, 'minilm')}-best") == NAME
 
 
 def test_the_reference_is_what_scikit_learn_makes_of_the_vectors(context: Context, task: Task) -> None:
@@ -230,7 +230,9 @@ def test_figures_count_who_is_helped_and_name_changed_pairs(context: Context, ta
 
 def test_texts_are_only_text_in_the_page_of_pairs() -> None:
     row = ("t", "<b>q", "<script>alert(1)</script>", "a & b", True, 0.5, 0.25)
-    page = figures.pairs_page(pd.DataFrame([row], columns=["task", "query", "one", "other", "same", "before", "after"]))
+    page = figures.render_pairs(
+        pd.DataFrame([row], columns=["task", "query", "one", "other", "same", "before", "after"])
+    )
     assert "<script>" not in page and "&lt;script&gt;" in page and "&lt;b&gt;q" in page and "a &amp; b" in page
 
 
@@ -260,9 +262,9 @@ def test_a_title_never_fills_a_description(
 
     def scores_of_page(distances: np.ndarray, split: Split) -> tuple[float, float, float]:
         scored[split.split] = distances
-        return scores_of(distances, split)
+        return score_pages(distances, split)
 
-    monkeypatch.setattr("traube.papers.qs3m.pages.scores_of", scores_of_page)
+    monkeypatch.setattr("traube.papers.qs3m.pages.score_pages", scores_of_page)
     scores = page_scores(context, car)
     assert measured_ways(context) == {task: {"QS3M-Title", "QS3M-Description"} for task in titles}
     assert scores.set_index([*KEYS, "page"]).loc[before.index].equals(before)
@@ -276,7 +278,7 @@ def test_a_title_never_fills_a_description(
             for query in (lead.query, title.query)
         )
         assert np.allclose(scored[title.split], expected) and not np.allclose(expected, other)
-        assert tuple(ours.loc[title.split, list(METRICS)]) == pytest.approx(scores_of(expected, title))
+        assert tuple(ours.loc[title.split, list(METRICS)]) == pytest.approx(score_pages(expected, title))
     table = made("table_2", context).query("task == 'trec_car_flat' and metric == 'ari'").set_index("method")
     assert table.loc["QS3M-Description", "pages"] == 2  # tested against the same pages' reference
     assert table.loc["QS3M-Description", "published"] == 0.298
@@ -301,7 +303,7 @@ def test_raw_bert_is_an_encoder_that_was_trained_no_further(
     for base in (encoder, raw, sentences):
         Qs3m.with_values(**QUICK | {"split_set": "description"}).fit(car, base, paths.checkpoints())
     bases: dict[str, set[str]] = {}
-    for method, name, _, _ in trained(context, car):
+    for method, name, _, _ in find_trained(context, car):
         bases.setdefault(method, set()).add(name)
     assert bases == {"QS3M-rawBERT-Description": {"raw"}, "QS3M-Description": {"minilm", "sentences"}}
     assert "QS3M-rawBERT-Description" in measured_ways(context)["trec_car_flat"]
@@ -325,8 +327,8 @@ def test_what_another_task_taught_is_not_tested_on_its_own_pages(
     Qs3m.with_values(**QUICK).fit(car, encoder, paths.checkpoints())
     said: list[str] = []
     told = replace(context, warn=said.append)
-    assert len(trained(told, described("trec_car_b_flat", test=["a star"]))) == 1 and not said
-    assert not trained(told, described("trec_car_b_flat", test=["a star", "soup"]))
+    assert len(find_trained(told, described("trec_car_b_flat", test=["a star"]))) == 1 and not said
+    assert not find_trained(told, described("trec_car_b_flat", test=["a star", "soup"]))
     assert "is left out: it learned from pages that it would be tested on" in said[0]
 
 
@@ -340,7 +342,7 @@ def test_scores_of_perfect_and_of_inverted_distances() -> None:
     labels = np.array(["a", "a", "a", "b", "b", "b"], dtype=object)
     split = Split("page", "flat", np.arange(6), np.arange(6), labels)
     perfect = (labels[:, None] != labels[None, :]).astype(float)
-    assert scores_of(perfect, split) == (1.0, 1.0, 1.0)
+    assert score_pages(perfect, split) == (1.0, 1.0, 1.0)
     inverted = np.where(np.eye(6, dtype=bool), 0, 1 - perfect)
-    balanced, every, ari = scores_of(inverted, replace(split))
+    balanced, every, ari = score_pages(inverted, replace(split))
     assert (balanced, every) == (0.0, 0.0) and ari < 0

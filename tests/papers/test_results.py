@@ -11,7 +11,7 @@ from traube.cli.main import app
 from traube.core import paths
 from traube.core.errors import TraubeError
 from traube.papers import Context, Paper, Table, papers, results
-from traube.papers.spec import table_path, write_table
+from traube.papers.spec import locate_table, write_table
 
 RUNNER = CliRunner()
 
@@ -64,7 +64,7 @@ def test_what_another_data_directory_had_measured_stays_on_the_page(
     results.write_results(context.storage, page)
     first = page.read_text("utf-8")
 
-    table_path(folder, "toy", table).unlink()  # nothing of this paper was asked for
+    locate_table(folder, "toy", table).unlink()  # nothing of this paper was asked for
     results.write_results(context.storage, page)
     assert page.read_text("utf-8") == first
 

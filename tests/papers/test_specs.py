@@ -10,7 +10,7 @@ from traube import papers as package
 from traube.core import paths
 from traube.papers import Context, Drawing, Figure, Paper, Table, papers
 from traube.papers.published import Published
-from traube.papers.spec import beside, for_people
+from traube.papers.spec import format_table, join_printed
 from traube.tasks import PAIRS, sources
 
 PRINTED = pd.DataFrame({"model": ["a", "a", "b"], "task": ["x", "y", "x"], "published": [1.0, 2.0, 3.0]})
@@ -48,7 +48,7 @@ def test_measured_stands_beside_published_in_the_printed_order() -> None:
     measured = pd.DataFrame(
         {"model": ["c", "b", "a", "b"], "task": ["x", "z", "y", "x"], "measured": [9.0, 8.0, 2.5, 3.5], "seeds": 1}
     )
-    table = beside(PRINTED, measured, "not here")
+    table = join_printed(PRINTED, measured, "not here")
     assert list(table.columns) == ["model", "task", "published", "measured", "seeds", "note"]
     places = list(zip(table["model"], table["task"], strict=True))
     # printed rows first; what else is measured of such a row stays with it, and other rows come last
@@ -60,14 +60,14 @@ def test_measured_stands_beside_published_in_the_printed_order() -> None:
 
 
 def test_nothing_measured_leaves_the_printed_table() -> None:
-    table = beside(PRINTED, pd.DataFrame(columns=["model", "task", "measured"]), "not here")
+    table = join_printed(PRINTED, pd.DataFrame(columns=["model", "task", "measured"]), "not here")
     assert table["published"].tolist() == [1.0, 2.0, 3.0]
     assert set(table["note"]) == {"not here"}
 
 
 def test_several_measurements_of_a_number_are_rows_beside_it() -> None:
     measured = pd.DataFrame({"model": "a", "task": "x", "recipe": ["one", "two"], "measured": [1.1, 1.2]})
-    table = beside(PRINTED, measured, "")
+    table = join_printed(PRINTED, measured, "")
     both = table[(table["model"] == "a") & (table["task"] == "x")]
     assert both["published"].tolist() == [1.0, 1.0]
     assert both["recipe"].tolist() == ["one", "two"]
@@ -76,7 +76,7 @@ def test_several_measurements_of_a_number_are_rows_beside_it() -> None:
 def test_notes_name_raw_files_relative_to_their_folder() -> None:
     """A table is the same on every machine."""
     measured = PRINTED[["model", "task"]].assign(measured=None, note=f"{paths.raw()}/words/words.csv is not there")
-    assert set(beside(PRINTED, measured, "")["note"]) == {"TRAUBE_RAW/words/words.csv is not there"}
+    assert set(join_printed(PRINTED, measured, "")["note"]) == {"TRAUBE_RAW/words/words.csv is not there"}
 
 
 def test_what_is_printed_wrong_stays_and_has_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,14 +92,14 @@ def test_what_is_printed_wrong_stays_and_has_a_note(tmp_path: Path, monkeypatch:
     assert table[["model", "task", "published"]].equals(PRINTED)
     assert table["note"].tolist() == ["", "printed wrong: 2.25 is right (a typo)", ""]
     measured = PRINTED[["model", "task"]].assign(measured=1.0, note="mean of two")
-    assert beside(table, measured, "")["note"][1] == "mean of two; printed wrong: 2.25 is right (a typo)"
+    assert join_printed(table, measured, "")["note"][1] == "mean of two; printed wrong: 2.25 is right (a typo)"
 
 
 def test_people_see_a_grid_or_else_the_rows() -> None:
-    table = beside(PRINTED, pd.DataFrame({"model": ["a"], "task": ["x"], "measured": [1.5]}), "not here")
-    assert for_people(table).to_dict("list") == {"model": ["a", "b"], "x": ["1 | 1.50", "3 | –"], "y": ["2 | –", ""]}
+    table = join_printed(PRINTED, pd.DataFrame({"model": ["a"], "task": ["x"], "measured": [1.5]}), "not here")
+    assert format_table(table).to_dict("list") == {"model": ["a", "b"], "x": ["1 | 1.50", "3 | –"], "y": ["2 | –", ""]}
     longer = table.assign(seeds=1)
-    assert list(for_people(longer)) == list(longer)
+    assert list(format_table(longer)) == list(longer)
 
 
 def test_a_table_that_no_paper_printed_is_what_is_measured(context: Context) -> None:

@@ -129,7 +129,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     `published` all that is made of them.
     """
     from operations.launch import Launcher
-    from resources.tracking import connect, default_uri
+    from resources.experiment import connect, default_uri
     from traube.core.progress import SILENT
     from traube.pipeline.params import load_params
     from traube.pipeline.plan import Request

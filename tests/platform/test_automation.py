@@ -6,7 +6,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.common import FILL, MODELS, REBUILD, all_model_keys, data_keys
+from assets.common import BACKFILL, MODELS, REBUILD, data_keys, model_keys
 from definitions import build_defs
 from operations.launch import Launcher
 from tests.platform.conftest import sensor_of
@@ -53,7 +53,7 @@ def make(
 
 
 def test_partitions_that_were_there_before_are_filled(instance: dg.DagsterInstance) -> None:
-    eager, ours = graph(dg.AutomationCondition.eager(), REBUILD), graph(FILL, REBUILD)
+    eager, ours = graph(dg.AutomationCondition.eager(), REBUILD), graph(BACKFILL, REBUILD)
     make(ours, instance, "data")
     score = dg.AssetKey("score")
     assert dg.evaluate_automation_conditions(eager, instance).get_num_requested(score) == 0
@@ -61,7 +61,7 @@ def test_partitions_that_were_there_before_are_filled(instance: dg.DagsterInstan
 
 
 def test_a_check_that_failed_in_an_earlier_run_holds_its_downstream(instance: dg.DagsterInstance) -> None:
-    defs = graph(FILL, REBUILD)
+    defs = graph(BACKFILL, REBUILD)
     make(defs, instance, "data", sound="no")
     assert dg.evaluate_automation_conditions(defs, instance).get_num_requested(dg.AssetKey("score")) == 0
     make(defs, instance, "data")
@@ -72,7 +72,7 @@ def test_a_check_that_failed_in_an_earlier_run_holds_its_downstream(instance: dg
 def test_the_table_does_not_wait_for_a_new_model(
     instance: dg.DagsterInstance, board: dg.AutomationCondition, rebuilt: int
 ) -> None:
-    defs = graph(FILL, board)
+    defs = graph(BACKFILL, board)
     make(defs, instance, "data")
     first = dg.evaluate_automation_conditions(defs, instance)
     make(defs, instance, "score", "bow")  # tfidf has no score yet
@@ -84,7 +84,7 @@ def test_the_table_does_not_wait_for_a_new_model(
 def test_the_benchmarks_own_assets_carry_the_conditions(
     launcher: Launcher, cards: Path, request_for: Callable[..., Request]
 ) -> None:
-    defs, own = build_defs(), dg.AssetSelection.assets(*data_keys(["words"]), *all_model_keys(["words"]))
+    defs, own = build_defs(), dg.AssetSelection.assets(*data_keys(["words"]), *model_keys(["words"]))
     found = dg.evaluate_automation_conditions(defs, launcher.instance, asset_selection=own)
     assert found.get_num_requested(dg.AssetKey(["words", "embeddings"])) == 1  # bow
     launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))

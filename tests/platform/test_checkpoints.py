@@ -85,8 +85,9 @@ def test_the_requested_run_scores_the_checkpoint(tick: Tick, drop: Callable[[str
     launcher.publish()
     board = (paths.home() / "tables" / "leaderboard.csv").read_text()
     assert "mine-v1.5" in board
-    client, experiment = TrackingResource().client()
-    models = client.search_logged_models([experiment], "tags.`traube.model` = 'mine-v1.5'")
+    experiment = TrackingResource().connect()
+    client = experiment.client
+    models = client.search_logged_models([experiment.id], "tags.`traube.model` = 'mine-v1.5'")
     assert [model.name for model in models] == ["words-mine-v1-5"]  # MLflow takes no dots
     (version,) = client.search_model_versions("name = 'traube-words' and tags.`traube.model` = 'mine-v1.5'")
     assert [*Path(urlsplit(version.source).path).glob("artifacts/*/model.safetensors")]  # it is served where it is not

@@ -14,8 +14,8 @@ import dagster as dg
 import pytest
 from typer.testing import CliRunner
 
-from resources.databases import dagster_databases, make_dagster, make_mlflow, mlflow_database
-from resources.tracking import connect
+from resources.databases import get_mlflow_database, list_dagster_databases, make_dagster, make_mlflow
+from resources.experiment import connect
 from tests.made import kill_while_writing
 from traube.cli.main import app
 from traube.core.errors import TraubeError
@@ -27,7 +27,7 @@ from resources.databases import make_dagster, make_mlflow
 
 home = Path(sys.argv[1])
 make_dagster(home / "dagster")
-make_mlflow(home / "mlflow.db", home / "mlartifacts")
+make_mlflow(home / "mlflow.db", (home / "mlartifacts").as_uri())
 """
 
 
@@ -51,7 +51,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with both databases: the migrations that make them take a second."""
     folder = tmp_path_factory.mktemp("made")
     make_dagster(folder / "dagster")
-    make_mlflow(folder / "mlflow.db", folder / "mlartifacts")
+    make_mlflow(folder / "mlflow.db", (folder / "mlartifacts").as_uri())
     return folder
 
 
@@ -89,7 +89,7 @@ def test_what_an_earlier_version_left_half_made_is_made_anew(home: Path) -> None
             database.execute("CREATE TABLE runs (id INTEGER)")  # and then the process was killed
             database.execute("CREATE TABLE trace_info (id INTEGER)")
     make_dagster(home / "dagster")
-    make_mlflow(home / "mlflow.db", home / "mlartifacts")
+    make_mlflow(home / "mlflow.db", (home / "mlartifacts").as_uri())
     assert usable(home)
 
 
@@ -104,7 +104,7 @@ def test_a_database_whose_migrations_were_cut_off_is_made_anew(whole: Path, revi
     with closing(sqlite3.connect(whole / "mlflow.db")) as database, database:
         database.execute("UPDATE alembic_version SET version_num = ?", (former,))
         database.execute("DELETE FROM experiments")
-    make_mlflow(whole / "mlflow.db", whole / "mlartifacts")
+    make_mlflow(whole / "mlflow.db", (whole / "mlartifacts").as_uri())
     assert usable(whole)
 
 
@@ -121,8 +121,8 @@ def test_a_database_of_somebody_elses_is_never_made_anew(home: Path, tmp_path: P
 def test_a_database_that_is_whole_is_left_as_it_is(whole: Path) -> None:
     def make() -> list[tuple[int, int]]:
         make_dagster(whole / "dagster")
-        make_mlflow(whole / "mlflow.db", whole / "mlartifacts")
-        files = [d.path for d in (*dagster_databases(whole / "dagster"), mlflow_database(whole / "mlflow.db"))]
+        make_mlflow(whole / "mlflow.db", (whole / "mlartifacts").as_uri())
+        files = [d.path for d in (*list_dagster_databases(whole / "dagster"), get_mlflow_database(whole / "mlflow.db"))]
         return [(file.stat().st_ino, file.stat().st_mtime_ns) for file in files]
 
     assert make() == make()
@@ -139,7 +139,7 @@ def test_a_moved_checkout_costs_no_history(whole: Path) -> None:
 
 def test_a_write_that_was_killed_is_undone(whole: Path) -> None:
     kill_while_writing(whole / "mlflow.db", "DELETE FROM experiments")
-    make_mlflow(whole / "mlflow.db", whole / "mlartifacts")
+    make_mlflow(whole / "mlflow.db", (whole / "mlartifacts").as_uri())
     assert usable(whole)
 
 
@@ -147,9 +147,9 @@ def test_what_holds_rows_is_never_made_anew(home: Path) -> None:
     with closing(sqlite3.connect(home / "mlflow.db")) as database, database:
         database.execute("CREATE TABLE runs (id INTEGER)")
         database.execute("INSERT INTO runs VALUES (1)")
-    with pytest.raises(TraubeError, match=r"mlflow.db: damaged \(tables are missing\); move .* away"):
-        make_mlflow(home / "mlflow.db", home / "mlartifacts")
-    assert mlflow_database(home / "mlflow.db").path.exists()
+    with pytest.raises(TraubeError, match=r"mlflow.db: corrupt \(tables are missing\); move .* away"):
+        make_mlflow(home / "mlflow.db", (home / "mlartifacts").as_uri())
+    assert get_mlflow_database(home / "mlflow.db").path.exists()
 
 
 @pytest.mark.parametrize(
@@ -162,8 +162,8 @@ def test_a_damaged_database_is_named_with_the_remedy(whole: Path, name: str) -> 
         assert result.exit_code == 1
         assert isinstance(result.exception, SystemExit)
         words = " ".join(result.output.split())
-        assert "damaged" in words
-        assert "away, and the next command makes it anew" in words.replace("- ", "")
+        assert "corrupt" in words
+        assert "away, and the next command makes it again" in words.replace("- ", "")
 
 
 @pytest.mark.parametrize("name", ["a?b", "a%20b"])
@@ -172,7 +172,7 @@ def test_a_folder_that_cannot_be_in_a_url_is_refused_and_nothing_is_written_else
 ) -> None:
     (tmp_path / "homes").mkdir()
     home = tmp_path / "homes" / name
-    for make in (make_dagster, lambda folder: make_mlflow(folder / "mlflow.db", folder / "mlartifacts")):
+    for make in (make_dagster, lambda folder: make_mlflow(folder / "mlflow.db", (folder / "mlartifacts").as_uri())):
         with pytest.raises(TraubeError, match="set TRAUBE_HOME to another"):
             make(home)
     assert not list((tmp_path / "homes").iterdir())
@@ -182,7 +182,7 @@ def test_a_folder_that_cannot_be_in_a_url_is_refused_and_nothing_is_written_else
 def test_other_folders_are_not(tmp_path: Path, name: str) -> None:
     home = tmp_path / "homes" / name
     home.mkdir(parents=True)
-    make_mlflow(home / "mlflow.db", home / "mlartifacts")
+    make_mlflow(home / "mlflow.db", (home / "mlartifacts").as_uri())
     if name == "a#b":
         make_dagster(home / "dagster")
     assert [path.name for path in (tmp_path / "homes").iterdir()] == [name]

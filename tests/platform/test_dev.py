@@ -4,19 +4,19 @@ import socket
 
 import pytest
 
-from operations.dev import HOST, free_port
+from operations.dev import HOST, find_free_port
 from traube.core.errors import TraubeError
 
 
 def test_a_port_in_use_is_passed_over_and_the_other_one_named(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server((HOST, 0)) as other:
         used = other.getsockname()[1]
-        ours = free_port(used, "Dagster")
+        ours = find_free_port(used, "Dagster")
         assert used < ours < used + 20
         assert f"port {used} is in use; Dagster uses {ours} instead" in " ".join(capsys.readouterr().out.split())
-        assert free_port(used, "MLflow", taken=ours) not in (used, ours)
+        assert find_free_port(used, "MLflow", taken=ours) not in (used, ours)
     capsys.readouterr()
-    assert free_port(used, "Dagster") == used
+    assert find_free_port(used, "Dagster") == used
     assert capsys.readouterr().out == ""
 
 
@@ -26,4 +26,4 @@ def test_where_no_port_is_free_it_says_of_which(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(socket, "create_server", refused)
     with pytest.raises(TraubeError, match="no port from 3000 to 3019 is free for Dagster"):
-        free_port(3000, "Dagster")
+        find_free_port(3000, "Dagster")

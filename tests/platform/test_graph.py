@@ -17,9 +17,9 @@ import pandas as pd
 import pytest
 from typer.testing import Result
 
-from operations.children import alone
+from operations.children import ensure_alone
 from operations.launch import Launcher, WithoutUnwritten, align
-from sensors.lost_runs import PID, STARTED, cancel_cut_off_runs, end_lost_runs, own_process, stop_note_path
+from sensors.lost_runs import PID, STARTED, cancel_cut_off_runs, end_lost_runs, stop_note_path, tag_process
 from tests.made import damage_blob
 from tests.platform.conftest import word_rows, write_task
 from traube.comparison.regressions import COLUMNS as REGRESSIONS_COLUMNS
@@ -205,7 +205,7 @@ def test_checks_of_embeddings_are_recorded_by_model(launcher: Launcher, request_
 def test_scores_are_tracked_once_however_often_they_are_logged(launcher: Launcher, request_for: Asked) -> None:
     from mlflow import MlflowClient
 
-    from resources.tracking import default_uri
+    from resources.experiment import default_uri
 
     asked = request_for(["words"], ["bow"])
     for _ in range(2):
@@ -235,7 +235,7 @@ def test_a_seed_of_ones_own_leaves_the_protocols_numbers_alone(launcher: Launche
     """`traube run --method M --seed 5` once replaced MLflow's and Dagster's best score of the model."""
     from mlflow import MlflowClient
 
-    from resources.tracking import default_uri
+    from resources.experiment import default_uri
 
     asked = request_for(["words"], ["bow"])
     client = MlflowClient(default_uri())
@@ -275,7 +275,7 @@ def test_what_a_tracking_server_missed_is_told_by_the_next_run(
 ) -> None:
     from mlflow import MlflowClient
 
-    from resources.tracking import default_uri
+    from resources.experiment import default_uri
 
     (tmp_path / "file").touch()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/file/mlflow.db")
@@ -314,8 +314,9 @@ def test_the_doctor_finds_what_contradicts_the_leaderboard_and_it_or_a_run_mends
 ) -> None:
     from resources.tracking import TrackingResource
 
-    client, experiment = TrackingResource().client()
-    (run,) = client.search_runs([experiment], "tags.`traube.kind` = 'task'")
+    experiment = TrackingResource().connect()
+    client = experiment.client
+    (run,) = client.search_runs([experiment.id], "tags.`traube.kind` = 'task'")
     traube("run")
     assert "other scores" not in traube("doctor").output
     was = run.data.metrics["best/topic"]
@@ -374,8 +375,9 @@ def test_a_report_of_one_protocol_settles_no_other_and_reports_earlier_seeds(
             launcher.evaluate("bow", ["words"], request)
     launcher.evaluate("bow", ["words"], asked)
     assert unlogged(asked) == {} and unlogged(other) == {"bow": ["words"]}
-    client, experiment = TrackingResource().client()
-    assert "words x bow, own choice" in {run.info.run_name for run in client.search_runs([experiment])}
+    experiment = TrackingResource().connect()
+    client = experiment.client
+    assert "words x bow, own choice" in {run.info.run_name for run in client.search_runs([experiment.id])}
 
 
 @pytest.mark.begin_with("read")
@@ -423,7 +425,7 @@ def test_a_run_that_was_made_and_never_started_is_ended_too(launcher: Launcher) 
     job = launcher.definitions.resolve_job_def("publish")
     gone = {PID: str(os.getpid()), STARTED: "0.00"}  # another process had this id
     lost = launcher.instance.create_run_for_job(job, tags=gone)
-    launcher.instance.create_run_for_job(job, tags=own_process())
+    launcher.instance.create_run_for_job(job, tags=tag_process())
     assert end_lost_runs(launcher.instance) == [lost.run_id]
 
 
@@ -431,7 +433,7 @@ def test_what_the_end_of_the_servers_cuts_off_is_cancelled_and_other_runs_are_no
     job = launcher.definitions.resolve_job_def("publish")
     gone = launcher.instance.create_run_for_job(job, tags={PID: str(os.getpid()), STARTED: "0.00"})
     never_started = launcher.instance.create_run_for_job(job)
-    ours = launcher.instance.create_run_for_job(job, tags=own_process())
+    ours = launcher.instance.create_run_for_job(job, tags=tag_process())
     assert set(cancel_cut_off_runs(launcher.instance)) == {gone.run_id, never_started.run_id}
     statuses = {run.run_id: run.status for run in launcher.instance.get_runs()}
     assert statuses[gone.run_id] == statuses[never_started.run_id] == dg.DagsterRunStatus.CANCELED
@@ -456,9 +458,9 @@ def test_a_run_that_takes_longer_to_die_than_its_server_is_cancelled_too(
 ) -> None:
     run = launcher.instance.create_run_for_job(launcher.definitions.resolve_job_def("publish"))
     stop_note_path().touch()
-    monkeypatch.setattr("sensors.lost_runs.process_of", lambda instance, run: (os.getpid(), time.time()))
+    monkeypatch.setattr("sensors.lost_runs.find_process", lambda instance, run: (os.getpid(), time.time()))
     assert end_lost_runs(launcher.instance) == []  # it lives
-    monkeypatch.setattr("sensors.lost_runs.process_of", lambda instance, run: (os.getpid(), 0.0))
+    monkeypatch.setattr("sensors.lost_runs.find_process", lambda instance, run: (os.getpid(), 0.0))
     assert end_lost_runs(launcher.instance) == []
     cancelled = launcher.instance.get_run_by_id(run.run_id)
     assert cancelled and cancelled.status == dg.DagsterRunStatus.CANCELED
@@ -468,7 +470,7 @@ def test_a_run_that_takes_longer_to_die_than_its_server_is_cancelled_too(
 def test_a_run_that_a_daemon_was_about_to_start_is_ended_unless_a_daemon_runs(launcher: Launcher) -> None:
     job = launcher.definitions.resolve_job_def("publish")
     run = launcher.instance.create_run_for_job(job)
-    with alone():  # as `traube dev`
+    with ensure_alone():  # as `traube dev`
         assert run.run_id not in align(launcher.instance)
     assert align(launcher.instance) == [run.run_id]
 
@@ -545,7 +547,7 @@ def test_one_model_that_cannot_be_used_does_not_stop_the_others(
 def test_a_label_columns_name_need_not_suit_mlflow(launcher: Launcher, cards: Path, request_for: Asked) -> None:
     import mlflow
 
-    from resources.tracking import default_uri
+    from resources.experiment import default_uri
 
     with (cards / "odd.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("text", 'team [red] "x"'), *word_rows()])

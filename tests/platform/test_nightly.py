@@ -331,10 +331,10 @@ def test_a_run_whose_process_was_killed_is_ended_and_a_living_one_is_not(launche
 
 
 def test_another_process_with_the_same_id_does_not_keep_a_run_alive() -> None:
-    from sensors.lost_runs import _alive
+    from sensors.lost_runs import _is_alive
 
-    assert _alive(os.getpid(), time.time())
-    assert not _alive(os.getpid(), 1.0)  # it had started by then, this one had not
+    assert _is_alive(os.getpid(), time.time())
+    assert not _is_alive(os.getpid(), 1.0)  # it had started by then, this one had not
 
 
 @pytest.mark.slow

@@ -209,8 +209,9 @@ def test_mlflow_holds_one_run_a_pair_task_and_model(launcher: Launcher, request_
     asked = replace(request_for(["words"], ["bow"]), tasks=["mine"])
     launcher.datasets(["mine"])
     assert launcher.evaluate("bow", ["mine"], asked) == launcher.evaluate("bow", ["mine"], asked) == []
-    client, experiment = TrackingResource().client()
-    (run,) = client.search_runs([experiment])
+    experiment = TrackingResource().connect()
+    client = experiment.client
+    (run,) = client.search_runs([experiment.id])
     assert run.info.run_name == "mine x bow" and run.data.tags["traube.data_version"]
     cells = make_pair_cells(Manifest.of(load_pairs("mine")), load_model("bow"), ["cosine"])
     found = read_pair_scores(open_storage(paths.home()), cells)

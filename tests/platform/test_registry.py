@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from assets.registry import registry
 from operations.launch import Launcher
 from resources.alerts import FILE, SILENT
+from resources.experiment import default_uri
 from resources.registry import RegistryResource
-from resources.tracking import default_uri
 from tests.platform.conftest import word_rows, write_task
 from traube.cli.main import app
 from traube.comparison import promotion
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.begin_with("published")
 
 
 def test_the_first_clustering_of_a_task_becomes_champion(launcher: Launcher) -> None:
-    held = RegistryResource().held("words", "champion")
+    held = RegistryResource().find_version("words", "champion")
     assert held is not None
     assert held["version"] == "1"
     assert held["model"] == "bow"
@@ -52,7 +52,7 @@ def test_publishing_again_registers_nothing_twice(launcher: Launcher) -> None:
     client = RegistryResource().client()
     versions = client.search_model_versions("name = 'traube-words'")
     assert sorted(int(v.version) for v in versions) == [1, 2]  # champion, and the best of the rest
-    held = RegistryResource().held("words", "challenger")
+    held = RegistryResource().find_version("words", "challenger")
     assert held is not None
     assert held["decision"] in ("keep", "hold")
     assert held["reason"]
@@ -62,10 +62,10 @@ def test_people_promote_and_roll_back(launcher: Launcher) -> None:
     launcher.publish()
     registry = RegistryResource()
     assert registry.promote("words") == "2"
-    assert (registry.held("words", "champion") or {})["version"] == "2"
-    assert registry.held("words", "challenger") is None
+    assert (registry.find_version("words", "champion") or {})["version"] == "2"
+    assert registry.find_version("words", "challenger") is None
     assert registry.rollback("words") == "1"
-    assert (registry.held("words", "champion") or {})["version"] == "1"
+    assert (registry.find_version("words", "champion") or {})["version"] == "1"
     with pytest.raises(TraubeError, match="no other champion"):
         registry.rollback("words")
     with pytest.raises(TraubeError, match=r"unknown version of traube-words .9.: there are: 1, 2"):
@@ -130,7 +130,7 @@ def test_a_new_champion_raises_one_alert_and_a_kept_one_none(
         if (paths.home() / FILE).exists()
         else []
     )
-    champion = RegistryResource().held("words", "champion") or {}
+    champion = RegistryResource().find_version("words", "champion") or {}
     assert (champion["version"] == "2") == (why is Why.BETTER)
     if why is Why.BETTER and not tags:
         (alert,) = alerts
@@ -170,19 +170,19 @@ def test_compare_says_who_is_better_or_why_it_cannot(launcher: Launcher, request
 def test_a_champion_is_served_from_new_data_once_it_is_scored_on_it(
     launcher: Launcher, cards: Path, request_for: Asked
 ) -> None:
-    before = RegistryResource().held("words", "champion") or {}
+    before = RegistryResource().find_version("words", "champion") or {}
     write_task(cards, "words", [*word_rows(), ("apple plum fig fruit", "fruit")])
     launcher.datasets(["words"])
     launcher.publish()  # nothing is scored yet
-    assert RegistryResource().held("words", "champion") == before
+    assert RegistryResource().find_version("words", "champion") == before
     launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
     launcher.publish()
-    after = RegistryResource().held("words", "champion") or {}
+    after = RegistryResource().find_version("words", "champion") or {}
     assert (after["model"], after["method"]) == (before["model"], before["method"])
     assert after["data_version"] != before["data_version"]
     assert after["decision"] == "renewed"
     launcher.publish()
-    assert (RegistryResource().held("words", "champion") or {})["version"] == after["version"]
+    assert (RegistryResource().find_version("words", "champion") or {})["version"] == after["version"]
     with pytest.raises(TraubeError, match="no other champion"):
         RegistryResource().rollback("words")
 
@@ -193,8 +193,8 @@ def test_what_a_person_rolled_back_stays_back(launcher: Launcher) -> None:
     registry.promote("words")
     registry.rollback("words")
     launcher.publish()
-    assert (registry.held("words", "champion") or {})["version"] == "1"
-    challenger = registry.held("words", "challenger")
+    assert (registry.find_version("words", "champion") or {})["version"] == "1"
+    challenger = registry.find_version("words", "challenger")
     assert challenger is None or challenger["version"] != "2"
 
 
@@ -202,4 +202,4 @@ def test_a_champion_whose_files_are_gone_is_named(launcher: Launcher, tmp_path: 
     shutil.rmtree(paths.home() / "mlartifacts")
     (tmp_path / "new.txt").write_text("owl robin swift\n")
     served = CliRunner().invoke(app, ["cluster", str(tmp_path / "new.txt"), "--champion", "words"])
-    assert served.exit_code == 1 and "the champion's files are gone; restore a backup to the path" in served.stderr
+    assert served.exit_code == 1 and "the champion's files are missing; restore a backup to this path" in served.stderr

@@ -2,14 +2,14 @@
 
 import dagster as dg
 
-from sensors.lost_runs import HOST, PID, end_lost_runs, own_process
+from sensors.lost_runs import HOST, PID, end_lost_runs, tag_process
 
 
 def test_runs_of_another_machine_are_left_alone() -> None:
     @dg.job
     def nothing() -> None: ...
 
-    gone = {**own_process(), PID: "999999999"}
+    gone = {**tag_process(), PID: "999999999"}
     with dg.DagsterInstance.ephemeral() as instance:
         ours, theirs = (
             instance.create_run_for_job(nothing, tags={**gone, HOST: host}, status=dg.DagsterRunStatus.STARTED)

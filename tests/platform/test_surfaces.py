@@ -14,8 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from operations.launch import Launcher
+from resources.experiment import connect, default_uri
 from resources.registry import RegistryResource
-from resources.tracking import connect, default_uri
 from traube.cli.main import app
 from traube.comparison.candidates import candidates, main_metric
 from traube.comparison.ranking import format_rank
@@ -110,8 +110,9 @@ def test_all_surfaces_quote_the_same_numbers_and_verdicts(
     # MLflow
     import mlflow
 
-    client, experiment = connect(default_uri())
-    runs = client.search_runs([experiment], "tags.`traube.kind` = 'task'")
+    experiment = connect(default_uri())
+    client = experiment.client
+    runs = client.search_runs([experiment.id], "tags.`traube.kind` = 'task'")
     assert {run.data.tags["traube.model"] for run in runs} == set(MODELS)
     for run in runs:
         model, tags = run.data.tags["traube.model"], run.data.tags
@@ -128,7 +129,7 @@ def test_all_surfaces_quote_the_same_numbers_and_verdicts(
         cells = storage.read_cells("words").query("model == @model and status == 'done'")
         assert len(assigned) == sum(len(storage.read_cell_table(cell_id)) for cell_id in cells["cell_id"])
     best_first: list[dict[str, Any]] = [{"field_name": "metrics.best/topic", "ascending": False}]
-    logged = client.search_logged_models([experiment], "tags.`traube.task` = 'words'", order_by=best_first)
+    logged = client.search_logged_models([experiment.id], "tags.`traube.task` = 'words'", order_by=best_first)
     ranked = {of.tags["traube.model"]: {m.key: m.value for m in of.metrics}["best/topic"] for of in logged}
     assert ranked == {model: row["mean"] for model, row in rows.items()} and len(logged) == len(ranked)
     assert list(ranked.values()) == sorted(ranked.values(), reverse=True)
@@ -149,7 +150,7 @@ def test_all_surfaces_quote_the_same_numbers_and_verdicts(
 
     # the registry, whose family of comparisons are the newcomers
     registry, params = RegistryResource(), load_params()
-    decided = [tags for alias in ("champion", "challenger") if (tags := registry.held("words", alias))]
+    decided = [tags for alias in ("champion", "challenger") if (tags := registry.find_version("words", alias))]
     (tags,) = (tags for tags in decided if tags.get("verdict"))
     metric = main_metric(get_card(storage, "words"), params.chosen())
     by_name = {c.name: c for c in candidates(storage, "words", params.protocol, params.chosen(), metric)}
@@ -164,6 +165,6 @@ def test_all_surfaces_quote_the_same_numbers_and_verdicts(
     event = launcher.instance.get_latest_materialization_event(dg.AssetKey("registry"))
     assert event is not None and event.asset_materialization is not None
     assert tags["reason"] in str(event.asset_materialization.metadata["verdicts"].value)
-    champion = registry.held("words", "champion")
+    champion = registry.find_version("words", "champion")
     assert champion is not None
     assert float(champion["score"]) == pytest.approx(rows[champion["model"]]["mean"], abs=1e-6)

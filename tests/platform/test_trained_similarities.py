@@ -17,8 +17,8 @@ from typer.testing import CliRunner, Result
 from assets.common import MODELS
 from definitions import build_defs
 from operations.launch import Launcher
+from resources.experiment import default_uri
 from resources.registry import RegistryResource
-from resources.tracking import default_uri
 from tests.made import save_similarity
 from tests.platform.conftest import sensor_of
 from traube.cli.main import app
@@ -142,7 +142,7 @@ def test_it_becomes_champion_and_serves_new_passages_in_a_fresh_process(
     traube: Callable[..., Result], checkpoint: Path
 ) -> None:
     traube("run", "-m", "mine", "-t", "asked")
-    held = RegistryResource().held("asked", "champion")
+    held = RegistryResource().find_version("asked", "champion")
     assert held is not None
     assert (held["model"], held["method"], held["decision"]) == ("mine", METHOD, "first")
     shutil.rmtree(checkpoint)  # what is served stays

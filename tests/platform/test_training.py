@@ -20,7 +20,7 @@ from traube.pipeline.params import load_params
 from traube.pipeline.plan import Request
 from traube.storage import open_storage
 from traube.training import TRAINERS
-from traube.training.study import study_file
+from traube.training.study import locate_study
 
 RECIPE = {"layers": "1", "max_length": "16", "epochs": "4", "learning_rate": "1e-3", "evaluate_every": "40"}
 
@@ -52,7 +52,7 @@ def runs(name: str) -> list[object]:
 def test_a_training_is_a_checkpoint_that_the_sensor_finds(parted: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.05")
     assert parted.train("cob", "parted", "tiny", RECIPE, unlabelled=False) == []
-    name = TRAINERS["cob"].with_values(**RECIPE).names("parted", "tiny")
+    name = TRAINERS["cob"].with_values(**RECIPE).name_checkpoints("parted", "tiny")
     names = {f"{name}-last", f"{name}-best"}
     assert set(checkpoint_cards()) == names
     (run,) = runs(name)
@@ -91,7 +91,7 @@ def test_the_command_line_says_what_a_training_gained_and_left(parted: Launcher)
     told = CliRunner().invoke(app, ["train", "triplet", "parted", "-m", "tiny", *values])
     assert told.exit_code == 0, told.output
     assert re.search(r"validation_ari: \S+ before, \S+ after the last step, \S+ at best", told.output)
-    name = TRAINERS["triplet"].with_values(**RECIPE).names("parted", "tiny")
+    name = TRAINERS["triplet"].with_values(**RECIPE).name_checkpoints("parted", "tiny")
     assert str(paths.checkpoints() / f"{name}-last") in told.output
 
 
@@ -99,7 +99,7 @@ def test_the_command_line_says_what_a_training_gained_and_left(parted: Launcher)
 def test_a_study_is_kept_and_told_to_mlflow(parted: Launcher) -> None:
     assert parted.tune("cob", "parted", "tiny", 2, RECIPE) == []
     assert parted.tune("cob", "parted", "tiny", 3, RECIPE) == []
-    path = study_file(paths.home() / "studies", "cob", "parted", "tiny", RECIPE)
+    path = locate_study(paths.home() / "studies", "cob", "parted", "tiny", RECIPE)
     runs_of_study = runs(path.stem)
     artifacts = {Path(run.info.artifact_uri.removeprefix("file://")) for run in runs_of_study}
     for folder in artifacts:
@@ -114,7 +114,7 @@ def test_a_trainer_that_cannot_learn_from_a_task_says_why(parted: Launcher) -> N
     assert dg.AssetKey(["parted", "splits"]) in after and dg.AssetKey(["words", "splits"]) not in after
     for started in (parted.train, lambda *asked: parted.tune(*asked[:3], 1, {})):
         (error,) = started("cob", "words", "tiny", RECIPE, False)
-        assert "words has no labelled splits for training and for validation, which cob learns from" in error
+        assert "words has no labeled splits for training and for validation, which cob learns from" in error
 
 
 @pytest.mark.slow

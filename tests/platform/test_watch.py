@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from definitions import build_defs
-from resources.tracking import connect, default_uri
+from resources.experiment import connect, default_uri
 from tests.platform.conftest import PARAMS, sensor_of
 from traube.core import paths
 from traube.models import checkpoints, load_model
@@ -38,8 +38,9 @@ def test_a_new_version_of_a_registered_model_becomes_a_checkpoint(cards: Path, t
     import mlflow
 
     paths.params().write_text(PARAMS + "watch: {mlflow: [my-encoder]}\n")
-    client, experiment = connect(default_uri())
-    run = client.create_run(experiment)
+    experiment = connect(default_uri())
+    client = experiment.client
+    run = client.create_run(experiment.id)
     mlflow.set_tracking_uri(default_uri())
     client.log_artifacts(run.info.run_id, str(tiny_bert), "model")
     client.create_registered_model("my-encoder")
@@ -56,8 +57,9 @@ def test_a_model_that_cannot_be_had_is_said_and_asked_for_again(
 ) -> None:
     monkeypatch.setattr(dg.RetryPolicy, "calculate_delay", lambda *_: 0)
     paths.params().write_text(PARAMS + "watch: {mlflow: [empty]}\n")
-    client, experiment = connect(default_uri())
-    run = client.create_run(experiment)
+    experiment = connect(default_uri())
+    client = experiment.client
+    run = client.create_run(experiment.id)
     (tmp_path / "readme.txt").write_text("no model")
     client.log_artifact(run.info.run_id, str(tmp_path / "readme.txt"), "model")
     client.create_registered_model("empty")

@@ -188,7 +188,7 @@ def test_a_split_that_is_too_large_is_refused_before_it_fills_the_memory(
     with pytest.raises(
         TraubeError, match=r"words: train split 'train_0': 8 texts at once need 0.0 GiB for their pairs"
     ):
-        Cob().split_problems(task, Cob().texts(task, ()))
+        Cob().split_problems(task, Cob().select_texts(task, ()))
 
 
 def test_a_task_without_training_splits_is_refused(base: Transformer, tmp_path: Path) -> None:
@@ -301,8 +301,8 @@ def test_untrained_is_the_random_head_before_the_first_step(base: Transformer, t
 def test_vectors_do_not_depend_on_the_order_of_texts(base: Transformer) -> None:
     task = words_task()
     cob = Cob.with_values(**RECIPE)
-    network = cob.network(base)
-    encoder = cob.learner(network, cob.examples(network, task, cob.texts(task, ()))).encoder.eval()
+    network = cob.make_network(base)
+    encoder = cob.make_learner(network, cob.make_examples(network, task, cob.select_texts(task, ()))).encoder.eval()
     rows = np.arange(len(encoder.texts))
     vectors = encoder.vectors(rows)
     for order in list(permutations(range(4)))[:5]:

@@ -14,7 +14,7 @@ from traube.models import ModelCard, checkpoints, load_model
 from traube.models.transformer import Transformer, get_prompt
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
 from traube.training import clusterings
-from traube.training.clusterings import text_encoder
+from traube.training.clusterings import make_text_encoder
 from traube.training.trainers.cob import Cob
 from traube.training.trainers.triplet import Triplet
 from traube.training.trainers.tsdae import Tsdae
@@ -75,8 +75,8 @@ def test_the_precision_is_kept(task: Task, tiny_bert: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize("made", BASES)
 def test_masking_sees_the_prompt_and_leaves_it_alone(made: Any, task: Task, tiny_bert: Path, tmp_path: Path) -> None:
     trainer = Wwm()
-    network = trainer.network(made(tiny_bert, tmp_path))
-    examples = trainer.examples(network, task, TEXTS)
+    network = trainer.make_network(made(tiny_bert, tmp_path))
+    examples = trainer.make_examples(network, task, TEXTS)
     prompt = network.tokenizer(PROMPT, add_special_tokens=False)["input_ids"]
     for i, text in enumerate(TEXTS):
         assert examples.tokens[i].tolist() == network.tokenizer(PROMPT + text)["input_ids"]
@@ -89,8 +89,8 @@ def test_masking_sees_the_prompt_and_leaves_it_alone(made: Any, task: Task, tiny
 @pytest.mark.parametrize("made", BASES)
 def test_denoising_sees_the_prompt(made: Any, task: Task, tiny_bert: Path, tmp_path: Path) -> None:
     trainer = Tsdae.with_values(epochs=1.0, batch=2)
-    network = trainer.network(made(tiny_bert, tmp_path))
-    damaged, whole = trainer.examples(network, task, TEXTS).collate([("cat", "cat soup")])
+    network = trainer.make_network(made(tiny_bert, tmp_path))
+    damaged, whole = trainer.make_examples(network, task, TEXTS).collate([("cat", "cat soup")])
     assert whole["input_ids"].tolist() == [network.tokenizer(PROMPT + "cat soup")["input_ids"]]
     assert damaged["input_ids"].tolist() == [network.tokenizer(PROMPT + "cat")["input_ids"]]
     left = trainer.fit(task, made(tiny_bert, tmp_path / "again"), paths.checkpoints())
@@ -105,9 +105,9 @@ def test_trainers_on_clusterings_see_what_the_checkpoint_will(
 ) -> None:
     chosen = trainer.with_values(epochs=0.0, head=head)
     base = made(tiny_bert, tmp_path)
-    network = chosen.network(base)
+    network = chosen.make_network(base)
     network.eval()
-    seen = text_encoder(network, TEXTS, chosen.recipe).eval().vectors(range(len(TEXTS)))
+    seen = make_text_encoder(network, TEXTS, chosen.recipe).eval().vectors(range(len(TEXTS)))
     left = chosen.fit(task, base, paths.checkpoints())
     assert np.abs(load_model(left.last.name, "cpu").encode(TEXTS) - seen).max() < 1e-6
     bare = Transformer(base.card.model_copy(update={"prompt": ""}), "cpu")
@@ -120,17 +120,17 @@ def test_what_lies_below_a_frozen_head_is_that_of_its_weights_and_pooling(tiny_b
     found = []
     for pooling in ("mean", "cls"):
         base = Transformer(ModelCard(name="tiny", model=str(tiny_bert), pooling=pooling), "cpu")  # type: ignore[arg-type]
-        network = chosen.network(base)
-        found.append(text_encoder(network, TEXTS, chosen.recipe).below.numpy())
-    network = chosen.network(Transformer(ModelCard(name="tiny", model=str(tiny_bert)), "cpu"))
+        network = chosen.make_network(base)
+        found.append(make_text_encoder(network, TEXTS, chosen.recipe).below.numpy())
+    network = chosen.make_network(Transformer(ModelCard(name="tiny", model=str(tiny_bert)), "cpu"))
     network[0].auto_model.embeddings.word_embeddings.weight.data.normal_()
-    found.append(text_encoder(network, TEXTS, chosen.recipe).below.numpy())
+    found.append(make_text_encoder(network, TEXTS, chosen.recipe).below.numpy())
     assert not np.allclose(found[0], found[1])
     assert not np.allclose(found[0], found[2])
-    same = chosen.network(Transformer(ModelCard(name="tiny", model=str(tiny_bert), pooling="mean"), "cpu"))
-    kept = text_encoder(same, TEXTS, chosen.recipe).below
-    again = text_encoder(
-        chosen.network(Transformer(ModelCard(name="tiny", model=str(tiny_bert), pooling="mean"), "cpu")),
+    same = chosen.make_network(Transformer(ModelCard(name="tiny", model=str(tiny_bert), pooling="mean"), "cpu"))
+    kept = make_text_encoder(same, TEXTS, chosen.recipe).below
+    again = make_text_encoder(
+        chosen.make_network(Transformer(ModelCard(name="tiny", model=str(tiny_bert), pooling="mean"), "cpu")),
         TEXTS,
         chosen.recipe,
     )

@@ -131,7 +131,9 @@ def test_it_begins_as_a_distance_of_the_encoders_vectors(base: Transformer) -> N
 def test_the_papers_recipe_is_a_name_of_its_own(base: Transformer) -> None:
     paper = Qs3m.with_values(**Qs3m.paper)
     assert paper.recipe.loss == "mse" and paper.recipe.learning_rate == 1e-5 and paper.recipe.begin == "random"
-    assert ".x" in paper.names("articles", "tiny") and ".x" not in Qs3m().names("articles", "tiny")
+    assert ".x" in paper.name_checkpoints("articles", "tiny") and ".x" not in Qs3m().name_checkpoints(
+        "articles", "tiny"
+    )
 
 
 @pytest.mark.parametrize(
@@ -144,7 +146,7 @@ def test_the_papers_recipe_is_a_name_of_its_own(base: Transformer) -> None:
     ],
 )
 def test_names_say_network_query_and_fold(changes: dict[str, object], name: str) -> None:
-    assert Qs3m.with_values(**changes).names("articles", "tiny") == name
+    assert Qs3m.with_values(**changes).name_checkpoints("articles", "tiny") == name
 
 
 def test_a_section_and_one_above_it_are_no_pair(base: Transformer) -> None:
@@ -157,7 +159,7 @@ def test_a_section_and_one_above_it_are_no_pair(base: Transformer) -> None:
     corpus, indexed = index_texts(table)
     task = Task(TaskCard(name="articles"), corpus, draw(indexed, "hier"))
     trainer = Qs3m.with_values(**QUICK | {"pairs": "all"})
-    examples = trainer.examples(trainer.network(base), task, trainer.texts(task, ()))
+    examples = trainer.make_examples(trainer.make_network(base), task, trainer.select_texts(task, ()))
     assert examples.n == 10 - 2  # not the cats' own with the soup below them
 
 

@@ -14,7 +14,7 @@ from traube.models.card import ModelCard
 from traube.models.transformer import Transformer
 from traube.reports.studies import history, importances, trials_table
 from traube.training import Entry
-from traube.training.study import best_by_task, finished, known, open_study, search, study_file
+from traube.training.study import count_finished, find_best_by_task, locate_study, open_study, read_state, search
 from traube.training.trainers.cob import Cob
 from traube.training.trainers.wwm import Wwm
 
@@ -23,7 +23,7 @@ FIXED = {name: value for name, value in RECIPE.items() if name != "batch"}
 
 @pytest.mark.slow
 def test_a_study_goes_on_where_it_stopped(base: Transformer, tmp_path: Path) -> None:
-    path = study_file(tmp_path, "cob", "words", "tiny")
+    path = locate_study(tmp_path, "cob", "words", "tiny")
     told: list[tuple[int, Entry]] = []
     first = search(Cob, words_task(), base, path, 2, FIXED)
     found = search(Cob, words_task(), base, path, 4, FIXED, watch=lambda trial, entry: told.append((trial, entry)))
@@ -33,7 +33,7 @@ def test_a_study_goes_on_where_it_stopped(base: Transformer, tmp_path: Path) -> 
     assert table["value"].max() == pytest.approx(found.best["value"])
     assert table["lam"].is_unique  # not the same draws again
     assert table["lam"].between(20, 200).all() and table["r"].between(0, 10).all() and set(table["batch"]) <= {1, 2}
-    assert best_by_task(tmp_path, "cob") == {"words": found.best}
+    assert find_best_by_task(tmp_path, "cob") == {"words": found.best}
     trials, best = page_data(history(found.study))[0]["traces"]
     assert trials["x"] == [0, 1, 2, 3] and best["y"][-1] == pytest.approx(found.best["value"])
     assert page_data(importances(found.study))[0]["traces"][0]["y"]
@@ -43,8 +43,8 @@ def test_a_study_goes_on_where_it_stopped(base: Transformer, tmp_path: Path) -> 
 
 def test_trials_of_one_study_can_be_compared(base: Transformer, tmp_path: Path) -> None:
     """Other values that are not searched make another study; other data is refused."""
-    path = study_file(tmp_path, "cob", "words", "tiny", FIXED)
-    assert path != study_file(tmp_path, "cob", "words", "tiny", {**FIXED, "layers": "0"})
+    path = locate_study(tmp_path, "cob", "words", "tiny", FIXED)
+    assert path != locate_study(tmp_path, "cob", "words", "tiny", {**FIXED, "layers": "0"})
     search(Cob, words_task(), base, path, 1, FIXED)
     task = words_task()
     other = replace(task, rows=task.splits.iloc[:-1])
@@ -77,9 +77,9 @@ def test_a_study_that_was_killed_loses_one_trial(base: Transformer, tmp_path: Pa
     path = tmp_path / "cob__words__tiny.log"
     run_until_killed(_search_until_killed, str(base.card.model), path)
     study = open_study(path, "cob")
-    assert finished(study) == 1
+    assert count_finished(study) == 1
     # looking leaves a trial as it is: it may be another process's
     assert [trial.state.name for trial in study.trials] == ["COMPLETE", "RUNNING"]
     found = search(Cob, words_task(), base, path, 3, FIXED)
-    assert found.trials == known(open_study(path, "cob")).trials == 3
+    assert found.trials == read_state(open_study(path, "cob")).trials == 3
     assert found.study.trials[1].state.name == "FAIL"

@@ -46,12 +46,12 @@ def test_a_trainer_says_what_it_learns_from(sources_of: dict[bool, Source]) -> N
     assert {name for name, kind in kinds.items() if kind == "texts"} == {"wwm", "tsdae"}
     assert {name for name, kind in kinds.items() if kind == "splits"} == {"cob", "triplet", "untrained", "qs3m"}
     for trainer in TRAINERS.values():
-        assert trainer.unsuited(sources_of[True]) is None
-    assert TRAINERS["wwm"].unsuited(sources_of[False]) is None
-    reason = TRAINERS["cob"].unsuited(sources_of[False])
+        assert trainer.explain_unsuited(sources_of[True]) is None
+    assert TRAINERS["wwm"].explain_unsuited(sources_of[False]) is None
+    reason = TRAINERS["cob"].explain_unsuited(sources_of[False])
     assert (
         reason
-        == f"{sources_of[False].name} has no labelled splits for training and for validation, which cob learns from"
+        == f"{sources_of[False].name} has no labeled splits for training and for validation, which cob learns from"
     )
 
 

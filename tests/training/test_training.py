@@ -18,8 +18,8 @@ from traube.models.card import ModelCard
 from traube.models.transformer import Transformer
 from traube.tasks.task import Task, TaskCard, index_texts, make_split
 from traube.training import Entry, Trainer
-from traube.training.clusterings import part_as_test
-from traube.training.loop import last_whole
+from traube.training.clusterings import take_subset
+from traube.training.loop import find_last_step
 from traube.training.trainers.cob import Cob
 from traube.training.trainers.triplet import Triplet
 from traube.training.trainers.tsdae import Tsdae, damage
@@ -86,7 +86,7 @@ def test_an_example_depends_on_seed_epoch_and_number_alone(base: Transformer) ->
 def test_the_loss_is_that_of_the_whole_model(base: Transformer) -> None:
     network = Transformer(base.card, "cpu").network
     examples = MaskedTexts(network.tokenizer, ["the cat a dog", "star soup bread"], 64, seed=0)
-    learner = Wwm().learner(network, examples).eval()
+    learner = Wwm().make_learner(network, examples).eval()
     batch = examples.collate([examples[0], examples[1]])
     assert float(learner(batch)) == pytest.approx(float(learner.model(**batch).loss), rel=1e-5)
 
@@ -163,14 +163,14 @@ def test_a_training_that_was_killed_goes_on_to_the_same_result(
 
 def test_a_step_that_was_half_saved_is_passed_over(tmp_path: Path) -> None:
     """The Trainer writes its state last; a kill before that leaves a folder that cannot be gone on from."""
-    assert last_whole(tmp_path) is None
+    assert find_last_step(tmp_path) is None
     for step, state in ((2, '{"global_step": 2}'), (4, '{"global'), (6, None)):
         folder = tmp_path / f"checkpoint-{step}"
         folder.mkdir()
         (folder / "model.safetensors").write_bytes(b"")
         if state:
             (folder / "trainer_state.json").write_text(state)
-    assert last_whole(tmp_path) == str(tmp_path / "checkpoint-2")
+    assert find_last_step(tmp_path) == str(tmp_path / "checkpoint-2")
     assert [p.name for p in tmp_path.iterdir()] == ["checkpoint-2"]
 
 
@@ -180,14 +180,14 @@ def test_what_other_split_sets_train_on_is_not_seen() -> None:
     swapped = {"test": "train", "train": "test", "validation": "validation"}
     other = task.splits.assign(split_set="fold_2", part=task.splits["part"].map(swapped))
     both = Task(task.card, task.corpus, pd.concat([task.splits, other], ignore_index=True))
-    assert Cob().texts(both, ()) == Cob().texts(task, ())
+    assert Cob().select_texts(both, ()) == Cob().select_texts(task, ())
     for part in ("train", "validation"):
-        pd.testing.assert_frame_equal(part_as_test(both, part).corpus, part_as_test(task, part).corpus)
+        pd.testing.assert_frame_equal(take_subset(both, part).corpus, take_subset(task, part).corpus)
 
 
 def test_another_recipe_has_another_name() -> None:
     names = [
-        Wwm.with_values(**changes).names("words", "tiny", extra)
+        Wwm.with_values(**changes).name_checkpoints("words", "tiny", extra)
         for changes, extra in (
             ({}, False),
             ({"epochs": 3}, False),
@@ -238,9 +238,9 @@ def test_dropout_can_be_off(base: Transformer, tmp_path: Path) -> None:
     """The loss of the first step is then that of the model as it is evaluated."""
     wwm, task = Wwm.with_values(**RECIPE | {"epochs": 0.5, "evaluate_every": 1, "dropout": "no"}), words_task()
     first = wwm.fit(task, base, tmp_path).curve[1]["loss"]
-    network = wwm.network(base)
-    examples = wwm.examples(network, task, task.texts)
-    learner = wwm.learner(network, examples).eval()
+    network = wwm.make_network(base)
+    examples = wwm.make_examples(network, task, task.texts)
+    learner = wwm.make_learner(network, examples).eval()
     batches = [examples.collate([examples[i] for i in range(start, start + 4)]) for start in (0, 4)]
     with torch.no_grad():
         assert first == pytest.approx(np.mean([float(learner(batch)) for batch in batches]), rel=1e-5)

@@ -1,8 +1,7 @@
-"""The context from which a paper's tables and figures are measured: everything stored, trained and asked for, in one object."""
+"""The context from which a paper's tables and figures are measured: storage, checkpoints and protocols in one object."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -29,10 +28,8 @@ class Context:
     protocols: Mapping[str, Protocol]  # of params.yaml, by name
     protocol: str  # name of the requested protocol
     model: Callable[[str, Precision | None], Model]  # raises TraubeError where there is none of this name
-    checkpoints: Path = field(default_factory=paths.checkpoints)
-    studies: Path = field(default_factory=lambda: paths.home() / "studies")
-    warn: Callable[[str], None] = lambda message: None  # told what had to be left out
-    progress: Progress = SILENT  # told of texts that are encoded
+    warn: Callable[[str], None] = lambda message: None  # called with what had to be left out
+    progress: Progress = SILENT  # of the texts that are encoded
 
     @property
     def storage(self) -> Storage:
@@ -62,7 +59,7 @@ class Context:
 
     def trainings(self, *trainers: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the finished trainings by some trainers: name of the last step's checkpoint, and its record."""
-        for path in sorted(self.checkpoints.glob("*-last/checkpoint.json")):
+        for path in sorted(paths.checkpoints().glob("*-last/checkpoint.json")):
             record = read_json(path)
             if record.get("trainer") in trainers and "curve" in record:
                 yield path.parent.name, record

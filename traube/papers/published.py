@@ -26,7 +26,7 @@ class Published:
             `row`, `column`, `published`; and `note`, where the paper has errata: beside each number
             that is known to be printed wrong, what is right.
         """
-        table = one_a_row(self(name).set_index(row), row, column).dropna()
+        table = stack_grid(self(name).set_index(row), row, column).dropna()
         if not files(self.package).joinpath("published", "errata.csv").is_file():
             return table
         errata = self("errata")
@@ -35,7 +35,7 @@ class Published:
         return table.assign(note=[notes.get(key, "") for key in zip(table[row], table[column], strict=True)])
 
 
-def one_a_row(grid: pd.DataFrame, rows: str | list[str], column: str, value: str = "published") -> pd.DataFrame:
+def stack_grid(grid: pd.DataFrame, rows: str | list[str], column: str, value: str = "published") -> pd.DataFrame:
     """Convert a grid of numbers, its index naming the rows, to a table with a number a row, in reading order.
 
     `rows`, `column` and `value` name the columns that are made.

@@ -23,7 +23,7 @@ OTHERS = {  # who else published the same numbers
 }
 
 
-def for_people(table: pd.DataFrame) -> pd.DataFrame:
+def format_table(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table as people are shown it: a row and a column for each number, as a grid of `published | measured`.
 
     What others published follows, each with its name: `11.27 | – (authors 11.27)`.
@@ -55,12 +55,12 @@ class Table:
     # gives what is measured here: the same columns that say which number it is, `measured`, and perhaps `note` and more
     measure: Callable[[Context], pd.DataFrame]
     absent: str = "not measured here"  # the note beside a number that is not measured
-    shown: Callable[[pd.DataFrame], pd.DataFrame] = for_people  # what people are shown of the table
+    shown: Callable[[pd.DataFrame], pd.DataFrame] = format_table  # what people are shown of the table
 
     def make(self, context: Context) -> pd.DataFrame:
         """Return the table: measured beside published, if there is something published."""
         measured = self.measure(context)
-        return measured if self.published is None else beside(self.published(), measured, self.absent)
+        return measured if self.published is None else join_printed(self.published(), measured, self.absent)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Drawing:
     """A figure that was drawn."""
 
     content: str  # the page
-    facts: Mapping[str, str | int] = field(default_factory=dict)  # what people are told of it
+    facts: Mapping[str, str | int] = field(default_factory=dict)  # what Dagster shows beside it
     data: pd.DataFrame | None = None  # what is drawn, kept beside the figure as csv
 
 
@@ -100,7 +100,7 @@ class Paper:
     figures: tuple[Figure, ...] = ()
 
 
-def table_path(home: Path, paper: str, table: Table) -> Path:
+def locate_table(home: Path, paper: str, table: Table) -> Path:
     """Return where a table of a paper is written."""
     return home / "papers" / paper / f"{table.name}.csv"
 
@@ -108,7 +108,7 @@ def table_path(home: Path, paper: str, table: Table) -> Path:
 def write_table(home: Path, paper: str, table: Table, context: Context) -> tuple[pd.DataFrame, Path]:
     """Measure a table of a paper and write it; return its rows and where it lies."""
     rows = table.make(context)
-    path = table_path(home, paper, table)
+    path = locate_table(home, paper, table)
     write_text(path, format_csv(rows))
     return rows, path
 
@@ -128,13 +128,13 @@ def deviation(by_seed: pd.Series) -> float:
     return float(by_seed.std(ddof=0)) if len(by_seed) > 1 else float("nan")
 
 
-def split_sizes(splits: pd.DataFrame) -> pd.DataFrame:
+def count_split_sizes(splits: pd.DataFrame) -> pd.DataFrame:
     """Return the size of each split in some of a task's rows: split_set, part, split, level, rows, classes; a row a split."""
     groups = splits.groupby(["split_set", "part", "split", "level"], sort=False)
     return groups.agg(rows=("item", "size"), classes=("label", "nunique")).reset_index()
 
 
-def beside(published: pd.DataFrame, measured: pd.DataFrame, absent: str) -> pd.DataFrame:
+def join_printed(published: pd.DataFrame, measured: pd.DataFrame, absent: str) -> pd.DataFrame:
     """Join measured to printed numbers; either is empty where there is no such number.
 
     Parameters

@@ -18,7 +18,7 @@ from traube.models.transformer import TOKENS_A_BATCH, Transformer, get_prompt
 from traube.pipeline.params import Protocol
 from traube.tasks.task import Task
 from traube.training.loop import Loop, ValidatedRecipe
-from traube.training.trainer import LEARNT, Blocks, NetworkAtStep, Trainer, mean_score
+from traube.training.trainer import LEARNED, Blocks, NetworkAtStep, Trainer, mean_score
 
 # As COB validates: average linkage on Euclidean distances, the true number of clusters (D.3, D.6).
 VALIDATED = Protocol(reducers=("none",), clusterers=("agglomerative_average",), seeds=(42,))
@@ -54,16 +54,16 @@ class ClusteringTrainer(Trainer[C]):
     def variant(self) -> str:
         return f".n{self.recipe.passages}" if self.recipe.passages else ""
 
-    def texts(self, task: Task, extra: Sequence[str]) -> list[str]:
+    def select_texts(self, task: Task, extra: Sequence[str]) -> list[str]:
         """Return the texts of the train and validation splits."""
-        seen = self.labelled_rows(task, extra)
+        seen = self.select_labeled_rows(task, extra)
         return task.corpus.loc[task.corpus["text_id"].isin(seen["text_id"]), "text"].tolist()
 
     @override
-    def parts(self, task: Task) -> list[str]:
-        return list(LEARNT)
+    def list_subsets(self, task: Task) -> list[str]:
+        return list(LEARNED)
 
-    def network(self, base: Transformer) -> Any:
+    def make_network(self, base: Transformer) -> Any:
         """Return the base model.
 
         With a head, a new layer follows tokens and pooling, in place of the modules after the pooling.
@@ -72,7 +72,7 @@ class ClusteringTrainer(Trainer[C]):
         from sentence_transformers import SentenceTransformer
         from sentence_transformers.sentence_transformer.modules import Dense, Pooling
 
-        network = super().network(base)
+        network = super().make_network(base)
         if self.recipe.head == "none":
             return network
         body = network[0]
@@ -96,7 +96,7 @@ class ClusteringTrainer(Trainer[C]):
             yield np.arange(len(texts)), encoder.vectors([row_of[text] for text in texts])
 
         snapshot = NetworkAtStep(loop.base, step, encode_batches)
-        return mean_score(part_as_test(loop.task, "validation"), snapshot, VALIDATED, ARI, loop.executor)
+        return mean_score(take_subset(loop.task, "validation"), snapshot, VALIDATED, ARI, loop.executor)
 
     def split_problems(self, task: Task, texts: Sequence[str]) -> list["Problem"]:
         """Return the train splits, as rows of `texts` and classes.
@@ -104,7 +104,7 @@ class ClusteringTrainer(Trainer[C]):
         A split whose matrices would not fit into the memory is refused.
         """
         rows = {text: row for row, text in enumerate(texts)}
-        trained = part_as_test(task, "train")
+        trained = take_subset(task, "train")
         rows_of_corpus = np.array([rows[t] for t in trained.texts], dtype=np.int64)
         problems = [
             Problem(split.split, rows_of_corpus[split.rows], np.unique(split.labels, return_inverse=True)[1])
@@ -133,7 +133,7 @@ class Problem:
     classes: NDArray[np.int64]  # [n], 0 to k - 1
 
 
-def part_as_test(task: Task, part: str) -> Task:
+def take_subset(task: Task, part: str) -> Task:
     """Return the task with a subset in place of its test subset, and the texts of that subset only.
 
     The split set is `default`, whose test subset the other split sets may train on. Queries are left out: these
@@ -149,7 +149,7 @@ def part_as_test(task: Task, part: str) -> Task:
 _KEPT: dict[tuple[str, int, str, str], Any] = {}
 
 
-def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -> Any:
+def make_text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -> Any:
     """Return a torch module that encodes texts by their rows, each text of a batch once, with gradients."""
     import torch
     from torch import nn
@@ -166,7 +166,7 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
             if recipe.layers == 0:
                 if recipe.head == "none":
                     raise TraubeError("recipe: layers: 0 leaves nothing that learns where there is no head")
-                self.below = _kept_below(network, self.encoded, texts)
+                self.below = _encode_below(network, self.encoded, texts)
 
         def forward(self, rows: NDArray[np.int64]) -> torch.Tensor:
             """Return vectors, float32 [n, d]."""
@@ -183,7 +183,7 @@ def text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringRecipe) -
     return TextEncoder()
 
 
-def _kept_below(network: Any, encoded: Encoded, texts: Sequence[str]) -> Any:
+def _encode_below(network: Any, encoded: Encoded, texts: Sequence[str]) -> Any:
     """Return the outputs below the head, without gradients, cached for this process's next training, as in a study."""
     import torch
 

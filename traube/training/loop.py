@@ -78,7 +78,7 @@ class Examples(ABC):
         return made
 
     def __len__(self) -> int:
-        return 2**31 - 1  # as many as are asked for
+        return 2**31 - 1  # as many as are requested
 
     def __getitem__(self, i: int) -> Any:
         epoch, position = divmod(i, self.n)
@@ -104,9 +104,9 @@ class Loop:
 
     def __post_init__(self) -> None:
         self.recipe: TrainingRecipe = self.trainer.recipe
-        self.network = self.trainer.network(self.base)  # the sentence-transformers network that is saved
-        self.examples: Examples = self.trainer.examples(self.network, self.task, self.texts)
-        self.learner = self.trainer.learner(self.network, self.examples)
+        self.network = self.trainer.make_network(self.base)  # the sentence-transformers network that is saved
+        self.examples: Examples = self.trainer.make_examples(self.network, self.task, self.texts)
+        self.learner = self.trainer.make_learner(self.network, self.examples)
         if not self.recipe.dropout:
             from torch import nn
 
@@ -122,7 +122,7 @@ class Loop:
     def train(self) -> list[Entry]:
         """Train to the end and return the curve."""
         self.work.mkdir(parents=True, exist_ok=True)
-        saved = last_whole(self.work)
+        saved = find_last_step(self.work)
         path = self.work / "curve.json"
         if saved is not None and path.exists():
             step = int(Path(saved).name.rpartition("-")[2])
@@ -135,7 +135,7 @@ class Loop:
         if saved is None:
             self.trainer.prepare(self.learner, self.examples, self.progress)
         if self.steps:
-            _transformers_trainer(self).train(resume_from_checkpoint=saved)
+            _make_trainer(self).train(resume_from_checkpoint=saved)
         self.network.save(str(self.work / "last"))
         return self.curve
 
@@ -150,7 +150,7 @@ class Loop:
         try:
             value = self.trainer.measure(self, step)
         except TraubeError as error:
-            raise self.diverged(step, str(error)) from None
+            raise self.explain_divergence(step, str(error)) from None
         learner.train(training)
         entry: Entry = {
             "step": step,
@@ -162,11 +162,10 @@ class Loop:
         }
         self.losses.clear()
         if all(value > (earlier[watched] or 0) for earlier in self.curve):
-            new, best = self.work / "best.new", self.work / "best"
+            new = self.work / "best.new"
             shutil.rmtree(new, ignore_errors=True)
             self.network.save(str(new))
-            shutil.rmtree(best, ignore_errors=True)
-            new.rename(best)
+            replace_folder(self.work / "best", new)
         self.curve.append(entry)
         write_json(self.work / "curve.json", self.curve)
         self.watch(entry)
@@ -174,18 +173,29 @@ class Loop:
 
     @property
     def is_in_vain(self) -> bool:
-        """True if the score has not risen for as many evaluations as patience lasts."""
+        """True if the score has not risen for as many evaluations as patience lasts; with 0 it lasts forever."""
+        patience = self.recipe.patience if isinstance(self.recipe, ValidatedRecipe) else 0
         scores = [entry[self.trainer.watched] or 0 for entry in self.curve]
-        return 0 < self.trainer.patience < len(scores) - int(np.argmax(scores))
+        return 0 < patience < len(scores) - int(np.argmax(scores))
 
-    def diverged(self, step: int, what: str) -> TraubeError:
+    def explain_divergence(self, step: int, what: str) -> TraubeError:
         """Return the error for numbers that are not finite."""
         return TraubeError(
             f"after step {step}: {what}; the learning rate {self.recipe.learning_rate:g} is too high, or the base model is broken"
         )
 
 
-def last_whole(folder: Path) -> str | None:
+def replace_folder(folder: Path, new: Path) -> None:
+    """Put a new folder in the place of a folder, which need not exist."""
+    old = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    new.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def find_last_step(folder: Path) -> str | None:
     """Return the newest complete step in a folder, or None.
 
     Incomplete steps are deleted; the Trainer writes its state last.
@@ -199,7 +209,7 @@ def last_whole(folder: Path) -> str | None:
     return None
 
 
-def _transformers_trainer(loop: Loop) -> Any:
+def _make_trainer(loop: Loop) -> Any:
     """Return a Trainer of transformers that saves shared weights once and stops at a loss that is not finite."""
     from safetensors.torch import load_model, save_model
     from torch.nn import Module
@@ -220,7 +230,7 @@ def _transformers_trainer(loop: Loop) -> Any:
             loss = model(inputs)
             value = float(loss.detach())
             if not math.isfinite(value):
-                raise loop.diverged(self.state.global_step, f"the loss is {value}")
+                raise loop.explain_divergence(self.state.global_step, f"the loss is {value}")
             loop.losses.append(value)
             return loss
 
@@ -234,7 +244,7 @@ def _transformers_trainer(loop: Loop) -> Any:
 
     trainer = Steps(
         model=loop.learner,
-        args=_arguments(loop),
+        args=_make_arguments(loop),
         train_dataset=loop.examples,
         data_collator=loop.examples.collate,
         callbacks=[Evaluations()],
@@ -244,7 +254,7 @@ def _transformers_trainer(loop: Loop) -> Any:
     return trainer
 
 
-def _arguments(loop: Loop) -> Any:
+def _make_arguments(loop: Loop) -> Any:
     """Return transformers' arguments for a loop that evaluates and saves at the same steps and reports to no service."""
     from transformers import TrainingArguments
 

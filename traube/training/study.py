@@ -33,7 +33,7 @@ class StudyState:
     study: "optuna.Study"
 
 
-def study_file(folder: Path, trainer: str, task: str, base: str, changes: Mapping[str, Any] | None = None) -> Path:
+def locate_study(folder: Path, trainer: str, task: str, base: str, changes: Mapping[str, Any] | None = None) -> Path:
     """Return the path of a study's file: one for each set of values that the study does not search."""
     mark = f".x{digest({name: str(value) for name, value in changes.items()})[:6]}" if changes else ""
     return folder / f"{trainer}__{task}__{base}{mark}.log"
@@ -63,7 +63,7 @@ def open_study(path: Path, trainer: str) -> "optuna.Study":
             load_if_exists=True,
         )
     except Exception as error:  # a corrupt file raises many kinds
-        raise TraubeError(f"{path}: not a study's file ({error}); delete it to begin anew") from None
+        raise TraubeError(f"{path}: not a study's file ({error}); delete it to start again") from None
     # not the same random numbers again after a stop
     study.sampler = optuna.samplers.TPESampler(seed=SEED + len(study.trials))
     return study
@@ -101,15 +101,15 @@ def search(
         raise TraubeError(f"{', '.join(both)}: searched by the study, so no value can be set")
 
     def objective(trial: optuna.Trial) -> float:
-        asked: dict[str, float] = {}
+        suggested: dict[str, float] = {}
         for name, values in ranges.items():
             if isinstance(values, list):
-                asked[name] = int(trial.suggest_categorical(name, values))
+                suggested[name] = int(trial.suggest_categorical(name, values))
             else:
-                asked[name] = trial.suggest_float(name, *values)
+                suggested[name] = trial.suggest_float(name, *values)
         scores: list[float] = []
 
-        def told(entry: Entry) -> None:
+        def report(entry: Entry) -> None:
             watch(trial.number, entry)
             scores.append(float(entry[trainer.watched] or 0))
             trial.report(scores[-1], len(scores))
@@ -117,21 +117,21 @@ def search(
                 raise optuna.TrialPruned
 
         with TemporaryDirectory(prefix="traube-") as folder:
-            trainer.with_values(**changes or {}, **asked).fit(task, base, Path(folder), watch=told)
+            trainer.with_values(**changes or {}, **suggested).fit(task, base, Path(folder), watch=report)
         return max(scores)
 
     with locked(path.with_suffix(".search")):
         study = open_study(path, trainer.name)
-        _take_up(study, path, {"data_version": task.data_version, "base": base.fingerprint})
-        progress.total("trials", max(0, trials - finished(study)))
-        while finished(study) < trials:
+        _resume(study, path, {"data_version": task.data_version, "base": base.fingerprint})
+        progress.total("trials", max(0, trials - count_finished(study)))
+        while count_finished(study) < trials:
             study.optimize(objective, n_trials=1)
             progress.done("trials", 1)
-        return known(study)
+        return read_state(study)
 
 
-def _take_up(study: "optuna.Study", path: Path, identity: dict[str, str]) -> None:
-    """Close trials that were killed, and refuse a study of another identity.
+def _resume(study: "optuna.Study", path: Path, identity: dict[str, str]) -> None:
+    """Close the trials that were killed, and refuse a study of another identity.
 
     The caller holds the lock, so no other process searches.
     """
@@ -141,27 +141,27 @@ def _take_up(study: "optuna.Study", path: Path, identity: dict[str, str]) -> Non
         study.tell(trial.number, state=TrialState.FAIL)
     for key, value in identity.items():
         if study.user_attrs.get(key, value) != value:
-            raise TraubeError(f"{path}: its trials are of another {key.replace('_', ' ')}; move it away to begin anew")
+            raise TraubeError(f"{path}: its trials are of another {key.replace('_', ' ')}; move it away to start again")
         study.set_user_attr(key, value)
 
 
-def known(study: "optuna.Study") -> StudyState:
+def read_state(study: "optuna.Study") -> StudyState:
     """Return the state of a study; without a complete trial, `best` is empty."""
     from optuna.trial import TrialState
 
     complete = study.get_trials(states=[TrialState.COMPLETE])
     best = {**study.best_params, "value": study.best_value} if complete else {}
-    return StudyState(best, finished(study), study)
+    return StudyState(best, count_finished(study), study)
 
 
-def finished(study: "optuna.Study") -> int:
+def count_finished(study: "optuna.Study") -> int:
     """Return the number of trials that came to an end, pruned ones included."""
     from optuna.trial import TrialState
 
     return len(study.get_trials(deepcopy=False, states=[TrialState.COMPLETE, TrialState.PRUNED]))
 
 
-def best_by_task(folder: Path, trainer: str) -> dict[str, dict[str, float]]:
+def find_best_by_task(folder: Path, trainer: str) -> dict[str, dict[str, float]]:
     """Return the best values of each task's studies in a folder, with the highest score.
 
     A corrupt file is passed over.
@@ -170,7 +170,7 @@ def best_by_task(folder: Path, trainer: str) -> dict[str, dict[str, float]]:
     for path in sorted(folder.glob(f"{trainer}__*.log")):
         task = path.stem.split("__")[1]
         try:
-            best = known(open_study(path, trainer)).best
+            best = read_state(open_study(path, trainer)).best
         except TraubeError:
             continue
         if best and best["value"] > by_task.get(task, {}).get("value", float("-inf")):

@@ -33,14 +33,14 @@ from traube.pipeline.params import Protocol
 from traube.pipeline.plan import cells
 from traube.tasks.source import Source
 from traube.tasks.task import Task
-from traube.training.loop import Entry, Examples, Loop, TrainingRecipe, ValidatedRecipe
+from traube.training.loop import Entry, Examples, Loop, TrainingRecipe, replace_folder
 
 METRIC = "v_measure/noise_as_cluster"
 # As the German benchmark evaluates on the way (A.4): mini-batch k-means with seed 42, nothing reduced.
 WATCHED = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), seeds=(42,))
 
 R = TypeVar("R", bound=TrainingRecipe)
-LEARNT = ("train", "validation")  # parts of splits whose labels are learned from
+LEARNED = ("train", "validation")  # parts of splits whose labels are learned from
 Ranges = Mapping[str, tuple[float, float] | list[int]]
 Blocks = Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]
 
@@ -100,8 +100,7 @@ class Trainer(RecipeMixin[R]):
     The methods defined here serve trainers on texts; trainers that learn from other data override them.
     """
 
-    # texts without labels; labels of train and validation splits; or pairs of texts
-    learns_from: ClassVar[Literal["texts", "splits", "pairs"]]
+    learns_from: ClassVar[Literal["texts", "splits"]]  # texts without labels; or labels of train and validation splits
     paper: ClassVar[Mapping[str, Any]] = {}  # values of the paper's recipe where the defaults are Traube's own
     # values of the recipe that a study searches: for each the least and the greatest, or all choices
     searched: ClassVar[Ranges] = {}
@@ -109,24 +108,18 @@ class Trainer(RecipeMixin[R]):
     in_name: ClassVar[tuple[str, ...]] = ("seed",)  # values of the recipe that stand in a checkpoint's name themselves
 
     @classmethod
-    def unsuited(cls, source: Source) -> str | None:
+    def explain_unsuited(cls, source: Source) -> str | None:
         """Return why the trainer cannot learn from a source's task; None if it can."""
-        if cls.learns_from == "texts" or (cls.learns_from == "splits" and source.has_training_splits):
+        if cls.learns_from == "texts" or source.has_training_splits:
             return None
-        needed = {"splits": "labelled splits for training and for validation", "pairs": "pairs of texts"}
-        return f"{source.name} has no {needed[cls.learns_from]}, which {cls.name} learns from"
-
-    @property
-    def patience(self) -> int:
-        """Number of evaluations without a better score after which a training ends; with 0 a training never ends early."""
-        return self.recipe.patience if isinstance(self.recipe, ValidatedRecipe) else 0
+        return f"{source.name} has no labeled splits for training and for validation, which {cls.name} learns from"
 
     @property
     def variant(self) -> str:
         """Part of the checkpoints' names that tells variants of a recipe apart."""
         return ""
 
-    def names(self, task: str, base: str, extra: bool = False) -> str:
+    def name_checkpoints(self, task: str, base: str, extra: bool = False) -> str:
         """Return the name of its checkpoints, before `-last` and `-best`.
 
         With a recipe that is not the default, or with more texts than the task's, the name has a digest, so that no
@@ -141,37 +134,37 @@ class Trainer(RecipeMixin[R]):
         mark = f".x{digest([changed, extra])[:6]}" if changed or extra else ""
         return f"{self.name}__{task}__{base}{self.variant}{mark}.s{self.recipe.seed}"
 
-    def left(self, task: str, base: str, out: Path, extra: bool = False) -> Checkpoint:
+    def load_checkpoint(self, task: str, base: str, out: Path, extra: bool = False) -> Checkpoint:
         """Return the checkpoint that a finished training left in the folder of checkpoints.
 
         Raises FileNotFoundError if the training is not finished.
         """
-        last, best = (out / f"{self.names(task, base, extra)}-{kind}" for kind in ("last", "best"))
+        last, best = (out / f"{self.name_checkpoints(task, base, extra)}-{kind}" for kind in ("last", "best"))
         about = json.loads((last / "checkpoint.json").read_text(encoding="utf-8"))
         return Checkpoint(last, best, about["curve"], about["watched"])
 
-    def texts(self, task: Task, extra: Sequence[str]) -> list[str]:
+    def select_texts(self, task: Task, extra: Sequence[str]) -> list[str]:
         """Return the texts to train on: all the task's texts and the extra ones."""
         return list(dict.fromkeys([*task.texts, *extra]))
 
-    def labelled_rows(self, task: Task, extra: Sequence[str], split_set: str = "default") -> pd.DataFrame:
+    def select_labeled_rows(self, task: Task, extra: Sequence[str], split_set: str = "default") -> pd.DataFrame:
         """Return the rows of the train and validation splits, for a trainer that learns from labels."""
         if extra:
             raise TraubeError(f"{self.name} learns from labels; texts without labels are of no use to it")
         where = f"{task.name}: split set '{split_set}'"
-        rows = task.splits[task.splits["part"].isin(LEARNT) & (task.splits["split_set"] == split_set)]
-        for part in LEARNT:
+        rows = task.splits[task.splits["part"].isin(LEARNED) & (task.splits["split_set"] == split_set)]
+        for part in LEARNED:
             if not (rows["part"] == part).any():
                 raise TraubeError(f"{where}: there are no {part} splits, which {self.name} needs")
         if rows["label"].isna().any():
             raise TraubeError(f"{where}: there are splits without labels, from which {self.name} cannot learn")
         return rows
 
-    def parts(self, task: Task) -> list[str]:
+    def list_subsets(self, task: Task) -> list[str]:
         """Return the subsets of the task whose texts the training sees."""
         return sorted(task.splits["part"].unique())
 
-    def network(self, base: Transformer) -> Any:
+    def make_network(self, base: Transformer) -> Any:
         """Return the base model's network in fp32, to be changed.
 
         The network saves its prompt where sentence-transformers looks for it.
@@ -182,11 +175,11 @@ class Trainer(RecipeMixin[R]):
         return network
 
     @abstractmethod
-    def examples(self, network: Any, task: Task, texts: Sequence[str]) -> Examples:
+    def make_examples(self, network: Any, task: Task, texts: Sequence[str]) -> Examples:
         """Return the training examples."""
 
     @abstractmethod
-    def learner(self, network: Any, examples: Any) -> Any:
+    def make_learner(self, network: Any, examples: Any) -> Any:
         """Return a torch module that shares the network's encoder: batch (from `examples`) in, loss out."""
 
     def prepare(self, learner: Any, examples: Any, progress: Progress) -> None:
@@ -229,41 +222,35 @@ class Trainer(RecipeMixin[R]):
         TraubeError
             If the loss is not finite, or there is nothing to train on.
         """
-        texts = self.texts(task, extra)
-        name = self.names(task.name, base.name, bool(extra))
+        texts = self.select_texts(task, extra)
+        if not texts:
+            raise TraubeError(f"{task.name}: there are no texts to train on")
+        name = self.name_checkpoints(task.name, base.name, bool(extra))
         folders = {kind: out / f"{name}-{kind}" for kind in ("last", "best")}
         identity = self._identity(task, base, texts)
         with locked(out / f".{name}"):
-            left = [read_json(folder / "checkpoint.json") for folder in folders.values()]
-            if all(about.get(key) == value for about in left for key, value in identity.items()):
-                return Checkpoint(folders["last"], folders["best"], left[0]["curve"], self.watched)
-            work = out / f".{name}.{digest(identity)}"
-            with make_executor() as executor:
-                if not texts:
-                    raise TraubeError(f"{task.name}: there are no texts to train on")
-                curve = Loop(self, task, base, texts, work, executor, progress, watch).train()
-            about = {
-                **identity,
-                "trainer": self.name,
-                "section": self.section,
-                "task": task.name,
-                "parts": self.parts(task),
-                "base": base.name,
-                "precision": base.card.precision,  # precision of the evaluation, as of the base model
-                "watched": self.watched,
-                "curve": curve,
-                "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            }
-            for kind, folder in folders.items():  # each is put in its place in one step
-                write_json(work / kind / "checkpoint.json", {**about, "kind": kind})
-                old = folder.with_name(f".{folder.name}.old")
-                shutil.rmtree(old, ignore_errors=True)
-                if folder.exists():
-                    folder.rename(old)
-                (work / kind).rename(folder)
-                shutil.rmtree(old, ignore_errors=True)
-            shutil.rmtree(work, ignore_errors=True)
-        return Checkpoint(folders["last"], folders["best"], curve, self.watched)
+            found = [read_json(folder / "checkpoint.json") for folder in folders.values()]
+            if any(about.get(key) != value for about in found for key, value in identity.items()):
+                work = out / f".{name}.{digest(identity)}"
+                with make_executor() as executor:
+                    curve = Loop(self, task, base, texts, work, executor, progress, watch).train()
+                about = {
+                    **identity,
+                    "trainer": self.name,
+                    "section": self.section,
+                    "task": task.name,
+                    "parts": self.list_subsets(task),
+                    "base": base.name,
+                    "precision": base.card.precision,  # precision of the evaluation, as of the base model
+                    "watched": self.watched,
+                    "curve": curve,
+                    "created": datetime.now(UTC).isoformat(timespec="seconds"),
+                }
+                for kind, folder in folders.items():
+                    write_json(work / kind / "checkpoint.json", {**about, "kind": kind})
+                    replace_folder(folder, work / kind)
+                shutil.rmtree(work, ignore_errors=True)
+        return self.load_checkpoint(task.name, base.name, out, bool(extra))
 
     def _identity(self, task: Task, base: Transformer, texts: Sequence[str]) -> dict[str, Any]:
         """Return all inputs that determine the result."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import dagster as dg
 import pandas as pd
 
-from resources.quality import QualityResource, check_specs
+from resources.quality import QualityResource, make_check_specs
 from tests.pipeline.validation.fruit import CARD, SCRIPT, fruit
 from traube.pipeline.executors import ProcessExecutor
 from traube.pipeline.validation.rules import CHECKS
@@ -26,7 +26,7 @@ def check_splits(docs: Path, splits: pd.DataFrame, card: TaskCard = CARD) -> dic
 
 def test_every_check_is_declared() -> None:
     for key, table in ((CORPUS_KEY, "corpus"), (SPLITS_KEY, "splits")):
-        specs = check_specs(CARD, table)
+        specs = make_check_specs(CARD, table)
         assert [spec.name for spec in specs] == [check.name for check in CHECKS[table]]
         assert len(specs) <= 8
         assert all(spec.description and spec.asset_key == key for spec in specs)
@@ -44,10 +44,10 @@ def test_a_failed_check_is_a_warning_or_an_error(docs: Path) -> None:
 
 def test_a_card_makes_a_warning_block(docs: Path) -> None:
     card = TaskCard(name="fruit", blocking=("texts_once", "no_mojibake"))
-    specs = {spec.name: spec.blocking for spec in check_specs(card, "splits")}
+    specs = {spec.name: spec.blocking for spec in make_check_specs(card, "splits")}
     assert specs["texts_once"]
     assert not specs["one_label"]
-    assert {spec.name: spec.blocking for spec in check_specs(card, "corpus")}["no_mojibake"]
+    assert {spec.name: spec.blocking for spec in make_check_specs(card, "corpus")}["no_mojibake"]
     splits = fruit()[1]
     splits.loc[2, "text_id"] = splits["text_id"][0]
     assert check_splits(docs, splits, card)["texts_once"].severity == dg.AssetCheckSeverity.ERROR
@@ -74,7 +74,7 @@ def run(tmp_path: Path, fault: bool, card: TaskCard = CARD) -> tuple[dg.ExecuteI
     """Materialise a splits asset with its checks, and an asset downstream of it."""
     ran: list[str] = []
 
-    @dg.asset(key=SPLITS_KEY, check_specs=check_specs(card, "splits"))
+    @dg.asset(key=SPLITS_KEY, check_specs=make_check_specs(card, "splits"))
     def splits(quality: QualityResource) -> dg.MaterializeResult:
         corpus, table = fruit()
         if fault:

@@ -31,7 +31,7 @@ PAPER = Paper(
             "Accuracy and NMI of each method, means over seeds.",
             tables.published_results,
             tables.results,
-            shown=tables.for_people,
+            shown=tables.format_table,
         ),
         *(
             Table(
@@ -39,7 +39,7 @@ PAPER = Paper(
                 description,
                 partial(tables.published_results, name),
                 partial(tables.ablation, name),
-                shown=tables.for_people,
+                shown=tables.format_table,
             )
             for name, description in ABLATIONS.items()
         ),

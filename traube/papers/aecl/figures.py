@@ -15,7 +15,7 @@ from traube.papers.aecl.tables import (
     PROTOCOL,
     TASKS,
     WITHOUT,
-    measured,
+    measure_scores,
 )
 from traube.papers.context import Context
 from traube.papers.spec import Drawing
@@ -57,9 +57,9 @@ def histories(context: Context) -> pd.DataFrame:
             method = name if cell.method == "none/aecl" else NAMES[cell.method]
             if protocol == FROZEN and method in ON_ENCODER:
                 method = f"{method}, frozen encoder"
+            about = {"method": method, "task": cell.task, "base": cell.model, "seed": cell.seed}
             for history in context.storage.read_histories(cell.cell_id).values():
-                told = {"method": method, "task": cell.task, "base": cell.model, "seed": cell.seed}
-                rows += [{**told, **entry} for entry in history]
+                rows += [{**about, **entry} for entry in history]
     return pd.DataFrame(rows)
 
 
@@ -87,7 +87,7 @@ def sensitivity(name: str, context: Context) -> Drawing | None:
     Figure 7 is accuracy by the weights of the losses, and by the other numeric parameters of the sweep except the
     stages; figures 8 and 9 are accuracy and NMI by the number of epochs of a stage.
     """
-    table, label = _swept(context), "x100"
+    table, label = _measure_sweep(context), "x100"
     if name == "figure_7":
         label = f"accuracy {label}"
         table = table[(table["metric"] == "acc") & ~table["parameter"].isin(STAGES.values())]
@@ -101,29 +101,28 @@ def sensitivity(name: str, context: Context) -> Drawing | None:
     return Drawing(figures_page(f"{label}, one parameter changed at a time", plots), {}, drawn)
 
 
-def _swept(context: Context) -> pd.DataFrame:
+def _measure_sweep(context: Context) -> pd.DataFrame:
     """Return the results of the points of the sweep.
 
     The columns are parameter, value, curve (task and encoder), metric, mean, std, size; a point that changes nothing
     is a point of each parameter.
     """
     points = {name: p for name, p in context.protocols.items() if isinstance(p, Point) and p.sweep == SWEEP}
-    table = measured(context, TASKS, *points).rename(columns={"measured": "mean", "sd": "std", "seeds": "size"})
+    table = measure_scores(context, TASKS, *points).rename(columns={"measured": "mean", "sd": "std", "seeds": "size"})
     table = table.assign(std=table["std"].fillna(0.0))  # one seed: no band
     rows = []
     for row in table.to_dict("records"):
         point = points[row.pop("protocol")]
         same = {"curve": f"{row['task']} ({row['base']})", **row}
-        if point.parameter is not None:
+        if point.parameter is None:
+            unchanged = point.methods()[0].clusterer_params
+            varied = dict.fromkeys(point.parameter for point in points.values() if point.parameter is not None)
+            rows += [{"parameter": name, "value": unchanged[name], **same} for name in varied]
+        else:
             rows.append({"parameter": point.parameter, "value": point.value, **same})
-            continue
-        unchanged = point.methods()[0].clusterer_params
-        varied = dict.fromkeys(point.parameter for point in points.values() if point.parameter is not None)
-        rows += [{"parameter": name, "value": unchanged[name], **same} for name in varied]
-    columns = ["parameter", "value", "curve", "metric", "mean", "std", "size"]
-    found = pd.DataFrame(rows, columns=columns)
-    found = found[pd.to_numeric(found["value"], errors="coerce").notna()]
-    return found.assign(value=found["value"].astype(float))
+    found = pd.DataFrame(rows, columns=["parameter", "value", "curve", "metric", "mean", "std", "size"])
+    values = pd.to_numeric(found["value"], errors="coerce").astype(float)
+    return found.assign(value=values).dropna(subset="value")
 
 
 def beside_each_other(context: Context) -> Drawing | None:
@@ -141,11 +140,11 @@ def beside_each_other(context: Context) -> Drawing | None:
             if task is None or trained.empty:
                 continue
             kept = kept[kept["model"] == trained["model"].iloc[0]].drop_duplicates("method").set_index("method")
-            return _drawing(context, task, kept, protocol == FROZEN)
+            return _draw_maps(context, task, kept, protocol == FROZEN)
     return None
 
 
-def _drawing(context: Context, task: Task, cells: pd.DataFrame, frozen: bool) -> Drawing:
+def _draw_maps(context: Context, task: Task, cells: pd.DataFrame, is_frozen: bool) -> Drawing:
     """Draw a map of each method's cell; the method is the index of `cells`."""
     split = max(task.test_splits(), key=lambda split: split.size)
     rows = sample_for_plots(split.size)
@@ -155,17 +154,17 @@ def _drawing(context: Context, task: Task, cells: pd.DataFrame, frozen: bool) ->
     for method in SHOWN:
         if method not in cells.index:
             continue
-        places = _places(context, task, split.rows[rows], cells.loc[method])
+        places = _place_cell(context, task, split.rows[rows], cells.loc[method])
         if places is not None:
             name = NAMES[method]
-            name = f"{name}, frozen encoder" if frozen and name in ON_ENCODER else name
+            name = f"{name}, frozen encoder" if is_frozen and name in ON_ENCODER else name
             panels.append(text_map(name, places, tips, groups))
     title = f"{task.name}: {len(rows):,} texts by t-SNE, colored by their gold category"
-    told: dict[str, str | int] = {"panels": ", ".join(panel.title for panel in panels), "texts": len(rows)}
-    return Drawing(figures_page(title, panels), told)
+    names = ", ".join(panel.title for panel in panels)
+    return Drawing(figures_page(title, panels), {"panels": names, "texts": len(rows)})
 
 
-def _places(context: Context, task: Task, rows: NDArray[np.int64], cell: pd.Series) -> NDArray[np.float32] | None:
+def _place_cell(context: Context, task: Task, rows: NDArray[np.int64], cell: pd.Series) -> NDArray[np.float32] | None:
     """Return the t-SNE positions of a cell's representations, computed once for a cell; None where these are not kept."""
     storage, key = context.storage, cell["cell_id"]
     if kept := locate_matrix(storage, PLACES, key):
@@ -182,12 +181,12 @@ def _places(context: Context, task: Task, rows: NDArray[np.int64], cell: pd.Seri
     except (FileNotFoundError, TraubeError) as error:
         context.warn(f"{task.name}: no picture of {cell.name}: {error}")
         return None
-    places = placed(points)
+    places = project(points)
     store_matrix(storage, PLACES, key, places)
     return places
 
 
-def placed(points: NDArray[np.float32]) -> NDArray[np.float32]:
+def project(points: NDArray[np.float32]) -> NDArray[np.float32]:
     """Project points, [n, d], into the plane by t-SNE on cosine distances, float32 [n, 2] within 0 and 1."""
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits

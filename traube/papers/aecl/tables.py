@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pandas as pd
 
 from traube.papers.context import Context
-from traube.papers.published import Published, one_a_row
-from traube.papers.spec import deviation, split_sizes
+from traube.papers.published import Published, stack_grid
+from traube.papers.spec import count_split_sizes, deviation
 
 TASKS = (
     "agnews", "searchsnippets", "stackoverflow", "biomedical", "googlenews_ts", "googlenews_t", "googlenews_s", "tweet"
@@ -59,7 +59,7 @@ def published_results(name: str = "table_2") -> pd.DataFrame:
     """Return tables 2 to 5 as they are printed: method, task, metric, published."""
     table = published("main") if name == "table_2" else published("ablations").query("table == @name")
     keys = ["method", "task"]
-    return one_a_row(table.set_index(keys)[PRINTED], keys, "metric")
+    return stack_grid(table.set_index(keys)[PRINTED], keys, "metric")
 
 
 def sizes(context: Context) -> pd.DataFrame:
@@ -70,7 +70,7 @@ def sizes(context: Context) -> pd.DataFrame:
         words = task.corpus.set_index("text_id")["text"].str.split().str.len()
         classes = tested["label"].value_counts()
         values = {
-            "texts": split_sizes(tested)["rows"].sum(),
+            "texts": count_split_sizes(tested)["rows"].sum(),
             "classes": len(classes),
             "words": tested["text_id"].map(words).mean(),
             "imbalance": classes.max() / classes.min(),
@@ -90,9 +90,9 @@ def results(context: Context) -> pd.DataFrame:
         Columns method, task, metric, base (the encoder), measured, sd (over seeds), seeds; of a method that was measured on
         some set, rows for all of them: `measured` is nan where it was not.
     """
-    longer, frozen = measured(context, TASKS, LONGER), measured(context, TASKS, FROZEN)
+    longer, frozen = measure_scores(context, TASKS, LONGER), measure_scores(context, TASKS, FROZEN)
     found = [
-        measured(context, TASKS, PROTOCOL),
+        measure_scores(context, TASKS, PROTOCOL),
         longer[longer["method"] == "AECL"].assign(method="AECL, longer stage 2"),
         frozen.assign(method=[f"{m}, frozen encoder" if m in ON_ENCODER else m for m in frozen["method"]]),
     ]
@@ -111,19 +111,19 @@ def ablation(name: str, context: Context) -> pd.DataFrame:
     tables = []
     for protocols, encoder in ((WITHOUT, ""), (WITHOUT_FROZEN, ", frozen encoder")):
         for variant in published("ablations").query("table == @name")["method"].unique():
-            rows = measured(context, ABLATED, protocols[variant])[NUMBERS]
+            rows = measure_scores(context, ABLATED, protocols[variant])[NUMBERS]
             tables.append(rows[rows["method"] == "AECL"].assign(method=f"{variant}{encoder}"))
     return pd.concat(tables, ignore_index=True)
 
 
-def measured(context: Context, tasks: Sequence[str], *protocols: str) -> pd.DataFrame:
+def measure_scores(context: Context, tasks: Sequence[str], *protocols: str) -> pd.DataFrame:
     """Measure accuracy and NMI (of either mean) x100 under some protocols, means over seeds: as `results`, and protocol."""
     cells = context.cells(tasks, *protocols)
     if cells.empty:
         # typed, so that joining it to others does not change their types
         return pd.DataFrame(columns=["protocol", *NUMBERS]).astype({"measured": float, "sd": float, "seeds": float})
-    told = cells[["cell_id", "protocol", "task", "model", "method", "seed"]]
-    values = context.storage.read_scores(cells, METRICS.values()).merge(told)
+    about = cells[["cell_id", "protocol", "task", "model", "method", "seed"]]
+    values = context.storage.read_scores(cells, METRICS.values()).merge(about)
     keys = ["protocol", "task", "model", "method", "metric"]
     by_seed = values.groupby([*keys, "seed"], dropna=False)["value"].mean() * 100
     table = by_seed.groupby(keys).agg(measured="mean", sd=deviation, seeds="size").reset_index()
@@ -137,7 +137,7 @@ def measured(context: Context, tasks: Sequence[str], *protocols: str) -> pd.Data
     return table[["protocol", *NUMBERS]]
 
 
-def for_people(table: pd.DataFrame) -> pd.DataFrame:
+def format_table(table: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each method and encoder, as people are shown it.
 
     A row has `published | measured ± deviation over seeds` of each task and metric, and the number of tasks on which

@@ -20,7 +20,7 @@ PAPER = Paper(
             "table_3",
             "Lambda and r as studies found them.",
             partial(tables.published.grid, "table3", "task"),
-            tables.searched,
+            tables.read_searched,
             absent="no study here: traube tune",
         ),
         *(
@@ -50,7 +50,7 @@ PAPER = Paper(
         ),
         Figure(
             "figure_4",
-            "The largest test splits in three principal components, COB beside Triplet, coloured by label; ARI for each.",
+            "The largest test splits in three principal components, COB beside Triplet, colored by label; ARI for each.",
             figures.trained_spaces,
             "No model that was trained by cob or triplet is evaluated yet.\nTo train and evaluate one: "
             "traube train cob newsgroups, then traube run --task newsgroups --protocol cob",

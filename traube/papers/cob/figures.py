@@ -24,12 +24,10 @@ def trainings(context: Context) -> pd.DataFrame:
     """
     rows = []
     for checkpoint, record in context.trainings("cob", REFERENCE):
-        name = CHECKPOINT.fullmatch(checkpoint)
-        if name is None:
-            continue
-        n = int(name["n"]) if name["n"] else None
-        key = (name["task"], name["base"], name["trainer"], n, name["recipe"], int(name["seed"]))
-        rows += [(*key, *(entry[column] for column in CURVE)) for entry in record["curve"]]
+        if name := CHECKPOINT.fullmatch(checkpoint):
+            n = int(name["n"]) if name["n"] else None
+            key = (name["task"], name["base"], name["trainer"], n, name["recipe"], int(name["seed"]))
+            rows += [(*key, *(entry[column] for column in CURVE)) for entry in record["curve"]]
     return pd.DataFrame(rows, columns=["task", "base", "method", "n", "recipe", "seed", *CURVE])
 
 
@@ -66,9 +64,9 @@ def times_to_convergence(context: Context) -> Drawing | None:
     curves = trainings(context)
     if curves.empty:
         return None
-    told = "COB converges at least five times sooner; an epoch takes a hundredth of Triplet's on 20 Newsgroups"
+    published = "COB converges at least five times sooner; an epoch takes a hundredth of Triplet's on 20 Newsgroups"
     page = figures_page("Validation ARI against seconds of training", learning_curves(curves))
-    return Drawing(page, {"published": told}, convergence(curves))
+    return Drawing(page, {"published": published}, convergence(curves))
 
 
 def learning_curves(curves: pd.DataFrame) -> list[Plot]:
@@ -77,9 +75,9 @@ def learning_curves(curves: pd.DataFrame) -> list[Plot]:
     for (task, base), rows in curves.groupby(["task", "base"]):
         methods, traces = sorted(rows["method"].unique()), list[Trace]()
         for (method, _, _, _), of in rows.groupby(["method", "n", "recipe", "seed"], dropna=False):
-            known = any(trace["name"] == method for trace in traces)
+            is_first = all(trace["name"] != method for trace in traces)
             x, y = of["seconds"] + 1, of["validation_ari"]
-            traces.append(line(method, x, y, methods.index(method), showlegend=not known))
+            traces.append(line(method, x, y, methods.index(method), showlegend=is_first))
         layout = axes("1 + seconds of training", "ARI, validation")
         plots.append(Plot(f"{base} on {task}", traces, {**layout, "xaxis": {**layout["xaxis"], "type": "log"}}))
     return plots
@@ -99,17 +97,17 @@ def trained_spaces(context: Context) -> Drawing | None:
             cells = trained_cells(context, name)
             cells = cells[cells["method"].isin(("cob", REFERENCE))]
             cells = cells.sort_values(["method", "training_seed"]).drop_duplicates(["method", "base"])
-            plots = _spaces(context, task, cells)
+            plots = _draw_spaces(context, task, cells)
         except TraubeError as error:  # a model is gone; its scores are not
             context.warn(f"{name}: {error}")
             continue
         if plots:
-            told: dict[str, str | int] = {"panels": len(plots), "models": ", ".join(dict.fromkeys(cells["model"]))}
-            return Drawing(figures_page(name, plots), told)
+            models = ", ".join(dict.fromkeys(cells["model"]))
+            return Drawing(figures_page(name, plots), {"panels": len(plots), "models": models})
     return None
 
 
-def _spaces(context: Context, task: Task, cells: pd.DataFrame) -> list[Plot]:
+def _draw_spaces(context: Context, task: Task, cells: pd.DataFrame) -> list[Plot]:
     from sklearn.decomposition import PCA
 
     scores = context.storage.read_scores(cells, [METRICS["ari"]]).set_index(["cell_id", "split"])["value"]

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from traube.comparison.jackknife import Sample
 from traube.comparison.verdict import compare
-from traube.core.paths import raw
+from traube.core.paths import home, raw
 from traube.papers.context import Context
-from traube.papers.published import Published, one_a_row
-from traube.papers.spec import deviation, split_sizes
+from traube.papers.published import Published, stack_grid
+from traube.papers.spec import count_split_sizes, deviation
 from traube.tasks import get_source
 from traube.tasks.readers.newsgroups import LEVEL, Newsgroups
 from traube.tasks.readers.trec_car import SIZES, read_qrels
@@ -51,10 +51,10 @@ def sizes(context: Context) -> pd.DataFrame:
     """
     articles = "articles of train.v2.0 of all sizes are not read; see table 5"
     measured: dict[str, tuple[dict[str, float], str]] = {
-        "20NG train": _of_newsgroups(context, ["train", "validation"]),
-        "20NG test": _of_newsgroups(context, ["test"]),
+        "20NG train": _measure_newsgroups(context, ["train", "validation"]),
+        "20NG test": _measure_newsgroups(context, ["test"]),
         "CAR train": ({}, articles),
-        "CAR test": _of_car_test(context),
+        "CAR test": _measure_car_test(context),
     }
     rows = [
         (row.data, row.column, measured[row.data][0].get(row.column), measured[row.data][1])
@@ -63,27 +63,27 @@ def sizes(context: Context) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["data", "column", "measured", "note"])
 
 
-def _of_newsgroups(context: Context, parts: list[str]) -> tuple[dict[str, float], str]:
+def _measure_newsgroups(context: Context, parts: list[str]) -> tuple[dict[str, float], str]:
     task = context.task("newsgroups")
     if task is None:
         return {}, "newsgroups has not been read here"
     splits = task.splits[task.splits["part"].isin(parts)]
-    return _means(splits, "k_coarse"), "posts of which nothing is left are dropped from their block"
+    return _average(splits, "k_coarse"), "posts of which nothing is left are dropped from their block"
 
 
-def _means(splits: pd.DataFrame, classes: str) -> dict[str, float]:
+def _average(splits: pd.DataFrame, classes: str) -> dict[str, float]:
     """Return items N, splits C, mean items of a split n and, under the name given, mean classes of a split."""
-    by_split = split_sizes(splits)
+    by_split = count_split_sizes(splits)
     rows, mean_classes = by_split["rows"], float(by_split["classes"].mean())
     return {"N": float(rows.sum()), "C": float(len(rows)), "n": float(rows.mean()), classes: mean_classes}
 
 
-def _of_car_test(context: Context) -> tuple[dict[str, float], str]:
+def _measure_car_test(context: Context) -> tuple[dict[str, float], str]:
     means: dict[str, float] = {}
     for level in ("coarse", "fine"):
         task = context.task(f"trec_car_{level}")
         if task is not None:
-            means |= _means(task.splits[task.splits["part"] == "test"], f"k_{level}")
+            means |= _average(task.splits[task.splits["part"] == "test"], f"k_{level}")
     if means:
         return means, ""
     path = find_file(raw() / "trec_car" / QRELS)
@@ -96,11 +96,11 @@ def _of_car_test(context: Context) -> tuple[dict[str, float], str]:
     return means, f"of {path.name}, which has no texts"
 
 
-def searched(context: Context) -> pd.DataFrame:
+def read_searched(context: Context) -> pd.DataFrame:
     """Return table 3, lambda and r, the best of each task's study that is kept: task, column, measured."""
-    from traube.training.study import best_by_task
+    from traube.training.study import find_best_by_task
 
-    studies = best_by_task(context.studies, "cob")
+    studies = find_best_by_task(home() / "studies", "cob")
     rows = [(task, column, studies[task][column]) for task in sorted(studies) for column in ("lam", "r")]
     return pd.DataFrame(rows, columns=["task", "column", "measured"])
 
@@ -122,7 +122,7 @@ def car_articles(context: Context) -> pd.DataFrame:
             for _, labels in splits.groupby("split")["label"]:
                 sizes = labels.value_counts().to_numpy()
                 triples += int((sizes * (sizes - 1) // 2 * (len(labels) - sizes)).sum())
-            measured = _means(splits, f"k_{level}") | {f"t_{level}": float(triples)}
+            measured = _average(splits, f"k_{level}") | {f"t_{level}": float(triples)}
             rows |= {(n, column): value for column, value in measured.items() if column != "n"}
     return pd.DataFrame([(*key, value) for key, value in rows.items()], columns=["n", "column", "measured"])
 
@@ -132,7 +132,7 @@ def published_results(table: str) -> pd.DataFrame:
     rows = published("results")
     keys = ["task", "method", "n"]
     grid = rows[rows["table"] == table].set_index(keys)[["ri", "ari", "nmi"]]
-    return one_a_row(grid, keys, "metric")
+    return stack_grid(grid, keys, "metric")
 
 
 def results(table: str, context: Context) -> pd.DataFrame:
@@ -151,7 +151,7 @@ def results(table: str, context: Context) -> pd.DataFrame:
     rows: list[tuple[Any, ...]] = []
     for task in context.tasks(TASKS[table]):
         if PROTOCOL in context.protocols:
-            rows += _measured(context, task)
+            rows += _measure_rows(context, task)
     measured = pd.DataFrame(rows, columns=["task", *_WHICH, "metric", *_MEASURED])
     order = measured["metric"].map({metric: i for i, metric in enumerate(METRICS)})
     by = ["task", "base", "method", "n", "recipe", "order"]
@@ -163,7 +163,7 @@ _SCORES = [*_WHICH, "cell_id", "split", "level", "metric", "value", "replicates"
 _MEASURED = ["measured", "sd", "seeds", "difference", "p", "comparisons", "verdict"]
 
 
-def _measured(context: Context, task: Task) -> Iterator[tuple[Any, ...]]:
+def _measure_rows(context: Context, task: Task) -> Iterator[tuple[Any, ...]]:
     cells = trained_cells(context, task.name)
     scores = context.storage.read_scores(cells, list(METRICS.values()), replicates=True)
     scores = scores.merge(cells[["cell_id", *_WHICH]])
@@ -175,10 +175,10 @@ def _measured(context: Context, task: Task) -> Iterator[tuple[Any, ...]]:
     samples = {key: Sample.of(group, seeded=False) for key, group in groups}
     for key, group in groups:
         seeds = group.groupby("cell_id")["value"].mean()
-        yield task.name, *key, seeds.mean(), deviation(seeds), len(seeds), *_against_triplet(samples, key)
+        yield task.name, *key, seeds.mean(), deviation(seeds), len(seeds), *_compare_with_triplet(samples, key)
 
 
-def _against_triplet(
+def _compare_with_triplet(
     samples: Mapping[tuple[Any, ...], Sample], key: tuple[Any, ...]
 ) -> tuple[float, float, float, str]:
     """Return difference, p, size of the family and verdict of a row against its triplet model, which is `*` itself."""
@@ -204,13 +204,13 @@ def trained_cells(context: Context, name: str) -> pd.DataFrame:
     """
     cells = context.cells([name], PROTOCOL)
     cells = cells[cells["method"] == METHOD]
-    about = [_parsed(model, name) for model in cells["model"]]
+    about = [_parse_name(model, name) for model in cells["model"]]
     kept = [a is not None for a in about]
     # `method` is the paper's from here on
     return cells[kept].assign(**{column: [a[column] for a in about if a] for column in (*_WHICH, "training_seed")})
 
 
-def _parsed(model: str, task: str) -> dict[str, Any] | None:
+def _parse_name(model: str, task: str) -> dict[str, Any] | None:
     """Parse the name of a checkpoint of this paper and task, or of a model of the benchmark; return None for any other."""
     match = CHECKPOINT.fullmatch(model)
     if match is None:
@@ -230,13 +230,15 @@ def tfidf(task: Task) -> pd.DataFrame:
     post is dropped from its block for this row: empty ones are at the origin. So the printed row is that of whole
     blocks, and beside it stands that of the posts that the other rows are of.
     """
-    texts, whole = task.texts, _whole_blocks(task)
+    whole = _read_whole_blocks(task)
     splits = [
-        (s.split, s.level, [texts[r] for r in s.rows], s.labels) for s in task.test_splits() if s.labels is not None
+        (split.split, split.level, task.texts_at(split.rows), split.labels)
+        for split in task.test_splits()
+        if split.labels is not None
     ]
     named = {"": splits} if whole is None else {"": whole, ", no empty posts": splits}
     return pd.concat(
-        _tfidf_of(own, f"tfidf{distance}{name}", metric)
+        _measure_tfidf(own, f"tfidf{distance}{name}", metric)
         for name, own in named.items()
         for distance, metric in (("", "euclidean"), (", cosine", "cosine"))
     )
@@ -245,7 +247,7 @@ def tfidf(task: Task) -> pd.DataFrame:
 _Labeled = tuple[str, str, list[str], NDArray[Any]]  # split, level, texts, labels
 
 
-def _whole_blocks(task: Task) -> list[_Labeled] | None:
+def _read_whole_blocks(task: Task) -> list[_Labeled] | None:
     """Return the test blocks of 20 Newsgroups with their empty posts; [] if the archive is not here, None for another task."""
     source = get_source(task.name, None)
     if not isinstance(source, Newsgroups):
@@ -257,7 +259,7 @@ def _whole_blocks(task: Task) -> list[_Labeled] | None:
     return [(str(name), LEVEL, block["text"].tolist(), block[LEVEL].to_numpy()) for name, block in blocks]
 
 
-def _tfidf_of(splits: Iterable[_Labeled], method: str, metric: str) -> pd.DataFrame:
+def _measure_tfidf(splits: Iterable[_Labeled], method: str, metric: str) -> pd.DataFrame:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     from traube.components.estimators.clusterers import Agglomerative

@@ -10,12 +10,12 @@ from traube.papers.german import figures, tables
 from traube.papers.spec import Figure, Paper, Table
 
 
-def _of_kmeans(table: pd.DataFrame) -> pd.DataFrame:
+def _select_kmeans(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of k-means: those of all methods are too many to show."""
     return table[table["method"] == tables.KMEANS].round(3)
 
 
-def _of_stored(table: Callable[[pd.DataFrame, Mapping[str, str]], pd.DataFrame], context: Context) -> pd.DataFrame:
+def _measure_stored(table: Callable[[pd.DataFrame, Mapping[str, str]], pd.DataFrame], context: Context) -> pd.DataFrame:
     models = list(tables.published("table2")["model"])
     return table(tables.scores(context), context.unavailable(tables.TASKS, models))
 
@@ -35,13 +35,13 @@ PAPER = Paper(
             "table_2",
             "Mini-batch k-means: model by task; also the authors' own results and those that MTEB stores.",
             tables.published_kmeans,
-            partial(_of_stored, tables.kmeans),
+            partial(_measure_stored, tables.kmeans),
         ),
         Table(
             "table_3",
             "Method by task, the mean of models; also that of the authors' own results.",
             tables.published_methods,
-            partial(_of_stored, tables.methods),
+            partial(_measure_stored, tables.methods),
         ),
         Table(
             "table_5",
@@ -55,14 +55,14 @@ PAPER = Paper(
             "For each pair of models the splits on which each wins, by level, their size and classes.",
             None,
             lambda context: tables.wins(tables.split_scores(context)),
-            shown=_of_kmeans,
+            shown=_select_kmeans,
         ),
         Table(
             "p2p_against_s2s",
             "What whole texts give over titles, for each source of texts, model and method.",
             None,
             lambda context: tables.p2p_against_s2s(tables.scores(context)),
-            shown=_of_kmeans,
+            shown=_select_kmeans,
         ),
         Table(
             "spread",

@@ -5,7 +5,7 @@ import pandas as pd
 
 from traube.models.vectors import open_matrix
 from traube.papers.context import Context
-from traube.papers.german.tables import PROTOCOL, adapted
+from traube.papers.german.tables import PROTOCOL, read_adaptations
 from traube.papers.spec import Drawing
 from traube.pipeline.cluster import locate_reduction
 from traube.reports.figures import Plot, axes, band, line, text_map, tip
@@ -45,7 +45,7 @@ def maps(context: Context) -> Drawing | None:
 
 def learning_curves(context: Context) -> Drawing | None:
     """Draw figures 2 and 4: V-measure against epochs of adaptive pre-training; None without a training."""
-    trainings = adapted(context)
+    trainings = read_adaptations(context)
     if trainings.empty:
         return None
     page = figures_page("V-measure against epochs of adaptive pre-training", curves(trainings))
@@ -53,7 +53,7 @@ def learning_curves(context: Context) -> Drawing | None:
 
 
 def curves(trainings: pd.DataFrame) -> list[Plot]:
-    """Draw V-measure against epochs, from `adapted`: a figure for each task and base model.
+    """Draw V-measure against epochs, from `read_adaptations`: a figure for each task and base model.
 
     There is a line for each method and recipe, the band from the lowest seed to the highest, and the model as it was
     (epoch 0).

@@ -9,8 +9,8 @@ from traube.core.errors import TraubeError
 from traube.core.hashing import digest
 from traube.metrics.spread import MEASURES, spread
 from traube.papers.context import Context
-from traube.papers.published import Published, one_a_row
-from traube.papers.spec import deviation, split_sizes
+from traube.papers.published import Published, stack_grid
+from traube.papers.spec import count_split_sizes, deviation
 from traube.pipeline.current import current_cells
 from traube.reports.tables import metric_of
 from traube.tasks.stored import get_card, read_task
@@ -37,18 +37,18 @@ def sizes(context: Context) -> pd.DataFrame:
 
     The columns are task, column, measured, note.
     """
-    grid = pd.DataFrame({task: _sizes(context, task) for task in TASKS}, index=list(SIZES)).T
-    table = one_a_row(grid, "task", "column", "measured")
+    grid = pd.DataFrame({task: _measure_sizes(context, task) for task in TASKS}, index=list(SIZES)).T
+    table = stack_grid(grid, "task", "column", "measured")
     unread = table["measured"].isna()
     return table.assign(note=(table["task"] + " has not been read here").where(unread, ""))
 
 
-def _sizes(context: Context, name: str) -> pd.Series:
+def _measure_sizes(context: Context, name: str) -> pd.Series:
     task = context.task(name)
     if task is None:
         return pd.Series(dtype=float)
     tested = task.splits[(task.splits["part"] == "test") & (task.splits["split_set"] == "default")]
-    by_split = split_sizes(tested)
+    by_split = count_split_sizes(tested)
     lengths = task.corpus.set_index("text_id")["text"].str.len()
     return pd.Series(
         {
@@ -80,7 +80,7 @@ def published_kmeans() -> pd.DataFrame:
     """
     results = published("authors").query("method == @KMEANS").set_index("model")
     stored = published("mteb").rename(columns={"v_measure": "mteb"})[["model", "task", "mteb", "mteb_version"]]
-    table = _beside_authors(published.grid("table2", "model", "task"), results[list(TASKS)], "model")
+    table = _join_authors(published.grid("table2", "model", "task"), results[list(TASKS)], "model")
     table = table.merge(stored, how="left", on=["model", "task"])
     versions = ("mteb: version " + table.pop("mteb_version")).fillna("")
     return table.assign(note=[note or version for note, version in zip(table["note"], versions, strict=True)])
@@ -92,13 +92,13 @@ def published_methods() -> pd.DataFrame:
     The columns are method, task, published, authors, note.
     """
     means = published("authors").groupby("method")[list(TASKS)].mean()
-    return _beside_authors(published.grid("table3", "method", "task"), means, "method")
+    return _join_authors(published.grid("table3", "method", "task"), means, "method")
 
 
-def _beside_authors(printed: pd.DataFrame, results: pd.DataFrame, row: str) -> pd.DataFrame:
+def _join_authors(printed: pd.DataFrame, results: pd.DataFrame, row: str) -> pd.DataFrame:
     """Return a printed table with the column `authors`: their results, row by task, and the average of a row."""
     results = results.assign(**{AVERAGE: results.mean(axis=1)})
-    return printed.merge(one_a_row(results, row, "task", "authors"), how="left", on=[row, "task"])
+    return printed.merge(stack_grid(results, row, "task", "authors"), how="left", on=[row, "task"])
 
 
 def kmeans(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFrame:
@@ -108,7 +108,7 @@ def kmeans(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFra
     have a number. `measured` is from `scores`; `unavailable` says by model or task why it cannot be had here.
     """
     grid = measured[measured["method"] == KMEANS].pivot_table(index="model", columns="task", values="measured")
-    return _with_reasons(grid, list(published("table2")["model"]), "model", unavailable)
+    return _explain_gaps(grid, list(published("table2")["model"]), "model", unavailable)
 
 
 def methods(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFrame:
@@ -122,7 +122,7 @@ def methods(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFr
         complete = rows.pivot_table(index="method", columns="model", values="measured").dropna(axis=1)
         models[str(task)] = ", ".join(sorted(complete.columns))
         grid[task] = complete.mean(axis=1) if len(complete.columns) else float("nan")
-    table = _with_reasons(grid, list(published("table3")["method"]), "method", unavailable)
+    table = _explain_gaps(grid, list(published("table3")["method"]), "method", unavailable)
     there = table["measured"].notna() & (table["task"] != AVERAGE)
     table.loc[there, "note"] = [
         f"mean of {models[task]}; published: of twelve others" for task in table.loc[there, "task"]
@@ -130,11 +130,11 @@ def methods(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFr
     return table
 
 
-def _with_reasons(grid: pd.DataFrame, first: Sequence[str], row: str, unavailable: Mapping[str, str]) -> pd.DataFrame:
+def _explain_gaps(grid: pd.DataFrame, first: Sequence[str], row: str, unavailable: Mapping[str, str]) -> pd.DataFrame:
     """Return a grid of the six tasks and their average, one number a row, with a note where a number is not there."""
     grid = grid.reindex(index=[*first, *sorted(set(grid.index) - set(first))], columns=list(TASKS))
     grid[AVERAGE] = grid.mean(axis=1, skipna=False)
-    table = one_a_row(grid, row, "task", "measured")
+    table = stack_grid(grid, row, "task", "measured")
     others = {AVERAGE: "not all six tasks are measured"}
     notes = [
         ""
@@ -186,11 +186,11 @@ def wins(scores: pd.DataFrame) -> pd.DataFrame:
     MOST_MODELS models, the best on average are compared: pairs grow with the square.
     """
     keys = ["task", "protocol", "method", "level"]
-    tables = [_pairs(rows).assign(**dict(zip(keys, key, strict=True))) for key, rows in scores.groupby(keys)]
+    tables = [_compare_pairs(rows).assign(**dict(zip(keys, key, strict=True))) for key, rows in scores.groupby(keys)]
     return pd.concat(tables, ignore_index=True)[list(WINS)] if tables else pd.DataFrame(columns=list(WINS))
 
 
-def _pairs(scores: pd.DataFrame) -> pd.DataFrame:
+def _compare_pairs(scores: pd.DataFrame) -> pd.DataFrame:
     """Return the pairs of models on the splits of one task, method and level."""
     best = scores.groupby("model")["value"].mean().nlargest(MOST_MODELS).index
     grid = scores[scores["model"].isin(best)].pivot_table(index="split", columns="model", values="value")
@@ -238,7 +238,7 @@ def spreads(context: Context) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["model", "task", "v_measure", *MEASURES])
 
 
-def adapted(context: Context) -> pd.DataFrame:
+def read_adaptations(context: Context) -> pd.DataFrame:
     """Return the evaluations of adaptive pre-training, a row for each evaluation on the way.
 
     The columns are model (the base), method, task, recipe (digest of what else it was trained by and on), seed,
@@ -278,7 +278,7 @@ def adaptation(context: Context) -> pd.DataFrame:
     """
     keys = ["model", "method", "epochs", "task", "recipe"]
     rows = []
-    for key, group in adapted(context).groupby(keys):
+    for key, group in read_adaptations(context).groupby(keys):
         last = group.sort_values("epoch").groupby("seed")["v_measure"].last()
         before = group.loc[group["epoch"] == 0, "v_measure"].mean()
         rows.append((*key, last.mean(), deviation(last), len(last), last.mean() - before))

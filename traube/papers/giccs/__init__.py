@@ -5,7 +5,7 @@ from functools import partial
 from traube.papers.giccs import figures, tables
 from traube.papers.spec import Figure, Paper, Table
 
-NO_JUDGEMENTS = "there are no judgements in TRAUBE_RAW/giccs (judgements.csv and items.csv)"
+NO_JUDGMENTS = "there are no judgments in TRAUBE_RAW/giccs (judgements.csv and items.csv)"
 NOT_READ = "giccs has not been read: TRAUBE_RAW/giccs holds no data"
 
 PAPER = Paper(
@@ -17,7 +17,7 @@ PAPER = Paper(
             "Krippendorff's alpha, and percentages of tuples with strong agreement.",
             partial(tables.published.grid, "table1", "source", "measure"),
             tables.agreement,
-            absent=NO_JUDGEMENTS,
+            absent=NO_JUDGMENTS,
         ),
         Table(
             "table_2",
@@ -31,7 +31,7 @@ PAPER = Paper(
             "Split-half reliability, mean of three repetitions.",
             partial(tables.published.grid, "table3", "source", "measure"),
             tables.halves,
-            absent=NO_JUDGEMENTS,
+            absent=NO_JUDGMENTS,
         ),
         Table(
             "table_4",
@@ -74,7 +74,7 @@ PAPER = Paper(
             "figure_1",
             "How the gold scores are distributed.",
             figures.scores,
-            "GiCCS has not been read.\nWhere its table has to lie is told by: traube pairs",
+            "GiCCS has not been read.\nTo see where its table belongs: traube pairs",
         ),
     ),
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from traube.papers.context import Context
-from traube.papers.giccs.tables import stored
+from traube.papers.giccs.tables import load_stored
 from traube.papers.spec import Drawing
 from traube.reports.figures import grouped_bars
 from traube.reports.rendering import figures_page
@@ -14,7 +14,7 @@ from traube.reports.rendering import figures_page
 
 def scores(context: Context) -> Drawing | None:
     """Draw figure 1: how many pairs have a score in each tenth of [0, 1]; None where GiCCS is not here."""
-    task = stored("giccs")
+    task = load_stored("giccs")
     if task is None:
         return None
     counts, edges = np.histogram(task.rows["score"], 10, (0, 1))

@@ -16,7 +16,7 @@ from traube.metrics.correlation import correlation
 from traube.metrics.richness import richness
 from traube.papers.context import Context
 from traube.papers.german.tables import TASKS as GERMAN
-from traube.papers.published import Published, one_a_row
+from traube.papers.published import Published, stack_grid
 from traube.pipeline.multiple_choice import read_choices
 from traube.pipeline.pairs import choose_comparison, make_pair_cells, read_pair_scores
 from traube.tasks import PAIRS as PAIR_TYPE
@@ -39,7 +39,7 @@ TASKS = (*PAIRS, *CLUSTERED)
 published = Published(__package__)
 
 
-def stored(name: str) -> Task | None:
+def load_stored(name: str) -> Task | None:
     """Return a pair task; None where its raw data is not here."""
     source = get_source(name, PAIR_TYPE)
     return None if source.missing() else source.load()
@@ -51,7 +51,7 @@ def agreement(context: Context) -> pd.DataFrame:
     The columns are source, measure, measured.
     """
     rows = []
-    for source, judged in _judgements():
+    for source, judged in _read_judgments():
         found = reliability(judged)
         rows += [
             (source, "alpha", found.alpha),
@@ -63,18 +63,21 @@ def agreement(context: Context) -> pd.DataFrame:
 
 def halves(context: Context) -> pd.DataFrame:
     """Measure table 3, as the paper computes it, three repetitions and no correction: source, measure, measured, sd."""
-    rows = [(s, "split_half", (f := reliability(judged)).split_half, f.split_half_sd) for s, judged in _judgements()]
+    rows = []
+    for source, judged in _read_judgments():
+        found = reliability(judged)
+        rows.append((source, "split_half", found.split_half, found.split_half_sd))
     return pd.DataFrame(rows, columns=["source", "measure", "measured", "sd"])
 
 
-def _judgements() -> Iterator[tuple[str, Judgments]]:
-    """Yield the judgements of each source and number of turns, in the order of the items' table."""
+def _read_judgments() -> Iterator[tuple[str, Judgments]]:
+    """Yield the judgments of each source and number of turns, in the order of the items' table."""
     answers, items = (raw() / "giccs" / name for name in ("judgements.csv", "items.csv"))
     if not (answers.is_file() and items.is_file()):
         return
     judged = read_judgments([answers]).judgments
     table = pd.DataFrame(read_rows(items).columns)
-    groups = (table["source"] + " " + table["turns"].astype(str) + "-turn").set_axis(table["item"])
+    groups = _name_dialogues(table["source"], table["turns"]).set_axis(table["item"])
     for group in groups.drop_duplicates():
         chosen = groups.reindex(list(judged.items)).to_numpy() == group
         yield group, judged.select_items(chosen)
@@ -83,18 +86,18 @@ def _judgements() -> Iterator[tuple[str, Judgments]]:
 def published_words() -> pd.DataFrame:
     """Return table 2 as it is printed: dialogues, measure, published, note. A note shows what cannot be right."""
     table = published("table2")
-    grid = table.set_index(_dialogues(table["domain"], table["turns"]).rename("dialogues"))
-    rows = one_a_row(grid[["rttr", "mtld", "tokens", "lemmas", "turn_length"]], "dialogues", "measure")
-    wrong = {row.Index: _arithmetic(row.rttr, row.tokens, row.lemmas) for row in grid.itertuples()}
+    grid = table.set_index(_name_dialogues(table["domain"], table["turns"]).rename("dialogues"))
+    rows = stack_grid(grid[["rttr", "mtld", "tokens", "lemmas", "turn_length"]], "dialogues", "measure")
+    wrong = {row.Index: _doubt_words(row.rttr, row.tokens, row.lemmas) for row in grid.itertuples()}
     doubted = rows["measure"].isin(["rttr", "lemmas"])
     return rows.assign(note=[wrong[d] if is_it else "" for d, is_it in zip(rows["dialogues"], doubted, strict=True)])
 
 
-def _dialogues(domain: pd.Series, turns: pd.Series) -> pd.Series:
-    return domain + " " + turns.astype(str) + "-turn"
+def _name_dialogues(source: pd.Series, turns: pd.Series) -> pd.Series:
+    return source + " " + turns.astype(str) + "-turn"
 
 
-def _arithmetic(rttr: float, tokens: int, lemmas: int) -> str:
+def _doubt_words(rttr: float, tokens: int, lemmas: int) -> str:
     """Return why RTTR, tokens and lemmas cannot all be of one text; empty where they can."""
     # RTTR is types over the root of tokens, so that it tells the types; each lemma has one type or more. Its tokens are
     # those of LexicalRichness, about as many as are printed: the row nearest to possible would need 44 % more
@@ -113,13 +116,13 @@ def words(context: Context) -> pd.DataFrame:
     RTTR and MTLD are of the tokens of LexicalRichness, tokens and turn length of those between white space. Without
     spaCy's German model, types stand for lemmas.
     """
-    task = stored("giccs")
+    task = load_stored("giccs")
     if task is None:
         return pd.DataFrame(columns=["dialogues", "measure", "measured", "note"])
     texts = task.corpus.set_index("text_id")["text"]
     dialogues = task.rows.drop_duplicates("dialogue")
     rows = []
-    for name, own in dialogues.groupby(_dialogues(dialogues["domain"], dialogues["n_turns"]), sort=False):
+    for name, own in dialogues.groupby(_name_dialogues(dialogues["domain"], dialogues["n_turns"]), sort=False):
         turns: list[str] = []
         for history, last in zip(own["history"], own["text_id_a"].map(texts), strict=True):
             turns += filter(None, [*history.split("\n"), last])
@@ -147,7 +150,7 @@ def published_contradictions() -> pd.DataFrame:
 
 def contradictions(context: Context) -> pd.DataFrame:
     """Return table 4, with what the data says of these pairs: last_turn, utterance, measured."""
-    task = stored("giccs")
+    task = load_stored("giccs")
     if task is None:
         return pd.DataFrame(columns=["last_turn", "utterance", "measured"])
     texts = task.corpus.set_index("text_id")["text"]
@@ -167,7 +170,7 @@ def correlations(name: str, metrics: Sequence[str], context: Context) -> pd.Data
     known = {*published("table5")["model"], *published("stsb_de")["model"]}
     rows = []
     for row in pair_scores(context, name).to_dict("records"):
-        # papers write a model's id in the hub, or leave the organisation out
+        # papers write a model's id in the hub, or leave the organization out
         hub = context.model(row["model"], None).card.model or row["model"]
         model = next((candidate for candidate in (hub, hub.rpartition("/")[2]) if candidate in known), row["model"])
         rows += [(model, metric, row[metric], row[f"{metric}_low"], row[f"{metric}_high"]) for metric in metrics]
@@ -180,7 +183,7 @@ def pair_scores(context: Context, name: str) -> pd.DataFrame:
     There is a row for each model, from `read_pair_scores`. Empty where nothing is stored.
     """
     models = sorted(context.storage.read_cells(name)["model"].unique())
-    if not models or (task := stored(name)) is None:
+    if not models or (task := load_stored(name)) is None:
         return pd.DataFrame()
     manifest, cells = Manifest.of(task), []
     for model_name in models:
@@ -207,7 +210,7 @@ def published_choices() -> pd.DataFrame:
 
 def choices(context: Context) -> pd.DataFrame:
     """Return table 6, by the sum of log probabilities as in the paper: model, column, measured, error, chance."""
-    task = stored("giccs")
+    task = load_stored("giccs")
     columns = ["model", "column", "measured", "error", "chance"]
     found = pd.DataFrame() if task is None else read_choices(context.storage, task)
     if found.empty:
@@ -223,7 +226,7 @@ def similarity_and_clustering(context: Context) -> pd.DataFrame:
     """Correlate over models how well they compare pairs and how well they cluster.
 
     It is Spearman's rho over models between Spearman's rho on a pair task and the mean score of the best method on a
-    clustering task, by the protocol that is asked for. Tasks that fewer than three models share are left out.
+    clustering task, by the requested protocol. Tasks that fewer than three models share are left out.
 
     Returns
     -------
@@ -246,8 +249,8 @@ def similarity_and_clustering(context: Context) -> pd.DataFrame:
 
     rows = []
     for name in PAIRS:
-        alike = pair_scores(context, name)
-        quality = alike.set_index("model")["spearman"] if len(alike) else pd.Series(dtype=np.float64)
+        scored = pair_scores(context, name)
+        quality = scored.set_index("model")["spearman"] if len(scored) else pd.Series(dtype=np.float64)
         for (task, metric), own in grouped.groupby(["task", "metric"], sort=True):
             both = pd.concat([quality, own.set_index("model")["value"]], axis=1, join="inner").dropna()
             if len(both) < FEWEST:

@@ -28,7 +28,7 @@ PAPER = Paper(
             tables.published_results,
             tables.results,
             absent="no similarity is trained on this task here",
-            shown=tables.for_people,
+            shown=tables.format_table,
         ),
         Table(
             "table_3",

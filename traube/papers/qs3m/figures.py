@@ -8,7 +8,7 @@ import pandas as pd
 
 from traube.core.errors import TraubeError
 from traube.papers.context import Context
-from traube.papers.qs3m.pages import KEYS, REFERENCE, by_model, page_scores, split_sets, trained
+from traube.papers.qs3m.pages import KEYS, REFERENCE, find_trained, make_distances, page_scores, split_sets
 from traube.papers.qs3m.tables import WIKIPEDIA, subject_scores
 from traube.papers.spec import Drawing
 from traube.reports.figures import Plot, axes, grouped_bars, numbers
@@ -37,13 +37,13 @@ def helps_and_hurts(context: Context) -> Drawing | None:
         return None
     changes = pd.concat(tables, ignore_index=True)[["task", *KEYS, "page", "change"]]
     panels = list(changes.groupby(["task", *KEYS], sort=False))
-    page = figures_page("Queries that are helped and hurt", [_bars(key, rows) for key, rows in panels])
-    return Drawing(page, {_name(key): _counts(rows) for key, rows in panels}, changes)
+    page = figures_page("Queries that are helped and hurt", [_draw_bars(key, rows) for key, rows in panels])
+    return Drawing(page, {_join_names(key): _count_changes(rows) for key, rows in panels}, changes)
 
 
-def _bars(key: tuple[str, ...], rows: pd.DataFrame) -> Plot:
+def _draw_bars(key: tuple[str, ...], rows: pd.DataFrame) -> Plot:
     rows = rows.sort_values("change", ascending=False)
-    colors = ["#2a7" if value > TIED else "#c44" if value < -TIED else "#999" for value in rows["change"]]
+    colors = np.select([rows["change"] > TIED, rows["change"] < -TIED], ["#2a7", "#c44"], "#999").tolist()
     trace = {
         "type": "bar",
         "x": list(range(1, len(rows) + 1)),
@@ -53,14 +53,14 @@ def _bars(key: tuple[str, ...], rows: pd.DataFrame) -> Plot:
         "marker": {"color": colors},
     }
     layout = axes("queries, from the most helped to the most hurt", f"ARI less that of {REFERENCE}")
-    return Plot(f"{_name(key)}: {_counts(rows)}", [trace], layout)
+    return Plot(f"{_join_names(key)}: {_count_changes(rows)}", [trace], layout)
 
 
-def _name(key: tuple[str, ...]) -> str:
+def _join_names(key: tuple[str, ...]) -> str:
     return " ".join(filter(None, key))
 
 
-def _counts(rows: pd.DataFrame) -> str:
+def _count_changes(rows: pd.DataFrame) -> str:
     helped, hurt = int((rows["change"] > TIED).sum()), int((rows["change"] < -TIED).sum())
     return f"{helped} helped, {hurt} hurt, {len(rows) - helped - hurt} tied of {len(rows)}"
 
@@ -70,7 +70,9 @@ def by_subject(context: Context) -> Drawing | None:
     scores = subject_scores(context)
     if scores.empty:
         return None
-    shown = scores.assign(method=[_name(key) for key in scores[["method", "base", "recipe"]].itertuples(index=False)])
+    shown = scores.assign(
+        method=[_join_names(key) for key in scores[["method", "base", "recipe"]].itertuples(index=False)]
+    )
     means = shown.groupby(["page", "method"], sort=False)["ari"].agg(["mean", "sem"]).reset_index()
     page = figures_page("arXiv by subject", [grouped_bars("", means, "page", "method", "ARI")])
     return Drawing(page, {}, means)
@@ -79,27 +81,28 @@ def by_subject(context: Context) -> Drawing | None:
 def changed_pairs(context: Context) -> Drawing | None:
     """Draw the pairs of each query whose rank among all pairs of the page changes most against Euclidean distances.
 
-    They change towards the truth and away from it, and are shown with their texts; None without a trained similarity.
+    They change toward the truth and away from it, and are shown with their texts; None without a trained similarity.
     """
     rows: list[tuple[object, ...]] = []
     for task in context.tasks(WIKIPEDIA):
         try:
-            rows += _of_task(context, task)
+            rows += _list_changed_pairs(context, task)
         except TraubeError as error:  # the encoder or a checkpoint is gone
             context.warn(f"{task.name}: {error}")
     if not rows:
         return None
     columns = ["task", "query", "one", "other", "same", "before", "after"]
     table = pd.DataFrame(rows, columns=columns)
-    return Drawing(pairs_page(table), {"queries": table[["task", "query"]].drop_duplicates().shape[0]}, table)
+    queries = len(table[["task", "query"]].drop_duplicates())
+    return Drawing(render_pairs(table), {"queries": queries}, table)
 
 
-def _of_task(context: Context, task: Task) -> Iterator[tuple[object, ...]]:
+def _list_changed_pairs(context: Context, task: Task) -> Iterator[tuple[object, ...]]:
     """Yield rows of the first recipe that was trained on a task."""
     from scipy.stats import rankdata
     from sklearn.metrics import pairwise_distances
 
-    every = trained(context, task)
+    every = find_trained(context, task)
     if not every:
         return
     (_, base, *_), checkpoints = next(iter(every.items()))
@@ -107,14 +110,14 @@ def _of_task(context: Context, task: Task) -> Iterator[tuple[object, ...]]:
     texts = task.texts
     for fold in (name for name in split_sets(task) if name in checkpoints):
         name, split_set = checkpoints[fold][0]
-        distances = by_model(context, task, context.model(name, None), split_set)
+        distances = make_distances(context, task, context.model(name, None), split_set)
         for i, split in enumerate(task.test_splits(fold)):
             if split.labels is None or split.size < 3:
                 continue
             first, second = np.triu_indices(split.size, 1)
             before = pairwise_distances(vectors.subset(split.rows).load())[first, second]
             after = distances(i, split)[first, second]
-            # 1: the most alike of all pairs of the page
+            # 1: the most similar of all pairs of the page
             places = [1 - (rankdata(values) - 1) / (len(values) - 1 or 1) for values in (before, after)]
             same = split.labels[first] == split.labels[second]
             gain = (places[1] - places[0]) * np.where(same, 1, -1)
@@ -124,6 +127,6 @@ def _of_task(context: Context, task: Task) -> Iterator[tuple[object, ...]]:
                 yield task.name, split.split, *pair, bool(same[p]), float(places[0][p]), float(places[1][p])
 
 
-def pairs_page(table: pd.DataFrame) -> str:
+def render_pairs(table: pd.DataFrame) -> str:
     """Return a page of queries that open to their pairs."""
     return render("changed_pairs.html", queries=table.groupby(["task", "query"], sort=False), reference=REFERENCE)

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from traube.components import cluster_by_distance
+from traube.core import paths
 from traube.core.disk import read_json
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest
@@ -57,7 +58,7 @@ class Way:
     distances: Callable[[], Distances]  # gives what finds the distances between the passages of a page, float [n, n]
 
 
-def trained(context: Context, task: Task) -> dict[Key, dict[str, list[tuple[str, str]]]]:
+def find_trained(context: Context, task: Task) -> dict[Key, dict[str, list[tuple[str, str]]]]:
     """Return the similarities that are measured on a task.
 
     Returns
@@ -84,7 +85,7 @@ def trained(context: Context, task: Task) -> dict[Key, dict[str, list[tuple[str,
             continue
         is_described = split_set == DESCRIPTION and config["query"] == "text"
         query = QUERIES[DESCRIPTION if is_described else config["query"]]
-        raw = "rawBERT-" if _has_raw_encoder(context.checkpoints / name) else ""
+        raw = "rawBERT-" if _has_raw_encoder(paths.checkpoints() / name) else ""
         _, mark, digest_and_seed = name.partition(".x")  # of a recipe that is not the trainer's own
         recipe = digest_and_seed[:6] if mark else ""
         key = f"{NETWORKS[config['network']]}-{raw}{query}", str(record["base"]), recipe, source.name
@@ -121,20 +122,20 @@ def split_sets(task: Task) -> list[str]:
 
 def page_scores(context: Context, task: Task) -> pd.DataFrame:
     """Score each way on each test page of a task: `KEYS`, fold, page, `METRICS`; of several seeds, the means."""
-    every = trained(context, task)
+    every = find_trained(context, task)
     tables = []
     for fold in split_sets(task):
         splits = [split for split in task.test_splits(fold) if split.labels is not None]
         of_fold = {key: checkpoints[fold] for key, checkpoints in every.items() if fold in checkpoints}
-        ways = _ways(context, task, fold, splits, of_fold)
-        tables += [_kept(context, task, fold, way, splits).assign(fold=fold) for way in ways]
+        ways = _list_ways(context, task, fold, splits, of_fold)
+        tables += [_measure_once(context, task, fold, way, splits).assign(fold=fold) for way in ways]
     if not tables:
         return pd.DataFrame(columns=["page", *METRICS, *KEYS, "fold"])
     every_page = pd.concat(tables, ignore_index=True).groupby([*KEYS, "fold", "page"], sort=False, as_index=False)
     return every_page[list(METRICS)].mean()
 
 
-def _ways(
+def _list_ways(
     context: Context, task: Task, fold: str, splits: Sequence[Split], every: Mapping[Key, list[tuple[str, str]]]
 ) -> Iterator[Way]:
     """Yield the ways of comparing that there are: baselines are measured where something is trained."""
@@ -144,47 +145,47 @@ def _ways(
         except TraubeError as error:  # what was trained over it holds a copy of it
             context.warn(f"{task.name}: {error}")
         else:
-            yield from _of_encoder(context, task, fold, splits, base, model)
+            yield from _list_encoder_ways(context, task, fold, splits, base, model)
     for key, checkpoints in every.items():
         for name, split_set in checkpoints:
             try:
-                yield _own(context, task, split_set, context.model(name, None), key)
+                yield _make_own_way(context, task, split_set, context.model(name, None), key)
             except TraubeError as error:
                 context.warn(f"{task.name}: {error}")
     if every:
         for name, method in LEXICAL.items():
-            yield _own(context, task, fold, context.model(name, None), (method, "", "", ""))
-        yield _by_metric(context, task, "TFIDF cosine", "", context.model("tfidf_all", None), "cosine")
+            yield _make_own_way(context, task, fold, context.model(name, None), (method, "", "", ""))
+        yield _make_metric_way(context, task, "TFIDF cosine", "", context.model("tfidf_all", None), "cosine")
 
 
-def _of_encoder(
+def _list_encoder_ways(
     context: Context, task: Task, fold: str, splits: Sequence[Split], base: str, model: Model
 ) -> Iterator[Way]:
     """Yield an encoder's own distances, and the rivals that need no training."""
-    yield _by_metric(context, task, REFERENCE, base, model, "euclidean")
-    yield _by_metric(context, task, "SBERT cosine", base, model, "cosine")
+    yield _make_metric_way(context, task, REFERENCE, base, model, "euclidean")
+    yield _make_metric_way(context, task, "SBERT cosine", base, model, "cosine")
     for method, share in SPACES.items():
         card = model.card.model_copy(update={"similarity": "query_space", **share})
-        yield _own(context, task, fold, model_of(card), (method, base, "", ""))
+        yield _make_own_way(context, task, fold, model_of(card), (method, base, "", ""))
 
     def distances_with_query() -> Distances:
         together = embed_with_query(context.workbench, task, splits, model, context.progress)
-        return lambda number, _: _pairwise(together[number].load(), "cosine")
+        return lambda number, _: _compute_distances(together[number].load(), "cosine")
 
-    yield Way(("Query first", base, "", ""), [_identity(model), SEPARATOR], distances_with_query)
+    yield Way(("Query first", base, "", ""), [_identify(model), SEPARATOR], distances_with_query)
 
 
-def _own(context: Context, task: Task, split_set: str, model: Model, key: Key) -> Way:
+def _make_own_way(context: Context, task: Task, split_set: str, model: Model, key: Key) -> Way:
     """Return the way of a model that has a similarity of its own."""
-    made_of = [_identity(model), *([split_set] if split_set == DESCRIPTION else [])]
-    return Way(key, made_of, lambda: by_model(context, task, model, split_set))
+    made_of = [_identify(model), *([split_set] if split_set == DESCRIPTION else [])]
+    return Way(key, made_of, lambda: make_distances(context, task, model, split_set))
 
 
-def _identity(model: Model) -> list[Any]:
+def _identify(model: Model) -> list[Any]:
     return [model.fingerprint, dict(model.numerics)]
 
 
-def by_model(context: Context, task: Task, model: Model, split_set: str) -> Distances:
+def make_distances(context: Context, task: Task, model: Model, split_set: str) -> Distances:
     """Return the distances of a model that has a similarity of its own, for a split set's queries."""
     similarity = model.similarity
     assert similarity is not None
@@ -201,21 +202,21 @@ def by_model(context: Context, task: Task, model: Model, split_set: str) -> Dist
     return distances
 
 
-def _by_metric(context: Context, task: Task, method: str, base: str, model: Model, metric: str) -> Way:
+def _make_metric_way(context: Context, task: Task, method: str, base: str, model: Model, metric: str) -> Way:
     def distances() -> Distances:
         vectors = context.vectors(task, model)
-        return lambda _, split: _pairwise(vectors.subset(split.rows).load(), metric)
+        return lambda _, split: _compute_distances(vectors.subset(split.rows).load(), metric)
 
-    return Way((method, base, "", ""), [_identity(model), metric], distances)
+    return Way((method, base, "", ""), [_identify(model), metric], distances)
 
 
-def _pairwise(vectors: Any, metric: str) -> np.ndarray:
+def _compute_distances(vectors: Any, metric: str) -> np.ndarray:
     from sklearn.metrics import pairwise_distances
 
     return np.asarray(pairwise_distances(vectors, metric=metric))
 
 
-def _kept(context: Context, task: Task, fold: str, way: Way, splits: Sequence[Split]) -> pd.DataFrame:
+def _measure_once(context: Context, task: Task, fold: str, way: Way, splits: Sequence[Split]) -> pd.DataFrame:
     """Return the scores of a way on some pages; measured once for all tables, figures and publications."""
     made_of = [VERSION, task.data_version, fold, way.made_of, get_versions(("scikit-learn", "scipy"))]
     storage, key = context.storage, digest(made_of)
@@ -225,13 +226,13 @@ def _kept(context: Context, task: Task, fold: str, way: Way, splits: Sequence[Sp
             break
     else:
         distances = way.distances()
-        rows = [(split.split, *scores_of(distances(i, split), split)) for i, split in enumerate(splits)]
+        rows = [(split.split, *score_pages(distances(i, split), split)) for i, split in enumerate(splits)]
         scores = pd.DataFrame(rows, columns=["page", *METRICS])
         storage.save("artifact", {"kind": PAGES, "key": key}, {"scores": write_table(scores)})
     return scores.assign(**dict(zip(KEYS, way.key, strict=True)))
 
 
-def scores_of(distances: np.ndarray, split: Split) -> tuple[float, float, float]:
+def score_pages(distances: np.ndarray, split: Split) -> tuple[float, float, float]:
     """Return AUC of balanced and of all pairs, and ARI of average linkage with the true number of clusters.
 
     They are computed from the distances between the items of the split, [n, n].

@@ -7,7 +7,7 @@ from traube.comparison.verdict import compare_paired
 from traube.papers.context import Context
 from traube.papers.published import Published
 from traube.papers.qs3m.pages import KEYS, METRICS, REFERENCE, Key, page_scores, split_sets
-from traube.papers.spec import split_sizes
+from traube.papers.spec import count_split_sizes
 from traube.tasks.sections import LEVELS
 from traube.tasks.task import Task
 
@@ -34,13 +34,13 @@ def sizes(context: Context) -> pd.DataFrame:
         for level in LEVELS:
             task = context.task(f"{name}_{level}")
             if task is not None:
-                rows += [(data, column, value) for column, value in _sizes(task, level).items()]
+                rows += [(data, column, value) for column, value in _measure_sizes(task, level).items()]
     return pd.DataFrame(rows, columns=["data", "column", "measured"]).drop_duplicates(["data", "column"])
 
 
-def _sizes(task: Task, level: str) -> dict[str, float]:
-    tested = _pages(task)
-    by_page = split_sizes(tested)
+def _measure_sizes(task: Task, level: str) -> dict[str, float]:
+    tested = _select_pages(task)
+    by_page = count_split_sizes(tested)
     by_cluster = tested.groupby(["split_set", "split", "label"]).size()
     return {
         "pairs": float((by_page["rows"] * (by_page["rows"] - 1) // 2).sum()),
@@ -52,7 +52,7 @@ def _sizes(task: Task, level: str) -> dict[str, float]:
     }
 
 
-def _pages(task: Task) -> pd.DataFrame:
+def _select_pages(task: Task) -> pd.DataFrame:
     is_page = (task.splits["part"] == "test") & task.splits["split_set"].isin(split_sets(task))
     return task.splits[is_page]
 
@@ -74,13 +74,14 @@ def results(context: Context) -> pd.DataFrame:
         for metric in METRICS if len(scores) else ():
             grid = scores.pivot_table(index=["fold", "page"], columns=KEYS, values=metric, sort=False)
             rows += [
-                (way[0], task.name, metric, *way[1:], grid[way].mean(), *_against_reference(grid, way)) for way in grid
+                (way[0], task.name, metric, *way[1:], grid[way].mean(), *_compare_with_reference(grid, way))
+                for way in grid
             ]
     columns = ["method", "task", "metric", *KEYS[1:], "measured", "difference", "p", "comparisons", "verdict", "pages"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def for_people(table: pd.DataFrame) -> pd.DataFrame:
+def format_table(table: pd.DataFrame) -> pd.DataFrame:
     """Return table 2 as people are shown it.
 
     There is a row for each way, with `published | measured` for each metric, and the result of the test.
@@ -102,7 +103,7 @@ def subject_scores(context: Context) -> pd.DataFrame:
     return page_scores(context, task) if task is not None else pd.DataFrame()
 
 
-def _against_reference(grid: pd.DataFrame, way: Key) -> tuple[float, float, float, str, int]:
+def _compare_with_reference(grid: pd.DataFrame, way: Key) -> tuple[float, float, float, str, int]:
     """Return difference, p, size of the family, verdict and pages of a way against its reference.
 
     The reference is Euclidean distances of its encoder, or of the first one.
@@ -124,7 +125,7 @@ def subjects(context: Context) -> pd.DataFrame:
     """Measure table 3, arXiv's subtopics of a subject and abstracts of a subtopic: subject, column, measured."""
     task = context.task(ARXIV)
     rows: list[tuple[str, str, float]] = []
-    for subject, tested in () if task is None else _pages(task).groupby("split", sort=False):
+    for subject, tested in () if task is None else _select_pages(task).groupby("split", sort=False):
         counts = tested["label"].value_counts()
         values = {"subtopics": len(counts), "abstracts": counts.mean(), "abstracts_sd": counts.std(ddof=0)}
         rows += [(str(subject), column, float(value)) for column, value in values.items()]

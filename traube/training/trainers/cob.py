@@ -17,7 +17,7 @@ from typing_extensions import override
 from traube.core.errors import TraubeError
 from traube.pipeline.executors import cores
 from traube.tasks.task import Task
-from traube.training.clusterings import ClusteringRecipe, ClusteringTrainer, Problem, text_encoder
+from traube.training.clusterings import ClusteringRecipe, ClusteringTrainer, Problem, make_text_encoder
 from traube.training.loop import Examples
 from traube.training.trainer import Ranges
 
@@ -34,8 +34,7 @@ def linkage(kind: Literal["average", "complete", "single"]) -> Clusterer:
     from sklearn.cluster import AgglomerativeClustering
 
     def cluster(distances: NDArray[np.float64], k: int) -> NDArray[np.int64]:
-        fitted = AgglomerativeClustering(n_clusters=k, metric="precomputed", linkage=kind).fit(distances)
-        return fitted.labels_.astype(np.int64)
+        return AgglomerativeClustering(k, metric="precomputed", linkage=kind).fit_predict(distances)
 
     return cluster
 
@@ -86,14 +85,14 @@ class Blackbox:
             ) -> tuple[torch.Tensor, ...]:
                 given = [d.detach().double().cpu().numpy() for d in distances]
                 golden = [t.double().cpu().numpy() for t in gold]
-                clustered = _in_threads(box.solve, given, [classes_of(t) for t in golden])
+                clustered = _map_in_threads(box.solve, given, [count_classes(t) for t in golden])
                 ctx.box, ctx.given, ctx.golden, ctx.clustered = box, given, golden, clustered
                 return tuple(torch.from_numpy(a).to(d) for a, d in zip(clustered, distances, strict=True))
 
             @staticmethod
             def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
                 slopes = [g.double().cpu().numpy() for g in gradients]
-                moved = _in_threads(ctx.box.moved, ctx.given, slopes, ctx.golden)
+                moved = _map_in_threads(ctx.box.cluster_moved, ctx.given, slopes, ctx.golden)
                 differences = [(m - a) / ctx.box.lam for m, a in zip(moved, ctx.clustered, strict=True)]
                 return (None, None, *(torch.from_numpy(d).to(g) for d, g in zip(differences, gradients, strict=True)))
 
@@ -111,7 +110,7 @@ class Blackbox:
         labels = self.cluster(distances, k)
         return (labels[:, None] == labels[None, :]).astype(np.float64)
 
-    def moved(
+    def cluster_moved(
         self, distances: NDArray[np.float64], gradient: NDArray[np.float64], gold: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return A', the adjacency matrix of the distances moved by lambda times the gradient."""
@@ -123,17 +122,15 @@ class Blackbox:
         if not after[within].any() and after[~within].all():
             self.shortcuts += 1
             return gold
-        return self.solve(after, classes_of(gold))
+        return self.solve(after, count_classes(gold))
 
 
-def classes_of(gold: NDArray[np.float64]) -> int:
+def count_classes(gold: NDArray[np.float64]) -> int:
     """Return the number of classes of an adjacency matrix."""
     return round(float((1 / gold.sum(axis=1)).sum()))
 
 
-def _in_threads(function: Callable[..., Any], *arguments: list[Any]) -> list[Any]:
-    if len(arguments[0]) == 1:
-        return [function(*(a[0] for a in arguments))]
+def _map_in_threads(function: Callable[..., Any], *arguments: list[Any]) -> list[Any]:
     with ThreadPoolExecutor(min(cores(), len(arguments[0]))) as threads:
         return list(threads.map(function, *arguments))
 
@@ -198,7 +195,7 @@ class CobRecipe(ClusteringRecipe):
 
     lam: float = Field(90.0, gt=0, description="the paper's lambda: how far distances are moved for the gradient")
     r: float = Field(1.0, ge=0, description="weight of the margin between classes")
-    metric: Literal["ri", "ari", "purity"] = Field("ri", description="what is optimised; lambda goes with its scale")
+    metric: Literal["ri", "ari", "purity"] = Field("ri", description="what is optimized; lambda goes with its scale")
     clusterer: Literal["average", "complete", "single"] = Field("average", description="linkage")
 
 
@@ -213,11 +210,11 @@ class Cob(ClusteringTrainer[CobRecipe]):
     )
 
     @override
-    def examples(self, network: Any, task: Task, texts: Sequence[str]) -> "Problems":
+    def make_examples(self, network: Any, task: Task, texts: Sequence[str]) -> "Problems":
         return Problems(self.split_problems(task, texts), texts, self.recipe.seed)
 
     @override
-    def learner(self, network: Any, examples: "Problems") -> Any:
+    def make_learner(self, network: Any, examples: "Problems") -> Any:
         import torch
         from torch import nn
 
@@ -226,7 +223,7 @@ class Cob(ClusteringTrainer[CobRecipe]):
         class Clustering(nn.Module):
             def __init__(self) -> None:
                 super().__init__()
-                self.encoder = text_encoder(network, examples.texts, recipe)
+                self.encoder = make_text_encoder(network, examples.texts, recipe)
                 self.box = Blackbox(recipe.lam, linkage(recipe.clusterer))
 
             def forward(self, batch: list[Problem]) -> torch.Tensor:

@@ -40,7 +40,7 @@ from traube.tasks.pairs import Pairs, all_pairs, balanced_pairs
 from traube.tasks.sections import SEPARATOR
 from traube.tasks.task import Split, Task
 from traube.training.loop import Examples, Loop, ValidatedRecipe
-from traube.training.trainer import LEARNT, Trainer
+from traube.training.trainer import LEARNED, Trainer
 
 
 class Qs3mRecipe(ValidatedRecipe):
@@ -61,7 +61,7 @@ class Qs3mRecipe(ValidatedRecipe):
     masked: bool = Field(True, description="attention: absent sentences get none; off, as in the paper's code")
     symmetric: bool = Field(True, description="compare both orders of a pair, and take the mean")
     start: str | None = Field(None, description="attention: the checkpoint of a qs3m that its head begins with")
-    split_set: str = Field("default", description="whose train and validation splits are learnt from")
+    split_set: str = Field("default", description="whose train and validation splits are learned from")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -99,20 +99,20 @@ class Qs3m(Trainer[Qs3mRecipe]):
         parts = ((recipe.network, usual.network), (query, usual.query), (recipe.split_set, usual.split_set))
         return "".join(f".{value}" for value, default in parts if value != default)
 
-    def parts(self, task: Task) -> list[str]:
+    def list_subsets(self, task: Task) -> list[str]:
         """Return the subsets of the usual split set whose texts the training sees.
 
         One fold learns from texts that another fold tests, and a model that has seen a task's test texts is marked.
         """
         if self.recipe.split_set == "default":
-            return list(LEARNT)
+            return list(LEARNED)
         usual = task.splits[task.splits["split_set"] == "default"]
-        learnt = self.labelled_rows(task, (), self.recipe.split_set)["text_id"]
-        return sorted(usual.loc[usual["text_id"].isin(learnt), "part"].unique())
+        learned = self.select_labeled_rows(task, (), self.recipe.split_set)["text_id"]
+        return sorted(usual.loc[usual["text_id"].isin(learned), "part"].unique())
 
-    def texts(self, task: Task, extra: Sequence[str]) -> list[str]:
+    def select_texts(self, task: Task, extra: Sequence[str]) -> list[str]:
         """Return the texts of the train and validation splits, and their queries if the recipe uses them."""
-        seen = self.labelled_rows(task, extra, self.recipe.split_set)
+        seen = self.select_labeled_rows(task, extra, self.recipe.split_set)
         if self.recipe.query != "text":
             wanted = seen["text_id"]
         elif seen["query_id"].isna().any():
@@ -125,16 +125,16 @@ class Qs3m(Trainer[Qs3mRecipe]):
         return task.corpus.loc[task.corpus["text_id"].isin(wanted), "text"].tolist()
 
     @override
-    def network(self, base: Transformer) -> "Comparer":
+    def make_network(self, base: Transformer) -> "Comparer":
         encoder = base.card.model_copy(update={"max_length": self.recipe.max_length or base.card.max_length})
         return Comparer(Transformer(encoder, base.device), self.recipe)
 
     @override
-    def examples(self, network: "Comparer", task: Task, texts: Sequence[str]) -> "PagePairs":
+    def make_examples(self, network: "Comparer", task: Task, texts: Sequence[str]) -> "PagePairs":
         return PagePairs(network, task, texts, self.recipe)
 
     @override
-    def learner(self, network: "Comparer", examples: "PagePairs") -> Any:
+    def make_learner(self, network: "Comparer", examples: "PagePairs") -> Any:
         import torch
         from torch import nn
         from torch.nn import functional
@@ -149,16 +149,18 @@ class Qs3m(Trainer[Qs3mRecipe]):
                 self.vectors = torch.from_numpy(examples.vectors).to(device)
 
             def forward(self, batch: dict[str, Any]) -> torch.Tensor:
-                query = None if batch["asked"] is None else torch.from_numpy(batch["asked"]).to(device)
+                query = None if batch["query"] is None else torch.from_numpy(batch["query"]).to(device)
                 gold = torch.from_numpy(batch["same"].astype(np.float32)).to(device)
-                said = self.module.forward if squared else self.module.logits
-                return loss(said(self.vectors[batch["first"]], self.vectors[batch["second"]], query), gold)
+                compare = self.module.forward if squared else self.module.logits
+                return loss(compare(self.vectors[batch["first"]], self.vectors[batch["second"]], query), gold)
 
         return Comparing()
 
     def _identity(self, task: Task, base: Transformer, texts: Sequence[str]) -> dict[str, Any]:
-        begun = TrainedSimilarity.at(paths.checkpoints() / self.recipe.start).fingerprint if self.recipe.start else None
-        return {**super()._identity(task, base, texts), **({"start_fingerprint": begun} if begun else {})}
+        identity = super()._identity(task, base, texts)
+        if self.recipe.start:
+            identity["start_fingerprint"] = TrainedSimilarity.at(paths.checkpoints() / self.recipe.start).fingerprint
+        return identity
 
     def measure(self, loop: Loop, step: int) -> float:
         """Return the AUC over all pairs of a validation page, mean over pages."""
@@ -169,8 +171,8 @@ class Qs3m(Trainer[Qs3mRecipe]):
         for split in examples.pages(loop.task, "validation"):
             assert split.labels is not None
             X, query = examples.vectors[split.rows], examples.query(split)
-            alike = page_similarities(loop.network.module, self.recipe.symmetric, X, query)
-            values.append(page_auc(alike, split.labels))
+            similarities = page_similarities(loop.network.module, self.recipe.symmetric, X, query)
+            values.append(page_auc(similarities, split.labels))
         if not np.isfinite(values).any():
             raise TraubeError(f"{loop.task.name}: no validation page has pairs of the same and of different groups")
         return float(np.nanmean(values))
@@ -285,8 +287,8 @@ class PagePairs(Examples):
         numbers, swapped = (np.array(values) for values in zip(*made, strict=True))
         first, second = self.first[numbers], self.second[numbers]
         one, other = np.where(swapped, second, first), np.where(swapped, first, second)
-        asked = None if self.queries is None else self.queries[self.page[numbers]]
-        return {"first": one, "second": other, "asked": asked, "same": self.same[numbers]}
+        query = None if self.queries is None else self.queries[self.page[numbers]]
+        return {"first": one, "second": other, "query": query, "same": self.same[numbers]}
 
 
 TRAINER = Qs3m

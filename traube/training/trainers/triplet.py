@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from traube.core.errors import TraubeError
 from traube.tasks.task import Task
-from traube.training.clusterings import ClusteringRecipe, ClusteringTrainer, Problem, text_encoder
+from traube.training.clusterings import ClusteringRecipe, ClusteringTrainer, Problem, make_text_encoder
 from traube.training.loop import Examples
 
 
@@ -37,11 +37,11 @@ class Triplet(ClusteringTrainer[TripletRecipe]):
     paper: ClassVar[Mapping[str, Any]] = {"share": 0.04}  # of the reference code: a random 25th, drawn once
 
     @override
-    def examples(self, network: Any, task: Task, texts: Sequence[str]) -> "Triples":
+    def make_examples(self, network: Any, task: Task, texts: Sequence[str]) -> "Triples":
         return Triples(self.split_problems(task, texts), texts, self.recipe.share, self.recipe.seed)
 
     @override
-    def learner(self, network: Any, examples: "Triples") -> Any:
+    def make_learner(self, network: Any, examples: "Triples") -> Any:
         import torch
         from torch import nn
 
@@ -50,7 +50,7 @@ class Triplet(ClusteringTrainer[TripletRecipe]):
         class Anchored(nn.Module):
             def __init__(self) -> None:
                 super().__init__()
-                self.encoder = text_encoder(network, examples.texts, recipe)
+                self.encoder = make_text_encoder(network, examples.texts, recipe)
                 self.loss = nn.TripletMarginLoss(margin=recipe.margin, p=2)
 
             def forward(self, batch: NDArray[np.int64]) -> torch.Tensor:

@@ -37,11 +37,11 @@ class Tsdae(Trainer[TsdaeRecipe]):
     defaults = TsdaeRecipe(epochs=1, batch=8, learning_rate=3e-5, evaluate_every=512)
 
     @override
-    def examples(self, network: Any, task: Task, texts: Sequence[str]) -> "DamagedTexts":
+    def make_examples(self, network: Any, task: Task, texts: Sequence[str]) -> "DamagedTexts":
         return DamagedTexts(network, texts, self.recipe.seed)
 
     @override
-    def learner(self, network: Any, examples: "DamagedTexts") -> Any:
+    def make_learner(self, network: Any, examples: "DamagedTexts") -> Any:
         import torch
         from sentence_transformers import SentenceTransformer
         from sentence_transformers.sentence_transformer.losses import DenoisingAutoEncoderLoss

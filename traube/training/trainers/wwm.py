@@ -64,11 +64,11 @@ class Wwm(Trainer[WwmRecipe]):
     )
 
     @override
-    def examples(self, network: Any, task: Task, texts: Sequence[str]) -> "MaskedTexts":
+    def make_examples(self, network: Any, task: Task, texts: Sequence[str]) -> "MaskedTexts":
         return MaskedTexts(network.tokenizer, texts, network.max_seq_length, self.recipe.seed, get_prompt(network))
 
     @override
-    def learner(self, network: Any, examples: "MaskedTexts") -> Any:
+    def make_learner(self, network: Any, examples: "MaskedTexts") -> Any:
         import torch
         from torch import nn
 
@@ -93,13 +93,12 @@ class Wwm(Trainer[WwmRecipe]):
                 head = getattr(self.model, "cls", None) or getattr(self.model, "lm_head", None)
                 if head is None:
                     return self.model(**batch).loss
-                # the same loss at a fraction of the work: the vocabulary is large, and only masked tokens are asked for
-                asked = batch["labels"] != IGNORED
+                # the same loss at a fraction of the work: the vocabulary is large, and only masked tokens are predicted
+                is_masked = batch["labels"] != IGNORED
                 with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
-                    hidden = body(
-                        input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]
-                    ).last_hidden_state
-                return nn.functional.cross_entropy(head(hidden[asked]), batch["labels"][asked])
+                    encoded = body(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"])
+                predicted = head(encoded.last_hidden_state[is_masked])
+                return nn.functional.cross_entropy(predicted, batch["labels"][is_masked])
 
         return Masked()
 
@@ -114,15 +113,15 @@ class Wwm(Trainer[WwmRecipe]):
         progress.total("head steps", steps)
         shared = {id(p) for p in learner.encoder.parameters()}
         own = [p for p in learner.parameters() if id(p) not in shared]
-        optimiser = torch.optim.AdamW(own, lr=self.recipe.head_learning_rate)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: min(1.0, 2 * (1 - step / steps)))
+        optimizer = torch.optim.AdamW(own, lr=self.recipe.head_learning_rate)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, 2 * (1 - step / steps)))
         for step in range(steps):
             first = ASIDE * examples.n + step * batch
             inputs = examples.collate([examples[i] for i in range(first, first + batch)])
             loss = learner({name: tensor.to(own[0].device) for name, tensor in inputs.items()}, frozen=True)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
             schedule.step()
             value = float(loss.detach())
             if not math.isfinite(value):
@@ -148,8 +147,7 @@ class MaskedTexts(Examples):
             words = np.array([-1 if word is None else word for word in encoded.word_ids(i)], dtype=np.int32)
             words[[end <= len(prompt) for _, end in offsets]] = -1
             self.words.append(words)
-        special = set(tokenizer.all_special_ids)
-        self.ordinary = np.array([t for t in range(len(tokenizer)) if t not in special])
+        self.ordinary = np.setdiff1d(np.arange(len(tokenizer)), tokenizer.all_special_ids)
 
     def make(self, example: int, rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return tokens with some masked, and the original tokens at the masked positions; IGNORED elsewhere."""
@@ -168,14 +166,14 @@ class MaskedTexts(Examples):
         import torch
         from torch.nn.utils.rnn import pad_sequence
 
-        def padded(rows: list[Any], value: int) -> torch.Tensor:
+        def pad(rows: list[Any], value: int) -> torch.Tensor:
             tensors = [torch.as_tensor(row, dtype=torch.int64) for row in rows]
             return pad_sequence(tensors, batch_first=True, padding_value=value)
 
         return {
-            "input_ids": padded([tokens for tokens, _ in made], self.tokenizer.pad_token_id),
-            "attention_mask": padded([np.ones(len(tokens)) for tokens, _ in made], 0),
-            "labels": padded([labels for _, labels in made], IGNORED),
+            "input_ids": pad([tokens for tokens, _ in made], self.tokenizer.pad_token_id),
+            "attention_mask": pad([np.ones(len(tokens)) for tokens, _ in made], 0),
+            "labels": pad([labels for _, labels in made], IGNORED),
         }
 
 
@@ -190,14 +188,12 @@ def choose(words: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.int
         return np.empty(0, dtype=np.int64)
     target = min(MOST, max(1, round(SHARE * int(sizes.sum()))))
     order = np.argsort(rng.random(len(names)), kind="stable")
-    taken: list[int] = []
-    count = 0
+    taken, count = list[int](), 0
     for i in order:
         if count + sizes[i] <= target:
             taken.append(i)
             count += sizes[i]
-    if not taken:  # every word is longer than the target
-        taken = [order[0]]
+    taken = taken or [order[0]]  # every word is longer than the target
     return np.flatnonzero(np.isin(words, names[taken]))
 
 

@@ -1,0 +1,182 @@
+"""Traube's experiment in an MLflow store, and the addresses of the store, its files and its pages."""
+
+import logging
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+
+from resources.databases import EXPERIMENT, KIND, get_mlflow_url, make_mlflow, make_shared_mlflow
+from traube.core import paths, settings
+from traube.core.errors import TraubeError
+from traube.core.hashing import digest
+
+KEY = "traube.key"
+# What identifies a run; the same six are its tag.
+IDENTITY = ("task", "model", "protocol", "data_version", "fingerprint", "code_version")
+MOST_RUNS = 50_000  # that MLflow gives at once
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Traube's experiment in an MLflow store."""
+
+    client: Any  # an MlflowClient
+    id: str
+
+    def find_runs(self, condition: str) -> dict[str, Any]:
+        """Return the runs that meet a condition of MLflow's, by their keys."""
+        runs = self.client.search_runs([self.id], condition, max_results=MOST_RUNS)
+        return {run.data.tags[KEY]: run for run in runs if KEY in run.data.tags}
+
+    def find_official_runs(self, leaderboard: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, list[Any]]]:
+        """Yield the best official rows of each task and model, and the runs of them, the newest first."""
+        names = [name for name in IDENTITY if name in leaderboard]
+        runs: dict[tuple[str, ...], list[Any]] = {}
+        for run in self.find_runs("tags.`traube.kind` = 'task'").values():
+            tags = run.data.tags
+            if "traube.own_choice" not in tags:  # no rank of the leaderboard is theirs
+                runs.setdefault(tuple(tags.get(f"traube.{name}", "") for name in names), []).append(run)
+        is_official = leaderboard["best"].astype(bool) & ~leaderboard["own_choice"].astype(bool)
+        for key, rows in leaderboard[is_official].groupby(names):
+            yield rows, runs.get(tuple(key), [])
+
+    @contextmanager
+    def open_run(
+        self,
+        key: Any,
+        name: str,
+        tags: Mapping[str, str],
+        span: tuple[int | None, int | None] = (None, None),
+        known: Mapping[str, Any] | None = None,
+    ) -> Iterator[Any]:
+        """Open the run of a key, found or new, until the block ends.
+
+        Parameters
+        ----------
+        key : object
+            What the run is about, of values that JSON has.
+        name : str
+            Name of a new run.
+        tags : mapping of str to str
+            Tags of the run.
+        span : tuple of int, optional
+            When the work began and ended, in milliseconds since 1970.
+        known : mapping, optional
+            The runs to look in, by their keys. By default MLflow is queried.
+        """
+        client, hashed = self.client, digest(key)
+        found = self.find_runs(f"tags.`{KEY}` = '{hashed}'") if known is None else known
+        run = found.get(hashed)
+        if run is None:
+            run = client.create_run(self.id, span[0], {**find_origin(), KEY: hashed, **tags}, name)
+        else:
+            client.update_run(run.info.run_id, status="RUNNING")
+            for tag, value in tags.items():
+                client.set_tag(run.info.run_id, tag, value)
+        try:
+            yield run
+        except BaseException:
+            client.set_terminated(run.info.run_id, status="FAILED")
+            raise
+        client.set_terminated(run.info.run_id, "FINISHED", span[1])
+
+    def log(self, run: Any, params: Mapping[str, Any], metrics: Mapping[str, float], *about: str) -> None:
+        """Log metrics, and the parameters that a run lacks: MLflow refuses changes.
+
+        Metrics are `about` a logged model and a data set: the model's id, the data set's name and digest.
+        """
+        from mlflow.entities import Metric, Param
+
+        run_id, now = run.info.run_id, int(time.time() * 1000)
+        of = (*about, run_id) if about else ()
+        self.client.log_batch(
+            run_id,
+            metrics=[Metric(name_metric(name), float(value), now, 0, *of) for name, value in metrics.items()],
+            params=[Param(name, str(value)[:500]) for name, value in params.items() if name not in run.data.params],
+        )
+
+    def link(self, run: Any) -> dict[str, dg.MetadataValue]:
+        """Return metadata for Dagster: the link to the page of a run."""
+        page = get_mlflow_page(f"experiments/{self.id}/runs/{run.info.run_id}")
+        return {"mlflow": dg.MetadataValue.url(page)}
+
+
+def name_metric(name: str) -> str:
+    """Replace the characters that MLflow does not take in the name of a metric."""
+    return re.sub(r"[^\w\-. :/]", "_", name)
+
+
+@cache
+def find_origin() -> dict[str, str]:
+    """Return the tags that say who logs, by what program; found once in a process, since MLflow asks git."""
+    from mlflow.tracking.context.registry import resolve_tags
+
+    return dict(resolve_tags())
+
+
+def get_ui(name: str, port: int) -> str:
+    """Return the address of Dagster's or MLflow's pages: TRAUBE_DAGSTER_UI or TRAUBE_MLFLOW_UI, or that of `traube dev`."""
+    given = os.environ.get(f"TRAUBE_{name}_UI", "").rstrip("/")
+    return given or f"http://127.0.0.1:{os.environ.get(f'TRAUBE_{name}_PORT', port)}"
+
+
+def get_mlflow_page(route: str) -> str:
+    """Return the address of a page of MLflow's, which otherwise opens as a product for language models."""
+    return f"{get_ui('MLFLOW', 5000)}/#/{route}?workflowType=machine_learning"
+
+
+def default_uri() -> str:
+    """Return MLflow's tracking store.
+
+    The store is `MLFLOW_TRACKING_URI` if that is set, else the shared database, or a file of the data directory.
+    """
+    if given := os.environ.get("MLFLOW_TRACKING_URI"):
+        return given
+    return get_mlflow_url() if settings.database() else f"sqlite:///{paths.home() / 'mlflow.db'}"
+
+
+def artifact_root() -> str:
+    """Return where MLflow keeps files: beside the blobs where these are shared, or in the data directory."""
+    shared = settings.blobs()
+    if "://" in shared:
+        return f"{shared.rstrip('/')}/mlartifacts"
+    folder = Path(shared).expanduser().resolve() if shared else paths.home()
+    return (folder / "mlartifacts").as_uri()
+
+
+def connect(uri: str) -> Experiment:
+    """Return Traube's experiment in an MLflow store; make both if need be."""
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    from mlflow import MlflowClient
+
+    level = os.environ.get("MLFLOW_LOGGING_LEVEL")
+    logging.getLogger("mlflow").setLevel(level or "WARNING")  # a new store is no news
+    # it raises the database's errors, and prints them with a traceback beside that
+    logging.getLogger("mlflow.store.db.utils").setLevel(level or "CRITICAL")
+    own = paths.home() / "mlflow.db"
+    if uri == f"sqlite:///{own}" and own.parent.is_dir():  # any other database is its owner's
+        make_mlflow(own, artifact_root())
+    elif settings.database() and uri == get_mlflow_url():
+        make_shared_mlflow(artifact_root())
+    try:
+        client = MlflowClient(tracking_uri=uri)
+        experiment = client.get_experiment_by_name(EXPERIMENT)
+    except Exception as error:
+        if "out-of-date database schema" not in str(error):
+            raise
+        shown = settings.without_password(uri)
+        raise TraubeError(
+            f"{shown}: made by another MLflow; back it up, then `mlflow db upgrade` with this URL brings it up to date"
+        ) from None
+    if experiment is None:
+        return Experiment(client, str(client.create_experiment(EXPERIMENT, artifact_root(), KIND)))
+    return Experiment(client, str(experiment.experiment_id))
