@@ -1,6 +1,7 @@
 """Names of clusters by a chat model, behind a real server on this machine that answers as it is told."""
 
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -13,6 +14,7 @@ import pytest
 
 from tests.cli.conftest import call
 from traube import cluster_texts
+from traube.core import settings
 from traube.core.errors import TraubeError
 from traube.grouping.cluster_texts import Clustering
 from traube.grouping.naming import load_namer
@@ -333,6 +335,14 @@ def test_the_key_is_sent_in_a_header_alone_and_only_where_there_is_one(
     assert server.headers[-1].pop("Authorization") == f"Bearer {KEY}"
     assert KEY not in json.dumps([server.headers[-1], *server.questions])
     assert not any(KEY in kept.read_text() for kept in (home / "names").iterdir())
+
+
+def test_a_key_in_a_settings_file_is_not_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAUBE_NAME_KEY", "")
+    monkeypatch.delenv("TRAUBE_NAME_KEY")
+    (home / ".env").write_text(f"TRAUBE_NAME_KEY={KEY}\n")
+    settings.blobs()  # reads the file
+    assert "TRAUBE_NAME_KEY" not in os.environ
 
 
 @pytest.mark.parametrize("key", [f"{KEY}\nHost: elsewhere", f"{KEY}é漢"])

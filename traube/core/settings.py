@@ -23,6 +23,7 @@ from traube.core.disk import replacing
 from traube.core.errors import TraubeError
 
 BLOBS, DATABASE, PASSWORD_FILE = "TRAUBE_BLOBS", "TRAUBE_DATABASE", "TRAUBE_DATABASE_PASSWORD_FILE"
+NAME_KEY = "TRAUBE_NAME_KEY"  # of an endpoint that names clusters: never from a file
 FILE = ".env"
 _OF_DAGSTER = "DAGSTER_HOME"  # and MLflow's: written by `traube init` for `dagster dev`, and meant for nobody else
 # a name, and a value that stands in quotes or ends where a comment begins
@@ -81,7 +82,7 @@ def _read_files(home: Path) -> None:
     of_checkout = [paths.PROJECT / FILE] if home == paths.PROJECT / ".traube" else []
     for file in (home / FILE, *of_checkout):
         for name, value in read_env(file).items():
-            if name not in (_OF_DAGSTER, "MLFLOW_TRACKING_URI"):
+            if name not in (_OF_DAGSTER, "MLFLOW_TRACKING_URI", NAME_KEY):
                 os.environ.setdefault(name, value)
 
 

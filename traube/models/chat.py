@@ -9,14 +9,14 @@ from pydantic import BaseModel, Field, ValidationError
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest
 from traube.core.posting import NotPosted, parse_address, post_json
+from traube.core.settings import NAME_KEY
 
-KEY = "TRAUBE_NAME_KEY"
 SECONDS = 120  # a model of many gigabytes is loaded by its first question
 LARGEST = 2**20  # bytes of an answer
 BYTES = 4  # of UTF-8 in a token, about
 ADVICE = {
-    401: f"set {KEY} to your key",
-    403: f"set {KEY} to a key that may use this model",
+    401: f"set {NAME_KEY} to your key",
+    403: f"set {NAME_KEY} to a key that may use this model",
     404: "check the address and the model's name",
     429: "wait, and run the same again: the names so far are kept",
 }
@@ -61,7 +61,7 @@ class ChatEndpoint:
         if address is None or not model or address.query or "@" in address.netloc:
             raise TraubeError(
                 f"an endpoint is URL#MODEL, like http://127.0.0.1:11434/v1#llama3.2, by https or on this machine, and its key "
-                f"stands in {KEY} alone"
+                f"stands in {NAME_KEY} alone"
             )
         return cls(url.rstrip("/"), model)
 
@@ -114,7 +114,7 @@ class ChatEndpoint:
         return said.rpartition("</think>")[2].partition("<think>")[0], tokens
 
     def _post(self, question: dict[str, object]) -> bytes:
-        key = os.environ.get(KEY, "").strip()
+        key = os.environ.get(NAME_KEY, "").strip()
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         return post_json(f"{self.url}/chat/completions", question, headers, seconds=self.seconds, most=LARGEST)
 
