@@ -53,10 +53,11 @@ pytest: $(ALL)
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not gpu $(MARKED)"  # each imports all libraries: a fourth costs more than it fills
 
 SOURCES := traube assets deploy operations resources sensors definitions.py
-lint: $(ALL)  ## ruff (lint and format), numpydoc, mypy, and the layers of the architecture (import-linter)
+lint: $(ALL)  ## ruff (lint and format), docstrings, mypy, and the layers of the architecture (import-linter)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/numpydoc lint $$(find $(SOURCES) -name '*.py')
+	$(BIN)/python deploy/check_public.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
