@@ -1,4 +1,4 @@
-"""What each folder offers, put together. A new paper, task, sensor or job is no reason to edit this file."""
+"""The code location: everything that the folders offer, put together. A new paper, task, sensor or job is no reason to edit this file."""
 
 import warnings
 from typing import Any

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from labelled_sets import OTHERS, TUNED, LabelledSet, load
+from labeled_sets import OTHERS, TUNED, LabeledSet, load
 from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score, v_measure_score
 
@@ -74,7 +74,7 @@ def install(package: str, *others: str) -> Path:
     return python
 
 
-def measured(data: LabelledSet, seed: int, there: set[str], bertopic: Path, evoc: Path) -> Iterator[dict[str, Any]]:
+def measured(data: LabeledSet, seed: int, there: set[str], bertopic: Path, evoc: Path) -> Iterator[dict[str, Any]]:
     """The rows of a set and seed that are not there yet."""
     if {OURS, BARE, REASSIGNED, EVOC_BARE, EVOC_REASSIGNED} <= there:
         return
@@ -101,7 +101,7 @@ def _found(python: Path | str, script: str, folder: Path, seed: int) -> dict[str
     return written
 
 
-def _row(data: LabelledSet, seed: int, by: str, key: str, found: dict[str, Any]) -> dict[str, Any]:
+def _row(data: LabeledSet, seed: int, by: str, key: str, found: dict[str, Any]) -> dict[str, Any]:
     labels = np.array(found[key])
     k = len(set(labels[labels >= 0].tolist()))
     names = [_words(" ".join(words))[:TOP] for words in found["words"].values()]
@@ -133,7 +133,7 @@ def _words(text: str) -> list[str]:
 
 
 def coherence(texts: Sequence[str], names: Sequence[Sequence[str]]) -> float:
-    """The mean over groups of the mean normalised pointwise mutual information of two of a group's words (Bouma 2009),
+    """The mean over groups of the mean normalized pointwise mutual information of two of a group's words (Bouma 2009),
     by the texts that hold them: ln(p(a, b) / p(a) p(b)) / -ln p(a, b), and -1 where no text holds both.
     """
     held: dict[str, NDArray[np.bool_]] = {}
