@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
-from typing_extensions import override
 
 from traube.cli.given import name_given_task
 from traube.cli.options import Json, Verbose
@@ -35,8 +34,8 @@ BaseName = Annotated[str, typer.Option("--model", "-m", help="The model to start
 class TrainerCommand(TyperCommand):
     """A command whose help names the trainers, which take a second to import and are imported for that help alone."""
 
-    @override
     def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help, with the names of the trainers."""
         from traube.training import TRAINERS, searched_trainers
 
         parameters: dict[str | None, Any] = {parameter.name: parameter for parameter in self.params}
