@@ -53,10 +53,14 @@ pytest: $(ALL)
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not gpu $(MARKED)"  # each imports all libraries: a fourth costs more than it fills
 
 SOURCES := traube assets deploy operations resources sensors definitions.py
-lint: $(ALL)  ## ruff (lint and format), numpydoc, mypy, and the layers of the architecture (import-linter)
+# Those whose words are the field's: at last $(SOURCES) docs README.md CONTRIBUTING.md SECURITY.md
+STYLED := deploy benchmarks definitions.py params.yaml cards
+lint: $(ALL)  ## ruff (lint and format), docstrings, mypy, and the layers of the architecture (import-linter)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/numpydoc lint $$(find $(SOURCES) -name '*.py')
+	$(BIN)/python deploy/check_public.py
+	$(BIN)/python deploy/check_style.py $(STYLED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -78,7 +82,7 @@ bench-gpu: $(READY)  ## all that is claimed of a GPU, in 40 minutes at most; ARG
 
 COMPILE = $(VENV)-lock/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
 	  --override requirements.overrides.txt --extra platform --extra checkout
-lock:  ## resolve the dependencies anew into requirements.lock (the platform) and requirements.all.lock (everything)
+lock:  ## resolve the dependencies again into requirements.lock (the platform) and requirements.all.lock (everything)
 	test -x $(VENV)-lock/bin/uv || { $(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/python -m pip install -q uv; }
 	$(COMPILE) --upgrade -o requirements.lock pyproject.toml
 	$(COMPILE) --upgrade --extra dev --extra docs --extra scale-dev -c requirements.lock -o requirements.all.lock pyproject.toml

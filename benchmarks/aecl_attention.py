@@ -1,4 +1,4 @@
-"""What AECL's attention learns, and what stage 3 makes of stage 2, by the length of the vectors: heads alone.
+"""Effects of AECL's attention and of stage 3, by the length of the vectors: heads alone.
 
 `python benchmarks/aecl_attention.py tweet --seeds 42 1 --scale 1 --stages 10 25 15 --rate 1e-3`, with TRAUBE_RAW at the
 raw data. A scale of 1 is the length of standard normal vectors, 0 that of unit ones. Prints, with dropout off, accuracy after the
@@ -35,39 +35,40 @@ def main() -> None:
     parser.add_argument("--contrast", choices=losses.CONTRASTS, default="coded")
     parser.add_argument("--cluster-weight", type=float, default=1.0, help="of L_C")
     parser.add_argument("--spread", type=float, help="lambda 4; by default .09 from 50 classes on, else .18")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
-    table = pd.read_csv(paths.raw() / "shorttext" / "aecl" / f"{asked.task}.csv.gz")
-    table = table.sample(asked.rows, random_state=0) if asked.rows else table
+    table = pd.read_csv(paths.raw() / "shorttext" / "aecl" / f"{arguments.task}.csv.gz")
+    table = table.sample(arguments.rows, random_state=0) if arguments.rows else table
     model = load_model("minilm_32", precision="fp32")
     views = [model.encode(table[column].fillna(".").astype(str).tolist()) for column in ("text0", "text1")]
     unit = functional.normalize(torch.tensor(np.stack(views)), dim=2)
     gold = np.unique(table["label"], return_inverse=True)[1]
-    for seed in asked.seeds:
+    for seed in arguments.seeds:
         print(
-            f"seed {seed}  {train(unit * (asked.scale * unit.shape[2] ** 0.5 or 1.0), gold, asked, seed)}", flush=True
+            f"seed {seed}  {train(unit * (arguments.scale * unit.shape[2] ** 0.5 or 1.0), gold, arguments, seed)}",
+            flush=True,
         )
 
 
-def train(vectors: torch.Tensor, gold: np.ndarray, asked: Any, seed: int) -> str:
+def train(vectors: torch.Tensor, gold: np.ndarray, arguments: Any, seed: int) -> str:
     n, k = len(gold), len(set(gold.tolist()))
-    spread = asked.spread if asked.spread is not None else 0.09 if k >= 50 else 0.18
+    spread = arguments.spread if arguments.spread is not None else 0.09 if k >= 50 else 0.18
     torch.manual_seed(seed)
     heads = AeclHeads(vectors.shape[2], k)
-    optimizer = torch.optim.Adam(heads.parameters(), lr=asked.rate, fused=True)
+    optimizer = torch.optim.Adam(heads.parameters(), lr=arguments.rate, fused=True)
     found, _ = k_means(vectors[0], k, seed, starts=1, max_iter=3000, tol=0.01)
     targets, said = torch.from_numpy(found), [f"k-means {100 * acc(gold, found):.1f}"]
-    ends = np.cumsum(asked.stages)
+    ends = np.cumsum(arguments.stages)
     for epoch in range(ends[-1]):
         for rows in make_even_batches(torch.randperm(n).numpy(), BATCH):
             z, h, logits, similarity = heads(vectors[:, rows])
-            contrast = losses.CONTRASTS[asked.contrast](z, h, similarity, logits[0].argmax(1), 0.5)
+            contrast = losses.CONTRASTS[arguments.contrast](z, h, similarity, logits[0].argmax(1), 0.5)
             loss = INSTANCE * contrast
             if ends[0] <= epoch < ends[1]:
                 loss = loss + LABELS * functional.cross_entropy(logits[1], targets[rows])
             if epoch >= ends[1]:
                 log_p = logits.log_softmax(-1)
-                loss = loss + asked.cluster_weight * losses.cluster_contrast_coded(log_p.exp(), 1.0)
+                loss = loss + arguments.cluster_weight * losses.cluster_contrast_coded(log_p.exp(), 1.0)
                 loss = loss + losses.entropies_coded(log_p, SOFTNESS, spread)
                 loss = loss + LABELS * losses.sure_cross_entropy(logits[0], logits[1], 0.95)
             optimizer.zero_grad(set_to_none=True)

@@ -1,4 +1,4 @@
-"""How long it takes to score 100,000 judgements, with alpha and 100 split halves; the claim is
+"""Time to score 100,000 judgements, with alpha and 100 split halves; the claim is
 under 5 seconds.
 
 python benchmarks/best_worst.py

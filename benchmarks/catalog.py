@@ -1,8 +1,8 @@
-"""What it costs to store and read the cells of a large benchmark: 20,250 cells of 270 checkpoints.
+"""Cost of storing and reading the cells of a large benchmark: 20,250 cells of 270 checkpoints.
 
 Each cell has 36 metrics on 28 splits, a third of them of their own (the noise policies agree), with
 20 replicates of each value, and assignments of 28 x 500 texts. Times are wall and CPU seconds of
-this process. `TRAUBE_DATABASE` and `TRAUBE_BLOBS` are heeded.
+this process. `TRAUBE_DATABASE` and `TRAUBE_BLOBS` are respected.
 """
 
 import argparse
@@ -30,15 +30,15 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=500, help="of a split")
     parser.add_argument("--folder", type=Path, help="where to write; read only, if it holds the cells already")
     parser.add_argument("--rebuild", action="store_true", help="make the catalog again, too")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     with TemporaryDirectory(prefix="traube-catalog-") as temporary:
-        folder = asked.folder or Path(temporary)
+        folder = arguments.folder or Path(temporary)
         storage = Storage(folder)
         if not storage.read_rows("task"):
-            with measured(f"write {asked.cells:,} cells", asked.cells):
-                write(storage, asked.cells, asked.splits, asked.texts)
+            with measured(f"write {arguments.cells:,} cells", arguments.cells):
+                write(storage, arguments.cells, arguments.splits, arguments.texts)
         read(storage)
-        if asked.rebuild:
+        if arguments.rebuild:
             with measured("make the catalog again"):
                 storage.rebuild()
         sizes = {name: sum(f.stat().st_size for f in (folder / name).rglob("*")) for name in ("blobs", ".")}

@@ -54,20 +54,20 @@ def main() -> int:
 
 
 def step_seconds(task_name: str, model_name: str, max_length: int) -> float:
-    """A whole step: encoder forward and backward, COB's part between them, and the optimiser's."""
+    """A whole step: encoder forward and backward, COB's part between them, and the optimizer's."""
     trainer = Cob.with_values(max_length=max_length)
     task, base = load_task(task_name), load_model(model_name)
     network = trainer.make_network(base)  # type: ignore[arg-type]
     examples = trainer.make_examples(network, task, trainer.select_texts(task, ()))
     learner = trainer.make_learner(network, examples).train()
-    optimiser = torch.optim.AdamW(learner.parameters(), lr=2e-5)
+    optimizer = torch.optim.AdamW(learner.parameters(), lr=2e-5)
     numbers = iter(range(ROUNDS + 1))
 
     def step() -> None:
         learner(examples.collate([examples[next(numbers)]])).backward()
         torch.nn.utils.clip_grad_norm_(learner.parameters(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
 
     return timed(step)
 

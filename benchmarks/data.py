@@ -26,7 +26,7 @@ def read_pydocs() -> pd.DataFrame:
 
 
 def make_task(name: str, records: pd.DataFrame) -> Task:
-    """Ten random shares labelled `coarse`, ten labelled `fine`, and the eight largest coarse classes labelled `fine`."""
+    """Ten random shares labeled `coarse`, ten labeled `fine`, and the eight largest coarse classes labeled `fine`."""
     corpus, indexed = index_texts(records)
     coarse = draw_fractions(indexed, DRAWN, "coarse", prefix="coarse")
     fine = draw_fractions(indexed, DRAWN, "fine", prefix="fine")

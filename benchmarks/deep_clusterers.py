@@ -38,31 +38,33 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--set", nargs="*", default=[], help="values of the recipe, like epochs=20")
     parser.add_argument("--say", action="store_true", help="a line for each epoch")
-    asked = parser.parse_args()
-    task = load_task(asked.task)
+    arguments = parser.parse_args()
+    task = load_task(arguments.task)
     (split,) = task.test_splits()
-    chosen = np.sort(np.random.default_rng(0).permutation(split.size)[: asked.rows])
+    chosen = np.sort(np.random.default_rng(0).permutation(split.size)[: arguments.rows])
     texts, gold = task.texts_at(split.rows[chosen]), split.labels[chosen]
     k = len(set(gold))
-    values = {name: yaml.safe_load(value) for name, value in (pair.split("=", 1) for pair in asked.set)}
+    values = {name: yaml.safe_load(value) for name, value in (pair.split("=", 1) for pair in arguments.set)}
     base = load_model("minilm_32", precision="fp32")
     vectors = Workbench.at(paths.home()).vectors_of_texts(texts, base).load()
-    print(f"{asked.task}: {len(texts)} texts, {k} classes; {asked.clusterer} {values}", flush=True)
-    for seed in asked.seeds:
+    print(f"{arguments.task}: {len(texts)} texts, {k} classes; {arguments.clusterer} {values}", flush=True)
+    for seed in arguments.seeds:
         found = cluster("kmeans", {"n_init": 1}, vectors, k, seed)
         print(f"seed {seed}  kmeans  {percent(gold, found)}", flush=True)
-        clusterer = DEEP[asked.clusterer].with_values(**values)
+        clusterer = DEEP[arguments.clusterer].with_values(**values)
         if clusterer.augmentations:
-            clusterer.augment = Published(get_source(asked.task).read_augmentations())
-        work: Path = paths.home() / "trainings" / digest([asked.clusterer, asked.task, asked.rows, seed, values])
+            clusterer.augment = Published(get_source(arguments.task).read_augmentations())
+        work: Path = (
+            paths.home() / "trainings" / digest([arguments.clusterer, arguments.task, arguments.rows, seed, values])
+        )
         began = time.perf_counter()
-        said = Progress(said=lambda words: print(words, flush=True)) if asked.say else Progress()
+        said = Progress(said=lambda words: print(words, flush=True)) if arguments.say else Progress()
         found = clusterer.fit_predict(texts, k, base, seed, work, said, gold)
         seconds = time.perf_counter() - began
         last = clusterer.history[-1]
         attention = f"  NS {last['ns']:.3f}" if "ns" in last else ""  # similarity to other classes
         print(
-            f"seed {seed}  {asked.clusterer}  {percent(gold, found)}  {len(set(found))} clusters{attention}  {seconds:.0f} s",
+            f"seed {seed}  {arguments.clusterer}  {percent(gold, found)}  {len(set(found))} clusters{attention}  {seconds:.0f} s",
             flush=True,
         )
 

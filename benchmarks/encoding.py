@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def has_bf16() -> bool:
-    """Whether the processor computes in bf16; asked of Linux."""
+    """Return whether the processor computes in bf16, as Linux says."""
     flags = Path("/proc/cpuinfo")
     return flags.exists() and any(name in flags.read_text() for name in ("avx512_bf16", "amx_bf16", " bf16"))
 

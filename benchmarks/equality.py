@@ -10,7 +10,7 @@
 benchmark, COB, QS3M, short texts (the deep clusterers too) and pairs, as far as their raw data is here (`TRAUBE_RAW`). It
 writes scores with their replicates, clusters, papers' tables and the answers of `traube pairs --json`. What encoders return is
 recorded on the way, by text; with `--vectors` these vectors are used instead, since a text's last digits depend on its batch.
-`compare` ends with status 1 if a number differs or is on one side only; by how much vectors differ is told, and no failure:
+`compare` ends with status 1 if a number differs or is on one side only; by how much vectors differ is printed, and no failure:
 without `--vectors` the same text may have been encoded in another batch.
 """
 
@@ -79,7 +79,7 @@ def compute(folder: Path, vectors: Path | None, names: Sequence[str]) -> None:
 
 
 def printed(command: Sequence[str]) -> str:
-    """What a command prints."""
+    """Return what a command prints."""
     from typer.main import get_command
 
     from traube.cli.main import app

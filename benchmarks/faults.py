@@ -1,4 +1,4 @@
-"""What is lost when things go wrong: processes killed at random moments, several writers, flipped
+"""Losses when things go wrong: processes killed at random moments, several writers, flipped
 bytes in every kind of file, full disks.
 
 Each campaign works on small homes of its own, made from templates, and compares what is stored at
@@ -66,7 +66,7 @@ FAULTS = ("lost", "doubled", "wrong", "dead", "late", "traceback")
 
 @dataclass
 class Campaign:
-    """How often something was tried, and what came of it."""
+    """Number of trials of something, and their outcomes."""
 
     what: str
     seconds_to_end: float = 3.0
@@ -246,7 +246,7 @@ def make_encoder(folder: Path) -> None:
 
 
 def nothing(world: World) -> None:
-    """What is done to most worlds, and what else there is in most of them in the end."""
+    """The steps done to most worlds, and what else there is in most of them in the end."""
 
 
 @dataclass(frozen=True)
@@ -426,7 +426,7 @@ def flips(
     campaigns: list[Campaign],
 ) -> None:
     """Damage one file of a finished home and read: what is read is right, or is said to be missing.
-    Each kind of file once: run then, which makes anew what is missing.
+    Each kind of file once: run then, which makes what is missing again.
     """
     world = template.copy(folder / "flips")
     os.environ.update(world.environment())
@@ -604,16 +604,18 @@ def main() -> int:
     return int(any(any(c.faults.values()) for c in campaigns))
 
 
-def conduct(folder: Path, asked: argparse.Namespace, campaigns: list[Campaign], servers: Servers | None = None) -> None:
-    """All that is asked for, in a folder of their own; each is in the list from its beginning."""
-    rng = random.Random(asked.seed)
-    empty = make_world(folder / "empty", encoder=asked.encoder, servers=servers)
+def conduct(
+    folder: Path, arguments: argparse.Namespace, campaigns: list[Campaign], servers: Servers | None = None
+) -> None:
+    """Run all requested campaigns, in a folder of their own; each is in the list from its beginning."""
+    rng = random.Random(arguments.seed)
+    empty = make_world(folder / "empty", encoder=arguments.encoder, servers=servers)
     ready = empty.copy(folder / "ready")
     _timed(ready, "init")
     # a first start compiles for most of its time: what is killed begins with the machine code
     if (ready.home / "compiled").exists():  # it may lie elsewhere: NUMBA_CACHE_DIR
         shutil.copytree(ready.home / "compiled", empty.home / "compiled")
-    start = _timed(empty.copy(folder / "first"), "init") if asked.kills else 0.0
+    start = _timed(empty.copy(folder / "first"), "init") if arguments.kills else 0.0
     done = ready.copy(folder / "done")
     whole = _timed(done, "run")
     wanted = done.results()
@@ -628,24 +630,24 @@ def conduct(folder: Path, asked: argparse.Namespace, campaigns: list[Campaign], 
         Victim("tune", TUNING, done, whole, wanted, outcome=_trials),
         Victim("dev", ("dev", "--port", "3950", "--mlflow-port", "5950"), done, whole, wanted),
     ]
-    able = [v for v in victims if asked.encoder or BASE not in v.command]
+    able = [v for v in victims if arguments.encoder or BASE not in v.command]
     if servers:  # what is removed first of the registry and the tables is MLflow's file
         able = [v for v in able if v.name != "registry"]
-    chosen = [v for v in able if not asked.only or v.name in asked.only.split(",")]
-    if asked.kills:
-        kills(chosen, asked.kills, rng, folder, campaigns, asked.seconds_to_end)
+    chosen = [v for v in able if not arguments.only or v.name in arguments.only.split(",")]
+    if arguments.kills:
+        kills(chosen, arguments.kills, rng, folder, campaigns, arguments.seconds_to_end)
     for template, rounds, where in (
-        (empty, asked.writers // 2, "a first start"),
-        (ready, asked.writers - asked.writers // 2, "a home that is made"),
+        (empty, arguments.writers // 2, "a first start"),
+        (ready, arguments.writers - arguments.writers // 2, "a home that is made"),
     ):
         if rounds:
-            writers(template, rounds, asked.at_once, folder, wanted, rng, where, campaigns)
+            writers(template, rounds, arguments.at_once, folder, wanted, rng, where, campaigns)
     if servers:
         return
-    if asked.flips:
-        flips(done, asked.flips, asked.heals, folder, wanted, rng, campaigns)
-    if asked.levels:
-        full_disks(empty, asked.levels, folder, wanted, campaigns)
+    if arguments.flips:
+        flips(done, arguments.flips, arguments.heals, folder, wanted, rng, campaigns)
+    if arguments.levels:
+        full_disks(empty, arguments.levels, folder, wanted, campaigns)
 
 
 def _timed(world: World, *command: str) -> float:

@@ -82,7 +82,7 @@ class OutOfTime(Exception):
 
 @dataclass
 class Day:
-    """What is measured where, and what has been found."""
+    """Units that are measured, their machine, and their results."""
 
     folder: Path
     tiny: bool
@@ -100,12 +100,12 @@ class Day:
 
     @cached_property
     def machine(self) -> str:
-        """What computes, by name; numbers of two machines are not to stand in one table."""
+        """Return the name of the processor; numbers of two machines are not to stand in one table."""
         name = torch.cuda.get_device_name() if self.device == "cuda" else platform.machine()
         return f"{name}, torch {torch.__version__}{', tiny' if self.tiny else ''}"
 
     def read(self) -> None:
-        """What was found before."""
+        """Return the earlier results."""
         if self.path.exists():
             self.rows = [json.loads(line) for line in self.path.read_text().splitlines()]
 
@@ -197,7 +197,7 @@ def tests(day: Day) -> Iterator[Unit]:
         (suite,) = ElementTree.parse(report).iter("testsuite")
         counts = {name: int(suite.get(name, 0)) for name in ("tests", "failures", "errors", "skipped")}
         none_ran = counts["tests"] == counts["skipped"] and not day.tiny  # without a GPU all are skipped
-        if ended.returncode or none_ran:  # told, and done again by the next call
+        if ended.returncode or none_ran:  # reported, and done again by the next call
             said = ", ".join(f"{number} {name}" for name, number in counts.items())
             raise TraubeError(f"{said}: see {day.folder / 'tests.txt'}")
         return [
@@ -225,7 +225,7 @@ def speeds(day: Day, name: str, task: str) -> list[Row]:
     texts = (texts * (1 + wanted // len(texts)))[: max(wanted, 64)]
     began = time.perf_counter()
     tokens = int(models["fp32"]._lengths(texts).sum())
-    tokenising = time.perf_counter() - began
+    tokenizing = time.perf_counter() - began
     sides: dict[str, Callable[[], Any]] = {
         "sentence-transformers": lambda: models["fp32"].network.encode(texts, show_progress_bar=False),
         **{precision: lambda precision=precision: models[precision].encode(texts) for precision in PRECISIONS},  # type: ignore[misc]
@@ -253,7 +253,7 @@ def speeds(day: Day, name: str, task: str) -> list[Row]:
                 "of peak": round(tokens / median(taken) * work / peak(day, precision), 3),
                 "times sentence-transformers": round(plain / median(taken), 2),
                 "slowest of fastest": round(max(taken) / min(taken), 2),
-                "share of tokenising alone": round(tokenising / median(taken), 2),
+                "share of tokenizing alone": round(tokenizing / median(taken), 2),
             }
         )
     return rows
@@ -560,7 +560,7 @@ def measure(day: Day, parts: list[str]) -> dict[str, str]:
 
 
 def reached(day: Day) -> bool:
-    """Whether the goals are; of long texts in bf16, by each encoder. Without rows, no."""
+    """Return whether the goals are met; of long texts in bf16, by each encoder. Without rows, no."""
     rows = [r for r in day.rows if r["part"] == "speed" and "long" in r["unit"] and r["side"] == "Traube, bf16"]
     best = {
         "of peak, bf16": max((r["of peak"] for r in rows), default=0.0),
@@ -589,7 +589,7 @@ def show(day: Day) -> None:
 
 
 def minutes(day: Day) -> list[float]:
-    """What each unit took."""
+    """Return the time of each unit."""
     return list({(row["part"], row["unit"]): float(row["minutes"]) for row in day.rows}.values())
 
 

@@ -79,7 +79,7 @@ class Table:
 
 
 def timed(function: Any, *arguments: Any) -> tuple[Any, float]:
-    """What it returns, and the CPU seconds that it took."""
+    """Return the result, and the CPU seconds that it took."""
     began = time.process_time()
     return function(*arguments), time.process_time() - began
 
@@ -87,14 +87,14 @@ def timed(function: Any, *arguments: Any) -> tuple[Any, float]:
 def on_vectors(table: Table, task: str, model: str, X: Any, gold: Any, seeds: range, only: set[str]) -> None:
     k = len(set(gold))
     for start in STARTS:
-        asked = [
+        trials = [
             (seed, end)
             for seed in seeds
             for end in ENDS
             if (not only or end in only) and not table.has(task, model, f"{end}:{start}", seed)
         ]
         begun: dict[int, tuple[Any, float]] = {}
-        for seed, end in asked:
+        for seed, end in trials:
             same = seed if start in SEEDED else 0
             if same not in begun:
                 begun[same] = timed(components.cluster, start, None, X, k, same)

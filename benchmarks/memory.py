@@ -85,7 +85,7 @@ class RandomProjection:
 
 @dataclass
 class Peak:
-    """What a process and its descendants held at most, in bytes, by stage of its work.
+    """Peak memory of a process and its descendants, in bytes, by stage of its work.
 
     Attributes
     ----------
@@ -192,12 +192,12 @@ def _evaluate(
     pipe: Connection, folder: Path, storage: Storage, task: Task, model: Any, names: list[str], executor: Executor
 ) -> None:
     protocol = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), precision="fp32")
-    asked = cells(task, model, protocol, methods=[parse_method(name) for name in names], seeds=SEEDS)
+    requested = cells(task, model, protocol, methods=[parse_method(name) for name in names], seeds=SEEDS)
     pipe.send(("stage", f"{model.name}: embed"))
     vectors = Workbench(open_storage(folder)).vectors(task, model)
     pipe.send(("stage", f"{model.name}: cluster"))
     began, done = time.monotonic(), []
-    for result in cluster(task, vectors, asked, storage, executor):
+    for result in cluster(task, vectors, requested, storage, executor):
         pipe.send(("line", f"{result.cell.method.name} {result.status} {result.reason}".strip()))
         if result.assignments is not None:
             done.append(result.assignments.assign(cell_id=result.cell.cell_id))

@@ -28,7 +28,7 @@ from traube.tasks import get_source
 
 GIB = 2**30
 NAME = "pairs_of_titles"
-ASKED = ("-t", NAME, "-m", "hashed", "--method", "none/minibatch_kmeans", "--seed", "42")
+SETTINGS = ("-t", NAME, "-m", "hashed", "--method", "none/minibatch_kmeans", "--seed", "42")
 Row = dict[str, float]
 
 
@@ -46,8 +46,8 @@ def main() -> int:
             home = (arguments.folder or Path(temporary)) / str(size)
             write(home / "cards", size)
             for name, command in (
-                ("run", ["run", *ASKED]),
-                ("run again", ["run", *ASKED]),
+                ("run", ["run", *SETTINGS]),
+                ("run again", ["run", *SETTINGS]),
                 ("leaderboard", ["leaderboard"]),
             ):
                 row = {"texts": size, **measured(home, command)}
@@ -86,7 +86,7 @@ def write(cards: Path, count: int) -> None:
 
 
 def measured(home: Path, command: list[str]) -> Row:
-    """What a command costs; it ends the benchmark if it fails."""
+    """Measure a command; it ends the benchmark if it fails."""
     environment = {
         **os.environ,
         "TRAUBE_HOME": str(home / "home"),

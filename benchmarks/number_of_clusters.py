@@ -1,4 +1,4 @@
-"""How many clusters: what stability and the silhouette choose on sets whose number of classes is known, and what stability
+"""Numbers of clusters: what stability and the silhouette choose on sets whose number of classes is known, and what stability
 sees in clouds without any.
 
 For each set: the number of classes; the numbers that `choose_stable_k` chooses with several seeds, with its score; the same
@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 import pandas as pd
-from labelled_sets import OTHERS, TUNED, load
+from labeled_sets import OTHERS, TUNED, load
 
 from traube.components import choose_k, choose_stable_k
 from traube.components.stability import TEXTS, draw_cloud, project

@@ -1,4 +1,4 @@
-"""What a Ray cluster takes beside local processes: the demo's cells by both, in turn, in one run.
+"""CPU time of a Ray cluster beside local processes: the demo's cells by both, in turn, in one run.
 
 The cluster has two nodes of one core each, on this machine, and there are two local processes. Both are started, and have imported
 what the methods need, before anything is measured; that is given apart. CPU time is that of this process and of all that it started:
@@ -59,11 +59,11 @@ def main() -> int:
             task = load_task(name)
             for model_name in arguments.model or params.models:
                 model = load_model(model_name, precision=params.chosen().precision)
-                asked = [cell for cell in cells(task, model, params.chosen()) if cell.method.unsupported() is None]
+                requested = [cell for cell in cells(task, model, params.chosen()) if cell.method.unsupported() is None]
                 if not model.corpus_bound:
                     model.encode(task.texts[:2])  # loading is the same for both
                 found: list[pd.DataFrame] = []
-                work = lambda executor: found.extend(evaluate_cells(task, model, asked, executor=executor))  # noqa: B023, E731
+                work = lambda executor: found.extend(evaluate_cells(task, model, requested, executor=executor))  # noqa: B023, E731
                 rows.append(
                     {"": f"{name} {model_name}", "round": round_} | both(executors, work, turned=round_ % 2 == 1)
                 )
@@ -94,7 +94,7 @@ def pause(memory: int) -> None:
 
 
 def both(executors: Mapping[str, Executor], work: Callable[[Executor], None], turned: bool = False) -> dict[str, float]:
-    """What some work takes under each engine."""
+    """Measure some work under each engine."""
     taken = {}
     for engine in list(executors)[::-1] if turned else executors:
         before = used()
@@ -105,7 +105,7 @@ def both(executors: Mapping[str, Executor], work: Callable[[Executor], None], tu
 
 
 def same(one: pd.DataFrame, other: pd.DataFrame) -> bool:
-    """Whether two tables have the same rows, in whatever order, to the last digit."""
+    """Return whether two tables have the same rows, in whatever order, to the last digit."""
     keys = [column for column in one if column not in ("value", "replicates", "cluster")]
     first, second = (table.sort_values(keys).reset_index(drop=True) for table in (one, other))
     try:

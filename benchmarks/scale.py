@@ -1,4 +1,4 @@
-"""What reading costs in a home that has grown: 270 checkpoints on five tasks, 20,250 cells with replicates, read by whole processes.
+"""Cost of reading in a data directory that has grown: 270 checkpoints on five tasks, 20,250 cells with replicates, read by whole processes.
 
 The home is made by the script: small tables as tasks, checkpoints that sentence-transformers loads (each with a sparse file of
 `--megabytes`, so that its fingerprint costs what a real encoder's does, and no disk), and cells whose ids the real plan gives, so
@@ -50,7 +50,7 @@ PROTOCOL = {
     "seeds": [42, 1],
     "precision": "fp32",
 }
-BESIDE = {"methods": ["none/kmeans"], "seeds": [7]}  # asked for beside the protocol's own
+BESIDE = {"methods": ["none/kmeans"], "seeds": [7]}  # requested beside the protocol's own
 
 
 def main() -> int:
@@ -105,14 +105,14 @@ def make(folder: Path, models: int, megabytes: int) -> None:
         "protocols": {"wide": PROTOCOL},
     }
     write_text(folder / "params.yaml", yaml.safe_dump(params))
-    storage, asked = open_storage(folder / "home"), load_params()
+    storage, requested = open_storage(folder / "home"), load_params()
     names = [f"model_{i:03d}" for i in range(models)]
     write_text(folder / "params.yaml", yaml.safe_dump({**params, "models": names[:1]}))
     quality = dict(zip(names, rng.normal(0.5, 0.08, models), strict=True))
     for name, *_ in TASKS:
         task = read(storage, get_source(name))
         for model in names:
-            for cell in wanted(task, model, asked, storage):
+            for cell in wanted(task, model, requested, storage):
                 write_cell(storage, task, cell, quality[model], rng)
         print(f"{name}: {len(storage.read_cells(name)):,} cells", file=sys.stderr)
     write_text(folder / "made", "")
@@ -168,9 +168,9 @@ def wanted(task: Task, name: str, params: Params, storage: Storage) -> list[Cell
     assert manifest is not None
     model = load_model(name, precision=protocol.precision)
     methods, seeds = [protocol.method(m) for m in BESIDE["methods"]], BESIDE["seeds"]
-    asked = Request([task.name], [name], params.protocol, protocol)
+    requested = Request([task.name], [name], params.protocol, protocol)
     beside = Request([task.name], [name], params.protocol, protocol, methods, seeds)
-    return [cell for request in (asked, beside) for cell in cells_of(manifest, model, request)]
+    return [cell for request in (requested, beside) for cell in cells_of(manifest, model, request)]
 
 
 def write_cell(storage: Storage, task: Task, cell: Cell, quality: float, rng: np.random.Generator) -> None:
@@ -211,7 +211,7 @@ def replicates(values: NDArray[np.float64], rng: np.random.Generator) -> NDArray
 
 
 def measure(folder: Path, rounds: int) -> Iterator[dict[str, object]]:
-    """What each command costs, round by round."""
+    """Measure each command, round by round."""
     home = folder / "home"
     (home / "hashes.jsonl").unlink(missing_ok=True)
     for number in range(1, rounds + 1):

@@ -1,4 +1,4 @@
-"""What a benchmark costs at a distance: core-hours, GPU-hours, bytes and dollars, from constants measured here.
+"""Cost of a benchmark at a distance: core-hours, GPU-hours, bytes and dollars, from constants measured here.
 
   python benchmarks/scale_model.py measure FOLDER    each unit of work at small sizes, and a whole small run
   python benchmarks/scale_model.py check FOLDER      larger whole runs, beside what the units say of them
@@ -57,7 +57,7 @@ POWER = (
     4_000,
 )  # one power of n, fitted from this size on: less lies in the processor's caches
 TERMS: dict[str, Terms] = {
-    "reduce umap": {"n epochs": _LAYOUT, "n^2": _SQUARE},  # the layout, and exact neighbours
+    "reduce umap": {"n epochs": _LAYOUT, "n^2": _SQUARE},  # the layout, and exact neighbors
     "reduce pca+umap": {"n epochs": _LAYOUT, "n^2": _SQUARE},
     "cluster hdbscan": {"n log n": _SORTED},
     "": {"1": _ONE, "n": _N},
@@ -65,7 +65,7 @@ TERMS: dict[str, Terms] = {
 
 
 def by_dimension(unit: str, term: str) -> bool:
-    """Whether a term of a unit grows with the dimensions: the unit reads whole vectors there. UMAP's layout does not."""
+    """Return whether a term of a unit grows with the dimensions: the unit reads whole vectors there. UMAP's layout does not."""
     return unit.endswith(" on none") or unit == "reduce pca" or (unit, term) == ("reduce umap", "n^2")
 
 
@@ -147,7 +147,7 @@ def units(data: tuple[list[str], Any]) -> Iterator[tuple[str, float]]:
 
 
 def timed(work: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
-    """What it returns, and the CPU seconds that it took."""
+    """Return the result, and the CPU seconds that it took."""
     began = time.process_time()
     return work(*arguments), time.process_time() - began
 
@@ -254,8 +254,8 @@ def check(folder: Path) -> int:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is to be computed: of `models` models of the assumed shape, protocol `full` with some seeds on one split of `texts`."""
+class Request:
+    """A request: of `models` models of the assumed shape, protocol `full` with some seeds on one split of `texts`."""
 
     texts: int
     models: int
@@ -311,27 +311,29 @@ class Asked:
         return {kind: self.models * self.texts * each / 2**30 for kind, each in a_text.items()}
 
 
-def price(folder: Path, asked: Asked) -> None:
-    dollars, gpu = asked.assumed["dollars"], asked.assumed["gpu"]
-    hours = asked.core_hours(Model(folder))
-    print(f"{asked.texts:,} texts, {asked.models} models, {asked.seeds} seeds: {asked.models * asked.cells:,} cells\n")
+def price(folder: Path, request: Request) -> None:
+    dollars, gpu = request.assumed["dollars"], request.assumed["gpu"]
+    hours = request.core_hours(Model(folder))
+    print(
+        f"{request.texts:,} texts, {request.models} models, {request.seeds} seeds: {request.models * request.cells:,} cells\n"
+    )
     print("| unit | core-hours, a model | all |\n|---|---:|---:|")
     for unit, value in sorted(hours.items(), key=lambda item: -item[1]):
-        print(f"| {unit} | {value:,.3g} | {asked.models * value:,.0f} |")
-    for m in asked.refused:
-        print(f"| {m.name} | refused: {8 * asked.texts**2 / 2**40:,.1f} TiB of distances | |")
-    total_hours = asked.models * sum(hours.values())
+        print(f"| {unit} | {value:,.3g} | {request.models * value:,.0f} |")
+    for m in request.refused:
+        print(f"| {m.name} | refused: {8 * request.texts**2 / 2**40:,.1f} TiB of distances | |")
+    total_hours = request.models * sum(hours.values())
     print("\n| what | how much | dollars |\n|---|---:|---:|")
     print(f"| core-hours without encoding | {total_hours:,.0f} | {total_hours * dollars['core_hour']:,.0f} |")
     for precision, speed in encoding(folder).items():
-        value = asked.encoding_hours(speed)
+        value = request.encoding_hours(speed)
         print(f"| core-hours, encoded in {precision} on CPUs | {value:,.0f} | {value * dollars['core_hour']:,.0f} |")
     for precision, teraflops in gpu["teraflops"].items():
-        value = asked.encoding_hours(teraflops * 1e12 * gpu["share_of_peak"])
+        value = request.encoding_hours(teraflops * 1e12 * gpu["share_of_peak"])
         print(
             f"| or GPU-hours in {precision}, at the assumed speed | {value:,.1f} | {value * dollars['gpu_hour']:,.0f} |"
         )
-    for kind, size in asked.sizes(folder).items():
+    for kind, size in request.sizes(folder).items():
         print(f"| GiB of {kind} | {size:,.0f} | {size * dollars['gib_month']:,.0f} a month |")
 
 
@@ -367,7 +369,7 @@ def main() -> int:
         return check(arguments.folder)
     else:
         assumed = yaml.safe_load(arguments.prices.read_text())
-        price(arguments.folder, Asked(arguments.texts, arguments.models, arguments.seeds, assumed))
+        price(arguments.folder, Request(arguments.texts, arguments.models, arguments.seeds, assumed))
     return 0
 
 

@@ -1,7 +1,7 @@
-"""What the engine saves by doing shared work once: a task's cells evaluated together, beside the same cells each by itself.
+"""Savings of the engine by doing shared work once: a task's cells evaluated together, beside the same cells each by itself.
 
 Together, a text is encoded once and a reduction is computed once for all clusterers and levels. Alone, every (cell, split) encodes
-the split's texts and reduces them anew; a lexical model, which is fitted on the whole corpus, is evaluated cell by cell. The
+the split's texts and reduces them again; a lexical model, which is fitted on the whole corpus, is evaluated cell by cell. The
 clusterings are the same, so V-measures must be too, and the time is CPU time of all processes.
 """
 
@@ -87,10 +87,10 @@ def pieces(task: Task) -> Iterator[Task]:
         yield replace(task, corpus=corpus, rows=splits.reset_index(drop=True))
 
 
-def v_measures(task: Task, model: Model, asked: list[Cell]) -> pd.DataFrame:
+def v_measures(task: Task, model: Model, requested: list[Cell]) -> pd.DataFrame:
     """DataFrame method, split, level, value; nothing is kept."""
-    scores, _ = evaluate_cells(task, model, asked)
-    methods = {cell.cell_id: cell.method.name for cell in asked}
+    scores, _ = evaluate_cells(task, model, requested)
+    methods = {cell.cell_id: cell.method.name for cell in requested}
     scores = scores[scores["metric"] == METRIC]
     return scores.assign(method=scores["cell_id"].map(methods))[[*KEYS, "value"]]
 

@@ -1,4 +1,4 @@
-"""How well QS3M tells same from different by the number of articles that it learns from, and where
+"""Accuracy of QS3M by the number of articles that it learns from, and where
 that leads: is it the method that is short, or the data?
 
 For each fold of a task, the trainer's own recipe learns from the first articles of the fold's
@@ -40,23 +40,23 @@ def main() -> None:
     parser.add_argument("--model", default="minilm")
     parser.add_argument("--articles", type=int, nargs="+", default=[9, 18, 36, 71, 143])
     parser.add_argument("--to", type=int, default=5000, help="articles to extrapolate to; the paper's")
-    asked = parser.parse_args()
-    rows = pd.read_csv(asked.out) if asked.out.exists() else pd.DataFrame(columns=COLUMNS)
-    task, model = load_task(asked.task), load_model(asked.model)
+    arguments = parser.parse_args()
+    rows = pd.read_csv(arguments.out) if arguments.out.exists() else pd.DataFrame(columns=COLUMNS)
+    task, model = load_task(arguments.task), load_model(arguments.model)
     assert isinstance(model, Transformer)
     for fold in FOLDS:
-        for articles in asked.articles:
+        for articles in arguments.articles:
             known = (rows["task"] == task.name) & (rows["fold"] == fold) & (rows["articles"] == articles)
             if not known.any():
                 row = (task.name, fold, articles, *_measured(task, model, fold, articles))
                 rows = pd.concat([rows, pd.DataFrame([row], columns=COLUMNS)], ignore_index=True)
-                rows.to_csv(asked.out, index=False)
+                rows.to_csv(arguments.out, index=False)
                 print(*row)
-    _tell(rows[rows["task"] == task.name], asked.to)
+    _tell(rows[rows["task"] == task.name], arguments.to)
 
 
 def _measured(task: Task, model: Transformer, fold: str, articles: int) -> list[float]:
-    """AUC and ARI of a similarity that learnt from so many articles, and of the Euclidean distance."""
+    """AUC and ARI of a similarity that learned from so many articles, and of the Euclidean distance."""
     with TemporaryDirectory() as folder:
         left = Qs3m.with_values(split_set=fold).fit(_with_fewer(task, fold, articles), model, Path(folder))
         scores = _scores(task, model, fold, TrainedSimilarity.at(left.best))
@@ -79,9 +79,9 @@ def _with_fewer(task: Task, fold: str, articles: int) -> Task:
     each larger one.
     """
     splits = task.splits
-    learnt = (splits["split_set"] == fold) & (splits["part"] == "train")
-    names = np.random.default_rng(0).permutation(splits.loc[learnt, "split"].drop_duplicates().to_numpy(dtype=object))
-    return replace(task, rows=splits[~learnt | splits["split"].isin(names[:articles])])
+    learned = (splits["split_set"] == fold) & (splits["part"] == "train")
+    names = np.random.default_rng(0).permutation(splits.loc[learned, "split"].drop_duplicates().to_numpy(dtype=object))
+    return replace(task, rows=splits[~learned | splits["split"].isin(names[:articles])])
 
 
 def _tell(rows: pd.DataFrame, to: int) -> None:
@@ -98,7 +98,7 @@ def _tell(rows: pd.DataFrame, to: int) -> None:
 
 
 def _extrapolated(gains: pd.DataFrame, curve: Callable[[np.ndarray, np.ndarray, int], float], to: int) -> str:
-    """What a curve through the means over folds gives, with the middle 95 % over draws of folds."""
+    """Return a curve through the means over folds, with the middle 95 % over draws of folds."""
     n, rng = gains.columns.to_numpy(dtype=float), np.random.default_rng(0)
     values = gains.to_numpy(dtype=float)
     draws = [curve(n, values[rng.integers(len(values), size=len(values))].mean(axis=0), to) for _ in range(500)]

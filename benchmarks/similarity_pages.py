@@ -22,20 +22,20 @@ def main() -> None:
     parser.add_argument("--dimensions", type=int, default=768)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
-    asked = parser.parse_args()
-    torch.set_num_threads(asked.threads)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
     print(
-        f"{asked.passages} passages, {asked.dimensions} dimensions, {asked.threads} threads, best of {asked.rounds}\n"
+        f"{arguments.passages} passages, {arguments.dimensions} dimensions, {arguments.threads} threads, best of {arguments.rounds}\n"
     )
     print("| network | all at once, s | a loop, s | ratio | largest difference |")
     print("|---|---:|---:|---:|---:|")
     for name in ("qss", "qs3m", "attention"):
-        network = make_network(SimilarityConfig(network=name, query="text", dimensions=asked.dimensions)).eval()
+        network = make_network(SimilarityConfig(network=name, query="text", dimensions=arguments.dimensions)).eval()
         vectors = 11 if name == "attention" else 1  # of a passage: its own, and its sentences'
-        passages = torch.randn(asked.passages, vectors * asked.dimensions)
-        query = torch.randn(asked.dimensions)
-        print(_row(name, network, passages, query, asked.rounds))
+        passages = torch.randn(arguments.passages, vectors * arguments.dimensions)
+        query = torch.randn(arguments.dimensions)
+        print(_row(name, network, passages, query, arguments.rounds))
 
 
 def _row(name: str, network: torch.nn.Module, passages: torch.Tensor, query: torch.Tensor, rounds: int) -> str:

@@ -1,4 +1,4 @@
-"""What the garbage collector costs a command that imports much and ends: the same imports with
+"""Cost of the garbage collector for a command that imports much and ends: the same imports with
 Python's own settings and after `collect_less`, as whole processes, in turns.
 """
 

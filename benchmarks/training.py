@@ -1,7 +1,7 @@
 """A training step of Traube beside that of the plain libraries: CPU time a step, and peak memory.
 
 WWM beside transformers' Trainer with its own masked-language model and collator (of tokens: cheaper than of words), TSDAE beside
-a bare torch loop around sentence-transformers' loss. Same base model, texts, batch and optimiser; each side in a process of its
+a bare torch loop around sentence-transformers' loss. Same base model, texts, batch and optimizer; each side in a process of its
 own, in turn. Ends with status 1 if a step takes more than 1.05 of the plain one's time or memory.
 """
 
@@ -129,14 +129,14 @@ def plain_tsdae(trainer: str, task: str, model: str, steps: int) -> Times:
     recipe, rng, times = TRAINERS[trainer].defaults, np.random.default_rng(42), Times()
     network = SentenceTransformer(str(load_model(model).folder), device="cpu")
     loss = DenoisingAutoEncoderLoss(network, tie_encoder_decoder=True).train()
-    optimiser = torch.optim.AdamW(loss.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+    optimizer = torch.optim.AdamW(loss.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
     texts = torch.utils.data.DataLoader(load_task(task).texts, batch_size=recipe.batch, shuffle=True)
     for _, batch in zip(range(steps), texts, strict=False):
         sides = [[damage(text, rng) for text in batch], batch]
         loss([network.preprocess(side) for side in sides], None).backward()
         torch.nn.utils.clip_grad_norm_(loss.parameters(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
         times.append(time.process_time())
     return times
 

@@ -48,8 +48,8 @@ def main() -> None:
 
     cpu, wall = cpu_seconds(), time.perf_counter()
     startup = {"startup_cpu": cpu, "ready": time.time()}
-    asked = cells(task, model, PROTOCOL, methods=[PROTOCOL.method(METHOD)])
-    scores, _ = evaluate_cells(task, model, asked, arguments.cache, executor)
+    requested = cells(task, model, PROTOCOL, methods=[PROTOCOL.method(METHOD)])
+    scores, _ = evaluate_cells(task, model, requested, arguments.cache, executor)
     work = {"wall": time.perf_counter() - wall, "cpu": cpu_seconds() - cpu}
     executor.close()
 

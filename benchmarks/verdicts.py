@@ -1,4 +1,4 @@
-"""How often does a verdict say "better" where nothing is, and how often does it miss what is? By simulation, where the truth is known.
+"""Errors of verdicts of both kinds, by simulation, where the truth is known.
 
 Real vectors (MiniLM's of StackOverflow's 20,000 questions) take the place of a population of texts. A trial draws texts from it,
 makes models of it by adding noise, clusters their splits by mini-batch k-means, and asks the test. A model is better because its
@@ -267,8 +267,8 @@ def before(a: Values, b: Values, shape: Values) -> tuple[float, float, float]:
     d = (a - b).mean(axis=0)[:, 0]
     n = len(d)
     r = (shape.sum() - np.trace(shape)) / (n * (n - 1)) / (np.trace(shape) / n)
-    centred = shape - shape.mean(axis=0) - shape.mean(axis=1)[:, None] + shape.mean()
-    return d.mean(), d.var(ddof=1) * (1 / n + r / (1 - r)), np.trace(centred) ** 2 / (centred**2).sum()
+    centered = shape - shape.mean(axis=0) - shape.mean(axis=1)[:, None] + shape.mean()
+    return d.mean(), d.var(ddof=1) * (1 / n + r / (1 - r)), np.trace(centered) ** 2 / (centered**2).sum()
 
 
 def _jackknife(d: Values) -> float:
@@ -346,7 +346,7 @@ def holm(p: Values) -> Values:
 
 def families(numbers: range, pool: Path, seeds: int = 3) -> Iterator[dict[str, object]]:
     """A table of five models, whose ten pairs are one family: in how many tables is any pair of five equal models called
-    different; and in how many is the model that is about 5 points better told from both that are equal?
+    different; and in how many is the model that is about 5 points better distinguished from both that are equal?
     """
     best, equal = 4, (0, 1)
     for name, values in track(load("trial", numbers, pool).items(), "families", transient=True):
@@ -389,7 +389,7 @@ RIGHT = ("+2; equal", "+5; equal", "+5; +5")
 
 
 def gate(numbers: range, pool: Path, name: str = "28 overlapping") -> Iterator[dict[str, object]]:
-    """What becomes of a challenger, by the registry's own judgement, and by the one before."""
+    """Return what becomes of a challenger, by the registry's own judgement, and by the one before."""
     rules, values = Promotion(), load("trial", numbers, pool)
     shapes = [trial(n, pool, overlaps) for n in track(numbers, "overlaps", transient=True)]
     for effects in NOISE:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from labelled_sets import OTHERS, TUNED, LabelledSet, load
+from labeled_sets import OTHERS, TUNED, LabeledSet, load
 from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score, v_measure_score
 
@@ -72,7 +72,7 @@ def main() -> None:
     report(rows)
 
 
-def write_inputs(data: LabelledSet) -> Path:
+def write_inputs(data: LabeledSet) -> Path:
     """Write a set's texts and vectors for the sides to read, once; return the folder."""
     folder = paths.home() / "vs_bertopic" / data.name
     if not (folder / "vectors.npy").exists():
@@ -97,14 +97,14 @@ def install(package: str, *others: str) -> Path:
     return python
 
 
-def score(data: LabelledSet, folder: Path, seeds: int) -> Iterator[dict[str, Any]]:
+def score(data: LabeledSet, folder: Path, seeds: int) -> Iterator[dict[str, Any]]:
     """Yield a row for each seed and way of grouping a set."""
     for seed in range(seeds):
         for by, side, key in COLUMNS:
             yield _row(data, seed, by, key, json.loads((folder / f"{side}-{seed}.json").read_text()))
 
 
-def _row(data: LabelledSet, seed: int, by: str, key: str, found: dict[str, Any]) -> dict[str, Any]:
+def _row(data: LabeledSet, seed: int, by: str, key: str, found: dict[str, Any]) -> dict[str, Any]:
     labels = np.array(found[key])
     k = len(set(labels[labels >= 0].tolist()))
     names = [_words(" ".join(words))[:TOP] for words in found["words"].values()]
@@ -134,7 +134,7 @@ def _words(text: str) -> list[str]:
 
 
 def coherence(texts: Sequence[str], names: Sequence[Sequence[str]]) -> float:
-    """The mean over groups of the mean normalised pointwise mutual information of two of a group's words (Bouma 2009),
+    """The mean over groups of the mean normalized pointwise mutual information of two of a group's words (Bouma 2009),
     by the texts that hold them: ln(p(a, b) / p(a) p(b)) / -ln p(a, b), and -1 where no text holds both.
     """
     held: dict[str, NDArray[np.bool_]] = {}

@@ -234,7 +234,7 @@ def report(runs: Runs, threads: int) -> Iterable[str]:
 
 
 def ratios(runs: Runs, target: Target, key: str) -> list[float]:
-    """How many times as long the slow row took, round by round."""
+    """Return how many times as long the slow row took, round by round."""
     return [slow[key] / fast[key] for slow, fast in zip(runs[target.slow], runs[target.fast], strict=True)]
 
 

@@ -99,9 +99,9 @@ def main() -> None:
     """Parse the command line and check."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--torch", default="torch", help="torch's version, and where to find it, as for pip")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     with TemporaryDirectory(prefix="traube-wheel-") as folder:
-        check(Path(folder), shlex.split(asked.torch))
+        check(Path(folder), shlex.split(arguments.torch))
 
 
 def check(folder: Path, torch: list[str]) -> None:

@@ -38,17 +38,17 @@ def main() -> None:
     parser.add_argument("--venv", type=Path, default=PROJECT / ".venv", help="where to install (default: .venv)")
     parser.add_argument("--torch", default="", help="torch's version, and where to find it, as for pip")
     parser.add_argument("--no-project", action="store_true", help="leave out Traube itself")
-    asked = parser.parse_args()
-    python = asked.venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    arguments = parser.parse_args()
+    python = arguments.venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not python.exists():
-        venv.create(asked.venv, with_pip=not HAS_PIP)
+        venv.create(arguments.venv, with_pip=not HAS_PIP)
     installs = [["pip", "pip"]]
-    if asked.torch:
-        installs.append(["torch", *shlex.split(asked.torch)])
-    for lock in asked.locks:
+    if arguments.torch:
+        installs.append(["torch", *shlex.split(arguments.torch)])
+    for lock in arguments.locks:
         packages = sum("==" in line for line in lock.read_text(encoding="utf-8").splitlines())
         installs.append([f"{packages} packages of {lock}", "--no-deps", "--require-hashes", "-r", str(lock)])
-    if not asked.no_project:
+    if not arguments.no_project:
         installs.append(["traube, from this checkout", "--no-deps", "--no-build-isolation", "-e", str(PROJECT)])
     install = installer(python)
     for what, *arguments in installs:

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import traube
+from deploy.check_public import MODULES
 from traube import cluster_texts, evaluate, load_model, make_task
 from traube.components import parse_method
 from traube.core import paths
@@ -36,21 +37,14 @@ def test_every_name_is_there_and_another_is_not() -> None:
         _ = traube.evaluat
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "traube",
-        "traube.pipeline.evaluate",
-        "traube.tasks.task",
-        "traube.grouping.cluster_texts",
-        "traube.grouping.estimators",
-        "traube.reports.evaluations",
-    ],
-)
-def test_the_examples_of_the_docstrings_are_true(module: str) -> None:
-    found = doctest.testmod(import_module(module), optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert found.failed == 0
-    assert found.attempted or module.endswith("cluster_texts")
+@pytest.mark.parametrize("name", ["traube", *(f"traube.{module}" for module in MODULES)])
+def test_the_examples_of_everything_public_are_true(name: str) -> None:
+    module, runner = import_module(name), doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    finder = doctest.DocTestFinder(recurse=False)
+    objects = [module, *(getattr(module, key) for key in module.__all__)]
+    for example in (e for value in objects for e in finder.find(value, getattr(value, "__name__", "data"))):
+        runner.run(example)
+    assert runner.failures == 0 and runner.tries
 
 
 def test_the_examples_of_the_readme_are_true() -> None:

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from numpydoc.hooks.validate_docstrings import parse_config, process_file
 
+from deploy.check_public import find_faults as find_missing_sections
+from deploy.check_style import LONGEST, check, main
 from traube.core import paths
+from traube.core.files import write_text
 
 GOOD = '''"""A module."""
 
@@ -61,3 +64,40 @@ def test_a_docstring_in_the_field_s_form_passes(tmp_path: Path) -> None:
 def test_a_docstring_that_the_style_guide_forbids_fails(tmp_path: Path, right: str, wrong: str, rule: str) -> None:
     assert right in GOOD
     assert rule in _find_faults(GOOD.replace(right, wrong), tmp_path)
+
+
+def test_a_public_function_without_sections_and_example_is_found() -> None:
+    faults = " ".join(find_missing_sections(write_text))  # which is not public, and has one line
+    assert all(rule in faults for rule in ("PR01", "EX01"))
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("def told(text: str) -> None: ...", "'told': write reported"),
+        ("is_steadiest = True", "'steadiest': write most stable"),
+        ('"""Return it anew."""', "'anew': write again"),
+        ("# the Labelled texts", "'labelled': write labeled"),
+        ("by_neighbours()", "'neighbour': write neighbor"),
+        ('"""Whether it rains."""', "a docstring starts with a question"),
+    ],
+)
+def test_words_and_openings_that_the_style_guide_replaces_are_found(tmp_path: Path, line: str, fault: str) -> None:
+    file = tmp_path / "module.py"
+    file.write_text(line)
+    assert fault in " ".join(check(file))
+    assert main([str(tmp_path)]) == 1
+
+
+@pytest.mark.parametrize("line", ["masked = unasked = 1", "stolde = 2", '"""Return what they are, told apart."""'])
+def test_other_words_and_ordinary_english_pass(tmp_path: Path, line: str) -> None:
+    (tmp_path / "module.py").write_text(line)
+    assert main([str(tmp_path)]) == 0
+
+
+def test_the_body_of_a_function_is_limited_and_its_docstring_is_not(tmp_path: Path) -> None:
+    file, documented = tmp_path / "module.py", "def step():\n" + '    """Do.\n' + "    More.\n" * LONGEST + '    """\n'
+    file.write_text(documented + "    print()\n" * LONGEST)
+    assert check(file) == []
+    file.write_text(documented + "    print()\n" * (LONGEST + 1))
+    assert "step has 61 lines, more than 60" in " ".join(check(file))

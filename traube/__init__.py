@@ -68,7 +68,7 @@ __all__ = [
     "make_task",
 ]
 
-# Imported when they are first asked for: pandas alone takes longer than most commands of the
+# Imported at their first use: pandas alone takes longer than most commands of the
 # command line should.
 _DEFINED_IN = {
     "Clustering": "traube.grouping.cluster_texts",

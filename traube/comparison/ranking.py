@@ -29,6 +29,16 @@ class Ranking:
         Why the numbers of a pair decide nothing (`Undecided`), or None.
     about : str
         What is compared: task, level, metric and protocol.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from traube.comparison import Sample, rank
+    >>> random = np.random.default_rng(42)
+    >>> good = Sample(("one", "two"), 0.8 + random.normal(scale=1e-3, size=(2, 21)), noise=0.0, noise_df=1.0)
+    >>> poor = Sample(("one", "two"), 0.2 + random.normal(scale=1e-3, size=(2, 21)), noise=0.0, noise_df=1.0)
+    >>> rank(["good", "poor"], [good, poor]).names
+    ('good', 'poor')
     """
 
     names: tuple[str, ...]
@@ -96,6 +106,21 @@ def rank(names: Sequence[str], samples: Sequence[Sample], about: str = "") -> Ra
         The scores of each.
     about : str, optional
         As in `Ranking`.
+
+    Returns
+    -------
+    Ranking
+        The verdicts, corrected for all comparisons.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from traube.comparison import Sample, rank
+    >>> random = np.random.default_rng(42)
+    >>> good = Sample(("one", "two"), 0.8 + random.normal(scale=1e-3, size=(2, 21)), noise=0.0, noise_df=1.0)
+    >>> poor = Sample(("one", "two"), 0.2 + random.normal(scale=1e-3, size=(2, 21)), noise=0.0, noise_df=1.0)
+    >>> rank(["good", "poor"], [good, poor]).verdict("good", "poor").answer
+    'good is better'
     """
     n = len(names)
     same_splits = len({sample.splits for sample in samples}) == 1

@@ -26,7 +26,14 @@ LEVEL = 0.05
 
 
 class Undecided(Enum):
-    """Reason for which nothing is decided between two sides."""
+    """Reason for which nothing is decided between two sides.
+
+    Examples
+    --------
+    >>> from traube.comparison import Undecided
+    >>> Undecided.SAME.value
+    'they are the same'
+    """
 
     SAME = "they are the same"
     NO_COMMON_SPLIT = "they have no split in common whose scores are defined, whichever texts are left out"
@@ -37,21 +44,57 @@ class Undecided(Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on side `a` against side `b`."""
+    """The verdict on side `a` against side `b`.
 
-    a: str  # as people call it
+    Attributes
+    ----------
+    a : str
+        Name of the first side.
+    b : str
+        Name of the second side.
+    about : str
+        What is compared: task, level, metric and protocol.
+    difference : float
+        Mean score of a minus that of b, in the metric's unit; nan without anything in common.
+    error : float
+        Standard error of the difference.
+    df : float
+        Degrees of freedom of the error.
+    deviation : float
+        Standard deviation of the splits' differences; of one split, the error.
+    splits : int
+        Number of splits that are compared.
+    comparisons : int
+        Size of the family: for so many comparisons level and interval hold together.
+    level : float
+        Chance that any comparison of the family is significant where none should be.
+    undecided : Undecided or None
+        Reason why the numbers decide nothing.
+    test : str
+        What was computed.
+
+    Examples
+    --------
+    >>> from traube.comparison import Verdict
+    >>> verdict = Verdict("minilm", "tfidf", difference=0.1, error=0.02, df=19, splits=5)
+    >>> verdict.answer
+    'minilm is better'
+    >>> verdict.evidence
+    '+10.00 points (95 % interval +5.81 to +14.19, p = 7.9e-05, 1 comparison)'
+    """
+
+    a: str
     b: str
-    about: str = ""  # what is compared: task, level, metric and protocol
-    # mean score of a minus that of b, in the metric's unit; nan without anything in common
+    about: str = ""
     difference: float = math.nan
-    error: float = math.nan  # standard error of the difference
-    df: float = math.nan  # its degrees of freedom
-    deviation: float = math.nan  # standard deviation of the splits' differences; of one split, the error
-    splits: int = 0  # number of splits that are compared
-    comparisons: int = 1  # size of the family: for so many comparisons level and interval hold together
-    level: float = LEVEL  # chance that any comparison of the family is significant where none should be
-    undecided: Undecided | None = None  # why the numbers decide nothing
-    test: str = "paired jackknife over texts"  # what was computed
+    error: float = math.nan
+    df: float = math.nan
+    deviation: float = math.nan
+    splits: int = 0
+    comparisons: int = 1
+    level: float = LEVEL
+    undecided: Undecided | None = None
+    test: str = "paired jackknife over texts"
 
     @property
     def p(self) -> float:
@@ -163,6 +206,38 @@ def compare(
 
     With a single split and a single seed of a method that draws random numbers, the interval of the verdict holds what
     the texts explain only, and nothing is decided.
+
+    Parameters
+    ----------
+    a : str
+        Name of the first model.
+    one : Sample
+        Its scores.
+    b : str
+        Name of the second model.
+    other : Sample
+        Its scores.
+    about : str, optional
+        What is compared: task, level, metric and protocol.
+    comparisons : int, default=1
+        Number of comparisons that level and interval hold for together.
+    level : float, default=0.05
+        Chance that any of the comparisons is significant where none should be.
+
+    Returns
+    -------
+    Verdict
+        The verdict on the first model against the second.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from traube.comparison import Sample, compare
+    >>> random = np.random.default_rng(42)
+    >>> good = Sample(("one", "two"), 0.8 + random.normal(scale=1e-3, size=(2, 21)), noise=0.0, noise_df=1.0)
+    >>> poor = Sample(("one", "two"), 0.2 + random.normal(scale=1e-3, size=(2, 21)), noise=0.0, noise_df=1.0)
+    >>> compare("good", good, "poor", poor).answer
+    'good is better'
     """
     shared = one.valid_splits & other.valid_splits
     common = [name for name in one.splits if name in shared]

@@ -53,6 +53,14 @@ def reduce(
         If the reducer or a parameter does not exist or is out of range, or X is not a finite, non-empty matrix.
     DoesNotFit
         If a dense copy of sparse vectors would not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from traube.components import reduce
+    >>> X = np.array([[0, 0], [0, 1], [5, 5], [5, 6]], dtype=np.float32)
+    >>> reduce("pca", {"n_components": 1}, X, seed=42).shape
+    (4, 1)
     """
     component = get_reducer(reducer)
     resolved = component.resolve(params)
@@ -100,6 +108,14 @@ def cluster(
         As in `reduce`; or if k is missing, below 1 or above n, or the clusterer works on texts.
     DoesNotFit
         If the distances or a dense copy would not fit, or it would take more than `LONGEST`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from traube.components import cluster
+    >>> X = np.array([[0, 0], [0, 1], [5, 5], [5, 6]], dtype=np.float32)
+    >>> cluster("agglomerative", None, X, k=2, seed=None).tolist()
+    [0, 0, 1, 1]
     """
     component = get_clusterer(clusterer)
     if component.fitted_on != "vectors":
@@ -144,7 +160,37 @@ def cluster_by_distance(
 ) -> Labels:
     """Cluster items by their distances, as `cluster` does by vectors.
 
-    The distances are float [n, n], symmetric, 0 on the diagonal. The clusterer must work on distances.
+    Parameters
+    ----------
+    clusterer : str or Component
+        The component, or the name of a registered one; it must work on distances.
+    params : mapping or None
+        Parameters in place of some defaults.
+    distances : ndarray of shape (n_items, n_items)
+        Distances, symmetric, 0 on the diagonal.
+    k : int or None
+        Number of clusters, for clusterers that take it.
+    seed : int or None
+        Seed; the same inputs and seed give the same result.
+
+    Returns
+    -------
+    ndarray of shape (n_items,)
+        Labels, int64; -1 is noise.
+
+    Raises
+    ------
+    TraubeError
+        As in `cluster`, or if the clusterer does not work on distances.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from traube.components import cluster_by_distance
+    >>> positions = np.array([0.0, 1.0, 5.0, 6.0])
+    >>> distances = np.abs(positions[:, None] - positions[None, :])
+    >>> cluster_by_distance("agglomerative_average", None, distances, k=2, seed=None).tolist()
+    [0, 0, 1, 1]
     """
     component = get_clusterer(clusterer)
     resolved = component.resolve(params)
@@ -161,7 +207,34 @@ def cluster_by_text(
 ) -> Labels:
     """Cluster texts, as `cluster` does vectors.
 
-    Some texts may be empty, but not all. The clusterer must work on texts.
+    Parameters
+    ----------
+    clusterer : str or Component
+        The component, or the name of a registered one; it must work on texts.
+    params : mapping or None
+        Parameters in place of some defaults.
+    texts : sequence of str
+        The texts; some may be empty, but not all.
+    k : int or None
+        Number of clusters, for clusterers that take it.
+    seed : int or None
+        Seed; the same inputs and seed give the same result.
+
+    Returns
+    -------
+    ndarray of shape (n_texts,)
+        Labels, int64; -1 is noise.
+
+    Raises
+    ------
+    TraubeError
+        As in `cluster`, or if the clusterer does not work on texts.
+
+    Examples
+    --------
+    >>> from traube.components import cluster_by_text
+    >>> cluster_by_text("gsdmm", None, ["a loaf of bread", "bread", "?"], k=None, seed=42).tolist()
+    [0, 0, -1]
     """
     component = get_clusterer(clusterer)
     if component.input_kind != "texts":

@@ -71,6 +71,13 @@ class Component:
     by_distance : callable
         Returns, from the parameters, the arguments that build the clusterer where distances are given in place of
         vectors; None if the clusterer cannot work on distances.
+
+    Examples
+    --------
+    >>> from traube.components import get_clusterer
+    >>> kmeans = get_clusterer("kmeans")
+    >>> kmeans.takes_k, kmeans.seeded
+    (True, True)
     """
 
     name: str

@@ -13,7 +13,26 @@ Params = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Method:
-    """A reducer and a clusterer by name, with parameters; those not given are the defaults."""
+    """A reducer and a clusterer by name, with parameters; those not given are the defaults.
+
+    Attributes
+    ----------
+    reducer : str
+        Name of the reducer.
+    clusterer : str
+        Name of the clusterer.
+    reducer_params : mapping
+        All parameters of the reducer.
+    clusterer_params : mapping
+        All parameters of the clusterer.
+
+    Examples
+    --------
+    >>> from traube.components import Method
+    >>> method = Method("umap", "kmeans", {"n_neighbors": 30})
+    >>> method.name, method.reducer_params["n_neighbors"], method.reducer_params["min_dist"]
+    ('umap/kmeans', 30, 0.1)
+    """
 
     reducer: str
     clusterer: str
@@ -104,9 +123,27 @@ def parse_method(name: str, params: Params | None = None) -> Method:
 
     Parameters
     ----------
+    name : str
+        A clusterer, or reducer/clusterer.
     params : mapping, optional
         Parameters by component, such as {"umap": {"n_neighbors": 30}}. One table may serve many
         methods: what it says of other components is left aside.
+
+    Returns
+    -------
+    Method
+        The method.
+
+    Raises
+    ------
+    TraubeError
+        If a component or a parameter does not exist.
+
+    Examples
+    --------
+    >>> from traube.components import parse_method
+    >>> parse_method("UMAP/hdbscan", {"umap": {"n_neighbors": 30}}).reducer_params["n_neighbors"]
+    30
     """
     reducer, slash, clusterer = name.partition("/") if "/" in name else ("none", "", name)
     reducer, clusterer = _match_case(reducer, REDUCERS), _match_case(clusterer, CLUSTERERS)
@@ -136,6 +173,26 @@ def grid(reducers: Iterable[str], clusterers: Iterable[str], params: Params | No
     """Return every pair of reducer and clusterer.
 
     Unsupported pairs are included: they are shown as such, not left out.
+
+    Parameters
+    ----------
+    reducers : iterable of str
+        Names of reducers.
+    clusterers : iterable of str
+        Names of clusterers.
+    params : mapping, optional
+        Parameters by component, as in `parse_method`.
+
+    Returns
+    -------
+    list of Method
+        The methods, reducer by reducer.
+
+    Examples
+    --------
+    >>> from traube.components import grid
+    >>> [method.name for method in grid(["none", "pca"], ["kmeans", "hdbscan"])]
+    ['none/kmeans', 'none/hdbscan', 'pca/kmeans', 'pca/hdbscan']
     """
     clusterers = list(clusterers)
     return [parse_method(f"{reducer}/{clusterer}", params) for reducer in reducers for clusterer in clusterers]

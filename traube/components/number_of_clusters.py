@@ -44,6 +44,14 @@ def choose_k(
     TraubeError
         If there are fewer than three texts, a candidate is below 2 or above the number of rows less
         one, or no candidate has a silhouette (all vectors are the same).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from traube.components import choose_k
+    >>> X = np.array([[0, 0], [0, 1], [5, 5], [5, 6]], dtype=np.float32)
+    >>> choose_k(X, seed=42)[0]
+    2
     """
     from sklearn.metrics import pairwise_distances, silhouette_score
 
@@ -94,6 +102,15 @@ def choose_k_by_distance(
         Of equal ones the smallest.
     table : DataFrame
         Columns k and correlation, a row per candidate in ascending order; nan where there is one cluster only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from traube.components import choose_k_by_distance
+    >>> positions = np.array([0.0, 1.0, 5.0, 6.0])
+    >>> distances = np.abs(positions[:, None] - positions[None, :])
+    >>> choose_k_by_distance("agglomerative_average", None, distances, seed=42)[0]
+    2
     """
     rows = _draw_rows(len(distances), seed)
     tried = _list_candidates(len(distances), len(rows), candidates)

@@ -99,6 +99,15 @@ def choose_stable_k(X: Any, seed: int, candidates: Iterable[int] | None = None) 
         neighbors on each side; where clusters are all but the same in all samples it is their own, or by how much wider
         the gaps between them are than between those of clouds: a long cloud is cut in two at the same place too. The
         largest excess says how far to believe k: below .12 there are no clear groups, up to .25 weak ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from traube.components import choose_stable_k
+    >>> random = np.random.default_rng(42)
+    >>> X = np.repeat(np.eye(3), 20, axis=0) + random.normal(scale=0.05, size=(60, 3))
+    >>> choose_stable_k(X, seed=42, candidates=[2, 3, 4])[0]
+    3
     """
     return sample_clusters(project(X, seed), seed, candidates)[:2]
 

@@ -149,6 +149,16 @@ class Clustering:
         Which of the vectors each text has; -1 for a blank one.
     index : pandas.Index or None
         Of the Series or DataFrame that was passed, or 0, 1, 2, ...
+
+    Examples
+    --------
+    >>> from traube import cluster_texts
+    >>> texts = ["the dough of the bread", "a loaf of bread", "the crew of the ship", "a ship and its crew"]
+    >>> clustering = cluster_texts(texts, model="tfidf", n_clusters=2, cache=False)
+    >>> clustering.labels.tolist()
+    [1, 1, 0, 0]
+    >>> clustering.name(0)
+    'crew, ship'
     """
 
     labels: NDArray[np.int64]

@@ -32,6 +32,14 @@ def plot_map(vectors: Matrix, layer: MapLayer, title: str, seed: int = 42, ax: A
     -------
     matplotlib.axes.Axes
         The axes of the map.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from traube.plotting import MapLayer, plot_map
+    >>> layer = MapLayer(np.array([0, 0, 1, 1]), {0: "bread", 1: "ships"}, {0: ["loaf"], 1: ["crew"]}, {0: [0], 1: [2]})
+    >>> plot_map(np.eye(4, dtype=np.float32), layer, "Four texts").get_title(loc="left")
+    'Four texts'
     """
     try:
         from matplotlib import pyplot

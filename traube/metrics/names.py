@@ -17,7 +17,29 @@ SYNONYMS = {"nmi": "v_measure"}
 
 
 def full_name(name: str) -> str:
-    """Return the name under which a metric is stored; letter case is ignored: `NMI` is `v_measure/noise_as_cluster`."""
+    """Return the name under which a metric is stored; letter case is ignored: `NMI` is `v_measure/noise_as_cluster`.
+
+    Parameters
+    ----------
+    name : str
+        A metric, perhaps with a noise policy after a slash.
+
+    Returns
+    -------
+    str
+        Metric and noise policy.
+
+    Raises
+    ------
+    TraubeError
+        If there is no such metric.
+
+    Examples
+    --------
+    >>> from traube.metrics import full_name
+    >>> full_name("ARI/noise_dropped")
+    'ari/noise_dropped'
+    """
     plain = name.lower().replace("-", "_")
     metric, _, policy = plain.partition("/")
     full = plain if plain == SILHOUETTE else f"{SYNONYMS.get(metric, metric)}/{policy or NOISE_POLICIES[0]}"

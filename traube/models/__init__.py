@@ -48,18 +48,62 @@ CORPUS_BOUND = ("bow", "tfidf", "lsa", "tokens", "lda")  # kinds of models that 
 
 
 def present_version(name: str) -> str:
-    """Return today's version of something in a model's `numerics`."""
+    """Return today's version of something in a model's `numerics`.
+
+    Parameters
+    ----------
+    name : str
+        A package, or one of Traube's own parts: "encoder" or "similarity".
+
+    Returns
+    -------
+    str
+        The version.
+
+    Examples
+    --------
+    >>> from traube.models import load_model, present_version
+    >>> numerics = load_model("tfidf").numerics
+    >>> all(present_version(name) == version for name, version in numerics.items())
+    True
+    """
     own = {"encoder": ENCODER_VERSION, "similarity": SIMILARITY_VERSION}
     return own[name] if name in own else get_version(name)
 
 
 def model_cards() -> dict[str, ModelCard]:
-    """Return all known models by name: checkpoints, the catalogue's, then those of `cards/`."""
+    """Return all known models by name: checkpoints, the catalogue's, then those of `cards/`.
+
+    Returns
+    -------
+    dict of str to ModelCard
+        Cards by the names of their models.
+
+    Examples
+    --------
+    >>> from traube.models import model_cards
+    >>> model_cards()["lsa"].dimensions
+    128
+    """
     return {**checkpoints.cards(), **catalogue(), **read_each(model_files(), read_card)[0]}
 
 
 def card_errors() -> dict[Path, TraubeError]:
-    """Return the models' cards that cannot be used, and why: a broken card does not take the others down."""
+    """Return the errors of the models' cards that cannot be used.
+
+    A broken card does not take the others down.
+
+    Returns
+    -------
+    dict of Path to TraubeError
+        Errors by the files of the cards.
+
+    Examples
+    --------
+    >>> from traube.models import card_errors
+    >>> card_errors()
+    {}
+    """
     return read_each(model_files(), read_card)[1]
 
 
@@ -99,6 +143,12 @@ def load_model(name: str | Path, device: str | None = None, precision: Precision
     ------
     TraubeError
         If there is no such model (the message names near ones), or its card is broken.
+
+    Examples
+    --------
+    >>> from traube import load_model
+    >>> load_model("tfidf").encode(["a loaf of bread", "the crew of the ship"]).shape
+    (2, 6)
     """
     if not isinstance(name, (str, Path)):
         raise TypeError(
@@ -142,10 +192,21 @@ def to_model(given: Any, name: str | None = None, precision: Precision | None = 
     precision : {"fp32", "bf16", "auto"}, optional
         As in `load_model`.
 
+    Returns
+    -------
+    Model
+        The model; its weights are not read yet.
+
     Raises
     ------
     TypeError
         If it is none of these.
+
+    Examples
+    --------
+    >>> from traube.models import to_model
+    >>> to_model(lambda texts: [[len(text)] for text in texts], name="length").name
+    'length'
     """
     if name is not None and not _NAME.fullmatch(name):
         raise TraubeError(f"'{name}' is no name for a model: use lower-case letters, digits and _ . -")
@@ -166,7 +227,26 @@ def to_model(given: Any, name: str | None = None, precision: Precision | None = 
 
 
 def model_of(card: ModelCard, device: str | None = None) -> Model:
-    """Return the model that a card describes. Weights are loaded when they are first needed."""
+    """Return the model that a card describes. Weights are loaded when they are first needed.
+
+    Parameters
+    ----------
+    card : ModelCard
+        The card.
+    device : {"cuda", "mps", "cpu"}, optional
+        Device that computes. By default the best one there is.
+
+    Returns
+    -------
+    Model
+        The model; its weights are not read yet.
+
+    Examples
+    --------
+    >>> from traube.models import ModelCard, model_of
+    >>> model_of(ModelCard(name="few_words", kind="tfidf", features=2)).encode(["a loaf of bread", "bread"]).shape
+    (2, 2)
+    """
     if card.similarity:
         return Compared(card, model_of(card.model_copy(update={"similarity": None}), device), get_similarity(card))
     if card.kind in CORPUS_BOUND:

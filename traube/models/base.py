@@ -42,6 +42,13 @@ class Model(Protocol):
         The model that the vectors are of: itself, unless it has a similarity.
     similarity : Similarity or None
         What compares the vectors of a split, where that is not up to a method; None for nearly all models.
+
+    Examples
+    --------
+    >>> from traube import load_model
+    >>> model = load_model("tfidf")
+    >>> model.name, model.corpus_bound, model.device
+    ('tfidf', True, 'cpu')
     """
 
     name: str
@@ -94,7 +101,14 @@ class Model(Protocol):
 
 
 class Encoder(Model, Protocol):
-    """A model whose vector of a text depends on that text alone, so that vectors can be cached."""
+    """A model whose vector of a text depends on that text alone, so that vectors can be cached.
+
+    Examples
+    --------
+    >>> from traube import load_model
+    >>> load_model("minilm").corpus_bound
+    False
+    """
 
     def load(self) -> int:
         """Bring the weights into memory, so that the first text takes no longer than others; return their bytes."""
@@ -165,5 +179,25 @@ class BatchEncoder(OwnEncoder, ABC):
 
 
 def fingerprint_on(model: Model, corpus_version: str) -> str:
-    """Return the fingerprint of a model on a corpus: for a corpus-bound model the fingerprint also hashes the corpus."""
+    """Return the fingerprint of a model on a corpus: for a corpus-bound model the fingerprint also hashes the corpus.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    corpus_version : str
+        Content hash of the corpus.
+
+    Returns
+    -------
+    str
+        Content hash that says exactly which vectors the model makes.
+
+    Examples
+    --------
+    >>> from traube.models import fingerprint_on, load_model
+    >>> model = load_model("tfidf")
+    >>> fingerprint_on(model, "one") == fingerprint_on(model, "another")
+    False
+    """
     return digest([model.fingerprint, corpus_version]) if model.corpus_bound else model.fingerprint

@@ -22,7 +22,14 @@ COMPARED = {
 
 
 class ModelCard(Strict):
-    """A model's entry in the catalogue, or a card of one's own in `cards/`."""
+    """A model's entry in the catalogue, or a card of one's own in `cards/`.
+
+    Examples
+    --------
+    >>> from traube.models import ModelCard
+    >>> ModelCard(name="small", model="intfloat/multilingual-e5-small").pooling is None
+    True
+    """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
     kind: Literal["bow", "tfidf", "lsa", "tokens", "lda", "hashed", "packaged", "transformer", "pairwise"] = (

@@ -94,6 +94,13 @@ class FunctionModel(OwnEncoder):
         Name in tables. By default the function's own.
     fingerprint : str, optional
         What says which function it is. By default it is like no other.
+
+    Examples
+    --------
+    >>> from traube.models import FunctionModel
+    >>> model = FunctionModel(lambda texts: [[len(text)] for text in texts], "length")
+    >>> model.encode(["bread", "ship"]).tolist()
+    [[5.0], [4.0]]
     """
 
     corpus_bound = True

@@ -41,7 +41,14 @@ Query: TypeAlias = Literal["none", "text", "passages"]
 
 
 class Similarity(ABC):
-    """A comparison of the items of a split, perhaps given a query."""
+    """A comparison of the items of a split, perhaps given a query.
+
+    Examples
+    --------
+    >>> from traube import load_model
+    >>> load_model("jaccard").similarity.query
+    'none'
+    """
 
     # what the comparison needs besides the items: nothing, the text of the split's query, or the mean of the items' vectors
     query: Query = "none"

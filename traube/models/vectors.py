@@ -27,7 +27,30 @@ _ZIP = b"PK"  # how a sparse matrix begins
 
 @dataclass(frozen=True)
 class Vectors:
-    """A view of n rows of a stored matrix: cheap to send to another process."""
+    """A view of n rows of a stored matrix: cheap to send to another process.
+
+    Attributes
+    ----------
+    path : Path
+        The matrix: `.f32` (rows of the embedding cache), or what `pack_matrix` makes.
+    rows : ndarray of shape (n,)
+        Which of its rows; `ABSENT` where there is none.
+    dimensions : int
+        Length of a vector.
+    is_sparse : bool
+        True for a sparse matrix.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from traube.models import Vectors
+    >>> path = Path(tempfile.mkdtemp()) / "vectors.f32"
+    >>> np.eye(3, dtype=np.float32).tofile(path)
+    >>> Vectors(path, np.array([2, 0]), dimensions=3).load().tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    """
 
     path: Path  # the matrix: `.f32` (rows of the embedding cache), or what `pack_matrix` makes
     rows: Ints  # [n], which of its rows; ABSENT where there is none

@@ -58,6 +58,15 @@ class Evaluation:
         `cell_id`, `split`, `level`, `metric`, `value` and `replicates`, by which results are compared.
     clusters : DataFrame
         `cell_id`, `split`, `level`, `item` and `cluster`.
+
+    Examples
+    --------
+    >>> from traube import evaluate
+    >>> texts = ["the dough of the bread", "a loaf of bread", "the crew of the ship", "a ship and its crew"]
+    >>> result = evaluate(texts, "tfidf", "none/kmeans", labels=["food", "food", "ships", "ships"])
+    >>> result.means()
+       model       method  value
+    0  tfidf  none/kmeans    1.0
     """
 
     task: TaskCard
@@ -347,6 +356,17 @@ def evaluate_pairs(
     TraubeError
         If the part has no pairs, history is requested and there is none, the comparison does not go
         with the model, or a text cannot be encoded.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from traube import evaluate_pairs, load_model
+    >>> from traube.tasks import PairCard, make_pairs
+    >>> rows = [("a loaf", "a loaf", 1.0), ("a loaf", "a small loaf", 0.7), ("a loaf", "the ship", 0.0)]
+    >>> task = make_pairs(PairCard(name="foods"), pd.DataFrame(rows, columns=["text_a", "text_b", "score"]))
+    >>> evaluate_pairs(task, load_model("tfidf"))[["group", "pairs", "spearman"]]
+      group  pairs  spearman
+    0   all      3       1.0
     """
     if history and not has_history(task.rows):
         raise TraubeError(f"task '{task.name}': its pairs have no history")

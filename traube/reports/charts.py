@@ -28,6 +28,15 @@ def draw_bars(best: pd.DataFrame) -> Any:
     -------
     matplotlib.figure.Figure
         A panel of bars for each task and level.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from traube.plotting import draw_bars
+    >>> rows = [("posts", "topic", "minilm", 0.4, 0.3, 0.5), ("posts", "topic", "tfidf", 0.2, 0.1, 0.3)]
+    >>> best = pd.DataFrame(rows, columns=["task", "level", "model", "mean", "low", "high"])
+    >>> [axes.get_title(loc="left") for axes in draw_bars(best).axes]
+    ['posts, topic']
     """
     from matplotlib.figure import Figure
 
@@ -69,6 +78,15 @@ def draw_heatmaps(rows: pd.DataFrame) -> Any:
     -------
     matplotlib.figure.Figure
         A panel for each level.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from traube.plotting import draw_heatmaps
+    >>> rows = [("topic", "none/kmeans", 0.4), ("topic", "umap/hdbscan", 0.5)]
+    >>> figure = draw_heatmaps(pd.DataFrame(rows, columns=["level", "method", "mean"]))
+    >>> [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    ['none', 'umap']
     """
     from matplotlib.figure import Figure
 

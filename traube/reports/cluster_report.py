@@ -68,6 +68,13 @@ class MapLayer:
         Positions of each group's typical texts.
     stability : mapping of int to float
         Stability of groups, where it was measured.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from traube.plotting import MapLayer
+    >>> MapLayer(np.array([0, 0, 1]), {0: "bread", 1: "ships"}).names[1]
+    'ships'
     """
 
     labels: NDArray[np.int64]

@@ -106,6 +106,15 @@ def draw_critical_difference(ranks: pd.Series, p: Any) -> Any:
     -------
     matplotlib.figure.Figure
         A critical-difference diagram.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from traube.plotting import draw_critical_difference
+    >>> ranks = pd.Series({"minilm": 1.2, "tfidf": 1.8})
+    >>> len(draw_critical_difference(ranks, np.array([[1.0, 0.3], [0.3, 1.0]])).axes)
+    1
     """
     from matplotlib.figure import Figure
 

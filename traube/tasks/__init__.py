@@ -9,19 +9,21 @@ from traube.core.cards import read_each, task_files
 from traube.core.config import read_yaml
 from traube.core.errors import TraubeError, Unknown, unknown
 from traube.core.plugins import modules_of
-from traube.tasks.scored_pairs import PAIRS
+from traube.tasks.scored_pairs import PAIRS, PairCard, make_pairs
 from traube.tasks.source import Source
 from traube.tasks.task import CLUSTERING, Task, TaskType
 
 __all__ = [
     "CLUSTERING",
     "PAIRS",
+    "PairCard",
     "Source",
     "TaskType",
     "card_errors",
     "get_source",
     "load_pairs",
     "load_task",
+    "make_pairs",
     "own_tasks",
     "sources",
 ]
@@ -42,23 +44,62 @@ RESERVED = {
 
 
 def sources(kind: TaskType | None = CLUSTERING) -> dict[str, Source]:
-    """Return the tasks of a type by name; None means all types.
+    """Return the sources of the tasks of a type by name.
 
     Traube's own tasks come first, then those of the cards that can be used.
+
+    Parameters
+    ----------
+    kind : TaskType or None, default=CLUSTERING
+        The type; None means all types.
+
+    Returns
+    -------
+    dict of str to Source
+        Sources by the names of their tasks.
+
+    Examples
+    --------
+    >>> from traube.tasks import PAIRS, sources
+    >>> "newsgroups" in sources(), "newsgroups" in sources(PAIRS)
+    (True, False)
     """
     known = {**_built_in(), **_read_cards()[0]}
     return {name: source for name, source in known.items() if kind in (None, source.card.type)}
 
 
 def own_tasks() -> set[str]:
-    """Return the names of the user's own tasks of clustering, which cards describe."""
+    """Return the names of the user's own tasks of clustering, which cards describe.
+
+    Returns
+    -------
+    set of str
+        Names of the cards.
+
+    Examples
+    --------
+    >>> from traube.tasks import own_tasks
+    >>> "newsgroups" in own_tasks()
+    False
+    """
     return {name for name, source in _read_cards()[0].items() if source.card.type is CLUSTERING}
 
 
 def card_errors() -> dict[Path, TraubeError]:
-    """Return the errors of the cards that cannot be used.
+    """Return the errors of the tasks' cards that cannot be used.
 
     A broken card does not take the others down.
+
+    Returns
+    -------
+    dict of Path to TraubeError
+        Errors by the files of the cards.
+
+    Examples
+    --------
+    >>> from traube.tasks import card_errors
+    >>> card_errors()
+    {}
     """
     return _read_cards()[1]
 
@@ -66,7 +107,30 @@ def card_errors() -> dict[Path, TraubeError]:
 def get_source(name: str, kind: TaskType | None = CLUSTERING) -> Source:
     """Return the source of a task.
 
-    By default the task is of clustering; with None, of any type.
+    Parameters
+    ----------
+    name : str
+        Name of the task.
+    kind : TaskType or None, default=CLUSTERING
+        Type that the task must have; None means any type.
+
+    Returns
+    -------
+    Source
+        The source, from which the task can be read.
+
+    Raises
+    ------
+    Unknown
+        If there is no such task, or it is of another type.
+    TraubeError
+        If the task's card cannot be used.
+
+    Examples
+    --------
+    >>> from traube.tasks import get_source
+    >>> get_source("newsgroups").card.language
+    'en'
     """
     source = sources(None).get(name)
     if source is None:
@@ -83,12 +147,30 @@ def get_source(name: str, kind: TaskType | None = CLUSTERING) -> Source:
 def load_task(name: str) -> Task:
     """Read a task from its raw data, which is downloaded first where that can be done.
 
+    Parameters
+    ----------
+    name : str
+        A task of `sources()`: one that comes with Traube, or of a card in `cards/`.
+
+    Returns
+    -------
+    Task
+        The task, with its texts and splits.
+
     Raises
     ------
     Unavailable
         If its raw data is missing.
     TraubeError
         If there is no such task, or its raw data cannot be read.
+
+    Examples
+    --------
+    >>> from traube import load_task
+    >>> load_task("newsgroup")
+    Traceback (most recent call last):
+        ...
+    traube.core.errors.Unknown: unknown task 'newsgroup': did you mean newsgroups or newsgroups_paper or agnews?
     """
     source = get_source(name)
     source.fetch()
@@ -96,7 +178,33 @@ def load_task(name: str) -> Task:
 
 
 def load_pairs(name: str) -> Task:
-    """Read a pair task from its raw data, as `load_task` does."""
+    """Read a pair task from its raw data, which is downloaded first where that can be done.
+
+    Parameters
+    ----------
+    name : str
+        A task of `sources(PAIRS)`.
+
+    Returns
+    -------
+    Task
+        The task, with its texts and pairs.
+
+    Raises
+    ------
+    Unavailable
+        If its raw data is missing.
+    TraubeError
+        If there is no such task, or its raw data cannot be read.
+
+    Examples
+    --------
+    >>> from traube import load_pairs
+    >>> load_pairs("newsgroups")
+    Traceback (most recent call last):
+        ...
+    traube.core.errors.Unknown: 'newsgroups' is a task of clustering: `traube run -t newsgroups` scores it
+    """
     source = get_source(name, PAIRS)
     source.fetch()
     return source.load()

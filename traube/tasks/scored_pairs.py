@@ -65,7 +65,14 @@ PAIRS = TaskType("pairs", "pairs", (Stage.EMBEDDINGS, Stage.PAIR_SCORES), make_s
 
 
 class PairCard(TaskCard):
-    """Facts that people must know of a pair task before they quote a number of it."""
+    """Facts that people must know of a pair task before they quote a number of it.
+
+    Examples
+    --------
+    >>> from traube.tasks import PairCard
+    >>> PairCard(name="foods").scale
+    (0.0, 1.0)
+    """
 
     type: ClassVar[TaskType] = PAIRS
 
@@ -122,13 +129,31 @@ def join_histories(task: Task) -> Task:
 def make_pairs(card: PairCard, records: pd.DataFrame) -> Task:
     """Make a pair task from records.
 
-    The columns are text_a, text_b, score and, where they exist, part, dialogue, history and the card's groups.
+    Parameters
+    ----------
+    card : PairCard
+        The task's card.
+    records : DataFrame
+        Columns text_a, text_b, score and, where they exist, part, dialogue, history and the card's groups.
+
+    Returns
+    -------
+    Task
+        The task, with a corpus of the unique texts.
 
     Raises
     ------
     TraubeError
         If there are none, a text is empty, a score is no number of the card's scale, a group's column is missing, or a
         part is unknown; says which pair.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from traube.tasks import PairCard, make_pairs
+    >>> records = pd.DataFrame({"text_a": ["a loaf"], "text_b": ["a bread"], "score": [0.9]})
+    >>> make_pairs(PairCard(name="foods"), records).corpus["text"].tolist()
+    ['a loaf', 'a bread']
     """
     if records.empty:
         raise TraubeError(f"task '{card.name}': there are no pairs")

@@ -35,6 +35,12 @@ class Source(ABC):
     """Reader that turns raw data into a task.
 
     One subclass per raw format.
+
+    Examples
+    --------
+    >>> from traube.tasks import get_source
+    >>> get_source("newsgroups").has_training_splits
+    True
     """
 
     card: TaskCard

@@ -71,12 +71,30 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class TaskType:
-    """A type of tasks."""
+    """A type of tasks.
 
-    name: str  # name in storage
-    table: Literal["splits", "pairs"]  # that a task has besides its corpus; the asset that makes it, and its checks
-    stages: tuple[Stage, ...]  # stages that a model passes
-    make_splits: "Callable[[Task], pd.DataFrame]"  # returns the scored items, a table in the form of splits
+    Attributes
+    ----------
+    name : str
+        Name in the storage.
+    table : {"splits", "pairs"}
+        Table that a task has besides its corpus; also the asset that makes it, and its checks.
+    stages : tuple of Stage
+        Stages that a model passes.
+    make_splits : callable
+        Returns the scored items of a task, a table in the form of splits.
+
+    Examples
+    --------
+    >>> from traube.tasks import CLUSTERING
+    >>> CLUSTERING.name, CLUSTERING.table
+    ('clustering', 'splits')
+    """
+
+    name: str
+    table: Literal["splits", "pairs"]
+    stages: tuple[Stage, ...]
+    make_splits: "Callable[[Task], pd.DataFrame]"
 
 
 CLUSTERING = TaskType(

@@ -16,7 +16,19 @@ __all__ = ["TRAINERS", "Checkpoint", "Entry", "Trainer", "TrainingRecipe", "find
 
 
 def find_trainers() -> dict[str, type[Trainer[Any]]]:
-    """Return the trainers of the folder `trainers` by name."""
+    """Return the trainers of the folder `trainers` by name.
+
+    Returns
+    -------
+    dict of str to type of Trainer
+        Classes of trainers.
+
+    Examples
+    --------
+    >>> from traube.training import find_trainers
+    >>> find_trainers()["cob"].name
+    'cob'
+    """
     return {module.TRAINER.name: module.TRAINER for module in modules_of(trainers)}
 
 
@@ -24,5 +36,17 @@ TRAINERS = find_trainers()
 
 
 def searched_trainers() -> list[str]:
-    """Return the trainers whose recipe a study can search."""
+    """Return the trainers whose recipe a study can search.
+
+    Returns
+    -------
+    list of str
+        Names of trainers.
+
+    Examples
+    --------
+    >>> from traube.training import searched_trainers
+    >>> "cob" in searched_trainers()
+    True
+    """
     return [name for name, trainer in TRAINERS.items() if trainer.searched]

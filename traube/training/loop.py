@@ -30,7 +30,14 @@ Entry = dict[str, float | None]
 
 
 class TrainingRecipe(Recipe):
-    """Values that every training has; those of a single trainer are defined beside that trainer."""
+    """Values that every training has; those of a single trainer are defined beside that trainer.
+
+    Examples
+    --------
+    >>> from traube.training import TrainingRecipe
+    >>> TrainingRecipe(epochs=1, batch=16, learning_rate=3e-5).schedule
+    'constant'
+    """
 
     epochs: float = Field(ge=0, le=10_000, description="passes over the examples")
     batch: int = Field(ge=1, le=100_000, description="examples at once")

@@ -75,18 +75,34 @@ def mean_score(
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Result of a training: `last` and `best` are folders in sentence-transformers' layout.
+    """Result of a training.
 
-    `best` has the highest watched score. That score flatters if it is computed on the task's test splits (trainers
-    without labels).
+    Attributes
+    ----------
+    last : Path
+        Folder of the network after the last step, in sentence-transformers' layout.
+    best : Path
+        Folder of the network with the highest watched score. That score flatters if it is computed on the task's test
+        splits (trainers without labels).
+    curve : list of dict
+        An entry for each evaluation, the first before any step: step, epoch, seconds (of training so far, without the
+        evaluations), loss (mean since the entry before; None at first) and the watched score.
+    watched : str
+        Name of that score in the curve.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from traube.training import Checkpoint
+    >>> curve = [{"step": 0, "v_measure": 0.25}, {"step": 10, "v_measure": 0.5}]
+    >>> Checkpoint(Path("last"), Path("best"), curve, "v_measure").scores
+    [0.25, 0.5]
     """
 
     last: Path
     best: Path
-    # one entry for each evaluation, the first before any step: step, epoch, seconds (of training so far, without the
-    # evaluations), loss (mean since the entry before; None at first) and the watched score
     curve: list[Entry]
-    watched: str  # name of that score in the curve
+    watched: str
 
     @property
     def scores(self) -> list[float]:
@@ -98,6 +114,12 @@ class Trainer(RecipeMixin[R]):
     """Base class of the trainers of an encoder on a task.
 
     The methods defined here serve trainers on texts; trainers that learn from other data override them.
+
+    Examples
+    --------
+    >>> from traube.training import TRAINERS
+    >>> TRAINERS["tsdae"].learns_from
+    'texts'
     """
 
     learns_from: ClassVar[Literal["texts", "splits"]]  # texts without labels; or labels of train and validation splits

@@ -1,4 +1,4 @@
-"""Labelled texts that are grouped as if they had no labels, by name.
+"""Labeled texts that are grouped as if they had no labels, by name.
 
 `TUNED` are the nine that the default of `traube cluster` was worked out on. Of `OTHERS`, too, some were looked at when the
 window over numbers of clusters was chosen, so none is wholly untouched.
@@ -23,7 +23,7 @@ MOST = 3_000  # texts, drawn at random
 
 
 @dataclass(frozen=True)
-class LabelledSet:
+class LabeledSet:
     """Texts and their gold labels."""
 
     name: str
@@ -115,7 +115,7 @@ OTHERS: dict[str, Callable[[], pd.DataFrame]] = {
 }
 
 
-def load(name: str) -> LabelledSet:
+def load(name: str) -> LabeledSet:
     """The set of a name."""
     records = (TUNED | OTHERS)[name]()
-    return LabelledSet(name, records["text"].tolist(), records["label"].tolist())
+    return LabeledSet(name, records["text"].tolist(), records["label"].tolist())
