@@ -53,6 +53,7 @@ html_static_path = ["_static"]
 html_css_files = ["traube.css"]
 html_extra_path = ["_build/living"]
 html_show_sourcelink = False
+html_sidebars = {"gallery": []}  # a page without pages below it
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
