@@ -81,7 +81,7 @@ def regressions(
     lines = [f"{row.task}, {row.model} with {row.method}: {row.before} -> {row.after}" for row in worse.itertuples()]
     summary = f"Scores significantly worse than on {since}: {len(worse)}"
     if lines and SILENT not in context.run.tags.items():
-        advice = "The page of all tasks says why: traube open"
+        advice = "The page of all tasks says why: traube report"
         send_alert(context.log, f"regressions {since} {digest(lines)}", summary, lines, advice)
     return dg.MaterializeResult(
         data_version=dg.DataVersion(frame_digest(changes)),

@@ -76,7 +76,7 @@ def with_pages(app: ASGIApp, home: Path) -> ASGIApp:
                 raise HTTPException(404)
             return await served[at]({**scope, "path": scope["path"].removeprefix(at)}, receive, send)
         except HTTPException as error:
-            text = "there is no such page; `traube open TASK` makes a task's\n"
+            text = "there is no such page; `traube report TASK` makes a task's\n"
             return await PlainTextResponse(text, error.status_code)(scope, receive, send)
 
     return serve
