@@ -53,8 +53,8 @@ pytest: $(ALL)
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not gpu $(MARKED)"  # each imports all libraries: a fourth costs more than it fills
 
 SOURCES := traube assets deploy operations resources sensors definitions.py
-# Those whose words are the field's: at last $(SOURCES) docs README.md CONTRIBUTING.md SECURITY.md
-STYLED := deploy benchmarks definitions.py params.yaml cards
+# Code, settings and texts whose words are the field's
+STYLED := $(SOURCES) benchmarks params.yaml cards docs README.md CONTRIBUTING.md SECURITY.md
 lint: $(ALL)  ## ruff (lint and format), docstrings, mypy, and the layers of the architecture (import-linter)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -14,7 +14,7 @@ import pandas as pd
 from assets.common import BACKFILL, MODELS, TRAININGS, asset_key, final_failures, report_tracking, tag_family
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from resources.tracking import Evaluation, TrackingResource
-from resources.unlogged import add_debt
+from resources.untracked import add_debt
 from traube.core.errors import TraubeError, Unsupported
 from traube.core.hashing import digest
 from traube.core.progress import Progress

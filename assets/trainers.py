@@ -27,7 +27,7 @@ class Training(dg.Config):
 
     model: str = Field("minilm", description="the model to start from")
     recipe: dict[str, str] = Field(default_factory=dict, description='like {epochs: "3", learning_rate: "3e-5"}')
-    unlabelled: bool = Field(False, description="also train on the texts of the task's source that have no labels")
+    unlabeled: bool = Field(False, description="also train on the texts of the task's source that have no labels")
 
 
 class Search(dg.Config):
@@ -117,7 +117,7 @@ def train(step: Step, config: Training) -> dg.MaterializeResult:
             step.storage.workbench().task(source.name),
             step.base,
             paths.checkpoints(),
-            source.read_unlabeled() if config.unlabelled else (),
+            source.read_unlabeled() if config.unlabeled else (),
             step.progress,
             lambda entry: context.log.info(f"step {entry['step']:.0f}: {watched} {entry[watched]:.4f}"),
         )

@@ -689,7 +689,7 @@ def _weights(world: World) -> object:
 
 
 def _trials(world: World) -> object:
-    """How many trials of the study are finished."""
+    """Return the number of finished trials of the study."""
     from traube.training.study import open_study, read_state
 
     (path,) = world.home.glob("studies/*.log")

@@ -1,4 +1,4 @@
-"""What the three sides of `vs_bertopic.py` share: read each folder, group with each seed, write what was found.
+"""Code that the three sides of `vs_bertopic.py` share: read each folder, group with each seed, write what was found.
 
 A folder holds texts.json and vectors.npy; `<side>-<seed>.json` is written there, and what is there is not computed again.
 Needs nothing but Python and NumPy.

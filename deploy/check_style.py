@@ -56,7 +56,8 @@ BRITISH = {
 }
 # ordinary English, names of other libraries, and names that are stored
 ALLOWED = re.compile(
-    r"told apart|legacy_behaviour|aria-labelledby|recipe\.neighbours|neighbours: int|\"centres\"|labels: centres"
+    r"told apart|cannot be told from|\.cancelled\(|legacy_behaviour|aria-labelledby|recipe\.neighbours|neighbours: int"
+    r"|(self|modules)\.centres|\"centres\"|labels: centres"
 )
 # a part of an identifier is a word, too: `is_told`, but not `masked`; stems of British spellings stand anywhere
 WORD = re.compile(rf"(?<![a-z])({'|'.join(DIALECT)})(?![a-z])|({'|'.join(BRITISH)})", re.IGNORECASE)

@@ -28,7 +28,7 @@ extensions = [
 ]
 exclude_patterns = ["_build", "_ext", "results"]
 nitpicky = True
-# Types of other libraries, whose own sites cannot be asked without a network, and words of numpydoc's entries.
+# Types of other libraries, whose own sites cannot be reached without a network, and words of numpydoc's entries.
 nitpick_ignore_regex = [("py:.*", r"(?!traube\.).*")]
 
 # The notebooks are stored with their outputs, which a test makes again.

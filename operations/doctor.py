@@ -275,7 +275,7 @@ def find_contradictions() -> list[tuple[str, str, str, bool]]:
     The next run logs them again.
     """
     from resources.tracking import TrackingResource
-    from resources.unlogged import add_debt
+    from resources.untracked import add_debt
     from traube.core.files import read_parquet
     from traube.reports.tables import NAME, tables_are_current
     from traube.storage import open_storage

@@ -166,9 +166,9 @@ class Launcher(AbstractContextManager["Launcher"]):
         keys = model_keys(tasks, request.methods or request.protocol.methods())
         return self._execute("evaluate", keys, config, partition_key=model)
 
-    def train(self, trainer: str, task: str, model: str, recipe: dict[str, str], unlabelled: bool) -> list[str]:
+    def train(self, trainer: str, task: str, model: str, recipe: dict[str, str], unlabeled: bool) -> list[str]:
         """Train a model on a task, and return the errors, one line each."""
-        config = {"model": model, "recipe": recipe, "unlabelled": unlabelled}
+        config = {"model": model, "recipe": recipe, "unlabeled": unlabeled}
         return self._execute_one("train", trainer_key(trainer, CHECKPOINTS), config, partition_key=task)
 
     def tune(self, trainer: str, task: str, model: str, trials: int, recipe: dict[str, str]) -> list[str]:

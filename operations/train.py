@@ -35,9 +35,7 @@ def train(
     task: TaskName,
     model: BaseName = "minilm",
     recipe: Recipe = None,
-    unlabelled: Annotated[
-        bool, typer.Option("--unlabelled", help="Also use texts of the task without labels.")
-    ] = False,
+    unlabeled: Annotated[bool, typer.Option("--unlabeled", help="Also use texts of the task without labels.")] = False,
     verbose: Verbose = False,
 ) -> None:
     """Train a model on a task.
@@ -54,9 +52,9 @@ def train(
 
     chosen, values = _find_trainer(trainer, task), _parse_values(recipe)
     trained = chosen.with_values(**values)
-    run_on_tasks([task], model, verbose, lambda launcher: launcher.train(trainer, task, model, values, unlabelled))
+    run_on_tasks([task], model, verbose, lambda launcher: launcher.train(trainer, task, model, values, unlabeled))
     left = trained.load_checkpoint(
-        task, model, paths.checkpoints(), unlabelled and bool(get_source(task).read_unlabeled())
+        task, model, paths.checkpoints(), unlabeled and bool(get_source(task).read_unlabeled())
     )
     out.print(
         f"{left.watched}: {left.scores[0]:.4f} before, {left.scores[-1]:.4f} after the last step, {max(left.scores):.4f} at best"

@@ -17,7 +17,7 @@ import pandas as pd
 from pydantic import Field
 
 from resources.experiment import IDENTITY, Experiment, connect, default_uri, find_origin, get_ui, name_metric
-from resources.unlogged import settle_debt
+from resources.untracked import settle_debt
 from traube.comparison.verdict import format_significance
 from traube.core.escaping import format_csv
 from traube.pipeline.cell import Cell

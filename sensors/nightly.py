@@ -8,7 +8,7 @@ import dagster as dg
 
 from assets.common import MODELS, NIGHT, model_keys
 from resources.benchmark import BenchmarkResource
-from resources.unlogged import unlogged
+from resources.untracked import find_untracked
 from sensors import Jobs
 from sensors.publish import WAITING
 from traube.core import paths
@@ -90,7 +90,7 @@ def _find_lacking(
     request = BenchmarkResource().request()
     todo = plan(request, open_storage(paths.home()))
     work = {model: list(by_task) for model, by_task in todo.missing.items()}
-    for model, tasks in unlogged(request).items():
+    for model, tasks in find_untracked(request).items():
         if model not in todo.unavailable:
             work[model] = list(dict.fromkeys([*work.get(model, []), *tasks]))
     unfinished = [*WAITING, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]

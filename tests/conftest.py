@@ -249,11 +249,11 @@ def tiny_task(topics: pd.DataFrame) -> Task:
 
 
 @pytest.fixture(scope="session")
-def unlabelled_task(topics: pd.DataFrame) -> Task:
+def unlabeled_task(topics: pd.DataFrame) -> Task:
     from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
     corpus, records = index_texts(topics)
-    return Task(TaskCard(name="unlabelled", clusters=3), corpus, make_split(records, "all", "none")).validate()
+    return Task(TaskCard(name="unlabeled", clusters=3), corpus, make_split(records, "all", "none")).validate()
 
 
 @pytest.fixture(scope="session")

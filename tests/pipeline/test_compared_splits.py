@@ -181,7 +181,7 @@ def test_vectors_that_are_not_those_of_the_weights_fail_with_the_reason(asked: T
 
 def test_without_labels_the_number_of_clusters_is_that_of_the_best_silhouette(drop: Drop) -> None:
     corpus, indexed = index_texts(records()[:12])
-    task = Task(TaskCard(name="unlabelled"), corpus, make_split(indexed, "all", "none")).validate()
+    task = Task(TaskCard(name="unlabeled"), corpus, make_split(indexed, "all", "none")).validate()
     model = drop()
     assignments = evaluate(task, model, [METHOD]).assignments
     (split,) = task.test_splits()

@@ -45,16 +45,16 @@ def test_nothing_to_score_gives_an_empty_table(tiny_task: Task) -> None:
     assert score(tiny_task, gold(tiny_task)[:0], ProcessExecutor()).empty
 
 
-def test_without_labels_there_is_only_what_the_vectors_say(unlabelled_task: Task) -> None:
-    scores, _ = evaluate_cells(unlabelled_task, load_model("bow"), cells_of(unlabelled_task, "none/kmeans"))
+def test_without_labels_there_is_only_what_the_vectors_say(unlabeled_task: Task) -> None:
+    scores, _ = evaluate_cells(unlabeled_task, load_model("bow"), cells_of(unlabeled_task, "none/kmeans"))
     values = scores.set_index("metric")["value"]
     assert set(values.index) == {"silhouette", "clusters", "noise_share"}
     assert 0 < values["silhouette"] < 1
     assert values["clusters"] == 3  # the card says so
 
 
-def test_without_labels_or_a_number_of_clusters_one_is_chosen(unlabelled_task: Task) -> None:
-    task = Task(TaskCard(name="unlabelled"), unlabelled_task.corpus, unlabelled_task.splits)
+def test_without_labels_or_a_number_of_clusters_one_is_chosen(unlabeled_task: Task) -> None:
+    task = Task(TaskCard(name="unlabeled"), unlabeled_task.corpus, unlabeled_task.splits)
     _, assignments = evaluate_cells(task, load_model("lsa"), cells_of(task, "none/kmeans", model=load_model("lsa")))
     assert 2 <= assignments["cluster"].nunique() <= 10
 

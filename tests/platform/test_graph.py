@@ -296,16 +296,16 @@ def test_who_is_killed_between_storing_and_telling_leaves_a_note(
     launcher: Launcher, request_for: Asked, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from resources.tracking import TrackingResource
-    from resources.unlogged import unlogged
+    from resources.untracked import find_untracked
 
     asked = request_for(["words"], ["bow"])
     with monkeypatch.context() as killed:
         killed.setattr(TrackingResource, "log_all", lambda *_: {})  # as if the process had ended here
         launcher.evaluate("bow", ["words"], asked)
-    assert unlogged(asked) == {"bow": ["words"]}
-    assert storage.rebuild() == [] and unlogged(asked) == {"bow": ["words"]}
+    assert find_untracked(asked) == {"bow": ["words"]}
+    assert storage.rebuild() == [] and find_untracked(asked) == {"bow": ["words"]}
     launcher.evaluate("bow", ["words"], asked)
-    assert unlogged(asked) == {}
+    assert find_untracked(asked) == {}
 
 
 @pytest.mark.begin_with("published")
@@ -336,7 +336,7 @@ def test_scores_are_reported_again_if_only_some_of_them_were(
 ) -> None:
     """The protocol's own scores once counted as reported if those of another seed were."""
     from resources.tracking import TrackingResource
-    from resources.unlogged import unlogged
+    from resources.untracked import find_untracked
 
     log = TrackingResource.log
 
@@ -350,7 +350,7 @@ def test_scores_are_reported_again_if_only_some_of_them_were(
     asked = request_for(["words"], ["bow"])
     monkeypatch.setattr(TrackingResource, "log", fail_for_protocol)
     launcher.evaluate("bow", ["words"], dataclasses.replace(asked, seeds=[5]))
-    assert unlogged(asked) == {"bow": ["words"]}
+    assert find_untracked(asked) == {"bow": ["words"]}
 
 
 @pytest.mark.slow
@@ -360,7 +360,7 @@ def test_a_report_of_one_protocol_settles_no_other_and_reports_earlier_seeds(
 ) -> None:
     """Once, any report of a model on a task counted for all of its scores."""
     from resources.tracking import TrackingResource
-    from resources.unlogged import unlogged
+    from resources.untracked import find_untracked
 
     def fail(*_: object, **_kwargs: object) -> None:
         raise OSError("connection lost")
@@ -374,7 +374,7 @@ def test_a_report_of_one_protocol_settles_no_other_and_reports_earlier_seeds(
         for request in (dataclasses.replace(asked, seeds=[5]), other):
             launcher.evaluate("bow", ["words"], request)
     launcher.evaluate("bow", ["words"], asked)
-    assert unlogged(asked) == {} and unlogged(other) == {"bow": ["words"]}
+    assert find_untracked(asked) == {} and find_untracked(other) == {"bow": ["words"]}
     experiment = TrackingResource().connect()
     client = experiment.client
     assert "words x bow, own choice" in {run.info.run_name for run in client.search_runs([experiment.id])}

@@ -245,7 +245,7 @@ def test_the_alert_of_a_training_says_how_to_go_on(launcher: Launcher, by_button
             config, launcher.instance, asset_selection=keys, partition_key="words", raise_on_error=False
         )
     else:
-        launcher.train("wwm", "words", "bow", {}, unlabelled=False)
+        launcher.train("wwm", "words", "bow", {}, unlabeled=False)
     alarm(launcher, launcher.instance.get_runs(limit=1)[0])
     alert = json.loads((paths.home() / FILE).read_text())
     assert alert["summary"] == f"{'materialization' if by_button else 'train'} of words failed"

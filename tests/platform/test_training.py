@@ -51,7 +51,7 @@ def runs(name: str) -> list[object]:
 @pytest.mark.begin_with("read")
 def test_a_training_is_a_checkpoint_that_the_sensor_finds(parted: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.05")
-    assert parted.train("cob", "parted", "tiny", RECIPE, unlabelled=False) == []
+    assert parted.train("cob", "parted", "tiny", RECIPE, unlabeled=False) == []
     name = TRAINERS["cob"].with_values(**RECIPE).name_checkpoints("parted", "tiny")
     names = {f"{name}-last", f"{name}-best"}
     assert set(checkpoint_cards()) == names
@@ -121,8 +121,8 @@ def test_a_trainer_that_cannot_learn_from_a_task_says_why(parted: Launcher) -> N
 def test_models_trained_on_other_parts_are_not_marked(parted: Launcher) -> None:
     from traube.models.checkpoints import trained_on
 
-    parted.train("cob", "parted", "tiny", RECIPE, unlabelled=False)
-    parted.train("wwm", "parted", "tiny", {"epochs": "1", "batch": "8"}, unlabelled=False)
+    parted.train("cob", "parted", "tiny", RECIPE, unlabeled=False)
+    parted.train("wwm", "parted", "tiny", {"epochs": "1", "batch": "8"}, unlabeled=False)
     told = {name.split("__")[0]: trained_on(name) for name in checkpoint_cards()}
     assert told == {"cob": None, "wwm": "parted"}
 

@@ -40,7 +40,7 @@ def export_results(
 
     params = load_params()
     if protocol:
-        params.chosen(protocol)  # a misspelt one is named as such
+        params.chosen(protocol)  # a misspelled one is named as such
     written = export_mteb(open_storage(paths.home()), params.protocols, output, method, protocol)
     methods = ", ".join(sorted(set(written.values())))
     out.print(f"{pluralize(len(written), 'file')} written to {escape(str(output))}, of {methods}")

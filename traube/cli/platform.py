@@ -8,7 +8,7 @@ from typing import Any
 from traube.core import paths
 
 COMMANDS = "traube.commands"
-# `launcher` computes what is missing as runs that a UI shows; `unlogged` is what the tracking server lacks;
+# `launcher` computes what is missing as runs that a UI shows; `untracked` is what the tracking server lacks;
 # `champion` the clustering that a registry serves of a task
 PARTS = "traube.platform"
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class _Inert(Console):
+class _EscapingConsole(Console):
     """A console that escapes control sequences of texts; a file or a program gets lines of up to 200 columns."""
 
     @property  # type: ignore[misc]  # nobody sets it
@@ -39,8 +39,8 @@ class _Inert(Console):
         raise BrokenPipeError
 
 
-out = _Inert(soft_wrap=False)
-err = _Inert(stderr=True, soft_wrap=True, highlight=False)
+out = _EscapingConsole(soft_wrap=False)
+err = _EscapingConsole(stderr=True, soft_wrap=True, highlight=False)
 GAP = 2  # between columns
 
 

@@ -133,8 +133,8 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
         yours = f"; `traube run -t {own[0]}` evaluates your own data" if own else ""
         raise TraubeError(f"nothing can be computed: the lines above say what is missing, and what mends it{yours}")
     current = tables_are_current(storage)
-    unlogged: Callable[[Request], dict[str, list[str]]] = platform.part("unlogged") or (lambda _: {})
-    debts = {name: tasks for name, tasks in unlogged(request).items() if name not in before.unavailable}
+    untracked: Callable[[Request], dict[str, list[str]]] = platform.part("untracked") or (lambda _: {})
+    debts = {name: tasks for name, tasks in untracked(request).items() if name not in before.unavailable}
     stopped = _stopped(request.tasks, before, storage)
     if current and not before.unread and not before.count and not debts:
         out.print(f"Nothing is missing: {pluralize(before.total, 'cell')} up to date.")
@@ -158,7 +158,7 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
             for lost in launcher.lost:
                 err.print(f"run {lost} was lost: its process no longer exists. Its finished cells are kept")
             errors, touched = _evaluate(launcher, executor, request, storage, before, progress, set_total)
-            for name, tasks in unlogged(request).items() if debts else ():  # what an earlier run left
+            for name, tasks in untracked(request).items() if debts else ():  # what an earlier run left
                 out.print(f"Reporting {name} on {', '.join(tasks)} to MLflow")
                 errors += launcher.evaluate(name, tasks, request)
             executor.close()  # the workers take a second to end, and do so while this process publishes

@@ -79,7 +79,7 @@ def parse_address(url: str) -> SplitResult | None:
     """Return the parts of an address; None if it is malformed, or neither https nor http to this machine."""
     try:
         address = urlsplit(url)
-        _ = address.port  # checked when it is asked for
+        _ = address.port  # checked when it is read
         host = address.hostname or ""
         is_local = address.scheme == "http" and (host == "localhost" or ip_address(host).is_loopback)
     except ValueError:  # also of a host that is a name

@@ -43,7 +43,7 @@ class Namer(Protocol):
 
 @dataclass(frozen=True)
 class Topic:
-    """What a language model reads of a cluster.
+    """Key words and texts of a cluster, which a language model reads.
 
     Attributes
     ----------

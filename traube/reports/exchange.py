@@ -66,7 +66,7 @@ def export_mteb(
     cells = cells[(cells["status"] == "done") & ((protocol_name is None) | (cells["protocol"] == protocol_name))]
     cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
     if method is not None and len(cells):
-        method = parse_method(method).name  # a misspelt one is named as such
+        method = parse_method(method).name  # a misspelled one is named as such
         if method not in set(cells["method"]):
             raise TraubeError(f"nothing is scored by {method}; `traube run --method {method}` scores it")
     usual = {name: method or _usual_method(set(own["method"])) for name, own in cells.groupby("protocol")}

@@ -139,8 +139,8 @@ def _tables_of(file: Path) -> list[Table]:
 def _agrees(table: Table, rows: Rows, text: str | None, labels: Sequence[str]) -> bool:
     """Return whether a task's columns exist and are the requested ones."""
     own = table.settings
-    is_asked = text in (None, own.text) and (not labels or tuple(labels) == own.labels)
-    return is_asked and {own.text, *own.labels} <= {*rows.columns}
+    is_requested = text in (None, own.text) and (not labels or tuple(labels) == own.labels)
+    return is_requested and {own.text, *own.labels} <= {*rows.columns}
 
 
 def save_stdin(columns: Collection[str] = ()) -> Path:

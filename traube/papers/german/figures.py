@@ -70,7 +70,7 @@ def curves(trainings: pd.DataFrame) -> list[Plot]:
                 line(name, seeds.index, seeds["mean"], place),
             ]
         before, ends = rows.loc[rows["epoch"] == 0, "v_measure"].mean(), [rows["epoch"].min(), rows["epoch"].max()]
-        dashed = {"mode": "lines", "line": {"dash": "dash", "color": "grey"}}
+        dashed = {"mode": "lines", "line": {"dash": "dash", "color": "gray"}}
         traces.append(line("as it was", ends, [before, before], 0, **dashed))
         plots.append(Plot(f"{model} on {task}", traces, axes("epochs", "V-measure x100")))
     return plots

@@ -10,7 +10,7 @@ import numpy as np
 from traube.comparison.standings import Standing
 from traube.comparison.verdict import Verdict, compare
 from traube.reports.explorer.board import number
-from traube.reports.figures import GREY, Plot, Trace
+from traube.reports.figures import GRAY, Plot, Trace
 from traube.tasks.task import Split
 
 MOST = 20  # models of a diagram
@@ -35,7 +35,7 @@ def rank_diagram(title: str, standing: Standing, colors: Mapping[str, str]) -> P
         return None
     names = [standing.ranking.names[i] for i in rows]
     traces = [
-        _bar(name, row, int(ranks[i, 0]), int(ranks[i, 1]), colors.get(name, GREY))
+        _bar(name, row, int(ranks[i, 0]), int(ranks[i, 1]), colors.get(name, GRAY))
         for row, (i, name) in enumerate(zip(rows, names, strict=True))
     ]
     last = int(ranks[rows, 1].max())

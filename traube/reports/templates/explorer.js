@@ -447,7 +447,7 @@ function drawPair() {
   const range = frame(splits.flatMap(row => [row.size, row.size]), splits.flatMap(row => [Math.min(row.low, 0), Math.max(row.high, 0)]), true)
   if (splits.length > 1) draw("splits-figure", 380, range, [
     points(splits.map(row => row.size), splits.map(row => row.difference), tips, { size: 9, color: splits.map(row => row.color) }, {
-      error_y: { symmetric: false, array: splits.map(row => row.high - row.difference), arrayminus: splits.map(row => row.difference - row.low), color: "grey", thickness: 1 },
+      error_y: { symmetric: false, array: splits.map(row => row.high - row.difference), arrayminus: splits.map(row => row.difference - row.low), color: "gray", thickness: 1 },
     }),
   ], {
     xaxis: { type: "log", title: "texts of the split" }, yaxis: { title: "A minus B, points" },

@@ -29,7 +29,7 @@ def settle_debt(model: str, task: str, protocol: str) -> None:
     storage.remove("document", storage.read_rows("document", kind=KIND, key=f"{task}/{model}/{protocol}"))
 
 
-def unlogged(request: Request) -> dict[str, list[str]]:
+def find_untracked(request: Request) -> dict[str, list[str]]:
     """Return the requested tasks of which MLflow lacks scores, by model."""
     keys = {row["key"] for row in open_storage(paths.home()).read_rows("document", kind=KIND)}
     lacking: dict[str, list[str]] = {}
