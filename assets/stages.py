@@ -53,12 +53,12 @@ class Step:
 
     @property
     def pending(self) -> tuple[str, str, str]:
-        """Model, task and protocol of the scores that MLflow is to get."""
+        """Return model, task and protocol of the scores that MLflow is to get."""
         return self.context.partition_key, self.task, self.request.protocol_name
 
     @property
     def origin(self) -> dict[str, str]:
-        """Tags by which a run of MLflow's links back to Dagster's."""
+        """Return tags by which a run of MLflow's links back to Dagster's."""
         return {
             "dagster.run_id": self.context.run.run_id,
             "dagster.asset_key": self.context.asset_key.to_user_string(),

@@ -183,12 +183,56 @@ CLUSTERERS: dict[str, Component] = {}
 
 
 def get_reducer(reducer: str | Component) -> Component:
-    """Return the registered reducer of a name; a component is returned unchanged."""
+    """Return the registered reducer of a name; a component is returned unchanged.
+
+    Parameters
+    ----------
+    reducer : str or Component
+        Name of a registered reducer, or any component.
+
+    Returns
+    -------
+    Component
+        The reducer.
+
+    Raises
+    ------
+    Unknown
+        If there is no such reducer.
+
+    Examples
+    --------
+    >>> from traube.components import get_reducer
+    >>> get_reducer("umap").seeded
+    True
+    """
     return _get("reducer", REDUCERS, reducer)
 
 
 def get_clusterer(clusterer: str | Component) -> Component:
-    """Return the registered clusterer of a name; a component is returned unchanged."""
+    """Return the registered clusterer of a name; a component is returned unchanged.
+
+    Parameters
+    ----------
+    clusterer : str or Component
+        Name of a registered clusterer, or any component.
+
+    Returns
+    -------
+    Component
+        The clusterer.
+
+    Raises
+    ------
+    Unknown
+        If there is no such clusterer.
+
+    Examples
+    --------
+    >>> from traube.components import get_clusterer
+    >>> get_clusterer("hdbscan").takes_k
+    False
+    """
     return _get("clusterer", CLUSTERERS, clusterer)
 
 

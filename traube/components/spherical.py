@@ -48,9 +48,9 @@ def run_lloyd(X: Array, centers: Array, iterations: int) -> tuple[Labels, float]
     Parameters
     ----------
     X : array
-        float32 [n, d], rows of length 1.
+        Rows of length 1, float32 [n, d].
     centers : array
-        float32 [k, d], rows of length 1. One that loses its last row stays where it is.
+        Rows of length 1, float32 [k, d]. One that loses its last row stays where it is.
 
     Returns
     -------

@@ -49,7 +49,7 @@ class Contingency:
 
     @cached_property
     def n(self) -> Ints:
-        """Items of each table, [tables]."""
+        """Return the number of items of each table, [tables]."""
         return self.counts.sum(axis=1)
 
     @cached_property

@@ -45,7 +45,7 @@ class Likelihood:
 class CausalModel:
     """A causal language model of transformers (`AutoModelForCausalLM`), in evaluation mode.
 
-    Parameters
+    Attributes
     ----------
     model : PreTrainedModel
         The network.

@@ -208,7 +208,7 @@ class Task:
 
     @property
     def scored(self) -> Ints:
-        """Positions in the corpus of the texts and queries of test splits, ascending."""
+        """Return the positions in the corpus of the texts and queries of test splits, ascending."""
         tested = self.splits[self.splits["part"] == "test"]
         needed = pd.unique(pd.concat([tested["text_id"], tested["query_id"].dropna()]))
         at = pd.Index(self.corpus["text_id"]).get_indexer(pd.Index(needed))  # isin is slow on strings

@@ -109,7 +109,7 @@ def sample(X: Any, clusters: Any, shape: tuple[int, int], alpha: float, beta: fl
     X : Words
         Counts from `count_words`; every text has a word.
     clusters : int64 array
-        int64 [n], the clusters to begin with.
+        Clusters to begin with, int64 [n].
     shape : tuple of int
         Number of clusters, and of different words.
     """
