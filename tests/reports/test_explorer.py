@@ -247,7 +247,7 @@ def test_what_is_as_good_and_cheaper_is_what_traube_best_says(
     known = pd.DataFrame({"task": "tiny", "protocol": "own", "model": seconds, "method": "none/kmeans"})
     known = known.assign(model=list(seconds), encoding=0.0, clustering=0.0, seconds=list(seconds.values()), memory=0.0)
     known["earlier"] = False
-    for module in (page, best):
+    for module in (page, recommendation):
         monkeypatch.setattr(module, "costs", lambda *_: known)
     publish(bench)
     found = page_data(make_page(bench, {"own": OWN}, "tiny", tmp_path).read_text())["answers"]
