@@ -27,7 +27,7 @@ from traube.pipeline.params import Protocol
 from traube.pipeline.plan import cells
 from traube.pipeline.record import record
 from traube.pipeline.workbench import Workbench
-from traube.reports import best
+from traube.reports import recommendation
 from traube.reports.costs import costs
 from traube.reports.explorer import page
 from traube.reports.explorer.board import history, on_front
@@ -247,12 +247,12 @@ def test_what_is_as_good_and_cheaper_is_what_traube_best_says(
     known = pd.DataFrame({"task": "tiny", "protocol": "own", "model": seconds, "method": "none/kmeans"})
     known = known.assign(model=list(seconds), encoding=0.0, clustering=0.0, seconds=list(seconds.values()), memory=0.0)
     known["earlier"] = False
-    for module in (page, best):
+    for module in (page, recommendation):
         monkeypatch.setattr(module, "costs", lambda *_: known)
     publish(bench)
     found = page_data(make_page(bench, {"own": OWN}, "tiny", tmp_path).read_text())["answers"]
     assert [(row["protocol"], row["level"]) for row in found] == [("own", ""), ("own", "coarse"), ("own", "fine")]
-    assert found[0]["bargain"] == best.recommend(bench.storage, "tiny", "own", OWN).bargain != ""
+    assert found[0]["bargain"] == recommendation.recommend(bench.storage, "tiny", "own", OWN).bargain != ""
 
 
 def test_what_changed_since_the_last_night_is_on_the_tasks_page_and_on_no_others(
