@@ -58,6 +58,14 @@ class Sample:
         Degrees of freedom of `noise`.
     means : ndarray of shape (GROUPS,), float64, or None
         Replicates of the mean over splits, if they are not those of the values: see `choose_best`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from traube.comparison import Sample
+    >>> sample = Sample(("first", "second"), np.full((2, 21), 0.5), noise=0.0, noise_df=1.0)
+    >>> sample.mean
+    0.5
     """
 
     splits: tuple[str, ...]

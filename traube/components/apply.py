@@ -306,7 +306,33 @@ def _check_vectors(X: Matrix) -> Matrix:
 
 
 def bytes_needed(component: Component, params: Mapping[str, Any], n: int, d: int, is_sparse: bool) -> int:
-    """Return the known memory need of a component beside n vectors of d dimensions: distances, a dense copy."""
+    """Return the known memory need of a component beside n vectors of d dimensions: distances, a dense copy.
+
+    Parameters
+    ----------
+    component : Component
+        The component.
+    params : mapping
+        All its parameters.
+    n : int
+        Number of vectors.
+    d : int
+        Number of dimensions.
+    is_sparse : bool
+        True if the vectors are sparse.
+
+    Returns
+    -------
+    int
+        Bytes; 0 where nothing is known.
+
+    Examples
+    --------
+    >>> from traube.components import bytes_needed, get_clusterer
+    >>> agglomerative = get_clusterer("agglomerative")
+    >>> bytes_needed(agglomerative, agglomerative.resolve(), n=1_000, d=384, is_sparse=False)
+    8000000
+    """
     dense_copy = 8 * n * d if component.dense and is_sparse else 0
     return dense_copy + (8 * n * n if component.holds_distances(params) else 0)
 
