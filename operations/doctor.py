@@ -34,6 +34,7 @@ def doctor(
     Examples
     --------
     traube doctor
+    traube doctor --mend
     traube doctor --json
 
     The exit code is 1 if something is wrong.

@@ -80,7 +80,7 @@ class Verdict:
     >>> verdict.answer
     'minilm is better'
     >>> verdict.evidence
-    '+10.00 points (95 % interval +5.81 to +14.19, p = 7.9e-05, 1 comparison)'
+    '+10.00 points (95 % CI +5.81 to +14.19)'
     """
 
     a: str
