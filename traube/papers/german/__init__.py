@@ -48,7 +48,7 @@ PAPER = Paper(
             "Adaptive pre-training: V-measure after the last step, mean of seeds.",
             tables.published_adaptation,
             tables.adaptation,
-            absent="not trained here",
+            absent="the base model is not trained here: its weights are not there (table 2)",
         ),
         Table(
             "wins",
