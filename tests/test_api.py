@@ -5,6 +5,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from unittest.mock import patch
 
 import pandas as pd
 import pytest
@@ -12,7 +13,7 @@ import pytest
 import traube
 from deploy.check_public import MODULES
 from traube import cluster_texts, evaluate, load_model, make_task
-from traube.components import parse_method
+from traube.components import CLUSTERERS, REDUCERS, parse_method
 from traube.core import paths
 from traube.core.errors import TraubeError
 from traube.storage import open_storage
@@ -42,8 +43,9 @@ def test_the_examples_of_everything_public_are_true(name: str) -> None:
     module, runner = import_module(name), doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     finder = doctest.DocTestFinder(recurse=False)
     objects = [module, *(getattr(module, key) for key in module.__all__)]
-    for example in (e for value in objects for e in finder.find(value, getattr(value, "__name__", "data"))):
-        runner.run(example)
+    with patch.dict(REDUCERS), patch.dict(CLUSTERERS):  # examples register components
+        for example in (e for value in objects for e in finder.find(value, getattr(value, "__name__", "data"))):
+            runner.run(example)
     assert runner.failures == 0 and runner.tries
 
 

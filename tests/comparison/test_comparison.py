@@ -307,4 +307,4 @@ def test_of_two_methods_of_one_model_the_better_one_is_named(
     score("one", "old", 0.5)
     score("one", "old", 0.7, draw=1, method="none/dbstream")
     ((found,), _) = compare_on_tasks(storage, ["one"], "paper", BOTH, "old:none/kmeans", "old:none/dbstream")
-    assert found.verdict.answer == "old with none/dbstream is better"
+    assert found.verdict.answer == "old with none/dbstream is better (p < .001, 1 comparison)"

@@ -495,7 +495,7 @@ def test_a_template_of_a_language_model_is_never_run(tiny_bert: Path, tmp_path: 
     model = CausalModel.load(str(folder), local=True)
     assert model.talk.startswith("<|im_start|>user\n{}")
     assert model.tokenizer.chat_template is None
-    model.continue_prompt("the cat", 2)
+    model.reply("the cat", 2)
 
 
 def test_a_masked_language_model_with_its_head_is_loaded_and_without_it_only_to_be_trained(

@@ -187,8 +187,8 @@ def training(folder: Path, seed: int, *values: float) -> None:
 
 
 def test_table_5_is_the_mean_of_seeds_after_the_last_step(context: Context) -> None:
-    training(context.checkpoints, 1, 0.10, 0.30, 0.20)  # the best on the way does not count
-    training(context.checkpoints, 2, 0.10, 0.10, 0.24)
+    training(paths.checkpoints(), 1, 0.10, 0.30, 0.20)  # the best on the way does not count
+    training(paths.checkpoints(), 2, 0.10, 0.10, 0.24)
     (table_5,) = (table for table in PAPER.tables if table.name == "table_5")
     table = table_5.make(context)
     (row,) = table[table["measured"].notna()].to_dict("records")

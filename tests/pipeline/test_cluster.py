@@ -101,9 +101,9 @@ def test_reductions_and_vectors_of_other_versions_are_not_used_again(
     assert before != make_reduction_key("f", {**model.numerics, "scikit-learn": "0.1"}, method, 1, ids)
     storage = Storage(tmp_path)
     embed_task(tiny_task, model, storage)
-    monkeypatch.setattr("traube.components.components.versions", lambda packages: dict.fromkeys(packages, "9.9"))
+    monkeypatch.setattr("traube.components.components.get_versions", lambda packages: dict.fromkeys(packages, "9.9"))
     assert before != make_reduction_key("f", model.numerics, method, 1, ids)
-    monkeypatch.setattr("traube.models.lexical.versions", lambda packages: dict.fromkeys(packages, "9.9"))
+    monkeypatch.setattr("traube.models.lexical.get_versions", lambda packages: dict.fromkeys(packages, "9.9"))
     _, encoded = embed_task(tiny_task, model, storage)
     assert encoded == len(tiny_task.texts)
     assert len(storage.read_rows("artifact", kind="matrix")) == 2

@@ -203,7 +203,7 @@ def test_another_version_of_a_library_makes_its_cells_new_and_no_others(
     after = {c.cell_id: c for c in missing(plan(request(clusterers=methods), storage))}
     assert {c.method.clusterer for i, c in after.items() if i not in before} == {"kmeans"}
     assert {c.method.clusterer for i, c in after.items() if i in before} == {"agglomerative"}
-    monkeypatch.setattr("traube.components.components.versions", lambda packages: dict.fromkeys(packages, "9.9"))
+    monkeypatch.setattr("traube.components.components.get_versions", lambda packages: dict.fromkeys(packages, "9.9"))
     assert not before.keys() & {c.cell_id for c in missing(plan(request(clusterers=methods), storage))}
 
 

@@ -13,7 +13,7 @@ def test_an_engine_that_is_not_installed_is_wrong(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("TRAUBE_ENGINE", "ray")
     monkeypatch.setenv("RAY_ADDRESS", address) if address else monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setitem(sys.modules, "ray", None)
-    (found,) = doctor._engine()
+    (found,) = doctor._check_engine()
     assert found.status == "wrong" and "make setup-scale" in found.finding
 
 
@@ -21,12 +21,12 @@ def test_an_engine_that_is_not_installed_is_wrong(monkeypatch: pytest.MonkeyPatc
 def test_an_engine_that_is_installed_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAUBE_ENGINE", "ray")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    (found,) = doctor._engine()
+    (found,) = doctor._check_engine()
     assert found.status == "ok" and "started here" in found.finding
 
 
 def test_work_of_this_machine_needs_no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAUBE_ENGINE", "local")
     monkeypatch.setitem(sys.modules, "ray", None)
-    (found,) = doctor._engine()
+    (found,) = doctor._check_engine()
     assert found.status == "ok"

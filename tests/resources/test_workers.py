@@ -14,9 +14,9 @@ closed: list[Executor] = []
 class Counted(ProcessExecutor):
     """Notes when it is closed."""
 
-    def close(self) -> None:
+    def close(self, kill: bool = False) -> None:
         closed.append(self)
-        super().close()
+        super().close(kill)
 
 
 @dg.asset

@@ -68,7 +68,7 @@ Champion = Annotated[
     str | None, typer.Option(callback=name_given_task, help="Task whose served clustering assigns the texts.")
 ]
 NameWith = Annotated[
-    str | None, typer.Option(help="Model that names the groups: URL#MODEL of an endpoint, or on this disk.")
+    str | None, typer.Option(help="Model that names the groups: an endpoint's URL#MODEL, or on this disk.")
 ]
 NameBudget = Annotated[int, typer.Option(min=1, help="Most tokens that --name-with may read and write.")]
 Report = Annotated[Path | None, typer.Option(help="Report to write. Default: FILE.clusters.html.")]

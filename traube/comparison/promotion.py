@@ -60,19 +60,23 @@ class Decision:
         if self.why is Why.UNDECIDED:
             return f"{self.verdict.answer}; {advise_more_seeds(self.challenger.protocol)}"
         if self.why is Why.TOO_LITTLE:
-            return f"{self.verdict.evidence}: less than {100 * self.rules.minimum_effect:g} points better"
+            return f"{self._evidence}: less than {100 * self.rules.minimum_effect:g} points better"
         if self.why is Why.NOT_SIGNIFICANT:
-            return f"{self.verdict.evidence}: not significant at {self.rules.level:g}"
+            return f"{self._evidence}: not significant at {self.rules.level:g}"
         if self.elsewhere is None:
-            return self.verdict.evidence
-        return f"{self.verdict.evidence}; but {self._explain_objection(*self.elsewhere)}"
+            return self._evidence
+        return f"{self._evidence}; but {self._explain_objection(*self.elsewhere)}"
+
+    @property
+    def _evidence(self) -> str:
+        return f"{self.verdict.evidence}, {self.verdict.significance}" if self.verdict else ""
 
     def _explain_objection(self, task: str, verdict: Verdict | None) -> str:
         if verdict is None:
             return f"it has no score on {task} yet"
         points = 100 * verdict.difference
         if self.why is Why.WORSE_ELSEWHERE:
-            return f"on {task} it loses {-points:.2f} points (p = {verdict.p:.2g})"
+            return f"on {task} it loses {-points:.2f} points ({verdict.significance})"
         margin = 100 * self.rules.margin
         loss = f"on {task} a loss of more than {margin:g} point{'' if margin == 1 else 's'} cannot be ruled out"
         if verdict.undecided:

@@ -120,7 +120,7 @@ def rank(names: Sequence[str], samples: Sequence[Sample], about: str = "") -> Ra
     >>> good = Sample(("one", "two"), 0.8 + random.normal(scale=1e-3, size=(2, 21)), noise=0.0, noise_df=1.0)
     >>> poor = Sample(("one", "two"), 0.2 + random.normal(scale=1e-3, size=(2, 21)), noise=0.0, noise_df=1.0)
     >>> rank(["good", "poor"], [good, poor]).verdict("good", "poor").answer
-    'good is better'
+    'good is better (p = .0043, 1 comparison)'
     """
     n = len(names)
     same_splits = len({sample.splits for sample in samples}) == 1

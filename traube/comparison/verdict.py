@@ -78,7 +78,7 @@ class Verdict:
     >>> from traube.comparison import Verdict
     >>> verdict = Verdict("minilm", "tfidf", difference=0.1, error=0.02, df=19, splits=5)
     >>> verdict.answer
-    'minilm is better'
+    'minilm is better (p < .001, 1 comparison)'
     >>> verdict.evidence
     '+10.00 points (95 % CI +5.81 to +14.19)'
     """
@@ -237,7 +237,7 @@ def compare(
     >>> good = Sample(("one", "two"), 0.8 + random.normal(scale=1e-3, size=(2, 21)), noise=0.0, noise_df=1.0)
     >>> poor = Sample(("one", "two"), 0.2 + random.normal(scale=1e-3, size=(2, 21)), noise=0.0, noise_df=1.0)
     >>> compare("good", good, "poor", poor).answer
-    'good is better'
+    'good is better (p = .0043, 1 comparison)'
     """
     shared = one.valid_splits & other.valid_splits
     common = [name for name in one.splits if name in shared]
