@@ -1,4 +1,4 @@
-"""The sensor of checkpoints: evaluates a new one once it is complete, once for each content."""
+"""The sensor that evaluates each checkpoint when it is complete, and again when its content changes."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -22,10 +22,10 @@ from traube.storage import open_storage
 class Seen:
     """The state of a folder that the sensor remembers."""
 
-    state: str = ""  # of its files at the last tick; while it changes, the folder is being written
-    settled: str = ""  # the state in which it was requested or refused
+    state: str = ""  # hash of its files at the last tick; while the hash changes, the folder is being written
+    settled: str = ""  # the state for which a run was requested or refused
     fingerprint: str = ""  # of the last evaluation that was requested
-    attempt: int = 0  # number of it, which `traube retry` raises
+    attempt: int = 0  # its number, which `traube retry` raises
 
 
 def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
@@ -61,7 +61,7 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
                 requests.append(request)
             elif request:
                 notes.append(f"{folder.name}: {request}")
-        # the cursor is merged: a folder that is away for a while is known again when it is back
+        # entries of absent folders stay: a folder that comes back unchanged is not evaluated again
         cursor = json.dumps({name: asdict(entry) for name, entry in seen.items()})
         keys = [r.partition_key for r in requests if r.partition_key]
         return dg.SensorResult(
@@ -77,7 +77,7 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
 def _request_run(folder: Path, entry: Seen, params: Params, tasks: list[str], pairs: list[str]) -> dg.RunRequest | str:
     """Return the run that a folder requires, or the reason why there is none.
 
-    Updates the entry. A folder that is not valid raises an error.
+    The entry is updated. An invalid checkpoint raises a TraubeError.
     """
     state, attempt = checkpoints.state(folder), checkpoints.attempts().get(folder.name, 0)
     if entry.state != state:
@@ -88,7 +88,7 @@ def _request_run(folder: Path, entry: Seen, params: Params, tasks: list[str], pa
         return ""
     if not folder.is_symlink() and (reason := checkpoints.find_unfinished(folder)):
         return f"not complete: {reason}"
-    entry.settled, entry.attempt = state, attempt  # whether it is requested or refused, once is enough
+    entry.settled, entry.attempt = state, attempt  # request or refuse each state once
     checkpoints.check(folder)
     model = load_model(folder.name, precision=params.chosen().precision)
     fingerprint = model.fingerprint

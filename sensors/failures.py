@@ -1,4 +1,4 @@
-"""The sensor of failures: a failed run raises an alert, whoever started it; a canceled run raises none."""
+"""The sensor that sends an alert for each failed run, whoever launched it; canceled runs send none."""
 
 import dagster as dg
 
@@ -12,11 +12,11 @@ WILL_RETRY, PARTITION = "dagster/will_retry", "dagster/partition"
 
 
 def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
-    """Return the sensor that alerts of each failed run."""
+    """Return the sensor that sends an alert for each failed run."""
 
     @dg.run_failure_sensor(
         name="failed_runs",
-        monitor_all_code_locations=True,  # also runs of no job of this list: those of a button, or of the command line
+        monitor_all_code_locations=True,  # also runs outside of `jobs`, from the UI or the command line
         default_status=dg.DefaultSensorStatus.RUNNING,
         minimum_interval_seconds=10,
         description=f"Writes an alert to {FILE}, and posts it to ${WEBHOOK} if that is set.",
@@ -24,7 +24,7 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
     def failed_runs(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
         run = context.dagster_run
         if run.tags.get(WILL_RETRY) == "true":
-            return dg.SkipReason("the run is tried again by itself")
+            return dg.SkipReason("Dagster retries the run")
         if SILENT in run.tags.items():
             return dg.SkipReason(f"the run's tag {'='.join(SILENT)} asks for no alert")
         errors = []  # (step, message) of each step that failed
@@ -52,18 +52,18 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
 
 
 def _advise(job: str, partition: str, steps: list[str]) -> str:
-    """Return how to try a failed run again. A step is called after its asset, as `trainers__<trainer>_checkpoints`."""
-    rooms = {step.split("__")[0] for step in steps}
+    """Return how to try a failed run again. A step is named after its asset: `trainers__<trainer>_checkpoints`."""
+    prefixes = {step.split("__")[0] for step in steps}
     names = [step.split("__")[1] for step in steps if "__" in step]
     if job == "fetch":
         return "It is tried again tomorrow"
-    if rooms == {TRAINERS}:
+    if prefixes == {TRAINERS}:
         command = "tune" if steps[0].endswith(STUDIES) else "train"
         names = [name.removesuffix(STUDIES).removesuffix(CHECKPOINTS) for name in names]
         return "To go on: " + "; ".join(f"traube {command} {name} {partition}" for name in names)
-    if rooms == {"sweeps"}:
+    if prefixes == {"sweeps"}:
         return f"It goes on where it stopped: traube sweep {' '.join(names)}"
-    tasks = sorted(rooms & {*sources(None)})
+    tasks = sorted(prefixes & {*sources(None)})
     if not tasks:
         return "Dagster's page of the run can repeat it"
     return f"To try again: traube run{''.join(f' --task {t}' for t in tasks)}{f' --model {partition}' if partition else ''}"

@@ -1,4 +1,7 @@
-"""Runs whose process is gone (kill -9, a power cut) end, so that they block no queue; the daemon tries them again."""
+"""The sensor that ends runs whose process is gone (kill -9, a power cut), so that they block no queue.
+
+The daemon retries those that it launched. Dagster's run monitoring does not check the processes of its default launcher.
+"""
 
 import os
 import platform
@@ -28,31 +31,32 @@ def tag_process() -> dict[str, str]:
 
 
 def is_of_command(run: dg.DagsterRun) -> bool:
-    """Return whether a command made the run in its own process; one that the UI repeats has the tags of the first, but a parent."""
+    """Return whether a command made the run in its own process; a re-execution in the UI has the same tags, but a parent run."""
     return PID in run.tags and run.parent_run_id is None
 
 
 def _has_daemon_runs() -> bool:
-    """Return whether this node has the runs that a daemon launches; where nodes share a database, it is the daemon's."""
+    """Return whether this node has the daemon's runs; where nodes share a database, only the node of `traube dev` has."""
     return not settings.database() or "TRAUBE_DAGSTER_PORT" in os.environ
 
 
 def _find_runs(
     instance: dg.DagsterInstance, statuses: Sequence[dg.DagsterRunStatus] = ALIVE
 ) -> Iterator[tuple[dg.DagsterRun, bool | None]]:
-    """Yield this node's unfinished runs, and whether the process of each is alive; None if it is not known."""
+    """Yield this node's unfinished runs, and whether the process of each is alive; None if unknown."""
     for run in instance.get_runs(dg.RunsFilter(statuses=statuses)):
         host = run.tags.get(HOST) if is_of_command(run) else None
-        is_here = host == platform.node() if host else _has_daemon_runs()  # without a host a daemon launched it
+        # a run without a host was launched by a daemon
+        is_here = host == platform.node() if host else _has_daemon_runs()
         if is_here:
             process = find_process(instance, run)
             yield run, _is_alive(*process) if process else None
 
 
 def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
-    """Fail the runs whose process is gone, and return the failed runs.
+    """End the runs whose process is gone as failed, or as canceled if they were being canceled; return their ids.
 
-    Runs that a stopped `traube dev` cut off are canceled instead.
+    Runs that a stopped `traube dev` cut off are canceled before, and not returned.
     """
     if stop_note_path().exists():
         cancel_cut_off_runs(instance)
@@ -75,9 +79,9 @@ def end_unstarted_runs(instance: dg.DagsterInstance) -> list[str]:
 
 
 def cancel_cut_off_runs(instance: dg.DagsterInstance) -> list[str]:
-    """Cancel the runs of a daemon that somebody has ended with all its processes, and return their ids.
+    """Cancel the runs that were cut off when `traube dev` was stopped, and return their ids.
 
-    The daemon had started the runs or was about to. They are no failures, and nothing to try again.
+    Its daemon had started them or was about to. They did not fail, and are not retried.
     """
     cut_off, is_dying = [], False
     for run, is_alive in _find_runs(instance):
