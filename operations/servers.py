@@ -22,9 +22,9 @@ from traube.core import paths
 from traube.pipeline.validation.validate import QUALITY
 from traube.reports.pages import FOLDER, SERVED
 
-POLL_MILLISECONDS = 2000  # how often the Dagster UI asks for news, as under `dagster dev`
-SECONDS_TO_FINISH = 3  # that requests under way have when the server has to stop
-# MLflow's interface to an agent that runs commands: no setting of its own switches it off
+POLL_MILLISECONDS = 2000  # interval at which the Dagster UI polls, the default of `dagster dev`
+SECONDS_TO_FINISH = 3  # for open requests when the server stops
+# MLflow's assistant lets an agent run commands, and MLflow has no setting that switches it off
 ASSISTANT = "/mlflow/assistant"
 
 
@@ -32,7 +32,7 @@ def dagster(port: int, workspace: str) -> None:
     """Serve the Dagster UI of a workspace file."""
     import dagster as dg
 
-    # Dagster has no public way to put anything before its UI: these names are of its minor version, which is pinned
+    # Dagster has no public way to put middleware before its UI: these names may change with the pinned minor version
     from dagster._core.workspace.context import WorkspaceProcessContext
     from dagster._core.workspace.load_target import WorkspaceFileTarget
     from dagster_webserver.app import create_app_from_workspace_process_context
@@ -53,7 +53,7 @@ class SandboxedFiles(StaticFiles):
     """
 
     def file_response(self, *given: Any, **more: Any) -> Response:
-        """Answer with a file, in a sandbox."""
+        """Return the response with a sandboxing Content-Security-Policy."""
         response = super().file_response(*given, **more)
         response.headers["Content-Security-Policy"] = "sandbox"
         return response
@@ -71,7 +71,7 @@ def with_pages(app: ASGIApp, home: Path) -> ASGIApp:
         if at is None:
             return await app(scope, receive, send)
         try:
-            is_page = scope["path"].endswith(("/", ".html"))  # not its lock
+            is_page = scope["path"].endswith(("/", ".html"))  # not the lock files beside the pages
             if not (is_page and Path(served[at].directory or "").is_dir()):
                 raise HTTPException(404)
             return await served[at]({**scope, "path": scope["path"].removeprefix(at)}, receive, send)
@@ -88,7 +88,7 @@ def mlflow(port: int) -> None:
 
     from resources.experiment import artifact_root, default_uri
 
-    os.environ |= {  # which its app reads when it is imported
+    os.environ |= {  # MLflow's app reads these when it is imported
         constants.BACKEND_STORE_URI_ENV_VAR: default_uri(),
         constants.REGISTRY_STORE_URI_ENV_VAR: default_uri(),
         constants.ARTIFACT_ROOT_ENV_VAR: "mlflow-artifacts:/",
