@@ -1,4 +1,4 @@
-"""The page of a task, as one file."""
+"""The report of a task: one self-contained HTML page."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +22,7 @@ from traube.reports.recommendation import recommend_among
 from traube.reports.rendering import render
 from traube.tasks.task import Task
 
-MODELS = 8  # of maps and pairs: the best ones
+MODELS = 8  # the best ones, shown in maps and compared in pairs
 Key = tuple[str, str]  # a protocol, and a level of the labels; an empty level is all of them
 
 
@@ -34,9 +34,9 @@ def task_page(
     changes: pd.DataFrame | None = None,
     made_of: str = "",
 ) -> str:
-    """Return a task's page, made of its rows in the leaderboard and its `changes`.
+    """Return a task's page, from its rows of the leaderboard `table` and its `changes`.
 
-    The page holds a hash of the data that it is made of.
+    The page contains `made_of`, a hash of its data, by which a later call finds that it is current.
     """
     own, lookup = table[table["task"].isin((task, ""))], Lookup()
     cells = current_cells(bench.storage, protocols, [task], own_choice=True, lookup=lookup)
@@ -54,21 +54,22 @@ def task_page(
         "answers": [],
         "diagrams": [],
         "history": past,
-        "changes": [] if changes is None or changes.empty else _plain(changes[changes["task"] == task]),
+        "changes": [] if changes is None or changes.empty else _format_records(changes[changes["task"] == task]),
     }
     missing, shown = "", ""
     try:
         stored, chosen = bench.task(task), cells[~cells["own_choice"]]
-        options = _options(bench, protocols, stored, chosen)
+        options = _list_candidates(bench, protocols, stored, chosen)
         shown = max(options, key=lambda name: len(pick_best_methods(options[name])), default="")
         firsts = pick_best_methods(options.get(shown, []))[:MODELS]
         data["views"] = views(bench, stored, protocols.get(shown), firsts, lookup)
-        if stored.is_labeled:  # silhouettes, each of a model's own space, do not compare
-            standings = _standings(bench, protocols, stored, options, chosen)
-            data |= _compared(bench, protocols, stored, chosen, standings, shown, colors)
-    except TraubeError as error:  # its texts are not here, or damaged
+        if stored.is_labeled:  # silhouettes of different embedding spaces are not comparable
+            standings = _read_standings(bench, protocols, stored, options, chosen)
+            data |= _compare_models(bench, protocols, stored, chosen, standings, shown, colors)
+    except TraubeError as error:  # the stored texts are missing or corrupt
         missing = str(error)
-    data["heatmaps"] = as_data(heatmaps := _heatmaps(done))
+    heatmaps = _draw_heatmaps(done)
+    data["heatmaps"] = as_data(heatmaps)
     return render(
         "explorer.html",
         task=task,
@@ -88,10 +89,10 @@ def task_page(
     )
 
 
-def _options(
+def _list_candidates(
     bench: Workbench, protocols: Mapping[str, Protocol], task: Task, cells: pd.DataFrame
 ) -> dict[str, list[Candidate]]:
-    """Return what is scored by the main metric under each protocol, the best first."""
+    """Return the candidates under each protocol by the main metric, the best first."""
     options = {}
     for name in sorted(set(cells["protocol"]) & set(protocols)):
         metric = main_metric(task.card, protocols[name]) if task.is_labeled else WITHOUT_LABELS
@@ -100,7 +101,7 @@ def _options(
     return options
 
 
-def _compared(
+def _compare_models(
     bench: Workbench,
     protocols: Mapping[str, Protocol],
     task: Task,
@@ -128,16 +129,16 @@ def _compared(
     }
 
 
-def _heatmaps(done: pd.DataFrame) -> list[Plot]:
+def _draw_heatmaps(done: pd.DataFrame) -> list[Plot]:
     """Draw the scores of models by methods, for each level and protocol."""
     found = []
-    for (level, protocol, own_choice), of in done.groupby(["level", "protocol", "own_choice"]):
-        if drawn := heatmap(f"{level}, protocol {protocol}{OWN_CHOICE if own_choice else ''}", of):
+    for (level, protocol, own_choice), group in done.groupby(["level", "protocol", "own_choice"]):
+        if drawn := heatmap(f"{level}, protocol {protocol}{OWN_CHOICE if own_choice else ''}", group):
             found.append(drawn)
     return found
 
 
-def _standings(
+def _read_standings(
     bench: Workbench,
     protocols: Mapping[str, Protocol],
     task: Task,
@@ -157,7 +158,7 @@ def _standings(
     return found
 
 
-def _plain(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def _format_records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [
         {key: number(value, 6) if isinstance(value, float) else value for key, value in row.items()}
         for row in frame.to_dict("records")
