@@ -149,7 +149,7 @@ def score(
     from traube.metrics.agreement import counting_scores
     from traube.tasks.best_worst import read_design, read_judgments, scores_table
 
-    answers = read_judgments(files, _columns(columns), None if design is None else read_design(design))
+    answers = read_judgments(files, _parse_columns(columns), None if design is None else read_design(design))
     judged = answers.judgments
     _print_faults(answers.faults, output)
 
@@ -163,11 +163,11 @@ def score(
     table = scores_table(judged, counting_scores(judged), values)
     write_text(output, format_csv(table))
     halving = Halving(repetitions, seed, spearman_brown, scorings)
-    rows = [_reliability("all", judged, halving)]
+    rows = [_measure_reliability("all", judged, halving)]
     for column in by or ():
-        rows += _within(judged, items, column, halving)
-    halves = _curve(judged, halving) if curve else []
-    known = None if expert is None else _ask_expert(expert, table)
+        rows += _measure_groups(judged, items, column, halving)
+    halves = _measure_curve(judged, halving) if curve else []
+    known = None if expert is None else _compare_with_expert(expert, table)
 
     if as_json:
         wrong = [] if known is None else known[known["contradicted"]][["item", "score", "expert"]].to_dict("records")
@@ -180,7 +180,7 @@ def score(
 
 
 def _print_faults(faults: Sequence[str], output: Path) -> None:
-    """Print rows that cannot be used; beyond the first few, write them to a file beside the output."""
+    """Print the first rows that cannot be used; if there are more, write all to a file beside the output."""
     print_notes(faults[:SHOWN], "left out")
     if len(faults) > SHOWN:
         path = output.with_name(f"{output.stem}.faults.txt")
@@ -188,8 +188,8 @@ def _print_faults(faults: Sequence[str], output: Path) -> None:
         err.print(f"[yellow]left out:[/] {len(faults) - SHOWN} more rows, all in {escape(str(path))}")
 
 
-def _ask_expert(expert: Path, table: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the scores that an expert judged, with the judgment and whether it contradicts the score."""
+def _compare_with_expert(expert: Path, table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the scores of items that the expert judged, with the judgment and whether it contradicts the score."""
     from traube.metrics.agreement import find_contradicted
     from traube.tasks.best_worst import read_expert
 
@@ -210,7 +210,7 @@ def _print_reliability(rows: list[dict[str, Any]], halves: list[dict[str, Any]])
         f"the least compliant {rows[0]['compliance_min']:.1%}"
     )
     if halves:
-        shown = [{"annotators": row["annotators"], **_halves(row)} for row in halves]
+        shown = [{"annotators": row["annotators"], **_format_halves(row)} for row in halves]
         print_table(shown, title="Split half, by annotators of each half")
 
 
@@ -222,7 +222,7 @@ def _print_expert(known: "pd.DataFrame") -> None:
         out.print(f"the expert contradicts {escape(row.item)}: {row.score:.3f}, not {row.expert}")
 
 
-def _columns(text: str | None) -> Any:
+def _parse_columns(text: str | None) -> Any:
     """Parse the names of columns from `best=...,items=a+b`."""
     from traube.tasks.best_worst import Columns
 
@@ -241,7 +241,7 @@ def _columns(text: str | None) -> Any:
 class Halving:
     """The way split halves are drawn, scored and corrected.
 
-    Scorings are keyed by what the names of their results begin with.
+    The keys of `scorings` are prefixes of the names of their results.
     """
 
     repetitions: int
@@ -250,7 +250,7 @@ class Halving:
     scorings: Mapping[str, "Scoring"]
 
     def correlate(self, split: Callable[["Scoring"], "Floats"]) -> dict[str, float | None]:
-        """Return mean and standard deviation of the split halves that a function draws, for each scoring."""
+        """Return mean and standard deviation of the split-half correlations that `split` computes, for each scoring."""
         from traube.metrics.agreement import spearman_brown, summarize
 
         found: dict[str, float | None] = {}
@@ -262,16 +262,16 @@ class Halving:
         return found
 
 
-def _reliability(name: str, judged: "Judgments", halving: Halving) -> dict[str, Any]:
+def _measure_reliability(name: str, judged: "Judgments", halving: Halving) -> dict[str, Any]:
     from traube.metrics.agreement import reliability, split_half
 
     found = vars(reliability(judged, repetitions=0))  # halves are drawn below
-    known = {key: None if value != value else value for key, value in found.items()}
+    known = {key: None if value != value else value for key, value in found.items()}  # JSON has no NaN
     halves = halving.correlate(lambda scoring: split_half(judged, halving.repetitions, halving.seed, scoring))
     return {"group": name, **known, **halves}
 
 
-def _within(judged: "Judgments", items: Path | None, column: str, halving: Halving) -> list[dict[str, Any]]:
+def _measure_groups(judged: "Judgments", items: Path | None, column: str, halving: Halving) -> list[dict[str, Any]]:
     import numpy as np
 
     from traube.tasks.best_worst import read_ids
@@ -290,10 +290,10 @@ def _within(judged: "Judgments", items: Path | None, column: str, halving: Halvi
             f"[yellow]--by {escape(column)}:[/] {pluralize(left, 'judgment')} of tuples whose items have several values of it, "
             f"or are not in {escape(str(items))}, are in no group"
         )
-    return [_reliability(f"{column} {value}", own, halving) for value, own in groups if len(own)]
+    return [_measure_reliability(f"{column} {value}", own, halving) for value, own in groups if len(own)]
 
 
-def _curve(judged: "Judgments", halving: Halving) -> list[dict[str, Any]]:
+def _measure_curve(judged: "Judgments", halving: Halving) -> list[dict[str, Any]]:
     """Return split-half reliability for 1, 2, 4, ... annotators, and for half of all."""
     import numpy as np
 
@@ -319,11 +319,11 @@ def _format_row(row: dict[str, Any]) -> dict[str, str]:
         "judged": str(row["judgements"]),
         "alpha": format_number(row["alpha"]),
         "strong (best/worst)": f"{format_number(row['strong_best'])} / {format_number(row['strong_worst'])}",
-        **_halves(row),
+        **_format_halves(row),
     }
 
 
-def _halves(row: dict[str, Any]) -> dict[str, str]:
+def _format_halves(row: dict[str, Any]) -> dict[str, str]:
     """Return the cells of split halves, and of value scoring too if that was requested."""
     cells = {}
     for prefix, title in (("", "split half"), ("value_", "split half (value)")):

@@ -50,7 +50,7 @@ def compare(
     metric = full_name(metric) if metric else None
     a, b = name_given_side(a), name_given_side(b)
     params, storage = load_params(), open_storage(paths.home())
-    # tasks of one's own and those of the benchmark have different protocols, each of which is a family of comparisons
+    # the user's own tasks and the benchmark's have different protocols; p is corrected within each protocol
     protocols: dict[str, list[str]] = {}
     for one in task or list_common_tasks(storage, a, b):
         protocols.setdefault(protocol or params.protocol_for(task or [one]), []).append(one)
@@ -76,13 +76,15 @@ def _compare_on(
     left_out: dict[str, str] = {}
     for name, tasks in protocols.items():
         try:
-            of_protocol, without = compare_on_tasks(storage, tasks, name, params.chosen(name), a, b, metric, own_choice)
+            compared, unavailable = compare_on_tasks(
+                storage, tasks, name, params.chosen(name), a, b, metric, own_choice
+            )
         except TraubeError as error:
             if len(protocols) == 1:
                 raise
-            of_protocol, without = [], dict.fromkeys(tasks, str(error))
-        comparisons += of_protocol
-        left_out |= without
+            compared, unavailable = [], dict.fromkeys(tasks, str(error))
+        comparisons += compared
+        left_out |= unavailable
     if not comparisons:
         raise TraubeError("nothing to compare: " + "; ".join(left_out.values()))
     print_unavailable(left_out, "left out")
@@ -90,7 +92,7 @@ def _compare_on(
 
 
 def _describe(found: "Comparison") -> dict[str, Any]:
-    """Return a comparison as JSON takes it."""
+    """Return a comparison as a JSON object."""
     names = ("model", "method", "fingerprint", "mean", "cells")
     sides = {
         side: {name: getattr(candidate, name) for name in names} for side, candidate in (("a", found.a), ("b", found.b))
