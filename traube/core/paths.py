@@ -1,4 +1,4 @@
-"""Paths of the program.
+"""Folders that Traube reads and writes.
 
 In a checkout, paths are relative to it and never to the working directory, since Dagster's processes have several.
 Installed from a wheel, there is no checkout: everything lies below `~/.traube`, never in site-packages.
@@ -11,11 +11,11 @@ from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 
-_BESIDE = Path(__file__).resolve().parents[2]  # what the package `traube` lies in
-IN_CHECKOUT = (_BESIDE / "operations").is_dir() and (_BESIDE / "definitions.py").is_file()
-PROJECT = _BESIDE if IN_CHECKOUT else Path.home() / ".traube"
-_HOME: ContextVar[Path | None] = ContextVar("home", default=None)  # in place of the environment's, for one call
-_PACKAGED_PARAMS = _BESIDE / "traube" / "pipeline" / "params.yaml"  # in a wheel only
+_PACKAGE_PARENT = Path(__file__).resolve().parents[2]  # the checkout, or site-packages
+IN_CHECKOUT = (_PACKAGE_PARENT / "operations").is_dir() and (_PACKAGE_PARENT / "definitions.py").is_file()
+PROJECT = _PACKAGE_PARENT if IN_CHECKOUT else Path.home() / ".traube"
+_HOME: ContextVar[Path | None] = ContextVar("home", default=None)  # set by `use_home`
+_PACKAGED_PARAMS = _PACKAGE_PARENT / "traube" / "pipeline" / "params.yaml"  # in a wheel only
 
 
 def _from_environment(variable: str, default: Path) -> Path:
@@ -33,21 +33,21 @@ def _resolve(base: Path, value: str) -> Path:
 
 
 def home() -> Path:
-    """Return the folder for everything written at run time: `own_home`, but inside `use_home`."""
+    """Return the current data directory: that of the enclosing `use_home`, or else `own_home`."""
     return _HOME.get() or own_home()
 
 
 def own_home() -> Path:
-    """Return the data directory: `TRAUBE_HOME`, by default `.traube/` in the project, or else `~/.traube`.
+    """Return the user's data directory: `TRAUBE_HOME`, by default `.traube/` in the project, or else `~/.traube`.
 
-    Here lies what serves all calls, whatever their texts: the revisions of downloaded weights, and compiled code.
+    Code that must not follow `use_home` calls this: revisions of downloaded weights and compiled code serve every call.
     """
     return _from_environment("TRAUBE_HOME", PROJECT / ".traube" if IN_CHECKOUT else PROJECT)
 
 
 @contextmanager
 def use_home(folder: Path) -> Iterator[None]:
-    """Have code inside the block write below another folder."""
+    """Use another data directory inside the block."""
     token = _HOME.set(folder)
     try:
         yield
@@ -56,7 +56,7 @@ def use_home(folder: Path) -> Iterator[None]:
 
 
 def raw() -> Path:
-    """Return the folder of raw data that people put here: `TRAUBE_RAW`, by default `data/raw/` in the project."""
+    """Return the folder of raw data, put there or downloaded: `TRAUBE_RAW`, by default `data/raw/` in the project."""
     return _from_environment("TRAUBE_RAW", PROJECT / "data" / "raw")
 
 
