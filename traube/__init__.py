@@ -1,10 +1,9 @@
 """Traube: benchmarks of text embeddings for clustering.
 
-It is the library behind the platform: it never imports dagster or mlflow and works from a notebook with
-nothing running.
+The package imports neither dagster nor mlflow, and works in a notebook without any server.
 
-`evaluate` says how well models' vectors, grouped by methods, agree with labels, `leaderboard` ranks the models, and
-`compare` says whether one is better than another:
+`evaluate` scores how well clusterings of the models' embeddings agree with labels, `leaderboard` ranks the models,
+and `compare` tests whether one is better than another:
 
 >>> from traube import cluster_texts, compare, evaluate, leaderboard, load_model, load_task
 >>> texts = ["a goal in the match", "the match ended without a goal", "the keeper saved the match",
@@ -23,7 +22,7 @@ Tasks and models that come with Traube, or have a card in `cards/`, are loaded b
 >>> load_task("pydocs_s2s").is_labeled  # doctest: +SKIP
 True
 
-Texts without labels are grouped, and each group is described:
+`cluster_texts` groups texts without labels, and finds key words for each group:
 
 >>> groups = cluster_texts(texts, n_clusters=2)
 >>> sorted(words[0] for words in groups.words.values())
@@ -43,9 +42,9 @@ if TYPE_CHECKING:
     from traube.tasks import load_pairs, load_task
     from traube.tasks.task import make_task
 
-# Set before torch is imported anywhere: OpenMP threads that spin while they wait slow down everything else on
-# the machine, and torch itself. Threads that spin briefly and then sleep take half the time of threads
-# that sleep at once; GNU OpenMP reads the second variable, other implementations only the first.
+# Set before torch is imported: OpenMP threads that spin while they wait slow down every other process, and torch
+# itself. With GNU OpenMP, a brief spin before they sleep takes half the time of none; only GNU OpenMP reads
+# GOMP_SPINCOUNT.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ["OMP_WAIT_POLICY"] = "passive"
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
@@ -68,8 +67,7 @@ __all__ = [
     "make_task",
 ]
 
-# Imported at their first use: pandas alone takes longer than most commands of the
-# command line should.
+# Imported at first use: importing pandas alone takes longer than most commands should.
 _DEFINED_IN = {
     "Clustering": "traube.grouping.cluster_texts",
     "EmbeddingClusterer": "traube.grouping.estimators",
