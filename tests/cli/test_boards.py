@@ -96,8 +96,9 @@ def test_a_leaderboard_is_written_for_a_paper_a_page_and_a_program(traube: Traub
     ],
 )
 def test_statistics_beyond_rank_interval_and_p_are_details(
-    traube: Traube, command: str, shown: list[str], added: list[str]
+    traube: Traube, command: str, shown: list[str], added: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # a narrow terminal drops columns
     usual, detailed = (" ".join(traube(*command.split(), *more).stdout.split()) for more in ([], ["--details"]))
     assert all(words in usual and words in detailed for words in shown)
     assert all(words not in usual and words in detailed for words in added)
