@@ -33,6 +33,7 @@ TASKS = {
     "table_7": ("trec_car_fine", "car_test200_fine"),
 }
 REFERENCE = "triplet"
+VARIED = ("metric", "clusterer")  # values of COB's recipe that make a method of its own
 # of a checkpoint's name: trainer, task, base model, passages of a training split, digest of a
 # recipe that is not the paper's, seed
 CHECKPOINT = re.compile(
@@ -200,14 +201,33 @@ def _compare_with_triplet(
 def trained_cells(context: Context, name: str) -> pd.DataFrame:
     """Return a task's cells of this paper's method, with the columns that are read from models' names.
 
-    These are method, n, base, recipe, training_seed.
+    These are method, n, base, recipe, training_seed. A training with another metric or clusterer than the paper's is a
+    method of its own, such as `cob, metric=ari`.
     """
     cells = context.cells([name], PROTOCOL)
     cells = cells[cells["method"] == METHOD]
     about = [_parse_name(model, name) for model in cells["model"]]
     kept = [a is not None for a in about]
     # `method` is the paper's from here on
-    return cells[kept].assign(**{column: [a[column] for a in about if a] for column in (*_WHICH, "training_seed")})
+    cells = cells[kept].assign(**{column: [a[column] for a in about if a] for column in (*_WHICH, "training_seed")})
+    variants = _name_variants(context)
+    methods = [
+        variants.get(model.rpartition("-")[0], method)
+        for model, method in zip(cells["model"], cells["method"], strict=True)
+    ]
+    return cells.assign(method=methods)
+
+
+def _name_variants(context: Context) -> dict[str, str]:
+    """Return the method of COB's trainings by their checkpoints' names, before `-last` and `-best`."""
+    from traube.training.trainers.cob import Cob
+
+    paper = Cob.defaults.model_dump()
+    names = {}
+    for checkpoint, record in context.trainings(Cob.name):
+        own = [f"{key}={record['config'][key]}" for key in VARIED if record["config"][key] != paper[key]]
+        names[checkpoint.rpartition("-")[0]] = ", ".join([Cob.name, *own])
+    return names
 
 
 def _parse_name(model: str, task: str) -> dict[str, Any] | None:
