@@ -123,3 +123,10 @@ def test_the_page_that_comes_with_traube_has_every_table() -> None:
         for table in paper.tables:
             assert table.published is None or f"\n{table.description}\n" in page
     assert "Not written yet" not in page
+
+
+def test_each_printed_number_that_is_not_measured_says_why() -> None:
+    for file in sorted((paths.PROJECT / "docs" / "results").glob("*/*.csv")):
+        rows = results._read(file)
+        empty = rows[rows["published"].notna() & rows["measured"].isna()]
+        assert empty["note"].notna().all(), file
