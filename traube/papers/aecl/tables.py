@@ -140,13 +140,14 @@ def measure_scores(context: Context, tasks: Sequence[str], *protocols: str) -> p
 def format_table(table: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each method and encoder, as people are shown it.
 
-    A row has `published | measured ± deviation over seeds` of each task and metric, and the number of tasks on which
-    it was measured.
+    A row has `published | measured ± deviation over seeds` of each task and metric, or `(1 seed)`, and the number of
+    tasks on which it was measured.
     """
     shown = []
     for row in table.itertuples():
         printed, own = ("–" if pd.isna(value) else f"{value:.1f}" for value in (row.published, row.measured))
-        shown.append(f"{printed} | {own} ± {row.sd:.1f}" if row.seeds > 1 else f"{printed} | {own}")
+        seeds = f" ± {row.sd:.1f}" if row.seeds > 1 else " (1 seed)" if row.seeds == 1 else ""
+        shown.append(f"{printed} | {own}{seeds}")
     column = table["task"] + " " + table["metric"].str.upper()
     text = table.assign(shown=shown, base=table["base"].fillna(""), column=column)
     columns, tasks = text["column"].drop_duplicates(), table["task"].nunique()
