@@ -171,6 +171,7 @@ def test_tables_of_nothing_measured_are_as_printed(context: Context) -> None:
         table = made(name, context)
         assert table["measured"].isna().all()
         assert (table["note"] == ("not measured here" if name == "table_4" else NO_ARTICLES)).all()
+    assert tables.trained_cells(context, "newsgroups").empty
     assert figures.convergence(figures.trainings(context)).empty
     assert figures.times_to_convergence(context) is None
 

@@ -207,7 +207,7 @@ def trained_cells(context: Context, name: str) -> pd.DataFrame:
     cells = context.cells([name], PROTOCOL)
     cells = cells[cells["method"] == METHOD]
     about = [_parse_name(model, name) for model in cells["model"]]
-    kept = [a is not None for a in about]
+    kept = np.array([a is not None for a in about], dtype=bool)  # typed: an empty list would select columns
     # `method` is the paper's from here on
     cells = cells[kept].assign(**{column: [a[column] for a in about if a] for column in (*_WHICH, "training_seed")})
     variants = _name_variants(context)
