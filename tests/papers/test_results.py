@@ -112,6 +112,22 @@ def test_a_kept_number_stands_beside_what_is_printed_today_and_each_encoder_has_
     ]
 
 
+def test_a_verdict_stays_with_a_number_that_is_the_same_where_its_rival_is_absent(tmp_path: Path) -> None:
+    columns = ["method", "published", "measured", "difference", "verdict", results.WHEN]
+
+    def written(*rows: tuple[object, ...]) -> pd.DataFrame:
+        pd.DataFrame(rows, columns=columns).to_csv(tmp_path / "rows.csv", index=False)
+        return results._read(tmp_path / "rows.csv")
+
+    before = written(("tfidf", 0.5, 0.25, -0.3, "lower", "2026-01-01"), ("lsa", 0.5, 0.5, -0.1, "lower", "2026-01-01"))
+    now = written(("tfidf", 0.5, 0.25, None, None, "2026-02-02"), ("lsa", 0.5, 0.6, None, None, "2026-02-02"))
+    merged = results._merge_kept(now, before).astype(object)
+    assert merged.where(merged.notna(), None)[columns].values.tolist() == [
+        ["tfidf", 0.5, 0.25, -0.3, "lower", "2026-01-01"],
+        ["lsa", 0.5, 0.6, None, None, "2026-02-02"],  # another number, of which the verdict was not
+    ]
+
+
 def test_a_page_that_would_lie_where_its_rows_do_is_refused(context: Context, tmp_path: Path) -> None:
     with pytest.raises(TraubeError, match=r"name a file that ends in \.md"):
         results.write_results(context.storage, tmp_path / "results")

@@ -96,10 +96,13 @@ def _merge_kept(here: pd.DataFrame, kept: pd.DataFrame | None = None) -> pd.Data
     kept = kept.reindex(columns=[*here.columns, *kept.columns.difference(here.columns)])
     kept = kept[kept["measured"].notna()]
     kept = kept[~_make_keys(kept, which).duplicated()]  # people edit these files
-    first = kept.assign(_key=_make_keys(kept, which)).set_index("_key")[["measured", WHEN]]  # when it was the same
     ids = _make_keys(here, which)
-    same = first["measured"].reindex(ids).to_numpy() == here["measured"].to_numpy()
-    here = here.assign(**{WHEN: here[WHEN].mask(same, first[WHEN].reindex(ids).to_numpy())})
+    first = kept.assign(_key=_make_keys(kept, which)).set_index("_key").reindex(ids)  # when it was the same
+    same = first["measured"].to_numpy() == here["measured"].to_numpy()
+    here = here.assign(**{WHEN: here[WHEN].mask(same, first[WHEN].to_numpy())})
+    for column in here.columns.difference([*which, "published", "note", *OTHERS]):
+        # a verdict stays where the rival that it names is not in this data directory
+        here[column] = here[column].mask(same & here[column].isna().to_numpy(), first[column].to_numpy())
 
     done = here["measured"].notna()
     kept = kept[~_make_keys(kept, which).isin(ids[done])]
