@@ -139,6 +139,14 @@ def test_trainings_are_drawn_as_they_went(context: Context, task: Task) -> None:
     assert drawing.data["size"].eq(len(load_params().chosen("aecl").seeds)).all()
 
 
+def test_the_sweeps_own_training_is_drawn_where_the_protocol_has_none_and_once(context: Context, task: Task) -> None:
+    evaluated(context, task, "aecl_ablations", "minilm", ["none/aecl"], 0.5)
+    alone = figures.histories(context)
+    assert alone["method"].unique().tolist() == ["AECL, frozen encoder"]
+    evaluated(context, task, "aecl_frozen", "minilm", ["none/aecl"], 0.5)
+    assert len(figures.histories(context)) == len(alone)
+
+
 def test_each_value_of_the_sweep_is_a_point_of_a_curve(context: Context, task: Task) -> None:
     sensitivity = {figure.name: figure for figure in PAPER.figures}
     assert "traube sweep aecl_sensitivity" in sensitivity["figure_8"].make(context).content

@@ -147,7 +147,8 @@ def lines(means: pd.DataFrame, panel: str, line_of: str, x: str, label: str) -> 
             place = names.index(name)
             traces.append(band(str(name), of[x], of["mean"] - of["std"], of["mean"] + of["std"], place))
             traces.append(line(str(name), of[x], of["mean"], place))
-        plots.append(Plot(str(title), traces, axes(x, label)))
+        # below: long names beside the lines would leave them no width
+        plots.append(Plot(str(title), traces, axes(x, label, legend={"orientation": "h", "y": -0.25})))
     return plots
 
 

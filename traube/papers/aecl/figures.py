@@ -52,7 +52,9 @@ def histories(context: Context) -> pd.DataFrame:
     """
     rows = []
     for name, protocol in TRAININGS.items():
-        cells = context.cells(TASKS, protocol)
+        # where only the sweep was computed, its point that changes nothing is the same training
+        cells = context.cells(TASKS, protocol, *([ABLATIONS] if protocol == FROZEN else []))
+        cells = cells.drop_duplicates(["task", "model", "method", "seed"])
         for cell in cells[cells["method"].isin(NAMES)].itertuples():
             method = name if cell.method == "none/aecl" else NAMES[cell.method]
             if protocol == FROZEN and method in ON_ENCODER:
