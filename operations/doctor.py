@@ -264,16 +264,20 @@ def _check_databases() -> Iterator[Finding]:
 
 def _check_mlflow() -> Iterator[Finding]:
     from resources.experiment import default_uri
+    from resources.tracking import TrackingResource
     from traube.reports.tables import tables_are_current
     from traube.storage import open_storage
 
     storage = open_storage(paths.home())
-    contradictions = find_contradictions(storage)
+    TrackingResource().connect()
     yield Finding("mlflow", "ok", settings.without_password(default_uri()))
-    if not storage.read_cells().empty and not tables_are_current(storage):
+    if storage.read_cells().empty:
+        return
+    if not tables_are_current(storage):  # MLflow may be ahead of them
         outdated = "its scores were not compared, since the leaderboard is older than the results or params.yaml"
         yield Finding("mlflow", "note", f"{outdated}; `traube doctor --mend` rebuilds the leaderboard and compares")
-    for model, task, protocol, is_there in contradictions:
+        return
+    for model, task, protocol, is_there in find_contradictions(storage):
         what = "has other scores than the leaderboard" if is_there else "lacks the scores of the leaderboard"
         mend = f"`traube doctor --mend`, or `traube run -t {task} -m {model} --protocol {protocol}`, logs them"
         yield Finding("mlflow", "wrong", f"{task}, {model}: MLflow {what}; {mend}")
@@ -282,18 +286,14 @@ def _check_mlflow() -> Iterator[Finding]:
 def find_contradictions(storage: "Storage") -> list[tuple[str, str, str, bool]]:
     """Return model, task and protocol of which MLflow has other scores than the leaderboard, and whether it has any.
 
-    The next run logs them again. A leaderboard that is not current is not compared: MLflow may be ahead of it.
+    The next run logs them again.
     """
     from resources.tracking import TrackingResource
     from resources.untracked import add_debt
     from traube.core.files import read_parquet
-    from traube.reports.tables import NAME, tables_are_current
+    from traube.reports.tables import NAME
 
-    tracking = TrackingResource()
-    tracking.connect()
-    if not tables_are_current(storage):
-        return []
-    found = tracking.find_contradictions(read_parquet(storage.get_table_path(NAME)))
+    found = TrackingResource().find_contradictions(read_parquet(storage.get_table_path(NAME)))
     if not storage.catalog.is_read_only:
         for model, task, protocol, _ in found:
             add_debt(model, task, protocol)
