@@ -74,8 +74,8 @@ def test_many_groups_are_looked_at_more_closely(monkeypatch: pytest.MonkeyPatch)
     assert table["k"].is_monotonic_increasing and table["k"].is_unique
     monkeypatch.setattr(stability, "MANY", 1_000)
     coarse = choose_stable_k(X, 0)[1]
-    small = table["k"] < k // 4
-    assert table[small].equals(coarse[small]) and not table.equals(coarse)
+    assert table[table["k"] < k // 4].equals(coarse[coarse["k"] < k // 4])
+    assert table["k"].max() > 100 > coarse["k"].max()
 
 
 def test_the_seed_decides() -> None:
@@ -105,10 +105,10 @@ def test_of_numbers_that_are_about_as_good_the_middle_is_taken() -> None:
     assert _find_middle(ks, -excess) == 1
 
 
-def test_the_number_of_unclear_groups_hardly_depends_on_the_seed() -> None:
+def test_the_number_of_weak_groups_hardly_depends_on_the_seed() -> None:
     rng = np.random.default_rng(0)
     groups = np.repeat(rng.normal(size=(8, 20)), 60, axis=0)
-    X = groups + 2.2 * rng.normal(size=groups.shape)
+    X = groups + 1.8 * rng.normal(size=groups.shape)
     found = np.array([choose_stable_k(X, seed)[0] for seed in range(5)])
     assert found.std() / found.mean() < 0.2
 
