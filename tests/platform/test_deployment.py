@@ -19,6 +19,12 @@ from traube.core import paths
 DEPLOY = paths.PROJECT / "deploy"
 
 
+def test_workflows_pin_each_action_by_its_commit() -> None:
+    lines = [line for path in (paths.PROJECT / ".github" / "workflows").glob("*.yml") for line in path.read_text().splitlines()]
+    uses = [line.strip() for line in lines if "uses:" in line]  # a tag can be moved to other code, a commit cannot
+    assert uses and [line for line in uses if not re.fullmatch(r"- uses: [\w./-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", line)] == []
+
+
 @pytest.fixture(scope="module")
 def compose() -> dict[str, Any]:
     return dict(yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8")))
