@@ -110,7 +110,7 @@ def _find_stored(name: str, table: Table, storage: Storage) -> Made:
 
 def corpus_asset(source: Source) -> dg.AssetsDefinition:
     """Make the asset of a task's unique texts, which later reads skip while the raw data is the same."""
-    about = {"language": source.card.language, "licence": source.card.licence, "source": source.card.source}
+    about = {"language": source.card.language, "license": source.card.license, "source": source.card.source}
 
     @_table_asset(source, "corpus", CORPUS_COLUMNS, "the unique texts", metadata=about)
     def corpus(storage: Storage) -> Made:

@@ -249,7 +249,7 @@ def _average(scores: pd.DataFrame) -> dict[str, float]:
 
 
 def _describe(card: TaskCard) -> dict[str, str]:
-    return {"family": card.family, "language": card.language, "licence": card.licence}
+    return {"family": card.family, "language": card.language, "license": card.license}
 
 
 def _flatten(value: Mapping[str, Any]) -> dict[str, Any]:

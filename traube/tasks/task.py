@@ -124,7 +124,7 @@ class TaskCard(Strict):
     family: str = Field("own", pattern=r"^[a-z0-9_]+$", description="benchmark family")
     description: str = ""
     language: str = "und"
-    licence: str = "unknown"
+    license: str = "unknown"
     citation: str = Field("", description="keys of references.bib, or free text")
     source: str = Field("", description="where the raw data comes from")
     mteb: str = Field("", description="the task's name in MTEB, where it is one of MTEB's")

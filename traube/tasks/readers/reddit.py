@@ -68,7 +68,7 @@ class Reddit(Source):
         if self.missing() is None:
             return
         if not _ids():
-            origin = "https://github.com/ClimSocAna/tecb-de (licence: MIT)"
+            origin = "https://github.com/ClimSocAna/tecb-de (license: MIT)"
             raise Unavailable(f"{_id_file()} is not there; get it from {origin}")
         if not (os.environ.get(ID) and os.environ.get(SECRET)):
             fix = f"set {ID} and {SECRET} (reddit.com/prefs/apps)"
