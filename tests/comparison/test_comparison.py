@@ -1,4 +1,4 @@
-"""Who is better, and who becomes champion."""
+"""Comparison of models, and the choice of a champion."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

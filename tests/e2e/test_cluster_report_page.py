@@ -27,7 +27,7 @@ NAMES = ("ships <b>at</b> sea", "bread & dough", "orbits")
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A browser that draws WebGL without a GPU, and says what it asked a network for."""
+    """A browser that draws WebGL without a GPU, and says what it requested a network for."""
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
@@ -73,8 +73,10 @@ def test_names_of_all_layers_are_on_the_map_and_no_request_leaves(reader: Any) -
     return new Set(new Uint32Array(picture.getImageData(0, 0, map.width, map.height).data.buffer)).size"""
     WebDriverWait(reader, PATIENCE).until(lambda b: b.execute_script(colors) > 20)
     events = [json.loads(entry["message"])["message"] for entry in reader.get_log("performance")]
-    asked = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
-    assert asked and not [url for url in asked if url.startswith(("http", "ws"))]
+    requested = [
+        event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"
+    ]
+    assert requested and not [url for url in requested if url.startswith(("http", "ws"))]
     if folder := os.environ.get("TRAUBE_SCREENSHOTS"):
         reader.save_screenshot(str(Path(folder) / "cluster_report.png"))
 

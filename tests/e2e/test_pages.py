@@ -38,7 +38,7 @@ def list_workers(running: Running) -> list[psutil.Process]:
 
 @pytest.fixture
 def see(browser: Any) -> Callable[..., str]:
-    """Open a page and wait until it shows some words; gives all it shows, and keeps a picture if asked to."""
+    """Open a page and wait until it shows some words; gives all it shows, and keep a picture if TRAUBE_SCREENSHOTS is set."""
 
     def look(address: str, *words: str, click: str = "", picture: str = "") -> str:
         browser.get(address)

@@ -77,7 +77,7 @@ def test_the_protocols_own_cells_count(storage: Storage, add: Add) -> None:
     assert set(counted["protocol"]) == {"paper"}
 
 
-def test_what_was_asked_for_besides_does_not_change_the_protocols_numbers(storage: Storage, add: Add) -> None:
+def test_other_requested_cells_do_not_change_the_protocols_numbers(storage: Storage, add: Add) -> None:
     own = add(seed=1)
     besides = {add(seed=7), add(method="none/agglomerative", seed=None)}
     assert current_cells(storage, {"paper": PAPER})["cell_id"].tolist() == [own]
@@ -109,9 +109,9 @@ def test_a_task_has_parameters_of_its_own_in_a_protocol(storage: Storage, add: A
         load_model("bow"),
         [parse_method("none/kmeans"), parse_method("none/kmeans", {"kmeans": {"n_init": 3}})],
     )
-    asked = cells(tiny_task, bow, special, methods=named, seeds=[1])
+    requested = cells(tiny_task, bow, special, methods=named, seeds=[1])
     # named as the protocol has it, it is as the protocol has it for this task; what is another one stays
-    assert [cell.method.clusterer_params["n_init"] for cell in asked] == [20, 3]
+    assert [cell.method.clusterer_params["n_init"] for cell in requested] == [20, 3]
 
 
 def test_cells_of_older_code_do_not_count(storage: Storage, add: Add) -> None:
@@ -165,7 +165,7 @@ def test_after_a_failed_reading_the_last_data_counts_and_not_the_best(storage: S
 
 
 class Raw:
-    """Where the task `tiny` comes from."""
+    """Return the source of the task `tiny`."""
 
     def __init__(self, version: str = "raw", absent: str | None = None) -> None:
         self.version, self.absent = version, absent

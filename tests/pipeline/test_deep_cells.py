@@ -52,9 +52,9 @@ def vectors_of_pets(pets: Task, base: Transformer, tmp_path: Path) -> Vectors:
 def test_they_come_last_and_leave_clusters_and_a_history(
     pets: Task, vectors_of_pets: Vectors, base: Transformer, storage: Storage
 ) -> None:
-    asked = cells(pets, base, OWN, methods=[AECL, KMEANS], seeds=[1])
+    requested = cells(pets, base, OWN, methods=[AECL, KMEANS], seeds=[1])
     results = []
-    for result in cluster(pets, vectors_of_pets, asked, storage, ProcessExecutor(), model=base):
+    for result in cluster(pets, vectors_of_pets, requested, storage, ProcessExecutor(), model=base):
         if result.cell.method is AECL:
             assert (storage.folder / "trainings" / result.cell.cell_id).exists()  # nobody has stored the cell yet
         results.append(result)
@@ -121,8 +121,10 @@ def test_other_texts_are_made_as_the_recipe_says(base: Transformer, masked_model
 def test_one_that_was_stopped_goes_on_and_finds_the_same(
     pets: Task, vectors_of_pets: Vectors, base: Transformer, storage: Storage, tmp_path: Path
 ) -> None:
-    asked = cells(pets, base, OWN, methods=[AECL], seeds=[1])
-    (unbroken,) = cluster(pets, vectors_of_pets, asked, open_storage(tmp_path / "other"), ProcessExecutor(), model=base)
+    requested = cells(pets, base, OWN, methods=[AECL], seeds=[1])
+    (unbroken,) = cluster(
+        pets, vectors_of_pets, requested, open_storage(tmp_path / "other"), ProcessExecutor(), model=base
+    )
     steps: list[int] = []
 
     def stop(stage: str, amount: int) -> None:
@@ -131,8 +133,8 @@ def test_one_that_was_stopped_goes_on_and_finds_the_same(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(cluster(pets, vectors_of_pets, asked, storage, ProcessExecutor(), Progress(done=stop), model=base))
-    (resumed,) = cluster(pets, vectors_of_pets, asked, storage, ProcessExecutor(), model=base)
+        list(cluster(pets, vectors_of_pets, requested, storage, ProcessExecutor(), Progress(done=stop), model=base))
+    (resumed,) = cluster(pets, vectors_of_pets, requested, storage, ProcessExecutor(), model=base)
     assert resumed.assignments.equals(unbroken.assignments)
 
 
@@ -152,8 +154,8 @@ def test_one_that_fails_or_collapses_says_so_and_stops_no_other(
 ) -> None:
     same = parse_method("none/stcc", {"stcc": {"epochs": 1, "batch": 8, "codes": 1}})
     equal = make_task(["cat", "cat ", "cat  "], ["a", "a", "b"], name="equal")
-    asked = cells(equal, base, OWN, methods=[same], seeds=[1])
-    (collapsed,) = cluster(equal, vectors_of_pets, asked, storage, ProcessExecutor(), model=base)
+    requested = cells(equal, base, OWN, methods=[same], seeds=[1])
+    (collapsed,) = cluster(equal, vectors_of_pets, requested, storage, ProcessExecutor(), model=base)
     assert collapsed.status == "done"
     assert collapsed.reason.endswith("all texts are in one cluster")
     too_hot = parse_method("none/aecl", {"aecl": {**SHORT["aecl"], "learning_rate": 1.0, "instance_weight": 1e6}})

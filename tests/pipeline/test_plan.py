@@ -208,16 +208,16 @@ def test_another_version_of_a_library_makes_its_cells_new_and_no_others(
 
 
 def test_the_cards_number_of_clusters_is_part_of_a_cell(cards: Path, storage: Storage) -> None:
-    """`clusters: 3` edited to 9 and run again computes anew: nothing else says how many clusters there are."""
+    """`clusters: 3` edited to 9 and run again computes again: nothing else says how many clusters there are."""
     (cards / "notes.csv").write_text("body\n" + "\n".join(f"note{i} topic{i % 3} more{i % 5}" for i in range(12)))
     found = []
     for k in (3, 9, 3):
         (cards / "notes.yaml").write_text(f"file: notes.csv\ntext: body\nclusters: {k}\n")
         task = load_task("notes")
-        asked = cells(task, load_model("bow"), PROTOCOL, protocol_name="own")
-        found.append({c.cell_id for c in asked})
-        assert {c.clusters for c in asked} == {k}
-        only = [c for c in asked if c.method.name == "none/kmeans"][:1]
+        requested = cells(task, load_model("bow"), PROTOCOL, protocol_name="own")
+        found.append({c.cell_id for c in requested})
+        assert {c.clusters for c in requested} == {k}
+        only = [c for c in requested if c.method.name == "none/kmeans"][:1]
         _, assignments = evaluate_cells(task, load_model("bow"), only)
         assert assignments["cluster"].nunique() == k
     assert found[0] == found[2]
@@ -299,7 +299,7 @@ def test_a_cell_without_its_record_is_not_stored(storage: Storage) -> None:
 def test_the_time_that_cells_take_grows_with_texts_models_and_weights(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is encoded already takes none; half as fast a machine takes twice as long."""
+    """Texts that are encoded already take no time; half as fast a computer takes twice as long."""
     from traube.pipeline import expected
 
     def measured(seconds: float) -> None:

@@ -34,7 +34,7 @@ def bench(tiny_task: Task, tmp_path: Path) -> Workbench:
 
 @pytest.fixture
 def plan(bench: Workbench) -> Callable[[], Plan]:
-    """What is missing now."""
+    """Return the cells that are missing now."""
     return lambda: Plan.of(REQUEST, survey_stored(["tiny"], load_model("bow"), bench.storage))
 
 

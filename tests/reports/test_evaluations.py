@@ -51,7 +51,7 @@ def result(tiny_task: Task, folder: Path, executor: Executor) -> Evaluation:
 
 @pytest.fixture
 def stored(result: Evaluation, folder: Path) -> Storage:
-    """What the command line reads: the same cells, as they were stored."""
+    """The evaluation that the command line reads has the same cells, as they were stored."""
     return open_storage(folder)
 
 
@@ -64,8 +64,8 @@ def test_tables_of_several_models_name_the_model(result: Evaluation) -> None:
 
 def test_a_result_is_short_to_print_and_a_table_in_a_notebook(result: Evaluation) -> None:
     first = result.means().iloc[0]
-    told = f"best {first['model']} with {first['method']}, {METRIC} {first['value']:.3f}"
-    assert repr(result) == f"Evaluation(task 'tiny', 3 models, 2 methods: {told})"
+    reported = f"best {first['model']} with {first['method']}, {METRIC} {first['value']:.3f}"
+    assert repr(result) == f"Evaluation(task 'tiny', 3 models, 2 methods: {reported})"
     assert "<table" in result._repr_html_() and METRIC in result._repr_html_()
 
 
@@ -138,7 +138,7 @@ def test_texts_models_and_embeddings_are_passed_as_they_are(minilm: Transformer,
 
 
 def test_an_estimator_clusters_as_it_is(executor: Executor) -> None:
-    """Its number of clusters stays, unlike that of a method that is told the number of classes."""
+    """Its number of clusters stays, unlike that of a method that knows the number of classes."""
     given = [Birch(n_clusters=2, threshold=0.1), KMeans(5), "none/kmeans"]
     embeddings = np.random.default_rng(0).normal(size=(len(TEXTS), 3))
     result = evaluate(TEXTS, embeddings, given, labels=LABELS, executor=executor)

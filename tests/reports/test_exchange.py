@@ -34,9 +34,9 @@ def scored(storage: Storage, tiny_task: Task) -> Storage:
     save_corpus(storage, "tiny", tiny_task.corpus, tiny_task.corpus[["text_id"]], "raw")
     save_rows(storage, tiny_task.card, tiny_task.splits)
     complete_task(storage, tiny_task.card)
-    asked = cells(tiny_task, load_model("bow"), OWN)
-    scores, assignments = evaluate_cells(tiny_task, load_model("bow"), asked)
-    for cell in asked:
+    requested = cells(tiny_task, load_model("bow"), OWN)
+    scores, assignments = evaluate_cells(tiny_task, load_model("bow"), requested)
+    for cell in requested:
         Recorder(storage).save_clusters(cell, assignments[assignments["cell_id"] == cell.cell_id], 0.5)
         Recorder(storage).save_scores(cell, scores[scores["cell_id"] == cell.cell_id])
     return storage

@@ -1,4 +1,4 @@
-"""What a task's page shows: the numbers behind its figures. The page itself is used in a browser by
+"""The page of a task: the numbers behind its figures. The page itself is used in a browser by
 tests/e2e/test_explorer_page.py.
 """
 
@@ -130,7 +130,7 @@ def test_a_bar_is_a_largest_set_of_models_of_which_no_two_differ(rows: list[list
 
 
 def standing_on(names: list[str], *scores: tuple[float, ...]) -> Standing:
-    """How models stand by these scores of splits, the best first."""
+    """Return the standings of models by these scores of splits, the best first."""
     found = samples(*scores)
     return Standing((), tuple(found), compute_intervals(found), rank(names, found))
 
