@@ -133,7 +133,7 @@ def cluster_report(
     _check(texts, layers)
     columns = pd.DataFrame(index=range(len(texts))) if columns is None else columns.reset_index(drop=True)
     most = min(LONGEST, max(SHORTEST, CHARACTERS // len(texts)))
-    names, scales = [_unique_names(layer) for layer in layers], _scales(columns)
+    names, scales = _name_groups(layers), _scales(columns)
     data = _panel(texts, layers, names, columns, most) | {"chosen": len(layers) - 1 if chosen is None else chosen}
     beside = {"panel": panel, "title": title, "notes": notes, "data": data}
     beside["scripts"] = [_script(name) for name in SCRIPTS if name != "d3" or scales]
@@ -256,15 +256,21 @@ def _script(name: str) -> str:
     return packed((resources.files("traube.reports") / "map_scripts" / f"{name}.js.gz").read_bytes())
 
 
-def _unique_names(layer: MapLayer) -> dict[int, str]:
-    """Name each group as no other of its layer: the map takes groups of one name for one."""
-    found: dict[int, str] = {}
-    taken = {ALONE}
-    for c in np.unique(layer.labels[layer.labels >= 0]).tolist():
-        name = " ".join(layer.names.get(c, "").split()) or f"group {c}"
-        found[c] = name if name not in taken else f"{name} ({c})"
-        taken.add(found[c])
-    return found
+def _name_groups(layers: Sequence[MapLayer]) -> list[dict[int, str]]:
+    """Name the groups of each layer. Only a group and those within it share a name, which the map draws once."""
+    named: list[dict[int, str]] = []
+    holders = {ALONE: np.zeros(len(layers[0].labels), dtype=bool)}  # the texts of the coarsest group of a name
+    for layer in layers:
+        found: dict[int, str] = {}
+        for c in np.unique(layer.labels[layer.labels >= 0]).tolist():
+            own = layer.labels == c
+            name = " ".join(layer.names.get(c, "").split()) or f"group {c}"
+            if name in found.values() or (name in holders and holders[name][own].mean() <= 0.5):
+                name = f"{name} ({c})"
+            found[c] = name
+            holders.setdefault(name, own)
+        named.append(found)
+    return named
 
 
 def _groups(layer: MapLayer, names: Mapping[int, str], texts: Sequence[str]) -> list[dict[str, Any]]:

@@ -335,7 +335,8 @@ function start() {
     refresh()
   }) // the lasso's
   listen()
-  replace("labelLayer", { extensions: [new WholeLabels()] })
+  map.labelData = [...new Map(map.labelData.map(one => [one.label, one])).values()] // a name once: its coarsest group is the last
+  replace("labelLayer", { data: map.labelData, extensions: [new WholeLabels()] })
   if (matchMedia("(max-width: 768px)").matches) replace("labelLayer", { sizeMinPixels: 9, sizeMaxPixels: 13, collisionTestProps: { sizeScale: 3, sizeMinPixels: 24, sizeMaxPixels: 32 } })
   const scheme = matchMedia("(prefers-color-scheme: dark)")
   setDark(scheme.matches)
