@@ -157,11 +157,11 @@ def test_light_and_dark(reader: Any) -> None:
 def test_a_name_that_a_group_shares_with_the_group_around_it_is_on_the_map_once(browser: Any, tmp_path: Path) -> None:
     """The label of the coarsest stays, which is seen from farther away."""
     fine = np.repeat([0, 1], 10)
-    layers = [MapLayer(np.zeros(20, dtype=np.int64), {0: "ships"}), MapLayer(fine, {0: "ships", 1: "orbits"})]
+    layers = [MapLayer(np.zeros(20, dtype=np.int64), {0: "ships, sea"}), MapLayer(fine, {0: "sea, ships", 1: "orbits"})]
     path = tmp_path / "once.html"
     texts = [f"text {i}" for i in range(20)]
     path.write_text(cluster_report(texts, np.eye(2)[fine], layers, title="20 texts"), encoding="utf-8")
     browser.get(path.as_uri())
     WebDriverWait(browser, PATIENCE).until(lambda b: b.execute_script("return document.body.dataset.ready"))
     drawn = dict(browser.execute_script("return datamap.labelLayer.props.data.map(one => [one.label, one.layerIdx])"))
-    assert drawn == {"ships": 1, "orbits": 0}  # datamapplot counts layers from the finest
+    assert drawn == {"ships, sea": 1, "orbits": 0}  # datamapplot counts layers from the finest

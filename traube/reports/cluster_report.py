@@ -259,18 +259,29 @@ def _script(name: str) -> str:
 def _name_groups(layers: Sequence[MapLayer]) -> list[dict[int, str]]:
     """Name the groups of each layer. Only a group and those within it share a name, which the map draws once."""
     named: list[dict[int, str]] = []
-    holders = {ALONE: np.zeros(len(layers[0].labels), dtype=bool)}  # the texts of the coarsest group of a name
+    holders = {
+        _sort_words(ALONE): np.zeros(len(layers[0].labels), dtype=bool)
+    }  # the texts of the coarsest group of a name
     for layer in layers:
         found: dict[int, str] = {}
+        taken = set[str]()
         for c in np.unique(layer.labels[layer.labels >= 0]).tolist():
             own = layer.labels == c
             name = " ".join(layer.names.get(c, "").split()) or f"group {c}"
-            if name in found.values() or (name in holders and holders[name][own].mean() <= 0.5):
+            words = _sort_words(name)
+            if words in taken or (words in holders and holders[words][own].mean() <= 0.5):
                 name = f"{name} ({c})"
+                words = _sort_words(name)
             found[c] = name
-            holders.setdefault(name, own)
+            taken.add(words)
+            holders.setdefault(words, own)
         named.append(found)
     return named
+
+
+def _sort_words(name: str) -> str:
+    """Return the words of a name in one order: key words in another are the same name to a reader."""
+    return " ".join(sorted(name.replace(",", " ").split()))
 
 
 def _groups(layer: MapLayer, names: Mapping[int, str], texts: Sequence[str]) -> list[dict[str, Any]]:
