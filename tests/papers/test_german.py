@@ -6,11 +6,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from traube.core import paths
-from traube.papers import Context
-from traube.papers.german import PAPER
-from traube.papers.german.figures import curves, learning_curves
-from traube.papers.german.tables import (
+from traube._core import paths
+from traube._papers import Context
+from traube._papers.german import PAPER
+from traube._papers.german.figures import curves, learning_curves
+from traube._papers.german.tables import (
     AVERAGE,
     TASKS,
     adaptation,
@@ -22,9 +22,9 @@ from traube.papers.german.tables import (
     published_methods,
     read_adaptations,
 )
-from traube.papers.spec import format_table, join_printed
-from traube.tasks.stored import complete_task, save_corpus, save_rows
-from traube.tasks.task import Task
+from traube._papers.spec import format_table, join_printed
+from traube.tasks._stored import complete_task, save_corpus, save_rows
+from traube.tasks._task import Task
 
 TOLERANCE = 0.0051  # two printed decimals
 

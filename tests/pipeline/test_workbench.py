@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from traube.core.errors import TraubeError
+from traube._core.errors import TraubeError
+from traube._pipeline.workbench import Workbench
+from traube._storage.costs import get_cost
 from traube.models import ModelCard, fingerprint_on, load_model, model_of
-from traube.pipeline.workbench import Workbench
-from traube.storage.costs import get_cost
-from traube.tasks.stored import complete_task, save_corpus, save_rows
-from traube.tasks.task import Task
+from traube.tasks._stored import complete_task, save_corpus, save_rows
+from traube.tasks._task import Task
 
 
 @pytest.fixture
