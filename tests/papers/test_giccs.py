@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tests import giccs_like
-from tests.made import page_data, run_missing
+from tests.made import page_data, run_missing, store_task
 from traube.metrics.correlation import spearman
 from traube.metrics.richness import lexical_tokens, mtld
 from traube.models import Model
@@ -21,7 +21,7 @@ from traube.pipeline.pairs import make_pair_cells
 from traube.pipeline.plan import Request
 from traube.pipeline.workbench import Given
 from traube.tasks import load_pairs
-from traube.tasks.stored import Manifest, complete_task, save_corpus, save_rows
+from traube.tasks.stored import Manifest
 from traube.tasks.task import Task
 
 PAPER = papers()["giccs"]
@@ -178,9 +178,7 @@ def test_whether_similarity_predicts_clustering_is_asked_of_models_that_have_bot
     context = replace(context, protocol="mteb-v1")
     spec, pairs = TABLES["similarity_and_clustering"], load_pairs("giccs")
     task = Task(tiny_task.card.model_copy(update={"name": "tweet"}), tiny_task.corpus, tiny_task.splits)
-    save_corpus(context.storage, "tweet", task.corpus, task.corpus, raw_version="")
-    save_rows(context.storage, task.card, task.splits)
-    complete_task(context.storage, task.card)
+    store_task(context.storage, task)
     for name in ("bow", "tfidf", "lsa"):
         assert spec.make(context).empty  # fewer than three models tell nothing
         run_missing(context.workbench, Request(["tweet"], [name], "mteb-v1", context.protocols["mteb-v1"]))

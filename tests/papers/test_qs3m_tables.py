@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import ttest_rel
 from sklearn.metrics import adjusted_rand_score, pairwise_distances, roc_auc_score
 
-from tests.made import damage_blob
+from tests.made import damage_blob, store_task
 from tests.papers.conftest import at_home
 from tests.training.test_qs3m import QUICK, SECTIONS, pages
 from traube.components import cluster
@@ -24,7 +24,6 @@ from traube.papers import Context
 from traube.papers.qs3m import PAPER, figures, tables
 from traube.papers.qs3m.pages import KEYS, METRICS, REFERENCE, find_trained, page_scores, score_pages
 from traube.tasks.sections import Page, Passage, draw, make_records
-from traube.tasks.stored import complete_task, save_corpus, save_rows
 from traube.tasks.task import Split, Task, TaskCard, index_texts
 from traube.training.trainers.qs3m import Qs3m
 
@@ -44,9 +43,7 @@ def in_folds() -> Task:
 
 
 def save(context: Context, task: Task) -> None:
-    save_corpus(context.storage, task.name, task.corpus, task.corpus, raw_version="")
-    save_rows(context.storage, task.card, task.splits)
-    complete_task(context.storage, task.card)
+    store_task(context.storage, task)
 
 
 def described(name: str, **parts: list[str]) -> Task:

@@ -18,7 +18,6 @@ from resources.experiment import connect, default_uri
 from resources.registry import RegistryResource
 from traube.cli.main import app
 from traube.comparison.candidates import candidates, main_metric
-from traube.comparison.ranking import format_rank
 from traube.comparison.standings import compare_candidates
 from traube.comparison.verdict import format_significance
 from traube.core import paths
@@ -26,6 +25,7 @@ from traube.pipeline.params import load_params
 from traube.pipeline.plan import Request
 from traube.pipeline.workbench import Workbench
 from traube.reports.pages import make_page
+from traube.reports.tables import show_rank
 from traube.storage import Storage
 from traube.tasks.stored import get_card
 
@@ -60,7 +60,7 @@ def test_all_surfaces_quote_the_same_numbers_and_verdicts(
     assert len(set(verdicts.values())) == 2 and all(row["comparisons"] == 3 for m, row in rows.items() if m != first)
 
     # the wording of a rank and of a p-value, which every surface below quotes
-    ranks = {model: format_rank(row["rank_low"], row["rank_high"]) for model, row in rows.items()}
+    ranks = {model: show_rank(pd.Series(row)) for model, row in rows.items()}
     significance = {model: format_significance(rows[model]["p"], 3) for model in verdicts}
 
     # the terminal

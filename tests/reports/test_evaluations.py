@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 from sklearn.cluster import Birch, KMeans
 
+from tests.made import store_task
 from traube import Evaluation, compare, evaluate, leaderboard, make_task
 from traube.comparison.candidates import candidates
 from traube.comparison.standings import Unlabeled, compare_on_tasks
@@ -19,7 +20,6 @@ from traube.pipeline.executors import Executor, ProcessExecutor
 from traube.pipeline.params import Protocol
 from traube.reports import tables
 from traube.storage import Storage, open_storage
-from traube.tasks.stored import complete_task, save_corpus, save_rows
 from traube.tasks.task import Task
 
 METHODS = ["none/kmeans", "none/agglomerative"]
@@ -43,9 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def result(tiny_task: Task, folder: Path, executor: Executor) -> Evaluation:
     storage = open_storage(folder)
-    save_corpus(storage, tiny_task.name, tiny_task.corpus, tiny_task.corpus[["text_id"]], "raw")
-    save_rows(storage, tiny_task.card, tiny_task.splits)
-    complete_task(storage, tiny_task.card)
+    store_task(storage, tiny_task)
     return evaluate(tiny_task, ["bow", "lsa", "tfidf"], METHODS, seeds=[1, 2], folder=folder, executor=executor)
 
 

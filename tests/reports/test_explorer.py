@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.made import page_data, save_scored, with_replicates
+from tests.made import page_data, save_scored, store_task, with_replicates
 from traube.comparison.candidates import candidates
 from traube.comparison.jackknife import Sample, compute_intervals
 from traube.comparison.ranking import find_ties, rank
@@ -38,7 +38,6 @@ from traube.reports.pages import make_page
 from traube.reports.rendering import as_json
 from traube.reports.tables import NAME, leaderboard
 from traube.storage.costs import NO_TASK, save_cost
-from traube.tasks.stored import complete_task, save_corpus, save_rows
 from traube.tasks.task import Task
 
 METRIC = "v_measure/noise_as_cluster"
@@ -157,9 +156,7 @@ def test_whatever_a_text_holds_stays_inside_the_pages_data() -> None:
 def bench(tmp_path: Path, tiny_task: Task) -> Workbench:
     """The tiny task, with scores of two models."""
     bench = Workbench.at(tmp_path)
-    save_corpus(bench.storage, "tiny", tiny_task.corpus, tiny_task.corpus[["text_id"]], "raw")
-    save_rows(bench.storage, tiny_task.card, tiny_task.splits)
-    complete_task(bench.storage, tiny_task.card)
+    store_task(bench.storage, tiny_task)
     score(bench, tiny_task, "bow", {"early": 0.2, "late": 0.6})
     score(bench, tiny_task, "tfidf", {"early": 0.4, "late": 0.5})
     return bench

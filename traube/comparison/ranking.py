@@ -1,6 +1,5 @@
 """Ranks with ties: the models of a table, and the verdict on every pair of them."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -86,13 +85,6 @@ class Ranking:
         found = Difference(*(values[i, j] for values in vars(self.found).values()))
         family = {"about": self.about, "comparisons": self.comparisons}
         return make_verdict(a, b, found, int(self.splits[i, j]), self.undecided[i, j], **family)
-
-
-def format_rank(low: float, high: float) -> str:
-    """Return the ranks that a model may have, such as `1` or `2–3 (tied)`; a dash if it has none."""
-    if math.isnan(low):
-        return "-"
-    return f"{low:.0f}" if low == high else f"{low:.0f}–{high:.0f} (tied)"
 
 
 def rank(names: Sequence[str], samples: Sequence[Sample], about: str = "") -> Ranking:

@@ -96,7 +96,13 @@ def find_regressions(
         return "", pd.DataFrame(columns=list(COLUMNS))
     then, after = (dict(iter(cells.groupby(KEYS))) for cells in (earlier, counting))
     differing = [key for key in sorted({*then, *after}) if _ids(then.get(key)) != _ids(after.get(key))]
-    before = {key: rows for key in differing if key in then and len(rows := _keep_scored(storage, then[key]))}
+    before = {}
+    for key in differing:
+        if key in then:  # only cells whose scores have not been removed since
+            stored = storage.read_cells(ids=then[key]["cell_id"].tolist())
+            is_scored = then[key]["cell_id"].isin(stored.loc[stored["status"] == "done", "cell_id"])
+            if is_scored.any():
+                before[key] = then[key][is_scored]
     changed = [key for key in differing if key in before or key in after]
     old = _read_samples(storage, protocols, before)
     new = _read_samples(storage, protocols, {key: after[key] for key in changed if key in after})
@@ -131,12 +137,6 @@ def _read_night_before(storage: Storage, day: str) -> tuple[str, pd.DataFrame | 
             with suppress(Corrupt):  # a corrupt snapshot cannot be recomputed: take the one before it
                 return row["key"], storage.read_table(row["files"]["cells"])
     return "", None
-
-
-def _keep_scored(storage: Storage, cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the cells whose scores have not been removed since."""
-    stored = storage.read_cells(ids=cells["cell_id"].tolist())
-    return cells[cells["cell_id"].isin(stored.loc[stored["status"] == "done", "cell_id"])]
 
 
 def _ids(cells: pd.DataFrame | None) -> set[str]:

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from traube.comparison.candidates import WITHOUT_LABELS, about, main_metric
 from traube.comparison.jackknife import Sample, compute_intervals
-from traube.comparison.ranking import format_rank, rank
+from traube.comparison.ranking import rank
 from traube.comparison.samples import make_samples
 from traube.comparison.standings import choose_best_method
 from traube.core import paths
@@ -309,7 +309,10 @@ def interval_in_words(low: float, high: float, metric: str, digits: int) -> str:
 
 def show_rank(row: Any) -> str:
     """Return the ranks of a leaderboard's row in words: `1`, `2–3 (tied)`, or a dash if there are none."""
-    return format_rank(row.rank_low, row.rank_high)
+    low, high = row.rank_low, row.rank_high
+    if pd.isna(low):
+        return "-"
+    return f"{low:.0f}" if low == high else f"{low:.0f}–{high:.0f} (tied)"
 
 
 def show_row(row: Any, method: str = "method") -> dict[str, str]:
