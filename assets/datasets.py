@@ -153,9 +153,9 @@ def rows_asset(source: Source) -> dg.AssetsDefinition:
                 "label_histogram": dg.MetadataValue.md(markdown(labels)),
             }
         else:
-            by_part = rows.groupby("part", sort=False)["score"].describe().reset_index()
+            by_subset = rows.groupby("part", sort=False)["score"].describe().reset_index()
             metadata["dialogues"] = int(rows["dialogue"].nunique())
-            metadata["scores"] = dg.MetadataValue.md(markdown(by_part.round(3)))
+            metadata["scores"] = dg.MetadataValue.md(markdown(by_subset.round(3)))
         corpus = read_ingested(storage, source.name, "corpus")
         return Made(rows, corpus, manifest.rows_version, manifest.data_version, metadata)
 

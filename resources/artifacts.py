@@ -9,6 +9,7 @@ import pandas as pd
 
 from resources.experiment import IDENTITY
 from resources.tracking import TrackingResource
+from traube.components.method import name_methods
 from traube.core.hashing import digest
 from traube.reports.charts import draw_bars, draw_heatmaps, draw_map
 from traube.storage import Storage
@@ -32,7 +33,7 @@ def log_artifacts(
         if not runs or rows.empty or runs[0].data.tags.get(VERSION) == version:
             continue
         cells = read(str(about["task"].iloc[0])).merge(about)
-        is_shown = (cells["reducer"] + "/" + cells["clusterer"]).isin(rows["method"])
+        is_shown = name_methods(cells).isin(rows["method"])
         cells = cells[is_shown & (cells["status"] == "done")]
         run_id = runs[0].info.run_id
         client.log_figure(run_id, draw_bars(rows.assign(model=rows["method"])), "methods.png")

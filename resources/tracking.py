@@ -19,6 +19,7 @@ from pydantic import Field
 from resources.experiment import IDENTITY, Experiment, connect, default_uri, find_origin, get_ui, name_metric
 from resources.untracked import settle_debt
 from traube.comparison.verdict import format_significance
+from traube.components.method import name_methods
 from traube.core.escaping import format_csv
 from traube.pipeline.cell import Cell
 from traube.pipeline.pairs import KINDS
@@ -88,7 +89,7 @@ class TrackingResource(dg.ConfigurableResource):
             tags["traube.own_choice"] = "true"
         name = f"{card.name} x {identity['model']}{', own choice' if own_choice else ''}"
         values = done.merge(evaluation.scores, on="cell_id")
-        values = values.assign(method=values["reducer"] + "/" + values["clusterer"])
+        values = values.assign(method=name_methods(values))
         # the cells were made with the run, or before it; in milliseconds since 1970
         created = pd.to_datetime(done["created"], utc=True, format="ISO8601").map(pd.Timestamp.timestamp)
         first = min(began, (created - done["seconds"].fillna(0)).min())

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from traube.comparison.jackknife import Sample
-from traube.components.method import is_method
+from traube.components.method import is_method, name_methods
 from traube.core.errors import unknown
 from traube.models import CORPUS_BOUND, model_cards
 from traube.pipeline.current import cells_of_any_weights
@@ -124,7 +124,7 @@ def make_candidates(cells: pd.DataFrame, scores: pd.DataFrame, data_version: str
     if cells.empty:
         return []
     head, metric = cells.iloc[0], str(scores["metric"].iloc[0])
-    methods = cells["reducer"] + "/" + cells["clusterer"]
+    methods = name_methods(cells)
     rows = zip(cells["model"], cells["fingerprint"], methods, cells["cell_id"], strict=True)
     scored = []
     for (model, fingerprint, method), group in groupby(sorted(rows), key=itemgetter(0, 1, 2)):

@@ -12,6 +12,7 @@ from traube.comparison.candidates import WITHOUT_LABELS, main_metric
 from traube.comparison.jackknife import Sample
 from traube.comparison.samples import make_samples
 from traube.comparison.verdict import Verdict, compare
+from traube.components.method import name_methods
 from traube.core.files import read_parquet
 from traube.pipeline.changes import Change, Kind, in_words
 from traube.pipeline.current import current_cells, drop_sweeps
@@ -53,7 +54,7 @@ def select_counting_cells(storage: Storage, protocols: Mapping[str, Protocol]) -
     """Return the cells that count now, with the columns that may explain a change of their scores."""
     cells = drop_sweeps(current_cells(storage, protocols), protocols)
     cells = cells[cells["status"] == "done"]
-    cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
+    cells = cells.assign(method=name_methods(cells))
     kept = cells[["cell_id", *KEYS, "seed", *CAUSES]].copy()
     for column in ("params", "library_versions", "numerics"):
         kept[column] = kept[column].map(lambda value: json.dumps(value, sort_keys=True))

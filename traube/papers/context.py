@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from traube.components.method import name_methods
 from traube.core import paths
 from traube.core.disk import read_json
 from traube.core.progress import SILENT, Progress
@@ -48,7 +49,7 @@ class Context:
         """Return the finished cells of some tasks under some protocols' own methods and seeds; with a column `method`."""
         cells = current_cells(self.storage, self.protocols, tasks)
         cells = cells[cells["protocol"].isin(names) & (cells["status"] == "done")]
-        return cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
+        return cells.assign(method=name_methods(cells))
 
     def vectors(self, task: Task, model: Model) -> Vectors:
         """Return a stored task's vectors under a model, from the cache if they are in it.

@@ -317,7 +317,7 @@ def evaluate_pairs(
     task: Task,
     model: Model,
     *,
-    part: str = "test",
+    subset: str = "test",
     comparison: Comparison | None = None,
     history: bool = False,
     folder: Path | None = None,
@@ -332,7 +332,7 @@ def evaluate_pairs(
         A pair task.
     model : Model
         Compares the texts.
-    part : str, default="test"
+    subset : {"test", "validation", "train"}, default="test"
         The pairs that are compared.
     comparison : str, optional
         By default the model's own, or the cosine.
@@ -354,7 +354,7 @@ def evaluate_pairs(
     Raises
     ------
     TraubeError
-        If the part has no pairs, history is requested and there is none, the comparison does not go
+        If the subset has no pairs, history is requested and there is none, the comparison does not go
         with the model, or a text cannot be encoded.
 
     Examples
@@ -371,10 +371,10 @@ def evaluate_pairs(
     if history and not has_history(task.rows):
         raise TraubeError(f"task '{task.name}': its pairs have no history")
     model.fetch()
-    cells = make_pair_cells(Manifest.of(task), model, [comparison or choose_comparison(model)], part)
+    cells = make_pair_cells(Manifest.of(task), model, [comparison or choose_comparison(model)], subset)
     with _open_workbench(task, folder, executor) as workbench:
         table = score_missing([c for c in cells if c.method.history == history], model, workbench, progress)
-    return table.drop(columns=["task", "model", "comparison", "history", "part"])
+    return table.drop(columns=["task", "model", "comparison", "history", "subset"])
 
 
 def score_missing(

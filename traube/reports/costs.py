@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from traube.components.method import name_methods
 from traube.core.measure import Cost
 from traube.pipeline.params import Protocol
 from traube.storage import Storage
@@ -37,7 +38,7 @@ def costs(storage: Storage, protocols: Mapping[str, Protocol], cells: pd.DataFra
     done = cells[cells["status"] == "done"]
     if done.empty:
         return pd.DataFrame(columns=list(COLUMNS))
-    done = done.assign(method=done["reducer"] + "/" + done["clusterer"])
+    done = done.assign(method=name_methods(done))
     keys = list(zip(done["task"], done["protocol"], strict=True))
     items = {key: _clustered(storage, protocols, *key) for key in set(keys)}
     is_measured = done["total_seconds"].notna()

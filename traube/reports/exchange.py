@@ -10,6 +10,7 @@ import pandas as pd
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from traube.components import parse_method
+from traube.components.method import name_methods
 from traube.core.errors import TraubeError
 from traube.core.files import write_json
 from traube.core.inputs import parse_json, read_bytes
@@ -64,7 +65,7 @@ def export_mteb(
     """
     cells = drop_sweeps(current_cells(storage, protocols), protocols)
     cells = cells[(cells["status"] == "done") & ((protocol_name is None) | (cells["protocol"] == protocol_name))]
-    cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
+    cells = cells.assign(method=name_methods(cells))
     if method is not None and len(cells):
         method = parse_method(method).name  # a misspelled one is named as such
         if method not in set(cells["method"]):

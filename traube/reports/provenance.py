@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from traube.components.method import is_method
+from traube.components.method import is_method, name_methods
 from traube.core.errors import TraubeError, unknown
 from traube.metrics import SCORING_VERSION
 from traube.models import fingerprint_on, load_model
@@ -40,7 +40,7 @@ def trace_provenance(
                 get_source(name)  # refuses pairs
             raise unknown(f"scored {kind}", name, sorted(set(every[kind])))
     cells = every[(every["task"] == task) & (every["model"] == model)]
-    names = cells["reducer"] + "/" + cells["clusterer"]
+    names = name_methods(cells)
     if method:
         meant = names.map(lambda name: is_method(name, method))
         if not meant.any():

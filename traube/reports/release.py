@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from traube.components.method import name_methods
 from traube.core.errors import TraubeError
 from traube.core.escaping import format_csv
 from traube.core.files import write_json, write_text
@@ -44,7 +45,7 @@ def write_scores(storage: Storage, params: Params, folder: Path) -> None:
     protocols = {params.protocol: params.chosen()}
     cells = _own(current_cells(storage, protocols), params)
     scores = storage.read_scores(cells).merge(
-        cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])[["cell_id", "task", "model", "method", "seed"]]
+        cells.assign(method=name_methods(cells))[["cell_id", "task", "model", "method", "seed"]]
     )
     columns = ["task", "model", "method", "seed", "split", "level", "metric", "value"]
     scores = scores[columns].sort_values(columns[:-1], ignore_index=True)

@@ -14,6 +14,7 @@ from traube.comparison.jackknife import Sample, compute_intervals
 from traube.comparison.ranking import rank
 from traube.comparison.samples import make_samples
 from traube.comparison.standings import choose_best_method
+from traube.components.method import name_methods
 from traube.core import paths
 from traube.core.disk import read_json
 from traube.core.hashing import digest, file_sha256, frame_digest
@@ -115,7 +116,7 @@ def summary(
         columns, of methods with a k of their own (`traube.reports.found`).
     """
     cells = cells.assign(**{name: value for name, value in DEFAULTS.items() if name not in cells})
-    cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
+    cells = cells.assign(method=name_methods(cells))
     table, samples = _scored(cells, scores, cards, metric, protocols or {})
     others = cells[cells["status"] != "done"].drop_duplicates([*KEYS, "status"])
     others = others[[*KEYS, "precision", "status", "reason", "created"]].assign(level="", metric="")
@@ -212,7 +213,7 @@ def _with_found_k(
     found = found_k(storage, cells, {name: protocol.split_set for name, protocol in protocols.items()})
     if found.empty:
         return table
-    cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
+    cells = cells.assign(method=name_methods(cells))
     rows = found.merge(cells[["cell_id", *KEYS]]).groupby([*KEYS, "level"], as_index=False)[list(FOUND)].mean()
     return table.drop(columns=list(FOUND)).merge(rows, how="left", on=[*KEYS, "level"])[list(COLUMNS)]
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from traube.components.method import name_methods
 from traube.core.errors import TraubeError
 from traube.core.hashing import digest
 from traube.metrics.spread import MEASURES, spread
@@ -162,7 +163,7 @@ def split_scores(context: Context) -> pd.DataFrame:
     storage, protocols = context.storage, context.protocols
     cells = current_cells(storage, protocols, TASKS)
     cells = cells[cells["status"] == "done"]
-    cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
+    cells = cells.assign(method=name_methods(cells))
     columns = ["task", "protocol", "method", "model", "split", "level", "value", "size", "classes"]
     tables = []
     for (task, name), rows in cells.groupby(["task", "protocol"]):
