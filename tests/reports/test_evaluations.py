@@ -135,6 +135,13 @@ def test_texts_models_and_embeddings_are_passed_as_they_are(minilm: Transformer,
         assert evaluate(TEXTS, one, labels=LABELS, executor=executor).means().shape == (1, 3)
 
 
+def test_embeddings_have_a_row_for_each_text_also_for_one_that_is_given_twice(executor: Executor) -> None:
+    twice = [*TEXTS, TEXTS[0]]
+    right = np.eye(3)[[*np.repeat([0, 1, 2], 4), 0]]
+    result = evaluate(twice, right, "none/kmeans", labels=[*LABELS, LABELS[0]], executor=executor)
+    assert result.means()["value"].tolist() == [1] and len(result.assignments) == len(twice)
+
+
 def test_an_estimator_clusters_as_it_is(executor: Executor) -> None:
     """Its number of clusters stays, unlike that of a method that is told the number of classes."""
     given = [Birch(n_clusters=2, threshold=0.1), KMeans(5), "none/kmeans"]

@@ -124,8 +124,7 @@ def make_candidates(cells: pd.DataFrame, scores: pd.DataFrame, data_version: str
     if cells.empty:
         return []
     head, metric = cells.iloc[0], str(scores["metric"].iloc[0])
-    methods = name_methods(cells)
-    rows = zip(cells["model"], cells["fingerprint"], methods, cells["cell_id"], strict=True)
+    rows = zip(cells["model"], cells["fingerprint"], name_methods(cells), cells["cell_id"], strict=True)
     scored = []
     for (model, fingerprint, method), group in groupby(sorted(rows), key=itemgetter(0, 1, 2)):
         ids = tuple(cell_id for *_, cell_id in group)

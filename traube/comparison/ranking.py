@@ -33,11 +33,9 @@ class Ranking:
     --------
     >>> import numpy as np
     >>> from traube.comparison import Sample, rank
-    >>> random = np.random.default_rng(42)
-    >>> good = Sample(("one", "two"), 0.8 + random.normal(scale=1e-3, size=(2, 21)), noise=0.0, noise_df=1.0)
-    >>> poor = Sample(("one", "two"), 0.2 + random.normal(scale=1e-3, size=(2, 21)), noise=0.0, noise_df=1.0)
-    >>> rank(["good", "poor"], [good, poor]).names
-    ('good', 'poor')
+    >>> equal = Sample(("one", "two"), np.full((2, 21), 0.8), noise=0.0, noise_df=1.0)
+    >>> rank(["one", "another"], [equal, equal]).ranks.tolist()  # tied
+    [[1.0, 2.0], [1.0, 2.0]]
     """
 
     names: tuple[str, ...]

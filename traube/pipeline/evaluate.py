@@ -177,13 +177,7 @@ def evaluate(
     >>> result.scores[result.scores["metric"] == "acc/noise_as_cluster"][["model", "seed", "value"]].values.tolist()
     [['bow', 1, 1.0], ['bow', 2, 1.0], ['tfidf', 1, 1.0], ['tfidf', 2, 1.0]]
     """
-    if isinstance(task, Task):
-        if labels is not None or text_column is not None:
-            raise TypeError("evaluate: a task has its labels and texts: pass labels and text_column with texts only")
-        texts = task.texts
-    else:
-        texts = read_texts(task, "evaluate", text_column, labels).values
-        task = make_task(texts, None if labels is None else read_labels(labels, "evaluate", task))
+    task, texts = _to_task(task, labels, text_column)
     methods = _parse_methods(algorithms)
     samples, clusters, computed = [], [], list[Cell]()
     with (
@@ -200,6 +194,16 @@ def evaluate(
             computed += of_model
     together = (pd.concat(tables, ignore_index=True) for tables in (samples, clusters))
     return Evaluation(task.card, task.data_version, tuple(computed), *together)
+
+
+def _to_task(given: Any, labels: Any, text_column: str | None) -> tuple[Task, Sequence[str]]:
+    """Return the task that somebody passed, or that of their texts, and the texts as they were given."""
+    if not isinstance(given, Task):
+        texts = read_texts(given, "evaluate", text_column, labels).values
+        return make_task(texts, None if labels is None else read_labels(labels, "evaluate", given)), texts
+    if labels is not None or text_column is not None:
+        raise TypeError("evaluate: a task has its labels and texts: pass labels and text_column with texts only")
+    return given, given.texts
 
 
 def _parse_methods(algorithms: Any) -> list[Method]:
