@@ -9,7 +9,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -19,6 +19,9 @@ from traube.core import paths, settings
 from traube.core.disk import OTHERS
 from traube.core.errors import TraubeError, Unavailable
 from traube.core.system_errors import explain_system_error
+
+if TYPE_CHECKING:
+    from traube.storage import Storage
 
 app = typer.Typer()
 OLDEST_POSTGRES = 12
@@ -261,16 +264,26 @@ def _check_databases() -> Iterator[Finding]:
 
 def _check_mlflow() -> Iterator[Finding]:
     from resources.experiment import default_uri
+    from resources.tracking import TrackingResource
+    from traube.reports.tables import tables_are_current
+    from traube.storage import open_storage
 
-    contradictions = find_contradictions()
+    storage = open_storage(paths.home())
+    TrackingResource().connect()
     yield Finding("mlflow", "ok", settings.without_password(default_uri()))
-    for model, task, protocol, is_there in contradictions:
+    if storage.read_cells().empty:
+        return
+    if not tables_are_current(storage):  # MLflow may be ahead of them
+        outdated = "its scores were not compared, since the leaderboard is older than the results or params.yaml"
+        yield Finding("mlflow", "note", f"{outdated}; `traube doctor --mend` rebuilds the leaderboard and compares")
+        return
+    for model, task, protocol, is_there in find_contradictions(storage):
         what = "has other scores than the leaderboard" if is_there else "lacks the scores of the leaderboard"
         mend = f"`traube doctor --mend`, or `traube run -t {task} -m {model} --protocol {protocol}`, logs them"
         yield Finding("mlflow", "wrong", f"{task}, {model}: MLflow {what}; {mend}")
 
 
-def find_contradictions() -> list[tuple[str, str, str, bool]]:
+def find_contradictions(storage: "Storage") -> list[tuple[str, str, str, bool]]:
     """Return model, task and protocol of which MLflow has other scores than the leaderboard, and whether it has any.
 
     The next run logs them again.
@@ -278,14 +291,9 @@ def find_contradictions() -> list[tuple[str, str, str, bool]]:
     from resources.tracking import TrackingResource
     from resources.untracked import add_debt
     from traube.core.files import read_parquet
-    from traube.reports.tables import NAME, tables_are_current
-    from traube.storage import open_storage
+    from traube.reports.tables import NAME
 
-    tracking, storage = TrackingResource(), open_storage(paths.home())
-    tracking.connect()
-    if not tables_are_current(storage):
-        return []  # MLflow may be ahead of the leaderboard
-    found = tracking.find_contradictions(read_parquet(storage.get_table_path(NAME)))
+    found = TrackingResource().find_contradictions(read_parquet(storage.get_table_path(NAME)))
     if not storage.catalog.is_read_only:
         for model, task, protocol, _ in found:
             add_debt(model, task, protocol)
@@ -293,14 +301,20 @@ def find_contradictions() -> list[tuple[str, str, str, bool]]:
 
 
 def mend_mlflow() -> None:
-    """Log scores again of which MLflow has others than the leaderboard, or none."""
+    """Log scores again of which MLflow has others than the leaderboard, or none; rebuild an outdated leaderboard first."""
     from operations.launch import Launcher
     from traube.pipeline.params import load_params
     from traube.pipeline.plan import make_request
+    from traube.reports.tables import tables_are_current
+    from traube.storage import open_storage
 
-    contradictions = find_contradictions()
+    storage = open_storage(paths.home())
+    if storage.read_cells().empty:
+        return
     with show_progress() as (progress, _), Launcher(progress) as launcher:
-        for model, task, protocol, _ in contradictions:
+        errors = [] if tables_are_current(storage) else launcher.publish()
+        for model, task, protocol, _ in find_contradictions(storage):
             err.print(f"Logging {model} on {task} to MLflow")
-            for error in launcher.evaluate(model, [task], make_request(load_params(), protocol)):
-                err.print(error)
+            errors += launcher.evaluate(model, [task], make_request(load_params(), protocol))
+        for error in errors:
+            err.print(error)
