@@ -15,8 +15,8 @@ from assets.ownership import with_owners_and_code  # noqa: E402
 from assets.training import list_without_training  # noqa: E402
 from resources import all_resources  # noqa: E402
 from sensors import collect  # noqa: E402
-from traube.core import paths  # noqa: E402
-from traube.core.disk import make_private  # noqa: E402
+from traube._core import paths  # noqa: E402
+from traube._core.disk import make_private  # noqa: E402
 from traube.tasks import PAIRS, sources  # noqa: E402
 
 

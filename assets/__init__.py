@@ -6,7 +6,7 @@ from functools import partial
 import dagster as dg
 
 from traube.tasks import CLUSTERING, Source
-from traube.tasks.task import Stage
+from traube.tasks._task import Stage
 
 
 def all_assets(sources: Iterable[Source], without_training: Collection[str]) -> list[dg.AssetsDefinition]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import dagster as dg
 
+from traube._core.errors import TraubeError
 from traube.components import Method
-from traube.core.errors import TraubeError
 from traube.tasks import Source, get_source
-from traube.tasks.task import Stage
+from traube.tasks._task import Stage
 
 if TYPE_CHECKING:
     import pandas as pd

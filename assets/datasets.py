@@ -12,17 +12,17 @@ import pandas as pd
 from assets.common import asset_key, describe_table, final_failures, tag_family
 from resources.benchmark import StorageResource
 from resources.quality import QualityResource, make_check_specs
-from traube.core.config import read_yaml
-from traube.core.errors import TraubeError
-from traube.pipeline.executors import Executor
-from traube.pipeline.stages import draw, read_corpus
-from traube.pipeline.validation.rules import Table
-from traube.reports.markdown import markdown
-from traube.storage import Storage
+from traube._core.config import read_yaml
+from traube._core.errors import TraubeError
+from traube._pipeline.executors import Executor
+from traube._pipeline.stages import draw, read_corpus
+from traube._pipeline.validation.rules import Table
+from traube._reports.markdown import markdown
+from traube._storage import Storage
 from traube.tasks import CLUSTERING, Source
-from traube.tasks.scored_pairs import PAIR_COLUMNS
-from traube.tasks.stored import complete_task, get_manifest, not_read, read_ingested, read_task
-from traube.tasks.task import CORPUS_COLUMNS, SPLIT_COLUMNS
+from traube.tasks._scored_pairs import PAIR_COLUMNS
+from traube.tasks._stored import complete_task, get_manifest, not_read, read_ingested, read_task
+from traube.tasks._task import CORPUS_COLUMNS, SPLIT_COLUMNS
 
 
 def find_dvc_hashes(source: Source) -> dict[str, str]:

@@ -6,7 +6,7 @@ import dagster as dg
 
 from assets.common import CHECKPOINTS, RESULTS, STUDIES, TRAINERS, Job, asset_key, data_keys, model_keys
 from assets.sweeps import sweeps
-from traube.tasks.task import Stage
+from traube.tasks._task import Stage
 
 
 def all_jobs(tasks: Collection[str], without_training: Collection[str]) -> list[Job]:

@@ -7,9 +7,9 @@ from contextlib import suppress
 
 import dagster as dg
 
-from traube.core import paths
-from traube.core.errors import TraubeError
-from traube.pipeline.params import load_params
+from traube._core import paths
+from traube._core.errors import TraubeError
+from traube._pipeline.params import load_params
 
 HOSTS = re.compile(r"https://[^/@]*(github|gitlab)[^/@]*/")  # Dagster knows how these show a file
 

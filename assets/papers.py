@@ -1,4 +1,4 @@
-"""`papers/<paper>/<name>`: the papers' tables and figures, made from the specs in `traube.papers`."""
+"""`papers/<paper>/<name>`: the papers' tables and figures, made from the specs in `traube._papers`."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
@@ -7,13 +7,13 @@ import dagster as dg
 
 from assets.common import CHECKPOINTS, MADE_OF, NIGHTLY, describe_table, trainer_key
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
-from traube.core import paths
-from traube.core.hashing import frame_digest
-from traube.core.progress import Progress
-from traube.papers import Context, Figure, Table, papers
-from traube.papers.spec import NUMBERS, OTHERS, write_figure, write_table
-from traube.pipeline.executors import Executor
-from traube.reports.markdown import markdown
+from traube._core import paths
+from traube._core.hashing import frame_digest
+from traube._core.progress import Progress
+from traube._papers import Context, Figure, Table, papers
+from traube._papers.spec import NUMBERS, OTHERS, write_figure, write_table
+from traube._pipeline.executors import Executor
+from traube._reports.markdown import markdown
 
 BESIDE = "Published and measured side by side; empty where there is no number."
 

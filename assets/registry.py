@@ -11,19 +11,19 @@ from assets.common import result_asset
 from resources.alerts import SILENT, send_alert
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from resources.registry import CHAMPION, RegistryResource
-from traube.core.errors import TraubeError
-from traube.core.files import locked
+from traube._core.errors import TraubeError
+from traube._core.files import locked
+from traube._pipeline.params import Protocol, load_params
+from traube._pipeline.workbench import Workbench
 from traube.models import Model, fingerprint_on
-from traube.models.card import Precision
-from traube.pipeline.params import Protocol, load_params
-from traube.pipeline.workbench import Workbench
+from traube.models._card import Precision
 from traube.tasks import sources
-from traube.tasks.stored import get_manifest, read_task
-from traube.tasks.task import Task
+from traube.tasks._stored import get_manifest, read_task
+from traube.tasks._task import Task
 
 if TYPE_CHECKING:
-    from traube.comparison.candidates import Candidate
-    from traube.comparison.promotion import Contest, Decision
+    from traube.comparison._candidates import Candidate
+    from traube.comparison._promotion import Contest, Decision
 
 
 @result_asset(
@@ -40,8 +40,8 @@ def registry(
     models: RegistryResource,
 ) -> dg.MaterializeResult:
     """Register the best model of each task, and decide whether it becomes the champion."""
-    from traube.comparison.candidates import candidates, main_metric
-    from traube.comparison.promotion import judge
+    from traube.comparison._candidates import candidates, main_metric
+    from traube.comparison._promotion import judge
 
     opened, request, known = storage.open(), benchmark.request(), sources()
     protocol = request.protocol
@@ -104,7 +104,7 @@ def _choose_sides(
     candidates: Mapping[str, "list[Candidate]"],
 ) -> dict[str, "Contest"]:
     """Choose champion and challenger of each task, among the models that can be served."""
-    from traube.comparison.promotion import choose_sides
+    from traube.comparison._promotion import choose_sides
 
     usable: dict[str, tuple[Model, str]] = {}  # with the model's fingerprint by itself
     for name in {c.model for options in candidates.values() for c in options}:
@@ -132,8 +132,8 @@ def _serve(
     protocol: Protocol,
 ) -> Iterator[tuple["Decision", str]]:
     """Serve the champion from the present data, register the challenger; yield decision and version of a new one."""
-    from traube.comparison.candidates import Candidate
-    from traube.grouping import served as serving
+    from traube._grouping import served as serving
+    from traube.comparison._candidates import Candidate
 
     def register(candidate: Candidate, model: Model) -> str:
         opened, vectors = storage.open(), storage.workbench().vectors(task, model)

@@ -10,16 +10,16 @@ from resources.alerts import SILENT, send_alert
 from resources.artifacts import log_artifacts
 from resources.benchmark import BenchmarkResource, StorageResource
 from resources.tracking import TrackingResource
-from traube.comparison.regressions import COLUMNS as CHANGED
-from traube.core import paths
-from traube.core.errors import describe_error
-from traube.core.files import read_parquet
-from traube.core.hashing import digest, frame_digest
-from traube.pipeline.params import load_params
-from traube.reports.charts import show_bars
-from traube.reports.markdown import markdown
-from traube.reports.pages import SERVED, make_page, publish_index, publish_leaderboard, publish_regressions
-from traube.reports.tables import COLUMNS, CSV, NAME, show_best
+from traube._core import paths
+from traube._core.errors import describe_error
+from traube._core.files import read_parquet
+from traube._core.hashing import digest, frame_digest
+from traube._pipeline.params import load_params
+from traube._reports.charts import show_bars
+from traube._reports.markdown import markdown
+from traube._reports.pages import SERVED, make_page, publish_index, publish_leaderboard, publish_regressions
+from traube._reports.tables import COLUMNS, CSV, NAME, show_best
+from traube.comparison._regressions import COLUMNS as CHANGED
 from traube.tasks import Source, sources
 
 NONE_WORSE = "none_worse"  # the check of `regressions`

@@ -15,27 +15,27 @@ from assets.common import BACKFILL, MODELS, TRAININGS, asset_key, final_failures
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from resources.tracking import Evaluation, TrackingResource
 from resources.untracked import add_debt
-from traube.core.errors import TraubeError, Unsupported
-from traube.core.hashing import digest
-from traube.core.progress import Progress
+from traube._core.errors import TraubeError, Unsupported
+from traube._core.hashing import digest
+from traube._core.progress import Progress
+from traube._pipeline.cell import CLUSTERING_VERSION, Cell
+from traube._pipeline.executors import Executor
+from traube._pipeline.pairs import KINDS, PAIRS_VERSION, PairCell, read_pair_scores
+from traube._pipeline.plan import Plan, Request
+from traube._pipeline.run import Clustered, Encoded, Event, Failed, run
+from traube._pipeline.stages import VECTOR_CHECKS, WARNING_CHECKS, describe_failures
+from traube._pipeline.survey import survey_stored
+from traube._pipeline.validation.findings import refuse_stored
+from traube._pipeline.workbench import Workbench
+from traube._reports.charts import draw_map, embed
+from traube._reports.markdown import markdown
+from traube._reports.studies import last_epochs
+from traube._reports.tables import summary
+from traube._storage import Storage
 from traube.metrics import SCORING_VERSION
-from traube.pipeline.cell import CLUSTERING_VERSION, Cell
-from traube.pipeline.executors import Executor
-from traube.pipeline.pairs import KINDS, PAIRS_VERSION, PairCell, read_pair_scores
-from traube.pipeline.plan import Plan, Request
-from traube.pipeline.run import Clustered, Encoded, Event, Failed, run
-from traube.pipeline.stages import VECTOR_CHECKS, WARNING_CHECKS, describe_failures
-from traube.pipeline.survey import survey_stored
-from traube.pipeline.validation.findings import refuse_stored
-from traube.pipeline.workbench import Workbench
-from traube.reports.charts import draw_map, embed
-from traube.reports.markdown import markdown
-from traube.reports.studies import last_epochs
-from traube.reports.tables import summary
-from traube.storage import Storage
 from traube.tasks import CLUSTERING, Source
-from traube.tasks.scored_pairs import ALL
-from traube.tasks.task import Stage
+from traube.tasks._scored_pairs import ALL
+from traube.tasks._task import Stage
 
 
 @dataclass(frozen=True)

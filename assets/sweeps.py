@@ -7,13 +7,13 @@ from pydantic import Field
 
 from assets.common import final_failures
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
-from traube.core.errors import TraubeError
-from traube.core.progress import Progress
-from traube.pipeline.executors import Executor
-from traube.pipeline.params import Point, Sweep, load_params
-from traube.pipeline.plan import Plan, Request
-from traube.pipeline.run import Scored, run
-from traube.pipeline.survey import survey_stored
+from traube._core.errors import TraubeError
+from traube._core.progress import Progress
+from traube._pipeline.executors import Executor
+from traube._pipeline.params import Point, Sweep, load_params
+from traube._pipeline.plan import Plan, Request
+from traube._pipeline.run import Scored, run
+from traube._pipeline.survey import survey_stored
 
 
 class Swept(dg.Config):

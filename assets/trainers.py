@@ -11,15 +11,15 @@ from pydantic import Field
 from assets.common import CHECKPOINTS, STUDIES, TRAININGS, asset_key, final_failures, report_tracking, trainer_key
 from resources.benchmark import EncoderResource, StorageResource
 from resources.tracking import TrackingResource
-from traube.core import paths
-from traube.core.errors import TraubeError
-from traube.core.progress import Progress
-from traube.reports.markdown import markdown
+from traube._core import paths
+from traube._core.errors import TraubeError
+from traube._core.progress import Progress
+from traube._reports.markdown import markdown
 from traube.tasks import Source, get_source
 from traube.training import TRAINERS, Trainer
 
 if TYPE_CHECKING:
-    from traube.models.transformer import Transformer
+    from traube.models._transformer import Transformer
 
 
 class Training(dg.Config):
@@ -138,8 +138,8 @@ def train(step: Step, config: Training) -> dg.MaterializeResult:
 
 def search_recipe(step: Step, config: Search) -> dg.MaterializeResult:
     """Go on with the study of a trainer's recipe, and report the study."""
-    from traube.reports.studies import history, importances, trials_table
-    from traube.training.study import locate_study, search
+    from traube._reports.studies import history, importances, trials_table
+    from traube.training._study import locate_study, search
 
     context, trainer, task = step.context, step.trainer, step.source.name
     path = locate_study(paths.home() / "studies", trainer.name, task, config.model, config.recipe)

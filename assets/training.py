@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
+from traube._core import paths, settings
+from traube._core.errors import TraubeError
+from traube._pipeline.params import load_params
+from traube._storage import open_storage
 from traube.components import CLUSTERERS
-from traube.core import paths, settings
-from traube.core.errors import TraubeError
-from traube.pipeline.params import load_params
-from traube.storage import open_storage
 from traube.tasks import Source
 
 SHORT_TEXTS = "shorttext"  # the family whose protocols train

@@ -14,12 +14,12 @@ import torch
 from torch.nn import functional
 
 from traube import load_model
-from traube.components.deep import losses
-from traube.components.deep.clusterer import make_even_batches
-from traube.components.deep.grouping import k_means
-from traube.components.deep.networks import AeclHeads
-from traube.core import paths
-from traube.metrics.clustering import acc
+from traube._core import paths
+from traube.components._deep import losses
+from traube.components._deep.clusterer import make_even_batches
+from traube.components._deep.grouping import k_means
+from traube.components._deep.networks import AeclHeads
+from traube.metrics._clustering import acc
 
 BATCH, INSTANCE, LABELS, SOFTNESS = 400, 10.0, 5.0, 0.01  # as `AeclRecipe` has them
 

@@ -15,8 +15,8 @@ import torch
 from torch.nn import functional
 
 from traube import load_model, load_task
-from traube.components.deep.augmentation import swap_or_delete
-from traube.components.deep.clusterers.aecl import Aecl, AeclFit
+from traube.components._deep.augmentation import swap_or_delete
+from traube.components._deep.clusterers.aecl import Aecl, AeclFit
 from traube.models import Model
 
 BATCH, CLASSES = 400, 89

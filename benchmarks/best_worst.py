@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from traube.metrics.agreement import Judgments, alpha, counting_scores, split_half, strong_agreement
-from traube.tasks.best_worst import read_judgments
+from traube.metrics._agreement import Judgments, alpha, counting_scores, split_half, strong_agreement
+from traube.tasks._best_worst import read_judgments
 
 ITEMS, SIZE, TUPLES, ANNOTATORS = 10_000, 4, 20_000, 5
 

@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pandas as pd
 
-from traube.storage import Score, Storage
-from traube.storage.storage import CELL_COLUMNS
+from traube._storage import Score, Storage
+from traube._storage.storage import CELL_COLUMNS
 
 MODELS, METHODS, GROUPS, POLICIES = 270, 75, 20, ("noise_as_cluster", "noise_dropped", "noise_as_singletons")
 

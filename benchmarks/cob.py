@@ -18,7 +18,7 @@ import torch
 
 from traube.models import load_model
 from traube.tasks import load_task
-from traube.training.trainers.cob import LOSSES, Blackbox, Cob, cob_loss, linkage, pairwise_distances
+from traube.training._trainers.cob import LOSSES, Blackbox, Cob, cob_loss, linkage, pairwise_distances
 
 LIMIT = 0.10
 DIMENSIONS, CLASSES = 256, 18

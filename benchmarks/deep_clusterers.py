@@ -15,14 +15,14 @@ import yaml
 from sklearn.metrics import normalized_mutual_info_score
 
 from traube import load_model, load_task
+from traube._core import paths
+from traube._core.hashing import digest
+from traube._core.progress import Progress
+from traube._pipeline.workbench import Workbench
 from traube.components import cluster
-from traube.components.deep import DEEP
-from traube.core import paths
-from traube.core.hashing import digest
-from traube.core.progress import Progress
-from traube.metrics.clustering import acc
-from traube.models.augmentation import Published
-from traube.pipeline.workbench import Workbench
+from traube.components._deep import DEEP
+from traube.metrics._clustering import acc
+from traube.models._augmentation import Published
 from traube.tasks import get_source
 
 

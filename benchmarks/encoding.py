@@ -23,7 +23,7 @@ from sklearn.metrics import v_measure_score
 
 from traube import load_model, load_task
 from traube.components import cluster
-from traube.models.transformer import Transformer
+from traube.models._transformer import Transformer
 
 AGREEMENT = 0.003  # of mean V-measures
 TARGETS = {True: 3.0, False: 1.2}  # by whether the processor has bf16 instructions

@@ -82,7 +82,7 @@ def printed(command: Sequence[str]) -> str:
     """Return what a command prints."""
     from typer.main import get_command
 
-    from traube.cli.main import app
+    from traube._cli.main import app
 
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
@@ -92,10 +92,10 @@ def printed(command: Sequence[str]) -> str:
 
 def stored() -> tuple[pd.DataFrame, pd.DataFrame]:
     """All scores with replicates, and a hash of each cell's clusters: what this script knows of storage."""
-    from traube.core import paths
-    from traube.pipeline.current import current_cells
-    from traube.pipeline.params import load_params
-    from traube.storage import open_storage
+    from traube._core import paths
+    from traube._pipeline.current import current_cells
+    from traube._pipeline.params import load_params
+    from traube._storage import open_storage
 
     storage = open_storage(paths.home())
     cells = current_cells(storage, load_params().protocols, own_choice=True)
@@ -116,7 +116,7 @@ def hashed(assignments: pd.DataFrame) -> str:
 @contextlib.contextmanager
 def recorded(folder: Path, given: Path | None) -> Iterator[dict[str, int]]:
     """Record what encoders return for each text; of texts that are in the folder `given`, return what is there."""
-    from traube.models.transformer import Transformer
+    from traube.models._transformer import Transformer
 
     encode_batches, vectors, counts = (
         Transformer.encode_batches,

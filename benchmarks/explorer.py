@@ -15,16 +15,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from traube._pipeline.params import Protocol
+from traube._pipeline.plan import cells
+from traube._pipeline.record import Recorder
+from traube._pipeline.workbench import Workbench
+from traube._reports.explorer.page import task_page
+from traube._reports.tables import leaderboard
 from traube.metrics import GROUPS
 from traube.models import load_model
-from traube.pipeline.params import Protocol
-from traube.pipeline.plan import cells
-from traube.pipeline.record import Recorder
-from traube.pipeline.workbench import Workbench
-from traube.reports.explorer.page import task_page
-from traube.reports.tables import leaderboard
-from traube.tasks.stored import complete_task, save_corpus, save_rows
-from traube.tasks.task import Task, TaskCard, index_texts, make_split
+from traube.tasks._stored import complete_task, save_corpus, save_rows
+from traube.tasks._task import Task, TaskCard, index_texts, make_split
 
 OWN = Protocol(reducers=("none",), clusterers=("kmeans",), seeds=(1, 2, 3))
 CLASSES, WORDS = 40, 20

@@ -32,12 +32,12 @@ from tempfile import TemporaryDirectory
 import pandas as pd
 import psutil
 
-from traube.core.errors import TraubeError
-from traube.core.hashing import file_sha256
-from traube.core.settings import BLOBS, DATABASE, PASSWORD_FILE
-from traube.storage import Storage, open_storage
-from traube.storage.blobs import IDENTITY
-from traube.storage.entries import Entry
+from traube._core.errors import TraubeError
+from traube._core.hashing import file_sha256
+from traube._core.settings import BLOBS, DATABASE, PASSWORD_FILE
+from traube._storage import Storage, open_storage
+from traube._storage.blobs import IDENTITY
+from traube._storage.entries import Entry
 
 PROJECT = Path(__file__).resolve().parents[1]
 TRAUBE = str(Path(sys.executable).with_name("traube"))
@@ -503,10 +503,10 @@ def _damage(path: Path, whole: bytes, rng: random.Random) -> str:
 
 def _read(campaign: Campaign, world: World, wanted: pd.DataFrame, note: str) -> None:
     """Read as `traube run` and `traube leaderboard` do: the plan, then the scores of what counts."""
-    from traube.pipeline.params import load_params
-    from traube.pipeline.plan import Request, list_wanted_models
-    from traube.pipeline.survey import plan
-    from traube.reports.tables import leaderboard, tables_are_current
+    from traube._pipeline.params import load_params
+    from traube._pipeline.plan import Request, list_wanted_models
+    from traube._pipeline.survey import plan
+    from traube._reports.tables import leaderboard, tables_are_current
 
     params = load_params()
     request = Request(params.tasks, list_wanted_models(params), params.protocol, params.chosen())
@@ -690,7 +690,7 @@ def _weights(world: World) -> object:
 
 def _trials(world: World) -> object:
     """Return the number of finished trials of the study."""
-    from traube.training.study import open_study, read_state
+    from traube.training._study import open_study, read_state
 
     (path,) = world.home.glob("studies/*.log")
     return read_state(open_study(path, "cob")).trials

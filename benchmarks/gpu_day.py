@@ -41,20 +41,20 @@ import pandas as pd
 import torch
 from sklearn.metrics import normalized_mutual_info_score
 
+from traube._core import paths
+from traube._core.errors import TraubeError, Unavailable
+from traube._core.progress import Progress
+from traube._pipeline.deep import choose_augmentation
 from traube.components import cluster
-from traube.components.deep import DEEP
-from traube.core import paths
-from traube.core.errors import TraubeError, Unavailable
-from traube.core.progress import Progress
-from traube.metrics.clustering import acc
+from traube.components._deep import DEEP
+from traube.metrics._clustering import acc
 from traube.models import ModelCard, load_model, model_of
-from traube.models.tensors import quiet
-from traube.models.transformer import Transformer, best_device
-from traube.pipeline.deep import choose_augmentation
+from traube.models._tensors import quiet
+from traube.models._transformer import Transformer, best_device
 from traube.tasks import get_source, load_task
 from traube.training import TRAINERS
-from traube.training.clusterings import ARI, VALIDATED
-from traube.training.trainer import mean_score
+from traube.training._clusterings import ARI, VALIDATED
+from traube.training._trainer import mean_score
 
 GOALS = {"of peak, bf16": 0.40, "times sentence-transformers, bf16": 3.0}
 SETS = (
@@ -345,7 +345,7 @@ def memory(day: Day) -> Iterator[Unit]:
         texts = load_task("pydocs_p2p").texts[: 100 if day.tiny else 2_000]
         model, heard = day.encoder("minilm"), _Heard()
         free = model.encode(texts)
-        logger = logging.getLogger("traube.models.transformer")
+        logger = logging.getLogger("traube.models._transformer")
         logger.addHandler(heard)
         try:
             with less_memory(day, model):
@@ -381,7 +381,7 @@ def less_memory(day: Day, model: Transformer) -> Iterator[None]:
         finally:
             torch.cuda.set_per_process_memory_fraction(1.0)
         return
-    from traube.models import transformer
+    from traube.models import _transformer as transformer
 
     forward, usual = model._forward, transformer.TOKENS_A_BATCH["cpu"]
 

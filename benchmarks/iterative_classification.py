@@ -18,12 +18,12 @@ import numpy as np
 import pandas as pd
 
 from traube import components
-from traube.components.estimators.ecic import IterativeClassification
-from traube.components.estimators.stable_kmeans import StableKMeans
-from traube.core import paths
-from traube.metrics import clustering
+from traube._core import paths
+from traube._pipeline.workbench import Workbench
+from traube.components._estimators.ecic import IterativeClassification
+from traube.components._estimators.stable_kmeans import StableKMeans
+from traube.metrics import _clustering as clustering
 from traube.models import load_model
-from traube.pipeline.workbench import Workbench
 from traube.tasks import load_task
 
 TASKS = (

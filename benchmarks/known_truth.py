@@ -13,14 +13,14 @@ from importlib.resources import files
 
 import pandas as pd
 
+from traube._core import paths
+from traube._core.errors import Unavailable
+from traube._core.progress import Progress
+from traube._pipeline.evaluate import evaluate_cells
+from traube._pipeline.params import load_params
+from traube._pipeline.plan import cells
 from traube.components import parse_method
-from traube.core import paths
-from traube.core.errors import Unavailable
-from traube.core.progress import Progress
 from traube.models import load_model
-from traube.pipeline.evaluate import evaluate_cells
-from traube.pipeline.params import load_params
-from traube.pipeline.plan import cells
 from traube.tasks import load_task
 
 ACC, NMI = "acc/noise_as_cluster", "nmi_arithmetic/noise_as_cluster"
@@ -57,7 +57,7 @@ def minilm_table() -> pd.DataFrame:
 
 
 def lexical_table() -> pd.DataFrame:
-    with files("traube.papers.aecl").joinpath("published", "main.csv").open() as file:
+    with files("traube._papers.aecl").joinpath("published", "main.csv").open() as file:
         printed = pd.read_csv(file, comment="#").set_index(["task", "method"])
     rows = []
     for model, method in LEXICAL.items():

@@ -23,20 +23,20 @@ import pandas as pd
 import psutil
 from numpy.typing import NDArray
 
+from traube._core.hashing import digest
+from traube._pipeline.cluster import cluster
+from traube._pipeline.executors import Executor, ProcessExecutor
+from traube._pipeline.params import Protocol
+from traube._pipeline.plan import cells
+from traube._pipeline.score import score
+from traube._pipeline.workbench import Workbench
+from traube._storage import Storage, open_storage
 from traube.components import parse_method
-from traube.core.hashing import digest
 from traube.models import load_model
-from traube.pipeline.cluster import cluster
-from traube.pipeline.executors import Executor, ProcessExecutor
-from traube.pipeline.params import Protocol
-from traube.pipeline.plan import cells
-from traube.pipeline.score import score
-from traube.pipeline.workbench import Workbench
-from traube.storage import Storage, open_storage
-from traube.tasks.readers.pydocs import FULL, read_docstrings
-from traube.tasks.splitting import split_whole
-from traube.tasks.stored import complete_task, read_task, save_corpus, save_rows
-from traube.tasks.task import Task, TaskCard, index_texts
+from traube.tasks._readers.pydocs import FULL, read_docstrings
+from traube.tasks._splitting import split_whole
+from traube.tasks._stored import complete_task, read_task, save_corpus, save_rows
+from traube.tasks._task import Task, TaskCard, index_texts
 
 GIB = 2**30
 CARD = TaskCard(name="memory")

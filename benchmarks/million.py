@@ -23,7 +23,7 @@ import numpy as np
 import psutil
 import yaml
 
-from traube.core import paths
+from traube._core import paths
 from traube.tasks import get_source
 
 GIB = 2**30
@@ -97,7 +97,11 @@ def measured(home: Path, command: list[str]) -> Row:
     own = others = 0
     with log_file.open("a") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "traube.cli", *command], cwd=paths.PROJECT, env=environment, stdout=file, stderr=file
+            [sys.executable, "-m", "traube._cli", *command],
+            cwd=paths.PROJECT,
+            env=environment,
+            stdout=file,
+            stderr=file,
         )
         watched = psutil.Process(process.pid)
         while True:

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import pandas as pd
 import psutil
 
+from traube._pipeline.evaluate import evaluate_cells
+from traube._pipeline.executors import Executor, Job, ProcessExecutor
+from traube._pipeline.executors.ray import RayExecutor
+from traube._pipeline.params import load_params
+from traube._pipeline.plan import cells
 from traube.components import Component, get_reducer
 from traube.models import load_model
-from traube.pipeline.evaluate import evaluate_cells
-from traube.pipeline.executors import Executor, Job, ProcessExecutor
-from traube.pipeline.executors.ray import RayExecutor
-from traube.pipeline.params import load_params
-from traube.pipeline.plan import cells
 from traube.tasks import load_task
 
 MEMORY = 512 * 2**20  # of a node's object store

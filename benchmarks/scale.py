@@ -24,18 +24,18 @@ import pandas as pd
 import yaml
 from numpy.typing import NDArray
 
-from traube.core.files import write_text
+from traube._core.files import write_text
+from traube._pipeline.cell import Cell
+from traube._pipeline.params import Params, load_params
+from traube._pipeline.plan import Request, cells_of
+from traube._pipeline.record import Recorder, make_scores, record
+from traube._storage import Storage, open_storage
 from traube.metrics import FULL_NAMES, GROUPS
 from traube.models import load_model
-from traube.pipeline.cell import Cell
-from traube.pipeline.params import Params, load_params
-from traube.pipeline.plan import Request, cells_of
-from traube.pipeline.record import Recorder, make_scores, record
-from traube.storage import Storage, open_storage
 from traube.tasks import get_source
-from traube.tasks.source import Source
-from traube.tasks.stored import complete_task, get_manifest, read_task, save_corpus, save_rows
-from traube.tasks.task import Task, index_texts
+from traube.tasks._source import Source
+from traube.tasks._stored import complete_task, get_manifest, read_task, save_corpus, save_rows
+from traube.tasks._task import Task, index_texts
 
 PROJECT = Path(__file__).resolve().parents[1]
 LIMITS = {"leaderboard": 3.0, "run --dry-run": 3.0, "publish": 15.0}  # seconds
@@ -227,7 +227,7 @@ def cost(command: list[str], log: Path) -> dict[str, float]:
     began = time.perf_counter()
     with log.open("w") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "traube.cli", *command], cwd=PROJECT, stdout=file, stderr=file
+            [sys.executable, "-m", "traube._cli", *command], cwd=PROJECT, stdout=file, stderr=file
         )
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)

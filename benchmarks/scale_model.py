@@ -32,12 +32,12 @@ from million import NAME, measured, write
 from scipy.optimize import nnls
 
 from traube import components
+from traube._pipeline.params import load_params
+from traube._storage import Storage
 from traube.components import Method
-from traube.metrics import clustering
-from traube.metrics.names import GROUPS
+from traube.metrics import _clustering as clustering
+from traube.metrics._names import GROUPS
 from traube.models import load_model
-from traube.pipeline.params import load_params
-from traube.storage import Storage
 
 SIZES = (1_000, 2_000, 4_000, 6_000, 8_000)
 CHECKED = (12_000, 18_000)

@@ -13,13 +13,13 @@ from dataclasses import replace
 
 import pandas as pd
 
+from traube._pipeline.cell import Cell
+from traube._pipeline.evaluate import evaluate_cells
+from traube._pipeline.params import load_params
+from traube._pipeline.plan import cells
 from traube.models import Model, load_model
-from traube.pipeline.cell import Cell
-from traube.pipeline.evaluate import evaluate_cells
-from traube.pipeline.params import load_params
-from traube.pipeline.plan import cells
 from traube.tasks import load_task
-from traube.tasks.task import Task
+from traube.tasks._task import Task
 
 METRIC = "v_measure/noise_as_cluster"
 KEYS = ["method", "split", "level"]

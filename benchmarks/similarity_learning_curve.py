@@ -21,13 +21,13 @@ import pandas as pd
 from scipy.optimize import curve_fit
 
 from traube import load_model, load_task
-from traube.core import paths
-from traube.models.similarity import TrainedSimilarity
-from traube.models.transformer import Transformer
-from traube.papers.qs3m.pages import scores_of
-from traube.pipeline.workbench import Workbench
-from traube.tasks.task import Task
-from traube.training.trainers.qs3m import Qs3m
+from traube._core import paths
+from traube._papers.qs3m.pages import scores_of
+from traube._pipeline.workbench import Workbench
+from traube.models._similarity import TrainedSimilarity
+from traube.models._transformer import Transformer
+from traube.tasks._task import Task
+from traube.training._trainers.qs3m import Qs3m
 
 FOLDS = [f"fold_{i}" for i in range(1, 6)]
 COLUMNS = ["task", "fold", "articles", "auc", "ari", "euclidean_auc", "euclidean_ari"]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from traube.models.similarity import SimilarityConfig, make_network
+from traube.models._similarity import SimilarityConfig, make_network
 
 SHARE = 10
 

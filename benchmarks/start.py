@@ -11,7 +11,7 @@ import time
 IMPORTS = "import dagster, mlflow, mlflow.store.tracking.sqlalchemy_store, great_expectations"
 KINDS = {
     "Python's settings": IMPORTS,
-    "collect_less": f"from traube.core.collector import collect_less; collect_less(); {IMPORTS}",
+    "collect_less": f"from traube._core.collector import collect_less; collect_less(); {IMPORTS}",
 }
 
 

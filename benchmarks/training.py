@@ -17,7 +17,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from traube.core.progress import Progress
+from traube._core.progress import Progress
 from traube.models import load_model
 from traube.tasks import load_task
 from traube.training import TRAINERS
@@ -124,7 +124,7 @@ def plain_tsdae(trainer: str, task: str, model: str, steps: int) -> Times:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.losses import DenoisingAutoEncoderLoss
 
-    from traube.training.trainers.tsdae import damage
+    from traube.training._trainers.tsdae import damage
 
     recipe, rng, times = TRAINERS[trainer].defaults, np.random.default_rng(42), Times()
     network = SentenceTransformer(str(load_model(model).folder), device="cpu")

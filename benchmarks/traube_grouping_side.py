@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from grouping_side import run
 
-from traube.components.estimators.stable_kmeans import StableKMeans
-from traube.grouping.describe import find_keywords
+from traube._grouping.describe import find_keywords
+from traube.components._estimators.stable_kmeans import StableKMeans
 
 
 def group(texts: list[str], vectors: np.ndarray, seed: int) -> dict[str, Any]:

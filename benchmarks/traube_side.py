@@ -12,14 +12,14 @@ import pandas as pd
 import psutil
 
 from traube import components
+from traube._pipeline import units
+from traube._pipeline.evaluate import evaluate_cells
+from traube._pipeline.executors import Executor, ProcessExecutor
+from traube._pipeline.params import Protocol
+from traube._pipeline.plan import cells
 from traube.metrics import GROUPS
 from traube.models import load_model
-from traube.pipeline import units
-from traube.pipeline.evaluate import evaluate_cells
-from traube.pipeline.executors import Executor, ProcessExecutor
-from traube.pipeline.params import Protocol
-from traube.pipeline.plan import cells
-from traube.tasks.task import Task, TaskCard
+from traube.tasks._task import Task, TaskCard
 
 METHOD = "none/minibatch_kmeans"
 PROTOCOL = Protocol(

@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 from rich.progress import track
 from scipy import stats
 
-from traube.comparison.jackknife import Sample, choose_best
-from traube.comparison.ranking import rank
-from traube.comparison.verdict import compare
-from traube.core import paths
-from traube.pipeline.params import Promotion
+from traube._core import paths
+from traube._pipeline.params import Promotion
+from traube.comparison._jackknife import Sample, choose_best
+from traube.comparison._ranking import rank
+from traube.comparison._verdict import compare
 
 Values = NDArray[np.float64]
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -164,8 +164,8 @@ def scored(
     from sklearn import config_context
 
     from traube import components
-    from traube.metrics.contingency import Contingency
-    from traube.metrics.measures import compute_measures
+    from traube.metrics._contingency import Contingency
+    from traube.metrics._measures import compute_measures
 
     found = np.empty((seeds, len(splits), 21))
     for j, (rows, labels) in enumerate(splits):
@@ -412,12 +412,12 @@ def gate(numbers: range, pool: Path, name: str = "28 overlapping") -> Iterator[d
 
 def decide(scores: list[tuple[Values, ...]], rules: Promotion) -> str:
     """The registry's decision, from a storage."""
-    from traube.comparison.candidates import Candidate
-    from traube.comparison.promotion import judge
+    from traube._pipeline.cell import Cell
+    from traube._pipeline.record import make_scores, record
+    from traube._storage import open_storage
+    from traube.comparison._candidates import Candidate
+    from traube.comparison._promotion import judge
     from traube.components import parse_method
-    from traube.pipeline.cell import Cell
-    from traube.pipeline.record import make_scores, record
-    from traube.storage import open_storage
 
     tasks = dict.fromkeys(("here", "elsewhere"), "f")
     found: dict[str, list[Candidate]] = {name: [] for name in tasks}

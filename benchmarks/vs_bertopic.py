@@ -25,7 +25,7 @@ from labeled_sets import OTHERS, TUNED, LabeledSet, load
 from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score, v_measure_score
 
-from traube.core import paths
+from traube._core import paths
 
 BERTOPIC, EVOC = "0.17.4", "0.3.2"
 SAME = ("numpy", "scikit-learn", "umap-learn", "hdbscan", "numba", "pandas")  # versions on both sides

@@ -23,9 +23,9 @@ from typing import Any
 import psutil
 
 import data
-from traube.core import paths
+from traube._core import paths
 from traube.models import load_model
-from traube.tasks.task import Task
+from traube.tasks._task import Task
 
 MTEB = "2.26.24"
 SAME = (

@@ -19,6 +19,6 @@ class BundlePlotly(BuildHookInterface[Any]):
         found = {Path(str(file)).name: Path(str(file.locate())) for file in files("plotly") or ()}
         (license_name,) = (name for name in found if name.upper().startswith("LICENSE"))
         build_data["force_include"] |= {
-            str(found[SCRIPT]): f"traube/reports/{SCRIPT}",
-            str(found[license_name]): "traube/reports/plotly-LICENSE",
+            str(found[SCRIPT]): f"traube/_reports/{SCRIPT}",
+            str(found[license_name]): "traube/_reports/plotly-LICENSE",
         }

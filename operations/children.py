@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 from filelock import FileLock, Timeout
 
-from traube.core import paths, stopping
-from traube.core.disk import read_json
-from traube.core.errors import TraubeError
-from traube.core.files import write_json
+from traube._core import paths, stopping
+from traube._core.disk import read_json
+from traube._core.errors import TraubeError
+from traube._core.files import write_json
 
 SECONDS_TO_STOP = 1.0
 

@@ -12,10 +12,10 @@ import typer
 
 from operations import LOCATION
 from operations.children import Children, ensure_alone
-from traube.cli.printing import out
-from traube.core import paths, stopping
-from traube.core.errors import TraubeError
-from traube.core.files import write_text
+from traube._cli.printing import out
+from traube._core import paths, stopping
+from traube._core.errors import TraubeError
+from traube._core.files import write_text
 
 HOST = "127.0.0.1"
 
@@ -33,8 +33,8 @@ def init() -> None:
 
     `make setup` calls it; calling it again does no harm.
     """
-    from traube.components.registered.reducers import compile_umap
-    from traube.pipeline.executors import ProcessExecutor
+    from traube._pipeline.executors import ProcessExecutor
+    from traube.components._registered.reducers import compile_umap
 
     with ProcessExecutor() as executor:
         compiled = executor.call_apart(compile_umap)  # takes longer than all the rest, the imports below as well

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from traube.cli.options import Json
-from traube.cli.printing import err, print_json, print_table, show_progress
-from traube.core import paths, settings
-from traube.core.disk import OTHERS
-from traube.core.errors import TraubeError, Unavailable
-from traube.core.system_errors import explain_system_error
+from traube._cli.options import Json
+from traube._cli.printing import err, print_json, print_table, show_progress
+from traube._core import paths, settings
+from traube._core.disk import OTHERS
+from traube._core.errors import TraubeError, Unavailable
+from traube._core.system_errors import explain_system_error
 
 if TYPE_CHECKING:
-    from traube.storage import Storage
+    from traube._storage import Storage
 
 app = typer.Typer()
 OLDEST_POSTGRES = 12
@@ -106,7 +106,7 @@ def _check_home() -> Iterator[Finding]:
 
 
 def _check_blobs() -> Iterator[Finding]:
-    from traube.storage import open_storage
+    from traube._storage import open_storage
 
     storage = open_storage(paths.home())
     if not storage.catalog.is_read_only:
@@ -147,7 +147,7 @@ def _check_disk() -> Iterator[Finding]:
 
 
 def _check_params() -> Iterator[Finding]:
-    from traube.pipeline.params import load_params
+    from traube._pipeline.params import load_params
 
     params = load_params()
     found = f"{len(params.tasks)} tasks, {len(params.models)} models, protocol {params.protocol}"
@@ -155,7 +155,7 @@ def _check_params() -> Iterator[Finding]:
 
 
 def _check_engine() -> Iterator[Finding]:
-    from traube.pipeline.executors import cores, engine, make_executor
+    from traube._pipeline.executors import cores, engine, make_executor
 
     name, address = engine(), os.environ.get("RAY_ADDRESS")
     if name == "local":
@@ -183,8 +183,8 @@ def _check_tasks() -> Iterator[Finding]:
 
 def _check_weights() -> Iterator[Finding]:
     from traube.models import model_cards
-    from traube.models.tensors import check_tensors
-    from traube.models.weights import check_folder, is_folder, locate
+    from traube.models._tensors import check_tensors
+    from traube.models._weights import check_folder, is_folder, locate
 
     absent = []
     for name, card in model_cards().items():
@@ -206,7 +206,7 @@ def _check_weights() -> Iterator[Finding]:
 
 
 def _check_checkpoints() -> Iterator[Finding]:
-    from traube.models import checkpoints
+    from traube.models import _checkpoints as checkpoints
 
     errors = checkpoints.errors()
     for path, error in errors.items():
@@ -216,14 +216,14 @@ def _check_checkpoints() -> Iterator[Finding]:
 
 
 def _check_device() -> Iterator[Finding]:
-    from traube.models.transformer import best_device
+    from traube.models._transformer import best_device
 
     device = best_device()
     yield Finding("device", "ok", device + (" (no GPU found)" if device == "cpu" else ""))
 
 
 def _check_store() -> Iterator[Finding]:
-    from traube.storage import open_storage
+    from traube._storage import open_storage
 
     storage = open_storage(paths.home())
     corrupt = storage.verify()
@@ -265,8 +265,8 @@ def _check_databases() -> Iterator[Finding]:
 def _check_mlflow() -> Iterator[Finding]:
     from resources.experiment import default_uri
     from resources.tracking import TrackingResource
-    from traube.reports.tables import tables_are_current
-    from traube.storage import open_storage
+    from traube._reports.tables import tables_are_current
+    from traube._storage import open_storage
 
     storage = open_storage(paths.home())
     TrackingResource().connect()
@@ -290,8 +290,8 @@ def find_contradictions(storage: "Storage") -> list[tuple[str, str, str, bool]]:
     """
     from resources.tracking import TrackingResource
     from resources.untracked import add_debt
-    from traube.core.files import read_parquet
-    from traube.reports.tables import NAME
+    from traube._core.files import read_parquet
+    from traube._reports.tables import NAME
 
     found = TrackingResource().find_contradictions(read_parquet(storage.get_table_path(NAME)))
     if not storage.catalog.is_read_only:
@@ -303,10 +303,10 @@ def find_contradictions(storage: "Storage") -> list[tuple[str, str, str, bool]]:
 def mend_mlflow() -> None:
     """Log scores again of which MLflow has others than the leaderboard, or none; rebuild an outdated leaderboard first."""
     from operations.launch import Launcher
-    from traube.pipeline.params import load_params
-    from traube.pipeline.plan import make_request
-    from traube.reports.tables import tables_are_current
-    from traube.storage import open_storage
+    from traube._pipeline.params import load_params
+    from traube._pipeline.plan import make_request
+    from traube._reports.tables import tables_are_current
+    from traube._storage import open_storage
 
     storage = open_storage(paths.home())
     if storage.read_cells().empty:

@@ -29,15 +29,16 @@ from operations.children import is_served
 from resources.databases import DAGSTER_DATABASE, make_dagster
 from resources.experiment import default_uri
 from sensors.lost_runs import end_lost_runs, end_unstarted_runs, tag_process
-from traube.cli.launcher import prepare_home
-from traube.cli.printing import describe_failed_check
-from traube.core import paths, settings, stopping
-from traube.core.progress import Progress
-from traube.core.system_errors import explain_errors
-from traube.models import card_errors, checkpoints, model_cards
-from traube.pipeline.executors import Executor, ensure_executor
-from traube.pipeline.params import load_params
-from traube.pipeline.plan import Request, list_wanted_models
+from traube._cli.launcher import prepare_home
+from traube._cli.printing import describe_failed_check
+from traube._core import paths, settings, stopping
+from traube._core.progress import Progress
+from traube._core.system_errors import explain_errors
+from traube._pipeline.executors import Executor, ensure_executor
+from traube._pipeline.params import load_params
+from traube._pipeline.plan import Request, list_wanted_models
+from traube.models import _checkpoints as checkpoints
+from traube.models import card_errors, model_cards
 
 FAILED = "the run failed; see the Dagster UI (`make dev`)"
 REPOSITORY = "__repository__"
@@ -126,7 +127,7 @@ class WithoutUnwritten:
 
 
 class Launcher(AbstractContextManager["Launcher"]):
-    """A launcher of jobs in this process, like `traube.cli.launcher.Launcher`; `lost` are runs whose process was gone."""
+    """A launcher of jobs in this process, like `traube._cli.launcher.Launcher`; `lost` are runs whose process was gone."""
 
     def __init__(self, progress: Progress, verbose: bool = False, executor: Executor | None = None) -> None:
         prepare()

@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from traube.cli.options import TaskName
-from traube.cli.printing import out
+from traube._cli.options import TaskName
+from traube._cli.printing import out
 
 if TYPE_CHECKING:
     from resources.registry import RegistryResource
-    from traube.grouping.served import Served
+    from traube._grouping.served import Served
 
 app = typer.Typer()
 
@@ -81,6 +81,6 @@ def retry(
 
     The sensor of `traube dev` does the work.
     """
-    from traube.models.checkpoints import request_again
+    from traube.models._checkpoints import request_again
 
     out.print(f"{checkpoint} is evaluated again (attempt {request_again(checkpoint)}) as soon as `traube dev` runs")

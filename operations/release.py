@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from traube.cli.printing import fail_on, out, print_unavailable
-from traube.core import paths
-from traube.core.files import write_json
-from traube.core.progress import SILENT
+from traube._cli.printing import fail_on, out, print_unavailable
+from traube._core import paths
+from traube._core.files import write_json
+from traube._core.progress import SILENT
 
 app = typer.Typer()
 
@@ -28,15 +28,15 @@ def release(
 
     `dvc repro` calls it.
     """
-    from traube.pipeline.params import load_params
-    from traube.storage import open_storage
+    from traube._pipeline.params import load_params
+    from traube._storage import open_storage
 
     params, storage = load_params(), open_storage(paths.home())
     match stage:
         case "datasets":
             from operations.launch import Launcher
-            from traube.pipeline.survey import unread
-            from traube.reports.release import write_datasets
+            from traube._pipeline.survey import unread
+            from traube._reports.release import write_datasets
 
             new, unavailable = unread(params.tasks, storage)
             if new:
@@ -46,16 +46,16 @@ def release(
             print_unavailable(unavailable)
             write_datasets(storage, params.tasks, paths.release())
         case "validate":
-            from traube.pipeline.validation.validate import data_docs, validate_tasks
+            from traube._pipeline.validation.validate import data_docs, validate_tasks
 
             results = validate_tasks(storage, params.tasks, data_docs())
             write_json(paths.release() / "validation.json", results)
             fail_on([f"{key} failed" for key, r in results.items() if r["blocking"] and not r["passed"]])
         case "benchmark":
-            from traube.cli.run import compute
-            from traube.pipeline.plan import Request
-            from traube.pipeline.survey import plan
-            from traube.reports.release import write_scores
+            from traube._cli.run import compute
+            from traube._pipeline.plan import Request
+            from traube._pipeline.survey import plan
+            from traube._reports.release import write_scores
 
             # the release's own models: what lies in checkpoints/ on this machine is no part of it
             request = Request(params.tasks, params.models, params.protocol, params.chosen())
@@ -63,6 +63,6 @@ def release(
                 raise typer.Exit(1)
             write_scores(storage, params, paths.release())
         case "report":
-            from traube.reports.release import write_metrics
+            from traube._reports.release import write_metrics
 
             write_metrics(storage, params, paths.release())

@@ -18,9 +18,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from operations.dev import HOST
 from operations.guard import Guard
-from traube.core import paths
-from traube.pipeline.validation.validate import QUALITY
-from traube.reports.pages import FOLDER, SERVED
+from traube._core import paths
+from traube._pipeline.validation.validate import QUALITY
+from traube._reports.pages import FOLDER, SERVED
 
 POLL_MILLISECONDS = 2000  # interval at which the Dagster UI polls, the default of `dagster dev`
 SECONDS_TO_FINISH = 3  # for open requests when the server stops

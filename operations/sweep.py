@@ -5,11 +5,11 @@ from typing import Annotated
 import typer
 
 from operations.train import run_on_tasks
-from traube.cli.given import name_given_tasks
-from traube.cli.options import Seeds, Verbose
-from traube.cli.printing import out, pluralize
-from traube.core import paths
-from traube.core.errors import unknown
+from traube._cli.given import name_given_tasks
+from traube._cli.options import Seeds, Verbose
+from traube._cli.printing import out, pluralize
+from traube._core import paths
+from traube._core.errors import unknown
 
 app = typer.Typer()
 
@@ -41,7 +41,7 @@ def sweep(
     Each point is stored like any cell. Points are in no leaderboard; figures of papers show
     them.
     """
-    from traube.pipeline.params import Point, load_params
+    from traube._pipeline.params import Point, load_params
 
     params = load_params()
     if name not in params.sweeps:

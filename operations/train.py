@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from traube.cli.given import name_given_task
-from traube.cli.options import Json, Verbose
-from traube.cli.printing import escape, fail_on, out, print_json, print_table, show_progress
-from traube.cli.run import fetch
-from traube.core import paths
-from traube.core.errors import TraubeError, unknown
+from traube._cli.given import name_given_task
+from traube._cli.options import Json, Verbose
+from traube._cli.printing import escape, fail_on, out, print_json, print_table, show_progress
+from traube._cli.run import fetch
+from traube._core import paths
+from traube._core.errors import TraubeError, unknown
 
 if TYPE_CHECKING:
     from operations.launch import Launcher
@@ -124,7 +124,7 @@ def tune(
     The validation splits judge, and poor trials are stopped early. The study is kept and can be
     continued.
     """
-    from traube.training.study import locate_study, open_study, read_state
+    from traube.training._study import locate_study, open_study, read_state
 
     chosen, values = _find_trainer(trainer, task, searched=True), _parse_values(recipe)
     chosen.with_values(**values)  # a misspelled value is an error at once
@@ -159,8 +159,8 @@ def _parse_values(recipe: list[str] | None) -> dict[str, str]:
 def run_on_tasks(tasks: list[str], model: str, verbose: bool, work: Callable[["Launcher"], list[str]]) -> None:
     """Run work on a model and tasks; tasks that are not ingested are read first."""
     from operations.launch import Launcher
-    from traube.pipeline.survey import unread
-    from traube.storage import open_storage
+    from traube._pipeline.survey import unread
+    from traube._storage import open_storage
 
     fetch(tasks, [model])
     new, unavailable = unread(tasks, open_storage(paths.home()))

@@ -9,7 +9,7 @@ def all_resources() -> dict[str, Any]:
     from resources.quality import QualityResource
     from resources.registry import RegistryResource
     from resources.tracking import TrackingResource
-    from traube.core.progress import SILENT
+    from traube._core.progress import SILENT
 
     return {
         "storage": StorageResource(),

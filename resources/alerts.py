@@ -8,8 +8,8 @@ from logging import Logger
 from typing import Any
 
 from resources.webhook import post
-from traube.core import paths
-from traube.core.files import locked
+from traube._core import paths
+from traube._core.files import locked
 
 FILE = "alerts.jsonl"
 WEBHOOK = "TRAUBE_WEBHOOK"

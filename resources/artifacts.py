@@ -9,10 +9,10 @@ import pandas as pd
 
 from resources.experiment import IDENTITY
 from resources.tracking import TrackingResource
-from traube.components.method import name_methods
-from traube.core.hashing import digest
-from traube.reports.charts import draw_bars, draw_heatmaps, draw_map
-from traube.storage import Storage
+from traube._core.hashing import digest
+from traube._reports.charts import draw_bars, draw_heatmaps, draw_map
+from traube._storage import Storage
+from traube.components._method import name_methods
 
 VERSION = "traube.artifacts"  # the tag that says of which scores they are
 

@@ -6,14 +6,14 @@ from functools import lru_cache
 import dagster as dg
 from pydantic import Field
 
-from traube.core import paths
+from traube._core import paths
+from traube._pipeline.executors import Executor, make_executor
+from traube._pipeline.params import Protocol, load_params
+from traube._pipeline.plan import Request, make_request
+from traube._pipeline.workbench import Workbench
+from traube._storage import Storage, open_storage
 from traube.models import Model, load_model
-from traube.models.card import Precision
-from traube.pipeline.executors import Executor, make_executor
-from traube.pipeline.params import Protocol, load_params
-from traube.pipeline.plan import Request, make_request
-from traube.pipeline.workbench import Workbench
-from traube.storage import Storage, open_storage
+from traube.models._card import Precision
 
 
 class BenchmarkResource(dg.ConfigurableResource):

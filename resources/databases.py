@@ -17,11 +17,11 @@ from typing import Any
 
 import dagster as dg
 
-from traube.core import paths, settings
-from traube.core.errors import TraubeError, install_hint
-from traube.core.files import locked, write_text
-from traube.core.system_errors import explain_errors
-from traube.storage import open_storage
+from traube._core import paths, settings
+from traube._core.errors import TraubeError, install_hint
+from traube._core.files import locked, write_text
+from traube._core.system_errors import explain_errors
+from traube._storage import open_storage
 
 EXPERIMENT = "traube"
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # its tag: MLflow opens it with its runs, not with traces

@@ -15,9 +15,9 @@ import dagster as dg
 import pandas as pd
 
 from resources.databases import EXPERIMENT, KIND, get_mlflow_url, make_mlflow, make_shared_mlflow
-from traube.core import paths, settings
-from traube.core.errors import TraubeError
-from traube.core.hashing import digest
+from traube._core import paths, settings
+from traube._core.errors import TraubeError
+from traube._core.hashing import digest
 
 KEY = "traube.key"
 # What identifies a run; the same six are its tag.

@@ -1,4 +1,4 @@
-"""The findings of `traube.pipeline.validation`, as Dagster's asset checks."""
+"""The findings of `traube._pipeline.validation`, as Dagster's asset checks."""
 
 from pathlib import Path
 from typing import Any
@@ -7,14 +7,14 @@ import dagster as dg
 import pandas as pd
 from pydantic import Field
 
-from traube.pipeline.executors import Executor
-from traube.pipeline.validation.findings import keep_findings
-from traube.pipeline.validation.rules import CHECKS, Table, blocks
-from traube.pipeline.validation.validate import QUALITY, data_docs, in_own_process, validate_table
-from traube.reports.markdown import markdown_rows
-from traube.reports.pages import SERVED
-from traube.storage import Storage
-from traube.tasks.task import TaskCard
+from traube._pipeline.executors import Executor
+from traube._pipeline.validation.findings import keep_findings
+from traube._pipeline.validation.rules import CHECKS, Table, blocks
+from traube._pipeline.validation.validate import QUALITY, data_docs, in_own_process, validate_table
+from traube._reports.markdown import markdown_rows
+from traube._reports.pages import SERVED
+from traube._storage import Storage
+from traube.tasks._task import TaskCard
 
 
 def make_check_specs(card: TaskCard, table: Table) -> list[dg.AssetCheckSpec]:

@@ -24,15 +24,15 @@ from pydantic import Field
 import traube
 from resources.experiment import connect, default_uri
 from resources.tracking import name_logged_model
-from traube.core import paths
-from traube.core.errors import TraubeError, Unknown, unknown
-from traube.core.hashing import digest
-from traube.models.pins import pin
+from traube._core import paths
+from traube._core.errors import TraubeError, Unknown, unknown
+from traube._core.hashing import digest
+from traube.models._pins import pin
 
 if TYPE_CHECKING:
-    from traube.comparison.candidates import Candidate
-    from traube.comparison.promotion import Decision
-    from traube.grouping.served import Served
+    from traube._grouping.served import Served
+    from traube.comparison._candidates import Candidate
+    from traube.comparison._promotion import Decision
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 REJECTED = "traube.rejected"  # tag of a version that a person rolled back
@@ -88,7 +88,7 @@ class RegistryResource(dg.ConfigurableResource):
         from mlflow.models import ModelSignature, set_signature
         from mlflow.types import ColSpec, Schema
 
-        from traube.grouping import served as serving
+        from traube._grouping import served as serving
 
         experiment = connect(self.uri or default_uri())
         client = experiment.client
@@ -133,7 +133,7 @@ class RegistryResource(dg.ConfigurableResource):
         """Return the clustering that is served for a task; runs no stored code."""
         import mlflow
 
-        from traube.grouping import served as serving
+        from traube._grouping import served as serving
 
         self._check_registered(task)
         version = self._require_version(task, CHAMPION)

@@ -7,7 +7,7 @@ import pandas as pd
 from mlflow.models import set_model  # noqa: TID253 (only MLflow imports this file)
 from mlflow.pyfunc import PythonModel, PythonModelContext  # noqa: TID253
 
-from traube.grouping import served as serving
+from traube._grouping import served as serving
 
 
 class ServedClustering(PythonModel):

@@ -18,14 +18,14 @@ from pydantic import Field
 
 from resources.experiment import IDENTITY, Experiment, connect, default_uri, find_origin, get_ui, name_metric
 from resources.untracked import settle_debt
-from traube.comparison.verdict import format_significance
-from traube.components.method import name_methods
-from traube.core.escaping import format_csv
-from traube.pipeline.cell import Cell
-from traube.pipeline.pairs import KINDS
-from traube.reports.pages import SERVED
-from traube.reports.tables import show_rank
-from traube.tasks.task import TaskCard
+from traube._core.escaping import format_csv
+from traube._pipeline.cell import Cell
+from traube._pipeline.pairs import KINDS
+from traube._reports.pages import SERVED
+from traube._reports.tables import show_rank
+from traube.comparison._verdict import format_significance
+from traube.components._method import name_methods
+from traube.tasks._task import TaskCard
 
 
 @dataclass(frozen=True)

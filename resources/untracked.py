@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from itertools import product
 
-from traube.core import paths
-from traube.pipeline.plan import Request
-from traube.storage import open_storage
+from traube._core import paths
+from traube._pipeline.plan import Request
+from traube._storage import open_storage
 
 KIND = "debt"  # of these documents
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from traube.core.posting import NotPosted, post_json
+from traube._core.posting import NotPosted, post_json
 
 SECONDS = 10
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from assets.common import Job
-from traube.core.plugins import modules_of
+from traube._core.plugins import modules_of
 
 Jobs = Mapping[str, Job]
 

@@ -8,14 +8,15 @@ import dagster as dg
 
 from assets.common import MODELS, model_keys
 from sensors import Jobs
-from traube.core import paths
-from traube.core.errors import TraubeError
-from traube.models import checkpoints, load_model
-from traube.models.checkpoint_exchange import exchange_with_nodes
-from traube.pipeline.pairs import asks_for_query
-from traube.pipeline.params import Params, load_params
-from traube.pipeline.survey import unread
-from traube.storage import open_storage
+from traube._core import paths
+from traube._core.errors import TraubeError
+from traube._pipeline.pairs import asks_for_query
+from traube._pipeline.params import Params, load_params
+from traube._pipeline.survey import unread
+from traube._storage import open_storage
+from traube.models import _checkpoints as checkpoints
+from traube.models import load_model
+from traube.models._checkpoint_exchange import exchange_with_nodes
 
 
 @dataclass

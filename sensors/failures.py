@@ -5,7 +5,7 @@ import dagster as dg
 from assets.common import CHECKPOINTS, STUDIES, TRAINERS, UI_JOB
 from resources.alerts import FILE, SILENT, WEBHOOK, send_alert
 from sensors import Jobs
-from traube.core.escaping import escape_controls
+from traube._core.escaping import escape_controls
 from traube.tasks import sources
 
 WILL_RETRY, PARTITION = "dagster/will_retry", "dagster/partition"

@@ -13,7 +13,7 @@ import dagster as dg
 import psutil
 
 from sensors import Jobs
-from traube.core import paths, settings
+from traube._core import paths, settings
 
 PID, STARTED, HOST = "traube/pid", "traube/process_started", "traube/host"
 ALIVE = (

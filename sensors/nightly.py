@@ -11,12 +11,12 @@ from resources.benchmark import BenchmarkResource
 from resources.untracked import find_untracked
 from sensors import Jobs
 from sensors.publish import WAITING
-from traube.core import paths
-from traube.core.errors import TraubeError
-from traube.pipeline.params import Nightly, load_params
-from traube.pipeline.plan import Plan, Request
-from traube.pipeline.survey import plan
-from traube.storage import open_storage
+from traube._core import paths
+from traube._core.errors import TraubeError
+from traube._pipeline.params import Nightly, load_params
+from traube._pipeline.plan import Plan, Request
+from traube._pipeline.survey import plan
+from traube._storage import open_storage
 
 
 def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:

@@ -9,11 +9,11 @@ import dagster as dg
 
 from assets.common import data_keys
 from sensors import Jobs
-from traube.core import paths
-from traube.core.hashing import digest
-from traube.pipeline.params import load_params
-from traube.pipeline.survey import get_raw_version, unread
-from traube.storage import open_storage
+from traube._core import paths
+from traube._core.hashing import digest
+from traube._pipeline.params import load_params
+from traube._pipeline.survey import get_raw_version, unread
+from traube._storage import open_storage
 from traube.tasks import get_source
 
 

@@ -11,8 +11,8 @@ import dagster as dg
 
 from resources.experiment import connect, default_uri
 from sensors import Jobs
-from traube.core import paths
-from traube.pipeline.params import load_params
+from traube._core import paths
+from traube._pipeline.params import load_params
 
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
@@ -107,7 +107,7 @@ def _fetch(source: str, name: str, version: str) -> Path:
     if source == "hub":
         from huggingface_hub import snapshot_download
 
-        from traube.models.weights import FILTER
+        from traube.models._weights import FILTER
 
         return Path(snapshot_download(name, revision=version, **FILTER))
     import mlflow

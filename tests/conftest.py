@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from tests.servers import Postgres
     from tests.shared_workers import SharedWorkers
-    from traube.models.transformer import Transformer
-    from traube.pipeline.executors import Executor
-    from traube.tasks.task import Task
+    from traube._pipeline.executors import Executor
+    from traube.models._transformer import Transformer
+    from traube.tasks._task import Task
 
 TOPICS = {
     "cooking": {"bread": "dough yeast crust rye loaf", "soup": "broth leek ladle simmer bowl"},
@@ -120,14 +120,14 @@ def processes() -> Iterator[list[SharedWorkers]]:
 def shared_workers(processes: list[SharedWorkers]) -> Iterator[None]:
     """Have executors go on with the processes of those before. What has not been imported yet starts its own."""
     with pytest.MonkeyPatch.context() as patch:
-        if "traube.pipeline.executors" in sys.modules:
+        if "traube._pipeline.executors" in sys.modules:
             from tests.shared_workers import SharedWorkers
 
             if not processes:
                 processes.append(SharedWorkers())
             for module in ("base", "processes"):
                 start = partial(processes[0].start, module)
-                patch.setattr(f"traube.pipeline.executors.{module}.start_processes", start)
+                patch.setattr(f"traube._pipeline.executors.{module}.start_processes", start)
         yield
 
 
@@ -140,7 +140,7 @@ def two_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def executor() -> Iterator[Executor]:
     """Worker processes."""
-    from traube.pipeline.executors import ProcessExecutor
+    from traube._pipeline.executors import ProcessExecutor
 
     with ProcessExecutor() as executor:
         yield executor
@@ -171,8 +171,8 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def base(tiny_bert: Path) -> Transformer:
     """That encoder as a model, to be trained."""
-    from traube.models.card import ModelCard
-    from traube.models.transformer import Transformer
+    from traube.models._card import ModelCard
+    from traube.models._transformer import Transformer
 
     return Transformer(ModelCard(name="tiny", kind="transformer", model=str(tiny_bert)), "cpu")
 
@@ -239,7 +239,7 @@ def tiny_task(topics: pd.DataFrame) -> Task:
     """The topics as two overlapping splits of 36 texts, with the levels coarse (topic) and fine (subject)."""
     import pandas as pd
 
-    from traube.tasks.task import Task, TaskCard, index_texts, make_split
+    from traube.tasks._task import Task, TaskCard, index_texts, make_split
 
     corpus, records = index_texts(topics)
     parts = {"early": records[:36], "late": records[12:]}
@@ -250,7 +250,7 @@ def tiny_task(topics: pd.DataFrame) -> Task:
 
 @pytest.fixture(scope="session")
 def unlabeled_task(topics: pd.DataFrame) -> Task:
-    from traube.tasks.task import Task, TaskCard, index_texts, make_split
+    from traube.tasks._task import Task, TaskCard, index_texts, make_split
 
     corpus, records = index_texts(topics)
     return Task(TaskCard(name="unlabeled", clusters=3), corpus, make_split(records, "all", "none")).validate()
@@ -312,7 +312,7 @@ def postgres() -> Iterator[Postgres]:
 def database(postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of an empty database; its password is in a file, and the environment does not say it."""
     from tests.servers import PASSWORD
-    from traube.core import settings
+    from traube._core import settings
 
     password = tmp_path / "password"
     password.write_text(f"{PASSWORD}\n")

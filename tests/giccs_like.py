@@ -13,8 +13,8 @@ from pathlib import Path
 import pandas as pd
 
 from tests.made import simulate_judgements
-from traube.metrics.agreement import Judgments, counting_scores
-from traube.tasks.best_worst import Tuple, draw_tuples
+from traube.metrics._agreement import Judgments, counting_scores
+from traube.tasks._best_worst import Tuple, draw_tuples
 
 SOURCE = "hand-written sample, simulated judgements"
 DESIGN_VALUES = (1.0, 0.75, 0.5, 0.25, 0.0)

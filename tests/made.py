@@ -15,25 +15,25 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from traube._core import paths
+from traube._core.hashing import digest
+from traube._pipeline.cell import Cell
+from traube._pipeline.params import Protocol
+from traube._pipeline.plan import Plan, Request, cells
+from traube._pipeline.record import make_scores, record
+from traube._pipeline.run import Event, Failed, run
+from traube._pipeline.survey import survey_stored
+from traube._pipeline.workbench import Workbench
+from traube._storage import Storage
+from traube._storage.blobs import FolderBlobs
 from traube.components import parse_method
-from traube.core import paths
-from traube.core.hashing import digest
 from traube.metrics import GROUPS, SCORING_VERSION
 from traube.models import Model, load_model
-from traube.models.similarity import CONFIG, FOLDER, WEIGHTS, SimilarityConfig, make_network
-from traube.pipeline.cell import Cell
-from traube.pipeline.params import Protocol
-from traube.pipeline.plan import Plan, Request, cells
-from traube.pipeline.record import make_scores, record
-from traube.pipeline.run import Event, Failed, run
-from traube.pipeline.survey import survey_stored
-from traube.pipeline.workbench import Workbench
-from traube.storage import Storage
-from traube.storage.blobs import FolderBlobs
-from traube.tasks.best_worst import ITEM, Tuple
-from traube.tasks.splitting import make_rng
-from traube.tasks.stored import complete_task, save_corpus, save_rows
-from traube.tasks.task import Task
+from traube.models._similarity import CONFIG, FOLDER, WEIGHTS, SimilarityConfig, make_network
+from traube.tasks._best_worst import ITEM, Tuple
+from traube.tasks._splitting import make_rng
+from traube.tasks._stored import complete_task, save_corpus, save_rows
+from traube.tasks._task import Task
 
 
 def store_task(storage: Storage, task: Task) -> None:

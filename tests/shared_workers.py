@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from traube.pipeline.executors.loky import start_processes
+from traube._pipeline.executors.loky import start_processes
 
 
 class Lent:

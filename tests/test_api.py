@@ -13,10 +13,10 @@ import pytest
 import traube
 from deploy.check_public import MODULES
 from traube import cluster_texts, evaluate, load_model, make_task
+from traube._core import paths
+from traube._core.errors import TraubeError
+from traube._storage import open_storage
 from traube.components import CLUSTERERS, REDUCERS, parse_method
-from traube.core import paths
-from traube.core.errors import TraubeError
-from traube.storage import open_storage
 
 TEXTS = ["a goal", "a goal in the match", "the match", "the moon", "the moon and a star", "a star"]
 LABELS = ["sport", "sport", "sport", "space", "space", "space"]

@@ -9,8 +9,8 @@ from numpydoc.hooks.validate_docstrings import parse_config, process_file
 
 from deploy.check_public import find_faults as find_missing_sections
 from deploy.check_style import LONGEST, check, main
-from traube.core import paths
-from traube.core.files import write_text
+from traube._core import paths
+from traube._core.files import write_text
 
 GOOD = '''"""A module."""
 

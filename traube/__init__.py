@@ -34,13 +34,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from traube.grouping.cluster_texts import Clustering, cluster_texts
-    from traube.grouping.estimators import EmbeddingClusterer, TextClusterer
+    from traube._grouping.cluster_texts import Clustering, cluster_texts
+    from traube._grouping.estimators import EmbeddingClusterer, TextClusterer
+    from traube._pipeline.evaluate import Evaluation, evaluate, evaluate_pairs
+    from traube._reports.evaluations import compare, leaderboard
     from traube.models import load_model
-    from traube.pipeline.evaluate import Evaluation, evaluate, evaluate_pairs
-    from traube.reports.evaluations import compare, leaderboard
     from traube.tasks import load_pairs, load_task
-    from traube.tasks.task import make_task
+    from traube.tasks._task import make_task
 
 # Set before torch is imported: OpenMP threads that spin while they wait slow down every other process, and torch
 # itself. With GNU OpenMP, a brief spin before they sleep takes half the time of none; only GNU OpenMP reads
@@ -69,19 +69,19 @@ __all__ = [
 
 # Imported at first use: importing pandas alone takes longer than most commands should.
 _DEFINED_IN = {
-    "Clustering": "traube.grouping.cluster_texts",
-    "EmbeddingClusterer": "traube.grouping.estimators",
-    "TextClusterer": "traube.grouping.estimators",
-    "Evaluation": "traube.pipeline.evaluate",
-    "cluster_texts": "traube.grouping.cluster_texts",
-    "compare": "traube.reports.evaluations",
-    "leaderboard": "traube.reports.evaluations",
-    "evaluate": "traube.pipeline.evaluate",
-    "evaluate_pairs": "traube.pipeline.evaluate",
+    "Clustering": "traube._grouping.cluster_texts",
+    "EmbeddingClusterer": "traube._grouping.estimators",
+    "TextClusterer": "traube._grouping.estimators",
+    "Evaluation": "traube._pipeline.evaluate",
+    "cluster_texts": "traube._grouping.cluster_texts",
+    "compare": "traube._reports.evaluations",
+    "leaderboard": "traube._reports.evaluations",
+    "evaluate": "traube._pipeline.evaluate",
+    "evaluate_pairs": "traube._pipeline.evaluate",
     "load_model": "traube.models",
     "load_pairs": "traube.tasks",
     "load_task": "traube.tasks",
-    "make_task": "traube.tasks.task",
+    "make_task": "traube.tasks._task",
 }
 
 

@@ -1,6 +1,6 @@
 """`python -m traube`: the command of the code in the working directory, whichever is installed."""
 
-from traube.cli.console import main
+from traube._cli.console import main
 
 if __name__ == "__main__":
     main()

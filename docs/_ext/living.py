@@ -22,7 +22,7 @@ def _make(app: Any, config: Any) -> None:
     environment = {**os.environ, "TRAUBE_HOME": str(home)}
 
     def traube(*words: str) -> None:
-        command = [sys.executable, "-m", "traube.cli", *words]
+        command = [sys.executable, "-m", "traube._cli", *words]
         subprocess.run(  # noqa: S603 (our own arguments)
             command, env=environment, cwd=Path(app.srcdir).parent, check=True, stdout=subprocess.DEVNULL
         )

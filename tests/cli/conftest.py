@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from traube.core import paths
+from traube._core import paths
 
 PARAMS = """
 protocol: tiny
@@ -21,14 +21,14 @@ Traube = Callable[..., Result]
 
 def call(*arguments: str, stdin: str | None = None) -> Result:
     """Call the command; `stdin` is what is piped into it."""
-    from traube.cli.main import app
+    from traube._cli.main import app
 
     return CliRunner().invoke(app, list(arguments), input=stdin)
 
 
 def begin_in(folder: Path, patch: pytest.MonkeyPatch) -> None:
     """Be in a folder, with a params.yaml of its own, and without the platform."""
-    from traube.cli import launcher
+    from traube._cli import launcher
 
     (folder / "params.yaml").write_text(PARAMS)
     patch.setenv("TRAUBE_PARAMS", str(folder / "params.yaml"))

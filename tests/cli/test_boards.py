@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Traube, begin_in, call
-from traube.core import paths
-from traube.core.config import read_yaml
+from traube._core import paths
+from traube._core.config import read_yaml
 
 WORDS = {
     "one": {"fruit": "apple pear plum cherry grape", "tools": "hammer saw drill wrench chisel"},

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import traube
-from traube.core import paths
-from traube.core.config import read_yaml
+from traube._core import paths
+from traube._core.config import read_yaml
 
 pytestmark = pytest.mark.slow
 
@@ -44,9 +44,9 @@ def test_a_wheel_holds_the_library_alone(wheel: Path) -> None:
         tops = {name.split("/")[0] for name in packed.namelist()}
         scripts = next(packed.read(name).decode() for name in packed.namelist() if name.endswith("entry_points.txt"))
         assert "traube/models/catalogue.yaml" in packed.namelist()
-        assert {"traube/py.typed", "traube/pipeline/params.yaml"} <= set(packed.namelist())
+        assert {"traube/py.typed", "traube/_pipeline/params.yaml"} <= set(packed.namelist())
     assert {top for top in tops if not top.endswith(".dist-info")} == {"traube"}
-    assert "traube = traube.cli.console:main" in scripts
+    assert "traube = traube._cli.console:main" in scripts
 
 
 def test_the_version_stands_in_one_place(wheel: Path) -> None:
@@ -57,7 +57,7 @@ def test_the_version_stands_in_one_place(wheel: Path) -> None:
 
 def test_the_command_of_a_wheel_offers_what_works_there(wheel: Path, tmp_path: Path) -> None:
     """The platform's commands are named by entry points that a wheel does not hold; they are passed over."""
-    code = "import sys; sys.argv = ['traube', '--help']; from traube.cli.console import main; main()"
+    code = "import sys; sys.argv = ['traube', '--help']; from traube._cli.console import main; main()"
     done = in_unpacked(wheel, tmp_path, code, COLUMNS="200")
     assert done.returncode == 0, done.stderr
     offered = {word for line in done.stdout.splitlines() for word in line.strip("│ ").split()[:1]}
@@ -66,7 +66,7 @@ def test_the_command_of_a_wheel_offers_what_works_there(wheel: Path, tmp_path: P
 
 
 def test_a_wheel_brings_the_benchmark_of_whoever_has_written_none(wheel: Path, tmp_path: Path) -> None:
-    code = "from traube.pipeline.params import load_params; print(load_params().protocol)"
+    code = "from traube._pipeline.params import load_params; print(load_params().protocol)"
     assert in_unpacked(wheel, tmp_path, code).stdout == "paper\n"
     own = (paths.PROJECT / "params.yaml").read_text(encoding="utf-8").replace("protocol: paper", "protocol: own", 1)
     (tmp_path / ".traube").mkdir()
@@ -75,17 +75,17 @@ def test_a_wheel_brings_the_benchmark_of_whoever_has_written_none(wheel: Path, t
 
 
 def test_a_wheel_writes_below_the_persons_home_and_never_into_site_packages(wheel: Path, tmp_path: Path) -> None:
-    code = "from traube.core import paths as p; print(p.home(), p.raw(), p.cards(), p.checkpoints(), sep='\\n')"
+    code = "from traube._core import paths as p; print(p.home(), p.raw(), p.cards(), p.checkpoints(), sep='\\n')"
     places = in_unpacked(wheel, tmp_path, code).stdout.splitlines()
     assert places[0] == str(tmp_path / ".traube")
     assert all(Path(place).is_relative_to(tmp_path / ".traube") for place in places)
-    given = in_unpacked(wheel, tmp_path, "from traube.core import paths as p; print(p.raw())", TRAUBE_RAW="data")
+    given = in_unpacked(wheel, tmp_path, "from traube._core import paths as p; print(p.raw())", TRAUBE_RAW="data")
     assert given.stdout.strip() == str(tmp_path / "data")  # as a notebook means it
 
 
 def test_the_command_of_a_checkout_runs_from_whatever_folder(tmp_path: Path) -> None:
     (tmp_path / "cli.py").write_text("raise SystemExit('another package that is called cli')")
-    code = "import sys; sys.argv = ['traube', '--help']; from traube.cli.console import main; main()"
+    code = "import sys; sys.argv = ['traube', '--help']; from traube._cli.console import main; main()"
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{paths.PROJECT}"}
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -110,7 +110,7 @@ def test_too_little_memory_is_one_line(tmp_path: Path) -> None:
 
 
 def test_the_command_imports_nothing_heavy_before_it_knows_what_is_wanted() -> None:
-    code = "import sys, traube.cli.main; print(*sys.modules)"
+    code = "import sys, traube._cli.main; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"pandas", "sqlalchemy", "sklearn", "torch", "dagster"} & set(loaded)
     assert "typer" in loaded
@@ -120,7 +120,7 @@ def test_the_command_imports_nothing_heavy_before_it_knows_what_is_wanted() -> N
 def test_a_reader_that_is_gone_ends_a_command_as_it_ends_others(command: list[str], tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    started = [sys.executable, "-m", "traube.cli", *command]
+    started = [sys.executable, "-m", "traube._cli", *command]
     environment = {**os.environ, "TRAUBE_HOME": str(tmp_path)}
     done = subprocess.run(
         started, stdout=writing, stderr=subprocess.PIPE, cwd=paths.PROJECT, env=environment, text=True

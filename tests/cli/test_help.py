@@ -8,7 +8,7 @@ import pytest
 from typer.main import get_command
 
 from tests.cli.conftest import Traube
-from traube.cli.main import PANELS, RENAMED, app
+from traube._cli.main import PANELS, RENAMED, app
 
 WORDS = 12  # of an option's text, at most
 

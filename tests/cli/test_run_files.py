@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Traube
-from traube.core import paths
+from traube._core import paths
 
 TOPICS = {
     "Drucker": "Der Drucker im Flur druckt heute leider wieder nur leere Seiten",

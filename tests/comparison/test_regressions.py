@@ -9,17 +9,17 @@ import pandas as pd
 import pytest
 
 from tests.made import damage_blob, save_scored, with_replicates
-from traube.comparison.regressions import CHANGES, find_regressions, read_changes, save_snapshot, select_counting_cells
+from traube._core.files import write_parquet
+from traube._pipeline.cell import Cell
+from traube._pipeline.params import Protocol
+from traube._pipeline.record import record
+from traube._reports.pages import leaderboard_page
+from traube._reports.tables import leaderboard
+from traube._storage import Storage, open_storage
+from traube.comparison._regressions import CHANGES, find_regressions, read_changes, save_snapshot, select_counting_cells
 from traube.components import parse_method
-from traube.core.files import write_parquet
-from traube.pipeline.cell import Cell
-from traube.pipeline.params import Protocol
-from traube.pipeline.record import record
-from traube.reports.pages import leaderboard_page
-from traube.reports.tables import leaderboard
-from traube.storage import Storage, open_storage
-from traube.tasks.stored import complete_task, get_manifest, save_corpus, save_rows
-from traube.tasks.task import TaskCard, text_id
+from traube.tasks._stored import complete_task, get_manifest, save_corpus, save_rows
+from traube.tasks._task import TaskCard, text_id
 
 OWN = Protocol(reducers=("none",), clusterers=("kmeans",), seeds=(1,))
 METRIC = "v_measure/noise_as_cluster"

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from traube.comparison.jackknife import Sample, compute_intervals
-from traube.comparison.samples import make_samples
+from traube._reports.tables import summary
+from traube.comparison._jackknife import Sample, compute_intervals
+from traube.comparison._samples import make_samples
 from traube.metrics import GROUPS
-from traube.reports.tables import summary
 
 METRIC = "v_measure/noise_as_cluster"
 KEYS = ["task", "family", "protocol", "model", "method", "fingerprint", "data_version"]

@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import adjusted_rand_score
 
+from traube._core.errors import TraubeError
 from traube.components import CLUSTERERS, cluster, cluster_by_distance, parse_method
-from traube.core.errors import TraubeError
 
 Blobs = tuple[NDArray[np.float32], NDArray[np.int64]]
 

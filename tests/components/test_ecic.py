@@ -10,10 +10,10 @@ from scipy.stats import spearmanr
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import adjusted_rand_score
 
+from traube._core.errors import DoesNotFit, TraubeError
 from traube.components import cluster, parse_method
-from traube.components.estimators.ecic import IterativeClassification
-from traube.components.estimators.isolation import depths
-from traube.core.errors import DoesNotFit, TraubeError
+from traube.components._estimators.ecic import IterativeClassification
+from traube.components._estimators.isolation import depths
 
 Blobs = tuple[NDArray[np.float32], NDArray[np.int64]]
 

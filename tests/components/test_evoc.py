@@ -5,8 +5,8 @@ import sys
 import numpy as np
 import pytest
 
+from traube._core.errors import Unsupported
 from traube.components import cluster
-from traube.core.errors import Unsupported
 
 
 @pytest.mark.parametrize("n", [2, 15])

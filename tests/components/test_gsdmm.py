@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
+from traube._core.errors import TraubeError
 from traube.components import cluster, cluster_by_distance, cluster_by_text, parse_method
-from traube.components.estimators.gsdmm import Gsdmm, _weigh, count_words
-from traube.core.errors import TraubeError
+from traube.components._estimators.gsdmm import Gsdmm, _weigh, count_words
 
 SUBJECTS = ("dough yeast crust rye loaf oven", "racket serve volley net ace court", "nova galaxy dwarf star orbit ring")
 

@@ -8,11 +8,11 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.pairwise import cosine_distances
 
+from traube._core.errors import DoesNotFit, TraubeError
 from traube.components import CLUSTERERS, REDUCERS, cluster, reduce, register_clusterer
-from traube.components import apply as applying
-from traube.components.estimators.clusterers import plus_plus
-from traube.components.estimators.reducers import Umap, _find_neighbors
-from traube.core.errors import DoesNotFit, TraubeError
+from traube.components import _apply as applying
+from traube.components._estimators.clusterers import plus_plus
+from traube.components._estimators.reducers import Umap, _find_neighbors
 
 pytestmark = pytest.mark.filterwarnings("error")
 TAKES_K = [name for name, component in CLUSTERERS.items() if component.takes_k and component.fitted_on == "vectors"]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 COMPILE = """
-from traube.components.registered.reducers import compile_umap
-from traube.core import paths
+from traube.components._registered.reducers import compile_umap
+from traube._core import paths
 compile_umap()
 print(len([*paths.home().rglob("*.nbc")]))
 """
@@ -26,7 +26,7 @@ import sys, warnings
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 from traube.components import cluster, reduce
-from traube.components.estimators.lazy_umap import import_umap
+from traube.components._estimators.lazy_umap import import_umap
 X = np.random.default_rng(1).normal(size=(300, 20)).astype(np.float32)
 umap = import_umap()
 reduce("umap", {}, X, 42, 10**9)

@@ -5,7 +5,7 @@ import pytest
 from river.cluster import DBSTREAM
 from sklearn.metrics import v_measure_score
 
-from traube.components.estimators.clusterers import DBStream
+from traube.components._estimators.clusterers import DBStream
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from traube.components import estimators
-from traube.components.estimators.clusterers import Agglomerative, AgglomerativeKnn, DBStream
-from traube.components.estimators.ecic import IterativeClassification
-from traube.components.estimators.evoc import Evoc
-from traube.components.estimators.gsdmm import Gsdmm
-from traube.components.estimators.reducers import Pca, Umap
-from traube.components.estimators.stable_kmeans import StableKMeans
+from traube.components import _estimators as estimators
+from traube.components._estimators.clusterers import Agglomerative, AgglomerativeKnn, DBStream
+from traube.components._estimators.ecic import IterativeClassification
+from traube.components._estimators.evoc import Evoc
+from traube.components._estimators.gsdmm import Gsdmm
+from traube.components._estimators.reducers import Pca, Umap
+from traube.components._estimators.stable_kmeans import StableKMeans
 
 # fewer epochs than by default: the checks ask how an estimator behaves, not how well it clusters
 OURS = [

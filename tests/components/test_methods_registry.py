@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.cluster import Birch
 from sklearn.decomposition import FastICA
 
+from traube._core.errors import TraubeError
 from traube.components import (
     CLUSTERERS,
     REDUCERS,
@@ -19,10 +20,9 @@ from traube.components import (
     register_clusterer,
     register_reducer,
 )
-from traube.components.deep import DEEP
-from traube.components.estimators.clusterers import plus_plus
-from traube.components.method import is_method
-from traube.core.errors import TraubeError
+from traube.components._deep import DEEP
+from traube.components._estimators.clusterers import plus_plus
+from traube.components._method import is_method
 
 
 @pytest.fixture(autouse=True)

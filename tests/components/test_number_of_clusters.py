@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from traube._core.errors import TraubeError
+from traube.components import _number_of_clusters as module
 from traube.components import choose_k, choose_k_by_distance
-from traube.components import number_of_clusters as module
-from traube.core.errors import TraubeError
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.metrics import adjusted_rand_score
 
-from traube.components import choose_stable_k, cluster, parse_method, stability
-from traube.components.estimators import stable_kmeans
-from traube.components.estimators.stable_kmeans import StableKMeans, find_neighbors, make_fuzzy_graph
-from traube.components.layers import find_layers
-from traube.components.spherical import cluster_spherical, draw_starts, run_lloyd, unit
-from traube.components.stability import _compute_rand, cluster_stability, project, sample_clusters, sample_some
-from traube.core.errors import TraubeError
+from traube._core.errors import TraubeError
+from traube.components import _stability as stability
+from traube.components import choose_stable_k, cluster, parse_method
+from traube.components._estimators import stable_kmeans
+from traube.components._estimators.stable_kmeans import StableKMeans, find_neighbors, make_fuzzy_graph
+from traube.components._layers import find_layers
+from traube.components._spherical import cluster_spherical, draw_starts, run_lloyd, unit
+from traube.components._stability import _compute_rand, cluster_stability, project, sample_clusters, sample_some
 
 Blobs = tuple[NDArray[np.float32], NDArray[np.int64]]
 
@@ -229,7 +230,7 @@ def test_equal_texts_make_one_cluster_whatever_is_asked_for(X: NDArray[np.float6
 
 @pytest.mark.slow
 def test_weights_of_neighbours_are_umaps(blobs: Blobs) -> None:
-    from traube.components.estimators.lazy_umap import import_umap
+    from traube.components._estimators.lazy_umap import import_umap
 
     rows, distances = find_neighbors(blobs[0], 14)
     theirs = import_umap().umap_.fuzzy_simplicial_set(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from operations.launch import _write_environment
-from traube.core.settings import read_env, write_env
+from traube._core.settings import read_env, write_env
 
 OF_PEOPLE = """# keys of the team
 TRAUBE_BLOBS=s3://team/traube  # ours

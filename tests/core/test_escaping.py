@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traube.core import paths
-from traube.core.errors import TraubeError
-from traube.core.escaping import escape_controls, format_csv
+from traube._core import paths
+from traube._core.errors import TraubeError
+from traube._core.escaping import escape_controls, format_csv
 
 ROOMS = ("traube", "resources", "assets", "sensors", "cli")
 ANY_TEXT = st.text(st.characters(), max_size=12)

@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from tests.inputs.yaml_faults import FAULTS
-from traube.core.config import Strict, parse, read_yaml
-from traube.core.disk import check_outputs, make_private, replacing, walk
-from traube.core.errors import TraubeError
-from traube.core.files import locked, write_json, write_parquet, write_text
-from traube.core.hashing import digest, frame_digest
-from traube.core.system_errors import explain_system_error
+from traube._core.config import Strict, parse, read_yaml
+from traube._core.disk import check_outputs, make_private, replacing, walk
+from traube._core.errors import TraubeError
+from traube._core.files import locked, write_json, write_parquet, write_text
+from traube._core.hashing import digest, frame_digest
+from traube._core.system_errors import explain_system_error
 
 # atomic files
 
@@ -167,7 +167,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(tmp_path: Pat
 HOLD = """
 import sys, time
 from pathlib import Path
-from traube.core.files import locked
+from traube._core.files import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(900)

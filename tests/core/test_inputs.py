@@ -12,12 +12,12 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from traube.core import inputs
-from traube.core.config import PathName, Strict, parse, read_yaml
-from traube.core.disk import read_json
-from traube.core.errors import TraubeError
-from traube.core.inputs import open_limited, parse_json, read_bytes, resolve_path
-from traube.core.measure import measure
+from traube._core import inputs
+from traube._core.config import PathName, Strict, parse, read_yaml
+from traube._core.disk import read_json
+from traube._core.errors import TraubeError
+from traube._core.inputs import open_limited, parse_json, read_bytes, resolve_path
+from traube._core.measure import measure
 
 FUZZ = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from traube.core.measure import Measured, measure
+from traube._core.measure import Measured, measure
 
 
 def test_the_clock_counts_the_block_and_stops_when_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([10.0, 12.5, 20.0, 21.0])
     clock = SimpleNamespace(perf_counter=lambda: next(times), process_time=lambda: 0.0, thread_time=lambda: 0.0)
-    monkeypatch.setattr("traube.core.measure.time", clock)
+    monkeypatch.setattr("traube._core.measure.time", clock)
     with measure() as taken:
         pass
     with pytest.raises(ValueError, match="no"), measure() as failed:

@@ -11,7 +11,7 @@ from tests.waiting import PATIENCE, wait_for
 
 STUBBORN = """
 import signal, sys, time
-from traube.core import stopping
+from traube._core import stopping
 
 stopping.watch()
 stopping.add_last_words(lambda: print("last words", flush=True))
@@ -24,7 +24,7 @@ while True:
 """
 WITH_A_CHILD = """
 import subprocess, sys, time
-from traube.core import stopping
+from traube._core import stopping
 
 stopping.watch()
 ignores = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(3600)"
@@ -38,7 +38,7 @@ while True:
 """
 ORDERLY = """
 import sys, time
-from traube.core import stopping
+from traube._core import stopping
 
 stopping.watch()
 try:
@@ -51,7 +51,7 @@ except KeyboardInterrupt:
 
 SWALLOWED = """
 import time
-from traube.core import stopping
+from traube._core import stopping
 
 class Closes:
     def __del__(self):
@@ -72,7 +72,7 @@ while True:
 
 LOGGED = """
 import logging, time
-from traube.core import stopping
+from traube._core import stopping
 
 stopping.watch()
 logging.getLogger("some.library").warning("before the end")
@@ -93,7 +93,7 @@ def parse_args(*_):
     time.sleep(3600)
 
 TyperGroup.parse_args = parse_args
-from traube.cli.console import main
+from traube._cli.console import main
 
 main()
 """
@@ -111,7 +111,7 @@ def invoke(*_):
         raise ValueError("no such schema") from end
 
 TyperGroup.invoke = invoke
-from traube.cli.console import main
+from traube._cli.console import main
 
 main()
 """
@@ -158,14 +158,14 @@ def test_a_process_that_ends_in_good_order_is_given_the_time(number: signal.Sign
 
 
 def test_a_process_that_gets_no_signal_is_left_alone() -> None:
-    code = "from traube.core import stopping as s; import time; s.SECONDS = 0; s.watch(); time.sleep(1); s.check()"
+    code = "from traube._core import stopping as s; import time; s.SECONDS = 0; s.watch(); time.sleep(1); s.check()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")
 
 
 WHILE_IMPORTING = """
 import os, signal, sys
-from traube.cli import console
+from traube._cli import console
 
 wanted = sys.argv.pop()
 
@@ -181,7 +181,7 @@ console.main()
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("module", ["typer", "rich.console", "traube.cli.run"])
+@pytest.mark.parametrize("module", ["typer", "rich.console", "traube._cli.run"])
 def test_ctrl_c_while_the_command_is_still_being_imported(module: str) -> None:
     done = subprocess.run([sys.executable, "-c", WHILE_IMPORTING, "init", module], capture_output=True, text=True)
     assert done.returncode == 130
@@ -200,7 +200,7 @@ def test_what_python_cannot_pass_on_ends_the_process_and_is_not_shown() -> None:
 def test_what_a_librarys_own_signal_handler_raises_is_not_shown_either() -> None:
     """Dagster puts handlers in place; one may run while an object is collected, before ours knows of the signal."""
     code = """
-from traube.core import stopping
+from traube._core import stopping
 
 class Raises:
     def __init__(self, error):

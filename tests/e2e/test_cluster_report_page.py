@@ -17,7 +17,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from tests.e2e.conftest import CHROMIUM, DRIVER, NEEDS_BROWSER
 from tests.waiting import PATIENCE
-from traube.reports.cluster_report import MapLayer, cluster_report
+from traube._reports.cluster_report import MapLayer, cluster_report
 
 pytestmark = [pytest.mark.e2e, NEEDS_BROWSER]
 

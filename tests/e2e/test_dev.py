@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 INTERRUPTED = """
 import os, signal, subprocess, time
 from operations.children import Children
-from traube.core import stopping
+from traube._core import stopping
 
 class Interrupted(subprocess.Popen):
     def __init__(self, *args, **kwargs):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from traube.core import paths
+from traube._core import paths
 
 nbformat = pytest.importorskip("nbformat")
 NOTEBOOKS = sorted((paths.PROJECT / "docs" / "tutorials").glob("*.ipynb"))

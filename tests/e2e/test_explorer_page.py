@@ -17,14 +17,14 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 from tests.e2e.conftest import NEEDS_BROWSER
 from tests.made import store_task, with_replicates
 from tests.waiting import PATIENCE
+from traube._pipeline.params import Protocol
+from traube._pipeline.plan import cells
+from traube._pipeline.record import Recorder
+from traube._pipeline.workbench import Workbench
+from traube._reports.explorer.page import task_page
+from traube._reports.tables import leaderboard
 from traube.models import load_model
-from traube.pipeline.params import Protocol
-from traube.pipeline.plan import cells
-from traube.pipeline.record import Recorder
-from traube.pipeline.workbench import Workbench
-from traube.reports.explorer.page import task_page
-from traube.reports.tables import leaderboard
-from traube.tasks.task import Task, TaskCard, index_texts, make_split
+from traube.tasks._task import Task, TaskCard, index_texts, make_split
 
 pytestmark = [pytest.mark.e2e, NEEDS_BROWSER]
 

@@ -8,7 +8,7 @@ from datetime import date
 
 import pytest
 
-from traube.core import paths
+from traube._core import paths
 
 SHORT = (
     "--no-encoder --kills 1 --only init --seconds-to-end 300 --writers 1 --at-once 2 --flips 20 --heals 1 --levels 1"

@@ -47,7 +47,7 @@ class Copy:
     def run(self, command: str) -> str:
         """Run a line of a console block."""
         words = shlex.split(command)
-        command_ = [sys.executable, "-m", "traube.cli", *words[1:]] if words[0] == "traube" else words
+        command_ = [sys.executable, "-m", "traube._cli", *words[1:]] if words[0] == "traube" else words
         done = subprocess.run(command_, cwd=self.folder, env=self.environment, capture_output=True, text=True)
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         return done.stdout

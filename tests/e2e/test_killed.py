@@ -14,10 +14,10 @@ from tests.e2e.conftest import Servers
 from tests.made import chance_of_today
 from tests.platform.conftest import word_rows, write_task
 from tests.waiting import PATIENCE, wait_for
-from traube.pipeline.params import load_params
-from traube.pipeline.plan import Request
-from traube.pipeline.survey import plan
-from traube.storage import Storage, open_storage
+from traube._pipeline.params import load_params
+from traube._pipeline.plan import Request
+from traube._pipeline.survey import plan
+from traube._storage import Storage, open_storage
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 EVERY_MINUTE = """

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from traube.core import paths
+from traube._core import paths
 
 DOCS = paths.PROJECT / "docs"
 

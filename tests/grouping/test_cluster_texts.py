@@ -9,12 +9,11 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from tests.made import save_similarity
-from traube.components import parse_method
-from traube.core import paths
-from traube.core.errors import TraubeError, Unsupported
-from traube.grouping import terms
-from traube.grouping.cluster_texts import cluster_texts
-from traube.grouping.describe import (
+from traube._core import paths
+from traube._core.errors import TraubeError, Unsupported
+from traube._grouping import terms
+from traube._grouping.cluster_texts import cluster_texts
+from traube._grouping.describe import (
     alike_by_distance,
     alike_by_vectors,
     average_distances,
@@ -22,10 +21,11 @@ from traube.grouping.describe import (
     find_typical,
     measure_distances,
 )
-from traube.grouping.terms import TermReader
+from traube._grouping.terms import TermReader
+from traube._storage import open_storage
+from traube.components import parse_method
 from traube.models import load_model
-from traube.storage import open_storage
-from traube.tasks.languages import detect_languages
+from traube.tasks._languages import detect_languages
 
 KMEANS = parse_method("none/kmeans")
 TEXTS = ["the dough and the crust", "dough crust loaf", "a keeper, a goal", "goal! goal! penalty", "the of and"]

@@ -8,9 +8,9 @@ from sklearn.metrics import adjusted_rand_score
 
 from tests.made import make_nested_texts
 from traube import TextClusterer
-from traube.core.errors import TraubeError
-from traube.grouping.cluster_texts import Clustering, cluster_texts
-from traube.grouping.edits import nest, read_edits
+from traube._core.errors import TraubeError
+from traube._grouping.cluster_texts import Clustering, cluster_texts
+from traube._grouping.edits import nest, read_edits
 
 ABOUT = {
     "bread": "bread dough loaf crust", "goal": "goal keeper match penalty",

@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from traube import EmbeddingClusterer, TextClusterer, cluster_texts
-from traube.core.errors import TraubeError
-from traube.models.transformer import Transformer
+from traube._core.errors import TraubeError
+from traube.models._transformer import Transformer
 
 TEXTS = [f"{topic} {topic} {rest}" for topic in ("bread", "goal", "moon") for rest in ("a b", "b c", "c d", "d e")]
 TOPICS = np.repeat([0, 1, 2], 4)

@@ -16,11 +16,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from traube import Clustering, cluster_texts
-from traube.core import paths
-from traube.core.errors import TraubeError, Unsupported
-from traube.grouping.cluster_texts import Layer, make_tree, map_layers
-from traube.models.transformer import Transformer
-from traube.reports.placing import color_groups, place_texts
+from traube._core import paths
+from traube._core.errors import TraubeError, Unsupported
+from traube._grouping.cluster_texts import Layer, make_tree, map_layers
+from traube._reports.placing import color_groups, place_texts
+from traube.models._transformer import Transformer
 
 TEXTS = [f"{topic} {topic} {rest}" for topic in ("bread", "goal", "moon") for rest in ("a b", "b c", "c d", "d e")]
 TOPICS = np.repeat([0, 1, 2], 4)

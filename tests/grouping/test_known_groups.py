@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from traube.core.errors import TraubeError
-from traube.grouping.cluster_texts import Clustering, cluster_texts
-from traube.grouping.describe import find_strays, find_strays_by_distance
-from traube.grouping.known_groups import assign_by_examples
-from traube.models.likelihood import CausalModel
+from traube._core.errors import TraubeError
+from traube._grouping.cluster_texts import Clustering, cluster_texts
+from traube._grouping.describe import find_strays, find_strays_by_distance
+from traube._grouping.known_groups import assign_by_examples
+from traube.models._likelihood import CausalModel
 
 EXAMPLES = ["dough and bread", "a loaf of bread", "dough, a loaf", "a ship and its crew", "the crew of the ship"]
 GROUPS = ["food", "food", "food", "sea", "sea"]

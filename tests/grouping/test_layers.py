@@ -6,8 +6,8 @@ import pytest
 
 from tests.made import make_nested_texts
 from traube import EmbeddingClusterer, TextClusterer
-from traube.core.errors import TraubeError
-from traube.grouping.cluster_texts import Clustering, cluster_texts
+from traube._core.errors import TraubeError
+from traube._grouping.cluster_texts import Clustering, cluster_texts
 
 
 @pytest.fixture(scope="module")

@@ -14,11 +14,11 @@ import pytest
 
 from tests.cli.conftest import call
 from traube import cluster_texts
-from traube.core import settings
-from traube.core.errors import TraubeError
-from traube.grouping.cluster_texts import Clustering
-from traube.grouping.naming import load_namer
-from traube.models.chat import ChatEndpoint, count_tokens
+from traube._core import settings
+from traube._core.errors import TraubeError
+from traube._grouping.cluster_texts import Clustering
+from traube._grouping.naming import load_namer
+from traube.models._chat import ChatEndpoint, count_tokens
 
 TEXTS = [
     "dough and bread",

@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 from tests.made import save_similarity
+from traube._core import paths
+from traube._grouping import served as serving
+from traube._grouping.served import Served
 from traube.components import cluster_by_distance, parse_method
-from traube.components.new_points import find_nearest_on_average
-from traube.core import paths
-from traube.grouping import served as serving
-from traube.grouping.served import Served
+from traube.components._new_points import find_nearest_on_average
 from traube.models import ModelCard, load_model, model_of
 
 TEXTS = [

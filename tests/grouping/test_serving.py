@@ -11,14 +11,14 @@ import pytest
 from scipy import sparse
 
 from traube import components
+from traube._core.errors import TraubeError
+from traube._grouping import served as serving
+from traube._grouping.describe import find_keywords
+from traube._grouping.served import Served
 from traube.components import parse_method
-from traube.components.new_points import place_by_neighbors
-from traube.core.errors import TraubeError
-from traube.grouping import served as serving
-from traube.grouping.describe import find_keywords
-from traube.grouping.served import Served
+from traube.components._new_points import place_by_neighbors
 from traube.models import load_model
-from traube.tasks.task import Task
+from traube.tasks._task import Task
 
 METHODS = [
     "none/kmeans",

@@ -16,11 +16,11 @@ from operations import doctor
 from tests.inputs.case import Case
 from tests.inputs.table import PARAMS, TASK_CARDS, cases
 from tests.inputs.yaml_faults import FAULTS
-from traube.cli.main import app
-from traube.core.errors import TraubeError
+from traube._cli.main import app
+from traube._core.errors import TraubeError
 from traube.models import load_model, model_cards
-from traube.models.tensors import check_tensors
-from traube.models.weights import locate
+from traube.models._tensors import check_tensors
+from traube.models._weights import locate
 
 CASES = cases()
 SECONDS = 20.0  # of the processor; half a second is usual

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traube.core.errors import TraubeError
-from traube.metrics.agreement import (
+from traube._core.errors import TraubeError
+from traube.metrics._agreement import (
     Judgments,
     alpha,
     compliance,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traube.metrics.choices import accuracy, credit, right_answers
+from traube.metrics._choices import accuracy, credit, right_answers
 
 
 def test_of_equal_gold_scores_any_is_right_and_equal_likings_share_the_credit() -> None:

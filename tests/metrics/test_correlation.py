@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from traube.core.errors import TraubeError
-from traube.metrics.correlation import correlation, pearson, spearman
+from traube._core.errors import TraubeError
+from traube.metrics._correlation import correlation, pearson, spearman
 
 SCORES = st.lists(st.tuples(st.integers(-5, 5), st.integers(-5, 5)), min_size=3, max_size=30)
 

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn import metrics as sk
 
-from traube.core.errors import TraubeError
-from traube.metrics import GROUPS, METRICS, NOISE_POLICIES, clustering, measures
-from traube.metrics.clustering import internal, replicates, score
+from traube._core.errors import TraubeError
+from traube.metrics import GROUPS, METRICS, NOISE_POLICIES
+from traube.metrics import _clustering as clustering
+from traube.metrics import _measures as measures
+from traube.metrics._clustering import internal, replicates, score
 
 AGREE = 1e-9
 few = settings(deadline=None, max_examples=40)

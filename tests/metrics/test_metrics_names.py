@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import normalized_mutual_info_score
 
-from traube.core.errors import TraubeError
+from traube._core.errors import TraubeError
 from traube.metrics import full_name
-from traube.metrics.clustering import score
+from traube.metrics._clustering import score
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.metrics import roc_auc_score
 
-from traube.core.errors import TraubeError
-from traube.metrics.pairs import auc, page_auc
-from traube.tasks.pairs import balanced_pairs
-from traube.tasks.task import Split
+from traube._core.errors import TraubeError
+from traube.metrics._pairs import auc, page_auc
+from traube.tasks._pairs import balanced_pairs
+from traube.tasks._task import Split
 
 LABELS = np.array(["milk", "milk", "rennet", "rennet", "mould"])
 TRUTH = (LABELS[:, None] == LABELS).astype(np.float32)

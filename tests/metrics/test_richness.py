@@ -8,8 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.metrics.pin_lexical_richness import PINNED, library_values
-from traube.core.errors import TraubeError
-from traube.metrics.richness import lexical_tokens, mtld, richness, rttr
+from traube._core.errors import TraubeError
+from traube.metrics._richness import lexical_tokens, mtld, richness, rttr
 
 TOKENS = st.lists(st.sampled_from("abcdefghij"), min_size=1, max_size=60)
 LIBRARY = json.loads(PINNED.read_text("utf-8"))["texts"]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from sklearn.metrics.pairwise import cosine_similarity
 
-from traube.metrics.spread import MEASURES, spread
+from traube.metrics._spread import MEASURES, spread
 
 seeds = st.integers(0, 10_000)
 

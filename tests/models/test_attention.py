@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from traube.models.attention import NAME, use_products
+from traube.models._attention import NAME, use_products
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 50}
 ENCODERS = ("bert", "roberta", "xlm-roberta", "electra", "modernbert", "mpnet", "deberta-v2", "distilbert", "albert")

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traube.core.errors import TraubeError
+from traube._core.errors import TraubeError
 from traube.models import load_model
-from traube.models.augmentation import Contextual, Eda, Published, find_neighbors, split_words
-from traube.models.transformer import Transformer
+from traube.models._augmentation import Contextual, Eda, Published, find_neighbors, split_words
+from traube.models._transformer import Transformer
 
 SYNONYMS = {"cat": ["kitten", "tomcat"], "dog": ["hound"], "soup": ["broth"]}
 TEXT = "The cat, a dog and the well-known soup: a cat again."

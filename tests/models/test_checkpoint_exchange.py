@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from traube.core import paths
-from traube.models.checkpoint_exchange import exchange_checkpoints, exchange_with_nodes
-from traube.storage import Storage
-from traube.storage.blobs import hash_content
+from traube._core import paths
+from traube._storage import Storage
+from traube._storage.blobs import hash_content
+from traube.models._checkpoint_exchange import exchange_checkpoints, exchange_with_nodes
 
 Exchange = Callable[..., dict[str, bytes]]
 

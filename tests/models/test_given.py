@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from traube.core.errors import TraubeError, Unavailable
+from traube._core.errors import TraubeError, Unavailable
 from traube.models import Model, load_model, to_model
-from traube.models.given import FunctionModel, wrap_embeddings
-from traube.models.transformer import Transformer
+from traube.models._given import FunctionModel, wrap_embeddings
+from traube.models._transformer import Transformer
 
 TEXTS = ["the cat", "a dog", "the moon and a star"]
 

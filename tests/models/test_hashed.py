@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from traube.core.errors import TraubeError
+from traube._core.errors import TraubeError
+from traube._pipeline.workbench import Workbench
 from traube.models import ModelCard, load_model, model_of
-from traube.pipeline.workbench import Workbench
-from traube.tasks.task import Task
+from traube.tasks._task import Task
 
 TEXTS = ["cat dog", "dog owl", "a goal in the match", "the match had no goal", "..."]
 

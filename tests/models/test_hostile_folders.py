@@ -19,14 +19,16 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.made import Mark, make_module, peer
-from traube.core import paths
-from traube.core.errors import TraubeError
-from traube.models import ModelCard, allowed, checkpoints, load_model
-from traube.models.language import load_language_model
-from traube.models.likelihood import CausalModel
-from traube.models.transformer import Transformer as Model
-from traube.models.vetting import no_pickles, read_contents, vetted_copy
-from traube.models.weights import hash_files
+from traube._core import paths
+from traube._core.errors import TraubeError
+from traube.models import ModelCard, load_model
+from traube.models import _allowed as allowed
+from traube.models import _checkpoints as checkpoints
+from traube.models._language import load_language_model
+from traube.models._likelihood import CausalModel
+from traube.models._transformer import Transformer as Model
+from traube.models._vetting import no_pickles, read_contents, vetted_copy
+from traube.models._weights import hash_files
 
 TEXTS = ["the cat", "a dog a star", "soup"]
 Attack = Callable[[Path, Path], object]  # spoils a folder; what it would run creates the second path

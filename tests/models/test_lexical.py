@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from traube.core.errors import TraubeError
+from traube._core.errors import TraubeError
+from traube._pipeline.embed import embed_task
+from traube._pipeline.workbench import Workbench
+from traube._storage import Storage
 from traube.models import ModelCard, fingerprint_on, load_model, model_of
-from traube.pipeline.embed import embed_task
-from traube.pipeline.workbench import Workbench
-from traube.storage import Storage
-from traube.tasks.task import Task
+from traube.tasks._task import Task
 
 LEXICAL = ["bow", "tfidf", "lsa", "jaccard", "lda"]
 

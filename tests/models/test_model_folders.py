@@ -15,10 +15,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.made import make_module, peer
-from traube.core.errors import TraubeError
-from traube.models import ModelCard, checkpoints
-from traube.models.transformer import Transformer as Model
-from traube.models.weights import FILTER, list_files
+from traube._core.errors import TraubeError
+from traube.models import ModelCard
+from traube.models import _checkpoints as checkpoints
+from traube.models._transformer import Transformer as Model
+from traube.models._weights import FILTER, list_files
 
 TEXTS = ["the cat", "a dog a star", "soup", "bread bread bread the dog", "star", "the the a a cat cat"]
 PROMPT = "query the "

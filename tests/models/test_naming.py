@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from traube.core import paths
-from traube.core.errors import TraubeError, Unknown
+from traube._core import paths
+from traube._core.errors import TraubeError, Unknown
+from traube._reports.languages import fit_languages
 from traube.models import load_model
-from traube.models.card import catalogue
-from traube.models.naming import forget_model, name_model, near_hub_ids
-from traube.reports.languages import fit_languages
+from traube.models._card import catalogue
+from traube.models._naming import forget_model, name_model, near_hub_ids
 
 E5 = "intfloat/multilingual-e5-small"
 

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from tests.made import save_similarity
-from traube.core import paths
-from traube.core.errors import TraubeError
-from traube.models import Model, ModelCard, checkpoints, load_model, model_of
-from traube.models.pairwise import Pairwise, split_sentences
-from traube.models.pins import pin
-from traube.models.similarity import SENTENCES
-from traube.pipeline.workbench import Workbench
+from traube._core import paths
+from traube._core.errors import TraubeError
+from traube._pipeline.workbench import Workbench
+from traube.models import Model, ModelCard, load_model, model_of
+from traube.models import _checkpoints as checkpoints
+from traube.models._pairwise import Pairwise, split_sentences
+from traube.models._pins import pin
+from traube.models._similarity import SENTENCES
 
 TEXTS = ["the cat. a dog!", "star soup", "bread"]
 Drop = Callable[..., Pairwise]

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from traube.core import paths
-from traube.models import checkpoint_exchange, load_model, model_of
-from traube.models.checkpoint_exchange import exchange_checkpoints
-from traube.models.pins import locate_pinned, pin
-from traube.storage import open_storage
+from traube._core import paths
+from traube._storage import open_storage
+from traube.models import _checkpoint_exchange as checkpoint_exchange
+from traube.models import load_model, model_of
+from traube.models._checkpoint_exchange import exchange_checkpoints
+from traube.models._pins import locate_pinned, pin
 
 
 def test_a_champions_checkpoint_survives_cleaning_and_another_one_goes(

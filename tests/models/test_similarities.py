@@ -11,14 +11,14 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from tests.made import cells_of
-from traube.core.errors import TraubeError
-from traube.metrics.pairs import page_auc
+from traube._core.errors import TraubeError
+from traube._pipeline.cluster import cluster
+from traube._pipeline.workbench import Workbench
+from traube.metrics._pairs import page_auc
 from traube.models import load_model, model_of
-from traube.models.card import ModelCard, catalogue
-from traube.models.similarities import Divergence, Jaccard, JensenShannon, QuerySpace
-from traube.pipeline.cluster import cluster
-from traube.pipeline.workbench import Workbench
-from traube.tasks.task import Task, TaskCard, index_texts, make_split
+from traube.models._card import ModelCard, catalogue
+from traube.models._similarities import Divergence, Jaccard, JensenShannon, QuerySpace
+from traube.tasks._task import Task, TaskCard, index_texts, make_split
 
 
 def compared(name: str, texts: list[str]) -> np.ndarray:

@@ -17,11 +17,11 @@ from hypothesis.extra.numpy import arrays
 from safetensors.torch import load_file, save_file
 
 from tests.made import save_similarity
+from traube._core import paths
+from traube._core.errors import DoesNotFit, TraubeError
 from traube.components import cluster_by_distance
-from traube.core import paths
-from traube.core.errors import DoesNotFit, TraubeError
-from traube.models import checkpoints
-from traube.models.similarity import (
+from traube.models import _checkpoints as checkpoints
+from traube.models._similarity import (
     SENTENCES,
     Similarity,
     SimilarityConfig,
@@ -30,7 +30,7 @@ from traube.models.similarity import (
     make_network,
     page_similarities,
 )
-from traube.models.vectors import Dense
+from traube.models._vectors import Dense
 
 D = 6  # numbers of a vector
 QUERIES = ("text", "passages")

@@ -16,10 +16,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.made import make_module
-from traube.core.errors import TraubeError
-from traube.models import ModelCard, checkpoints
-from traube.models.tensors import IDLE, check_tensors
-from traube.models.transformer import Transformer as Model
+from traube._core.errors import TraubeError
+from traube.models import ModelCard
+from traube.models import _checkpoints as checkpoints
+from traube.models._tensors import IDLE, check_tensors
+from traube.models._transformer import Transformer as Model
 
 SMALL: dict[str, Any] = {
     "vocab_size": 16,
@@ -261,7 +262,7 @@ def test_a_million_layers_by_any_name_are_refused_at_once(
 
 
 def test_the_comparison_reads_no_weights(minilm: Model) -> None:
-    from traube.models import tensors
+    from traube.models import _tensors as tensors
 
     check_tensors(minilm.folder)  # what is imported is not part of it
     tensors._find_fault.cache_clear()

@@ -18,9 +18,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from traube.core.errors import TraubeError, Unavailable
+from traube._core.errors import TraubeError, Unavailable
 from traube.models import ModelCard, card_errors, load_model, model_cards
-from traube.models.transformer import Transformer
+from traube.models._transformer import Transformer
 
 TEXTS = [
     "A cat sleeps on the warm windowsill.",

@@ -2,11 +2,11 @@
 
 import pytest
 
-from traube.core import paths
+from traube._core import paths
+from traube._papers import Context
+from traube._pipeline.params import load_params
+from traube._pipeline.workbench import Workbench
 from traube.models import load_model
-from traube.papers import Context
-from traube.pipeline.params import load_params
-from traube.pipeline.workbench import Workbench
 
 
 @pytest.fixture

@@ -5,18 +5,18 @@ import pandas as pd
 import pytest
 
 from tests.made import save_scored, tips_of, with_replicates
+from traube._papers import Context
+from traube._papers.aecl import PAPER, figures, tables
+from traube._papers.aecl.figures import PLACES
+from traube._papers.spec import Figure, deviation
+from traube._pipeline.cluster import REPRESENTATIONS
+from traube._pipeline.params import load_params
+from traube._pipeline.plan import cells
+from traube._pipeline.record import record
 from traube.models import load_model
-from traube.models.vectors import store_matrix
-from traube.papers import Context
-from traube.papers.aecl import PAPER, figures, tables
-from traube.papers.aecl.figures import PLACES
-from traube.papers.spec import Figure, deviation
-from traube.pipeline.cluster import REPRESENTATIONS
-from traube.pipeline.params import load_params
-from traube.pipeline.plan import cells
-from traube.pipeline.record import record
-from traube.tasks.stored import complete_task, save_corpus, save_rows
-from traube.tasks.task import Task, TaskCard, index_texts, make_split
+from traube.models._vectors import store_matrix
+from traube.tasks._stored import complete_task, save_corpus, save_rows
+from traube.tasks._task import Task, TaskCard, index_texts, make_split
 
 
 @pytest.fixture

@@ -11,16 +11,16 @@ import pytest
 
 from tests.made import run_missing, store_task
 from tests.training.test_training import words_task
-from traube.core import paths
-from traube.models.card import ModelCard
-from traube.models.transformer import Transformer
-from traube.papers import Context
-from traube.papers.cob import NO_ARTICLES, PAPER, figures, tables
-from traube.papers.spec import join_printed
-from traube.pipeline.params import load_params
-from traube.pipeline.plan import Request
-from traube.pipeline.workbench import Workbench
-from traube.tasks.task import Task
+from traube._core import paths
+from traube._papers import Context
+from traube._papers.cob import NO_ARTICLES, PAPER, figures, tables
+from traube._papers.spec import join_printed
+from traube._pipeline.params import load_params
+from traube._pipeline.plan import Request
+from traube._pipeline.workbench import Workbench
+from traube.models._card import ModelCard
+from traube.models._transformer import Transformer
+from traube.tasks._task import Task
 from traube.training import TRAINERS
 
 RECIPE = {"learning_rate": 1e-2, "max_length": 16, "epochs": 4, "batch": 1, "evaluate_every": 40}
@@ -138,7 +138,7 @@ def test_other_tables_and_figures(trained: Context, monkeypatch: pytest.MonkeyPa
     assert sizes["20NG train", "C"] == 3  # validation is taken from it
     printed = tables.published.grid("table3", "task")
     with monkeypatch.context() as patched:
-        patched.setattr("traube.training.study.find_best_by_task", lambda *_: {"newsgroups": {"lam": 70.0, "r": 2.0}})
+        patched.setattr("traube.training._study.find_best_by_task", lambda *_: {"newsgroups": {"lam": 70.0, "r": 2.0}})
         own = tables.read_searched(trained)
     lams = join_printed(printed, own, "no study here").set_index(["task", "column"])
     assert lams.loc[("newsgroups", "lam"), ["published", "measured"]].tolist() == [90.0, 70.0]

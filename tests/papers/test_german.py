@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from tests.made import store_task
-from traube.core import paths
-from traube.papers import Context
-from traube.papers.german import PAPER
-from traube.papers.german.figures import curves, learning_curves
-from traube.papers.german.tables import (
+from traube._core import paths
+from traube._papers import Context
+from traube._papers.german import PAPER
+from traube._papers.german.figures import curves, learning_curves
+from traube._papers.german.tables import (
     AVERAGE,
     TASKS,
     adaptation,
@@ -23,8 +23,8 @@ from traube.papers.german.tables import (
     published_methods,
     read_adaptations,
 )
-from traube.papers.spec import format_table, join_printed
-from traube.tasks.task import Task
+from traube._papers.spec import format_table, join_printed
+from traube.tasks._task import Task
 
 TOLERANCE = 0.0051  # two printed decimals
 

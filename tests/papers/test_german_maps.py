@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 
 from tests.made import tips_of
-from traube.papers.german.figures import OTHERS
-from traube.papers.german.tables import wins
-from traube.reports.figures import text_map, tip
-from traube.reports.rendering import figures_page
+from traube._papers.german.figures import OTHERS
+from traube._papers.german.tables import wins
+from traube._reports.figures import text_map, tip
+from traube._reports.rendering import figures_page
 
 
 def test_each_pair_says_who_wins_which_splits() -> None:

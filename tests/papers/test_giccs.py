@@ -10,19 +10,19 @@ import pytest
 
 from tests import giccs_like
 from tests.made import page_data, run_missing, store_task
-from traube.metrics.correlation import spearman
-from traube.metrics.richness import lexical_tokens, mtld
+from traube._papers import Context, Table, papers
+from traube._papers.giccs.tables import FEWEST, pair_scores, published, published_words
+from traube._pipeline.evaluate import score_missing
+from traube._pipeline.multiple_choice import save_choices
+from traube._pipeline.pairs import make_pair_cells
+from traube._pipeline.plan import Request
+from traube._pipeline.workbench import Given
+from traube.metrics._correlation import spearman
+from traube.metrics._richness import lexical_tokens, mtld
 from traube.models import Model
-from traube.papers import Context, Table, papers
-from traube.papers.giccs.tables import FEWEST, pair_scores, published, published_words
-from traube.pipeline.evaluate import score_missing
-from traube.pipeline.multiple_choice import save_choices
-from traube.pipeline.pairs import make_pair_cells
-from traube.pipeline.plan import Request
-from traube.pipeline.workbench import Given
 from traube.tasks import load_pairs
-from traube.tasks.stored import Manifest
-from traube.tasks.task import Task
+from traube.tasks._stored import Manifest
+from traube.tasks._task import Task
 
 PAPER = papers()["giccs"]
 TABLES = {table.name: table for table in PAPER.tables}
@@ -195,6 +195,6 @@ def test_whether_similarity_predicts_clustering_is_asked_of_models_that_have_bot
     alike = pair_scores(context, "giccs").set_index("model")["spearman"]
     assert row["rho"] == pytest.approx(spearman(alike[scores.index], scores), nan_ok=True)
     assert np.isnan(row["low"]) and "3 models are too few" in row["note"]
-    monkeypatch.setattr("traube.metrics.correlation.FEWEST", FEWEST)
+    monkeypatch.setattr("traube.metrics._correlation.FEWEST", FEWEST)
     (row,) = spec.make(context).to_dict("records")
     assert not row["note"] and (np.isnan(row["rho"]) or row["low"] <= row["rho"] <= row["high"])

@@ -13,19 +13,19 @@ from sklearn.metrics import adjusted_rand_score, pairwise_distances, roc_auc_sco
 from tests.made import damage_blob, store_task
 from tests.papers.conftest import at_home
 from tests.training.test_qs3m import QUICK, SECTIONS, pages
+from traube._core import paths
+from traube._core.errors import TraubeError
+from traube._papers import Context
+from traube._papers.qs3m import PAPER, figures, tables
+from traube._papers.qs3m.pages import KEYS, METRICS, REFERENCE, find_trained, page_scores, score_pages
 from traube.components import cluster
-from traube.core import paths
-from traube.core.errors import TraubeError
 from traube.models import Model, load_model
-from traube.models.card import ModelCard, Precision
-from traube.models.checkpoints import trained_on
-from traube.models.transformer import Transformer
-from traube.papers import Context
-from traube.papers.qs3m import PAPER, figures, tables
-from traube.papers.qs3m.pages import KEYS, METRICS, REFERENCE, find_trained, page_scores, score_pages
-from traube.tasks.sections import Page, Passage, draw, make_records
-from traube.tasks.task import Split, Task, TaskCard, index_texts
-from traube.training.trainers.qs3m import Qs3m
+from traube.models._card import ModelCard, Precision
+from traube.models._checkpoints import trained_on
+from traube.models._transformer import Transformer
+from traube.tasks._sections import Page, Passage, draw, make_records
+from traube.tasks._task import Split, Task, TaskCard, index_texts
+from traube.training._trainers.qs3m import Qs3m
 
 NAME = "car_test200_flat"
 
@@ -261,7 +261,7 @@ def test_a_title_never_fills_a_description(
         scored[split.split] = distances
         return score_pages(distances, split)
 
-    monkeypatch.setattr("traube.papers.qs3m.pages.score_pages", scores_of_page)
+    monkeypatch.setattr("traube._papers.qs3m.pages.score_pages", scores_of_page)
     scores = page_scores(context, car)
     assert measured_ways(context) == {task: {"QS3M-Title", "QS3M-Description"} for task in titles}
     assert scores.set_index([*KEYS, "page"]).loc[before.index].equals(before)

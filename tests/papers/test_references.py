@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from traube.core import paths
-from traube.core.references import cite, references, surnames
-from traube.models.card import catalogue
-from traube.papers import papers
+from traube._core import paths
+from traube._core.references import cite, references, surnames
+from traube._papers import papers
+from traube.models._card import catalogue
 from traube.tasks import PAIRS, sources
 
 FREE_TEXT = {"the packages and versions in requirements.lock"}
@@ -25,7 +25,7 @@ SOURCES = (
     "benchmarks/*.md",
     "benchmarks/*.py",
     "traube/**/*.py",
-    "traube/papers/*/published/*.csv",
+    "traube/_papers/*/published/*.csv",
 )
 
 

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from traube.cli.main import app
-from traube.core import paths
-from traube.core.errors import TraubeError
-from traube.papers import Context, Paper, Table, papers, results
-from traube.papers.spec import locate_table, write_table
+from traube._cli.main import app
+from traube._core import paths
+from traube._core.errors import TraubeError
+from traube._papers import Context, Paper, Table, papers, results
+from traube._papers.spec import locate_table, write_table
 
 RUNNER = CliRunner()
 

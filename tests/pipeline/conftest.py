@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.made import cells_of
+from traube._pipeline.cluster import CellResult, cluster
+from traube._pipeline.embed import embed_task
+from traube._pipeline.executors import ProcessExecutor
+from traube._storage import Storage, open_storage
 from traube.models import Vectors, load_model
-from traube.pipeline.cluster import CellResult, cluster
-from traube.pipeline.embed import embed_task
-from traube.pipeline.executors import ProcessExecutor
-from traube.storage import Storage, open_storage
-from traube.tasks.task import Task
+from traube.tasks._task import Task
 
 
 @pytest.fixture

@@ -9,18 +9,18 @@ import psutil
 import pytest
 
 from tests.made import cells_of
-from traube.cli.launcher import Launcher
-from traube.cli.run import _requests_ahead
-from traube.core.progress import SILENT, Progress
+from traube._cli.launcher import Launcher
+from traube._cli.run import _requests_ahead
+from traube._core.progress import SILENT, Progress
+from traube._pipeline.ahead import encode_ahead
+from traube._pipeline.embed import embed_task
+from traube._pipeline.params import Protocol
+from traube._pipeline.plan import Plan, Request
+from traube._storage import Storage
+from traube._storage.costs import get_cost
 from traube.models import load_model
-from traube.pipeline.ahead import encode_ahead
-from traube.pipeline.embed import embed_task
-from traube.pipeline.params import Protocol
-from traube.pipeline.plan import Plan, Request
-from traube.storage import Storage
-from traube.storage.costs import get_cost
-from traube.tasks.stored import read_task
-from traube.tasks.task import Task
+from traube.tasks._stored import read_task
+from traube.tasks._task import Task
 
 REQUEST = Request(["subjects"], ["minilm"], "own", Protocol(reducers=("none",), clusterers=("kmeans",)))
 
@@ -40,7 +40,7 @@ def test_whoever_waits_for_vectors_is_told_how_many_there_are_and_has_those_of_t
     cards: Path, topics: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage, model, told = read(cards, topics), load_model("minilm"), list[tuple[str, int]]()
-    monkeypatch.setattr("traube.pipeline.ahead.SECONDS", 0.001)
+    monkeypatch.setattr("traube._pipeline.ahead.SECONDS", 0.001)
     with encode_ahead(storage, [replace(REQUEST, models=["bow"]), REQUEST]) as wait:
         wait(0, SILENT)  # nothing is encoded for it
         wait(1, Progress(lambda name, n: told.append(("of", n)), lambda name, n: told.append(("done", n))))

@@ -12,13 +12,13 @@ from scipy.spatial.distance import squareform
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 from tests.made import cells_of, save_similarity
-from traube.core import paths
+from traube._core import paths
+from traube._pipeline.cluster import CellResult, cluster
+from traube._pipeline.evaluate import evaluate
+from traube._pipeline.workbench import Workbench
 from traube.models import Model, load_model
-from traube.models.similarity import Similarity
-from traube.pipeline.cluster import CellResult, cluster
-from traube.pipeline.evaluate import evaluate
-from traube.pipeline.workbench import Workbench
-from traube.tasks.task import Task, TaskCard, index_texts, make_split
+from traube.models._similarity import Similarity
+from traube.tasks._task import Task, TaskCard, index_texts, make_split
 
 METHOD = "none/agglomerative_average"
 WORDS = ["the", "a", "cat", "dog", "star", "soup", "bread"]

@@ -7,18 +7,18 @@ import pandas as pd
 import pytest
 
 from tests.made import save_scored, store_task, with_replicates
+from traube._pipeline.cell import Cell
+from traube._pipeline.current import count_outdated, current_cells
+from traube._pipeline.params import Protocol
+from traube._pipeline.plan import cells
+from traube._pipeline.record import record
+from traube._reports.provenance import changed_since, trace_provenance
+from traube._storage import Storage, open_storage
 from traube.components import parse_method
 from traube.models import load_model
-from traube.models.base import fingerprint_on
-from traube.pipeline.cell import Cell
-from traube.pipeline.current import count_outdated, current_cells
-from traube.pipeline.params import Protocol
-from traube.pipeline.plan import cells
-from traube.pipeline.record import record
-from traube.reports.provenance import changed_since, trace_provenance
-from traube.storage import Storage, open_storage
-from traube.tasks.stored import complete_task, get_manifest
-from traube.tasks.task import Task
+from traube.models._base import fingerprint_on
+from traube.tasks._stored import complete_task, get_manifest
+from traube.tasks._task import Task
 
 PAPER = Protocol(reducers=("none",), clusterers=("kmeans",), seeds=(1, 2))
 Add = Callable[..., str]
@@ -180,7 +180,7 @@ def raw(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Sets what lies below the task's data."""
 
     def put(**values: str) -> None:
-        monkeypatch.setattr("traube.reports.provenance.get_source", lambda task: Raw(**values))
+        monkeypatch.setattr("traube._reports.provenance.get_source", lambda task: Raw(**values))
 
     put()
     return put

@@ -6,26 +6,26 @@ from pathlib import Path
 import pytest
 
 from tests.made import cells_of, store_task
+from traube._core.errors import TraubeError
+from traube._core.progress import Progress
+from traube._pipeline.cluster import REPRESENTATIONS, cluster
+from traube._pipeline.deep import choose_augmentation
+from traube._pipeline.embed import embed_task
+from traube._pipeline.executors import ProcessExecutor
+from traube._pipeline.params import Protocol, Sweep
+from traube._pipeline.plan import Plan, Request, cells
+from traube._pipeline.run import Scored, run
+from traube._pipeline.survey import survey_stored
+from traube._pipeline.workbench import Workbench
+from traube._reports.tables import leaderboard
+from traube._storage import Storage, open_storage
 from traube.components import parse_method
-from traube.components.deep import DEEP
-from traube.core.errors import TraubeError
-from traube.core.progress import Progress
+from traube.components._deep import DEEP
 from traube.models import Vectors, load_model
-from traube.models.card import ModelCard
-from traube.models.transformer import Transformer
-from traube.models.vectors import locate_matrix, open_matrix
-from traube.pipeline.cluster import REPRESENTATIONS, cluster
-from traube.pipeline.deep import choose_augmentation
-from traube.pipeline.embed import embed_task
-from traube.pipeline.executors import ProcessExecutor
-from traube.pipeline.params import Protocol, Sweep
-from traube.pipeline.plan import Plan, Request, cells
-from traube.pipeline.run import Scored, run
-from traube.pipeline.survey import survey_stored
-from traube.pipeline.workbench import Workbench
-from traube.reports.tables import leaderboard
-from traube.storage import Storage, open_storage
-from traube.tasks.task import Task, make_task
+from traube.models._card import ModelCard
+from traube.models._transformer import Transformer
+from traube.models._vectors import locate_matrix, open_matrix
+from traube.tasks._task import Task, make_task
 
 OWN = Protocol(reducers=("none",), clusterers=("kmeans",))
 SHORT = {"aecl": {"epochs": 6, "stage_1": 2, "stage_2": 2, "batch": 8, "augmentation": "order"}}

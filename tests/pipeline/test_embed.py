@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.waiting import wait_for
-from traube.pipeline.embed import embed, embed_task, open_cache
-from traube.pipeline.executors import Job, ProcessExecutor
-from traube.storage import Storage
-from traube.storage.embedding_cache import EmbeddingCache
-from traube.tasks.task import Task
+from traube._pipeline.embed import embed, embed_task, open_cache
+from traube._pipeline.executors import Job, ProcessExecutor
+from traube._storage import Storage
+from traube._storage.embedding_cache import EmbeddingCache
+from traube.tasks._task import Task
 
 TEXTS = [f"text {i}" for i in range(9)]
 

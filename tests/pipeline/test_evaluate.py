@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 from tests.made import cells_of
-from traube.core.errors import TraubeError
-from traube.core.progress import Progress
+from traube._core.errors import TraubeError
+from traube._core.progress import Progress
+from traube._pipeline.evaluate import evaluate_cells
+from traube._storage import Storage
 from traube.models import load_model
-from traube.models.transformer import Transformer
-from traube.pipeline.evaluate import evaluate_cells
-from traube.storage import Storage
-from traube.tasks.task import Task
+from traube.models._transformer import Transformer
+from traube.tasks._task import Task
 
 
 def ordered(table: pd.DataFrame) -> pd.DataFrame:

@@ -18,13 +18,13 @@ import pytest
 
 from tests.made import cells_of
 from tests.waiting import wait_for
+from traube._core.errors import DoesNotFit, TraubeError
+from traube._pipeline.evaluate import evaluate_cells
+from traube._pipeline.executors import Executor, Failure, Job, ProcessExecutor, ensure_executor, make_executor
+from traube._pipeline.executors.loky import start_processes
 from traube.components import register_clusterer
-from traube.core.errors import DoesNotFit, TraubeError
 from traube.models import load_model
-from traube.pipeline.evaluate import evaluate_cells
-from traube.pipeline.executors import Executor, Failure, Job, ProcessExecutor, ensure_executor, make_executor
-from traube.pipeline.executors.loky import start_processes
-from traube.tasks.task import Task
+from traube.tasks._task import Task
 
 pytestmark = pytest.mark.usefixtures("two_workers")
 
@@ -111,7 +111,7 @@ def test_an_engine_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatc
 def children(monkeypatch: pytest.MonkeyPatch) -> Callable[[], set[int]]:
     """The processes that a test has started: its executors share none with other tests."""
     for module in ("base", "processes"):
-        monkeypatch.setattr(f"traube.pipeline.executors.{module}.start_processes", start_processes)
+        monkeypatch.setattr(f"traube._pipeline.executors.{module}.start_processes", start_processes)
     before = {child.pid for child in psutil.Process().children()}
 
     def is_new(child: psutil.Process) -> bool:
@@ -161,7 +161,7 @@ def test_a_warm_up_that_is_stopped_starts_nothing_anew(
     children: Callable[[], set[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # processes of its own: those that tests share live on where all is done before it is stopped
-    monkeypatch.setattr("traube.pipeline.executors.processes.start_processes", start_processes)
+    monkeypatch.setattr("traube._pipeline.executors.processes.start_processes", start_processes)
 
     def starters() -> set[threading.Thread]:
         return {thread for thread in threading.enumerate() if thread.name != "QueueFeederThread"}  # which only sends
@@ -180,7 +180,7 @@ def test_ctrl_c_while_workers_start_shows_no_traceback_of_theirs(tmp_path: Path)
     script = tmp_path / "starts.py"
     script.write_text(
         "import os, signal, time\n"
-        "from traube.pipeline.executors import ProcessExecutor\n"
+        "from traube._pipeline.executors import ProcessExecutor\n"
         "signal.signal(signal.SIGINT, lambda *_: print('heard', flush=True))\n"
         "executor = ProcessExecutor()\n"
         "executor.warm_up([]), executor.call_apart(os.getpid)\n"
@@ -205,7 +205,7 @@ def test_workers_end_with_a_parent_that_is_killed_even_at_work(tmp_path: Path) -
     script = tmp_path / "works.py"
     script.write_text(
         "import os, time\n"
-        "from traube.pipeline.executors import ProcessExecutor\n"
+        "from traube._pipeline.executors import ProcessExecutor\n"
         "executor = ProcessExecutor()\n"
         "executor.start()\n"
         "worker = executor.submit(lambda memory: os.getpid(), memory=0).result()\n"

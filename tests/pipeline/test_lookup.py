@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from traube.core.errors import TraubeError, Unknown
-from traube.pipeline.lookup import Lookup
+from traube._core.errors import TraubeError, Unknown
+from traube._pipeline.lookup import Lookup
 
 
 def test_a_model_is_looked_up_once(cards: Path, tiny_bert: Path) -> None:

@@ -12,11 +12,11 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from tests import giccs_like
-from traube.core.errors import TraubeError
-from traube.models.likelihood import CausalModel
-from traube.pipeline.multiple_choice import ANSWER, Question, choose, list_questions, score_options, write_prompt
+from traube._core.errors import TraubeError
+from traube._pipeline.multiple_choice import ANSWER, Question, choose, list_questions, score_options, write_prompt
+from traube.models._likelihood import CausalModel
 from traube.tasks import load_pairs
-from traube.tasks.task import Task
+from traube.tasks._task import Task
 
 if TYPE_CHECKING:
     from transformers import GPT2LMHeadModel, PreTrainedTokenizerFast

@@ -11,14 +11,14 @@ from sklearn.metrics.pairwise import paired_cosine_distances, paired_euclidean_d
 
 from tests import giccs_like
 from traube import evaluate_pairs
-from traube.core.errors import TraubeError, Unsupported
-from traube.metrics.correlation import FEWEST
+from traube._core.errors import TraubeError, Unsupported
+from traube._pipeline.pair_scores import compare_pairs, score_pairs
+from traube._pipeline.workbench import Workbench
+from traube.metrics._correlation import FEWEST
 from traube.models import load_model
-from traube.pipeline.pair_scores import compare_pairs, score_pairs
-from traube.pipeline.workbench import Workbench
 from traube.tasks import load_pairs
-from traube.tasks.scored_pairs import PairCard, join_histories, locate_texts, make_pairs, select_pairs
-from traube.tasks.task import Task
+from traube.tasks._scored_pairs import PairCard, join_histories, locate_texts, make_pairs, select_pairs
+from traube.tasks._task import Task
 
 
 @pytest.fixture
@@ -130,5 +130,5 @@ def test_what_was_compared_in_a_folder_is_not_compared_again_and_without_one_not
     first = evaluate_pairs(sample, model, folder=tmp_path / "kept")
     pd.testing.assert_frame_equal(evaluate_pairs(sample, model), first)
     assert not any(home.iterdir())
-    monkeypatch.setattr("traube.pipeline.run.compare_pairs", lambda *_: pytest.fail("compared again"))
+    monkeypatch.setattr("traube._pipeline.run.compare_pairs", lambda *_: pytest.fail("compared again"))
     pd.testing.assert_frame_equal(evaluate_pairs(sample, model, folder=tmp_path / "kept"), first)

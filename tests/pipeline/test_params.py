@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from traube.core import paths
-from traube.core.errors import TraubeError
-from traube.pipeline.params import Params, Point, load_params
+from traube._core import paths
+from traube._core.errors import TraubeError
+from traube._pipeline.params import Params, Point, load_params
 
 PARAMS = """\
 protocol: paper

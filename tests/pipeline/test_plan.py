@@ -12,23 +12,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.made import is_finished, save_done, store_task
+from traube._core.errors import TraubeError
+from traube._core.measure import Cost
+from traube._pipeline import cell as cells_module
+from traube._pipeline import survey
+from traube._pipeline.cell import Cell
+from traube._pipeline.evaluate import evaluate_cells
+from traube._pipeline.params import Protocol
+from traube._pipeline.plan import Plan, Request, cells
+from traube._pipeline.record import record
+from traube._pipeline.survey import plan, survey_stored
+from traube._storage import Storage, open_storage
+from traube._storage.costs import save_cost
 from traube.components import CLUSTERERS, Method, parse_method
-from traube.core.errors import TraubeError
-from traube.core.measure import Cost
 from traube.models import load_model
-from traube.pipeline import cell as cells_module
-from traube.pipeline import survey
-from traube.pipeline.cell import Cell
-from traube.pipeline.evaluate import evaluate_cells
-from traube.pipeline.params import Protocol
-from traube.pipeline.plan import Plan, Request, cells
-from traube.pipeline.record import record
-from traube.pipeline.survey import plan, survey_stored
-from traube.storage import Storage, open_storage
-from traube.storage.costs import save_cost
 from traube.tasks import get_source, load_task
-from traube.tasks.stored import complete_task, read_task, save_corpus, save_rows
-from traube.tasks.task import index_texts, make_task
+from traube.tasks._stored import complete_task, read_task, save_corpus, save_rows
+from traube.tasks._task import index_texts, make_task
 
 PROTOCOL = Protocol(reducers=("none",), clusterers=("kmeans", "agglomerative"), seeds=(1, 2))
 
@@ -203,7 +203,7 @@ def test_another_version_of_a_library_makes_its_cells_new_and_no_others(
     after = {c.cell_id: c for c in missing(plan(request(clusterers=methods), storage))}
     assert {c.method.clusterer for i, c in after.items() if i not in before} == {"kmeans"}
     assert {c.method.clusterer for i, c in after.items() if i in before} == {"agglomerative"}
-    monkeypatch.setattr("traube.components.components.get_versions", lambda packages: dict.fromkeys(packages, "9.9"))
+    monkeypatch.setattr("traube.components._components.get_versions", lambda packages: dict.fromkeys(packages, "9.9"))
     assert not before.keys() & {c.cell_id for c in missing(plan(request(clusterers=methods), storage))}
 
 
@@ -300,7 +300,7 @@ def test_the_time_that_cells_take_grows_with_texts_models_and_weights(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is encoded already takes none; half as fast a machine takes twice as long."""
-    from traube.pipeline import expected
+    from traube._pipeline import expected
 
     def measured(seconds: float) -> None:
         monkeypatch.setattr(expected.timeit, "repeat", lambda *_, **__: [seconds])
@@ -327,7 +327,7 @@ def test_the_time_that_cells_take_grows_with_texts_models_and_weights(
 
 def test_many_classes_are_said_beforehand(storage: Storage) -> None:
     """k-means of 3,000 texts in 1,500 classes takes half a minute on TF-IDF, three seconds on dense vectors."""
-    from traube.pipeline.expected import describe_slow_cells
+    from traube._pipeline.expected import describe_slow_cells
 
     texts = [f"text {i}" for i in range(3000)]
     task = make_task(texts, [str(i % 1500) for i in range(3000)], name="many")

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from traube.core.errors import TraubeError
+from traube._core.errors import TraubeError
+from traube._pipeline.queries import embed_with_query
+from traube._pipeline.workbench import Workbench
 from traube.models import Model, ModelCard, model_of
-from traube.pipeline.queries import embed_with_query
-from traube.pipeline.workbench import Workbench
-from traube.tasks.task import Task, TaskCard, index_texts, make_split
+from traube.tasks._task import Task, TaskCard, index_texts, make_split
 
 TEXTS = ["a dog", "the soup", "bread"]
 

@@ -24,23 +24,23 @@ from scipy import sparse
 
 from tests.made import cells_of
 from tests.waiting import wait_for
+from traube._core.errors import DoesNotFit, TraubeError
+from traube._core.progress import SILENT, Progress
+from traube._pipeline.cluster import cluster
+from traube._pipeline.embed import embed
+from traube._pipeline.evaluate import evaluate_cells
+from traube._pipeline.executors import Executor, Failure, Job, ProcessExecutor
+from traube._pipeline.executors.ray import RayExecutor, SentOnce
+from traube._pipeline.executors.ray_errors import shorten_message
+from traube._pipeline.params import Protocol
+from traube._pipeline.plan import cells
+from traube._storage import Storage, open_storage
 from traube.components import parse_method
-from traube.core.errors import DoesNotFit, TraubeError
-from traube.core.progress import SILENT, Progress
 from traube.models import Vectors, load_model
-from traube.models.card import ModelCard
-from traube.models.transformer import Transformer
-from traube.models.vectors import pack_matrix
-from traube.pipeline.cluster import cluster
-from traube.pipeline.embed import embed
-from traube.pipeline.evaluate import evaluate_cells
-from traube.pipeline.executors import Executor, Failure, Job, ProcessExecutor
-from traube.pipeline.executors.ray import RayExecutor, SentOnce
-from traube.pipeline.executors.ray_errors import shorten_message
-from traube.pipeline.params import Protocol
-from traube.pipeline.plan import cells
-from traube.storage import Storage, open_storage
-from traube.tasks.task import Task, make_task
+from traube.models._card import ModelCard
+from traube.models._transformer import Transformer
+from traube.models._vectors import pack_matrix
+from traube.tasks._task import Task, make_task
 
 pytestmark = [
     pytest.mark.cluster,
@@ -59,7 +59,7 @@ def nodes() -> Iterator[list[Any]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_prestart_worker_first_driver", "0")  # nothing is started that is not used
         for module in ("ray", "ray_training"):
-            patch.setattr(f"traube.pipeline.executors.{module}.RETRIES", 1)
+            patch.setattr(f"traube._pipeline.executors.{module}.RETRIES", 1)
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": MEMORY})
         second = cluster.add_node(num_cpus=1, object_store_memory=MEMORY)
         patch.setenv("RAY_ADDRESS", cluster.address)
@@ -129,7 +129,7 @@ def test_vectors_are_sent_once_for_all_jobs_that_need_them(
     assert isinstance(given, ray.ObjectRef) and sent(one) is given
     units = [executor.submit(lambda vectors, memory: float(vectors.load().sum()), one, memory=0) for _ in range(2)]
     assert [unit.result() for unit in units] == [1e5, 1e5]
-    monkeypatch.setattr("traube.pipeline.executors.ray.KEPT", 500_000)  # there is room for one
+    monkeypatch.setattr("traube._pipeline.executors.ray.KEPT", 500_000)  # there is room for one
     sent(other)
     assert sent(one) is not given  # it had to go, and is there again
 
@@ -175,7 +175,7 @@ def test_a_job_that_fails_costs_only_itself(executor: RayExecutor) -> None:
 def test_texts_are_encoded_by_a_process_on_each_core_to_the_last_digit(
     tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: RayExecutor
 ) -> None:
-    monkeypatch.setattr("traube.pipeline.executors.ray.FEW", {"CPU": 20})
+    monkeypatch.setattr("traube._pipeline.executors.ray.FEW", {"CPU": 20})
     model = Transformer(ModelCard(name="tiny", kind="transformer", model=str(tiny_bert), precision="bf16"), "cpu")
     texts = [f"the {'cat star ' * (i % 23)} soup {i}" for i in range(400)]
     assert len(model.shares(texts, 16, "cpu")) > 4
@@ -255,7 +255,7 @@ def gpu(nodes: list[Any]) -> Iterator[None]:
 def test_a_training_that_is_killed_goes_on_from_what_was_brought_here(
     base: Transformer, trained_here: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: RayExecutor
 ) -> None:
-    monkeypatch.setattr("traube.pipeline.executors.ray_training.BROUGHT", 0.0)
+    monkeypatch.setattr("traube._pipeline.executors.ray_training.BROUGHT", 0.0)
     said: list[str] = []
 
     def kill(words: str) -> None:
@@ -318,8 +318,8 @@ def refused(code: str = "", **environment: str) -> str:
     """Ask for the workers in a process of its own, since Ray reads its settings once; what is said."""
     script = (
         f"{code}\n"
-        "from traube.pipeline.executors.ray import RayExecutor\n"
-        "from traube.core.errors import TraubeError\n"
+        "from traube._pipeline.executors.ray import RayExecutor\n"
+        "from traube._core.errors import TraubeError\n"
         "try:\n    RayExecutor().start()\n"
         "except TraubeError as error:\n    print(error, end='')\n"
     )
@@ -378,7 +378,7 @@ def test_a_ray_that_is_started_here_listens_to_this_machine_alone_and_ends(addre
     script = tmp_path / "here.py"
     script.write_text(
         "import psutil\n"
-        "from traube.pipeline.executors.ray import RayExecutor\n"
+        "from traube._pipeline.executors.ray import RayExecutor\n"
         "with RayExecutor() as executor:\n"
         "    assert executor.n_workers == 1\n"
         "    started = psutil.Process().children(recursive=True)\n"

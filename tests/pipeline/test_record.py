@@ -9,14 +9,14 @@ import pytest
 
 from tests.made import is_finished, with_replicates
 from traube import components
-from traube.core.errors import TraubeError
+from traube._core.errors import TraubeError
+from traube._pipeline.cell import Cell
+from traube._pipeline.params import Protocol
+from traube._pipeline.plan import cells
+from traube._pipeline.record import Recorder, library_versions
+from traube._storage import open_storage
 from traube.models import load_model
-from traube.pipeline.cell import Cell
-from traube.pipeline.params import Protocol
-from traube.pipeline.plan import cells
-from traube.pipeline.record import Recorder, library_versions
-from traube.storage import open_storage
-from traube.tasks.task import Task
+from traube.tasks._task import Task
 
 ASSIGNMENTS = pd.DataFrame({"split": "early", "level": "fine", "item": [0, 1, 2], "cluster": [0, 0, 1]})
 SCORES = with_replicates(pd.DataFrame({"split": ["early"], "level": ["fine"], "metric": ["acc"], "value": [0.5]}))

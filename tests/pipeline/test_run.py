@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 from tests.made import store_task
-from traube.core.errors import TraubeError
+from traube._core.errors import TraubeError
+from traube._pipeline.evaluate import evaluate
+from traube._pipeline.params import Protocol
+from traube._pipeline.plan import Plan, Request
+from traube._pipeline.run import Clustered, Encoded, Event, Failed, Scored, run
+from traube._pipeline.survey import survey_stored
+from traube._pipeline.workbench import Workbench
 from traube.models import load_model
-from traube.models.lexical import Lexical
-from traube.pipeline.evaluate import evaluate
-from traube.pipeline.params import Protocol
-from traube.pipeline.plan import Plan, Request
-from traube.pipeline.run import Clustered, Encoded, Event, Failed, Scored, run
-from traube.pipeline.survey import survey_stored
-from traube.pipeline.workbench import Workbench
-from traube.tasks.task import Stage, Task
+from traube.models._lexical import Lexical
+from traube.tasks._task import Stage, Task
 
 PROTOCOL = Protocol(reducers=("none",), clusterers=("kmeans", "agglomerative", "hdbscan"), seeds=(1,))
 REQUEST = Request(["tiny"], ["bow"], "own", PROTOCOL)

@@ -6,15 +6,15 @@ import pandas as pd
 import pytest
 
 from tests.made import cells_of
-from traube.core.errors import TraubeError
+from traube._core.errors import TraubeError
+from traube._pipeline.cell import Cell
+from traube._pipeline.evaluate import evaluate_cells
+from traube._pipeline.executors import Failure, ProcessExecutor
+from traube._pipeline.record import Recorder
+from traube._pipeline.score import score, score_cells
+from traube._storage import Storage
 from traube.models import load_model
-from traube.pipeline.cell import Cell
-from traube.pipeline.evaluate import evaluate_cells
-from traube.pipeline.executors import Failure, ProcessExecutor
-from traube.pipeline.record import Recorder
-from traube.pipeline.score import score, score_cells
-from traube.storage import Storage
-from traube.tasks.task import Task, TaskCard
+from traube.tasks._task import Task, TaskCard
 
 
 def gold(task: Task) -> pd.DataFrame:

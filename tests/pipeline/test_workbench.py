@@ -7,11 +7,11 @@ import pytest
 from scipy import sparse
 
 from tests.made import store_task
-from traube.core.errors import TraubeError
+from traube._core.errors import TraubeError
+from traube._pipeline.workbench import Workbench
+from traube._storage.costs import get_cost
 from traube.models import ModelCard, fingerprint_on, load_model, model_of
-from traube.pipeline.workbench import Workbench
-from traube.storage.costs import get_cost
-from traube.tasks.task import Task
+from traube.tasks._task import Task
 
 
 @pytest.fixture

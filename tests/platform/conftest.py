@@ -16,15 +16,15 @@ import pytest
 from filelock import FileLock
 
 from tests.conftest import without_servers
-from traube.core import paths
+from traube._core import paths
 
 if TYPE_CHECKING:
     import dagster as dg
     from typer.testing import Result
 
     from operations.launch import Launcher
-    from traube.pipeline.plan import Plan, Request
-    from traube.storage import Storage
+    from traube._pipeline.plan import Plan, Request
+    from traube._storage import Storage
     from traube.tasks import Source
 
     Traube = Callable[..., Result]
@@ -88,12 +88,12 @@ def few_papers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 def publish_one_table(patch: pytest.MonkeyPatch) -> None:
     import assets.papers
-    import traube.cli.launcher
-    from traube.papers import papers
+    import traube._cli.launcher
+    from traube._papers import papers
 
     german = papers()["german"]
     few = {"german": replace(german, tables=german.tables[1:2], figures=())}
-    for module in (assets.papers, traube.cli.launcher):
+    for module in (assets.papers, traube._cli.launcher):
         patch.setattr(module, "papers", lambda: few)
 
 
@@ -130,9 +130,9 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     from operations.launch import Launcher
     from resources.experiment import connect, default_uri
-    from traube.core.progress import SILENT
-    from traube.pipeline.params import load_params
-    from traube.pipeline.plan import Request
+    from traube._core.progress import SILENT
+    from traube._pipeline.params import load_params
+    from traube._pipeline.plan import Request
 
     folder = tmp_path_factory.getbasetemp()
     folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "templates"
@@ -183,7 +183,7 @@ def traube(cards: Path, templates: Path, request: pytest.FixtureRequest) -> Trau
     """Call the command, in a new home or in what `@pytest.mark.begin_with` names of the `templates`; its result."""
     from typer.testing import CliRunner
 
-    from traube.cli.main import app
+    from traube._cli.main import app
 
     begin_with(request, templates)
     return lambda *arguments: CliRunner().invoke(app, list(arguments))
@@ -193,7 +193,7 @@ def traube(cards: Path, templates: Path, request: pytest.FixtureRequest) -> Trau
 def launcher(cards: Path, templates: Path, request: pytest.FixtureRequest) -> Iterator[Launcher]:
     """A launcher in a new home, or in what `@pytest.mark.begin_with` names of the `templates`."""
     from operations.launch import Launcher
-    from traube.core.progress import SILENT
+    from traube._core.progress import SILENT
 
     begin_with(request, templates)
     with Launcher(SILENT) as launcher:
@@ -203,8 +203,8 @@ def launcher(cards: Path, templates: Path, request: pytest.FixtureRequest) -> It
 @pytest.fixture
 def request_for() -> Callable[..., Request]:
     """What is asked for: tasks and models under the protocol `tiny`."""
-    from traube.pipeline.params import load_params
-    from traube.pipeline.plan import Request
+    from traube._pipeline.params import load_params
+    from traube._pipeline.plan import Request
 
     def make(tasks: list[str], models: list[str]) -> Request:
         return Request(tasks, models, "tiny", load_params().chosen("tiny"))
@@ -214,13 +214,13 @@ def request_for() -> Callable[..., Request]:
 
 @pytest.fixture
 def storage() -> Storage:
-    from traube.storage import open_storage
+    from traube._storage import open_storage
 
     return open_storage(paths.home())
 
 
 @pytest.fixture
 def planned(storage: Storage, request_for: Callable[..., Request]) -> Callable[..., Plan]:
-    from traube.pipeline.survey import plan
+    from traube._pipeline.survey import plan
 
     return lambda tasks, models=("bow",): plan(request_for(list(tasks), list(models)), storage)

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tests.made import simulate_judgements
-from traube.cli.main import app
-from traube.tasks.annotation_sheets import draw_designs, read_items
-from traube.tasks.best_worst import read_design
+from traube._cli.main import app
+from traube.tasks._annotation_sheets import draw_designs, read_items
+from traube.tasks._best_worst import read_design
 
 Traube = Callable[..., Result]
 TRUTH = dict(zip("abcde", (1.0, 0.75, 0.5, 0.25, 0.0), strict=True))

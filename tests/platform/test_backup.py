@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from traube.core import paths
+from traube._core import paths
 
 Traube = Callable[..., Result]
 

@@ -18,9 +18,10 @@ from operations.launch import Launcher, align
 from resources.tracking import TrackingResource
 from tests.made import Mark
 from tests.platform.conftest import sensor_of
-from traube.core import paths
-from traube.models import checkpoints, load_model, model_cards
-from traube.models.checkpoints import request_again
+from traube._core import paths
+from traube.models import _checkpoints as checkpoints
+from traube.models import load_model, model_cards
+from traube.models._checkpoints import request_again
 
 Tick = Callable[[], dg.SensorResult]
 pytestmark = pytest.mark.begin_with("read")

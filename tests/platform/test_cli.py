@@ -19,9 +19,9 @@ from typer.testing import Result
 from tests.made import damage_blob
 from tests.platform.conftest import PARAMS, TOPICS, word_rows, write_task
 from tests.waiting import wait_for
-from traube.cli.recommend import with_column
-from traube.reports.tables import tables_are_current
-from traube.storage import open_storage
+from traube._cli.recommend import with_column
+from traube._reports.tables import tables_are_current
+from traube._storage import open_storage
 
 Traube = Callable[..., Result]
 
@@ -416,7 +416,7 @@ def test_commands_of_the_platform_take_a_file_for_a_task(
 @pytest.mark.e2e
 def test_a_first_run_shows_no_librarys_warning_and_verbose_shows_dagsters_log(cards: Path, home: Path) -> None:
     def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run([sys.executable, "-m", "traube.cli", *arguments], capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-m", "traube._cli", *arguments], capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
         return done
 
@@ -437,7 +437,7 @@ def test_a_first_run_shows_no_librarys_warning_and_verbose_shows_dagsters_log(ca
 def test_ctrl_c_loses_only_what_is_in_flight_and_is_no_failure(cards: Path, home: Path) -> None:
     long = "    parameters: {umap: {n_epochs: 80000}}\n"  # so that the others are finished and UMAP is not
     (cards.parent / "params.yaml").write_text(PARAMS.replace("[none, pca]", "[none, pca, umap]") + long)
-    command = [sys.executable, "-m", "traube.cli", "run"]
+    command = [sys.executable, "-m", "traube._cli", "run"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     storage = open_storage(home)
     wait_for(lambda: len(storage.find_clustered("words", ())) >= 4, "the first clusterings")

@@ -37,7 +37,7 @@ def test_too_few_texts_are_grouped_without_a_report(traube: Traube, tmp_path: Pa
 def test_without_datamapplot_groups_are_written_and_how_to_get_a_report_is_said(
     traube: Traube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("traube.reports.cluster_report.can_draw", lambda: False)
+    monkeypatch.setattr("traube._reports.cluster_report.can_draw", lambda: False)
     file = tmp_path / "notes.txt"
     file.write_text("\n".join(text for text, _ in word_rows()))
     told = traube("cluster", str(file), "-m", "tfidf", "-k", "3")

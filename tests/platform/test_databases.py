@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from resources.databases import get_mlflow_database, list_dagster_databases, make_dagster, make_mlflow
 from resources.experiment import connect
 from tests.made import kill_while_writing
-from traube.cli.main import app
-from traube.core.errors import TraubeError
+from traube._cli.main import app
+from traube._core.errors import TraubeError
 
 MAKE_BOTH = """
 import sys

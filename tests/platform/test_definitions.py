@@ -11,13 +11,13 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from assets.common import CHECKPOINTS, trainer_key
+from traube._core import paths
+from traube._core.errors import TraubeError
+from traube._pipeline.cell import Cell
+from traube._pipeline.params import load_params
+from traube._pipeline.record import record
+from traube._storage import open_storage
 from traube.components import parse_method
-from traube.core import paths
-from traube.core.errors import TraubeError
-from traube.pipeline.cell import Cell
-from traube.pipeline.params import load_params
-from traube.pipeline.record import record
-from traube.storage import open_storage
 from traube.training import TRAINERS
 
 HEAVY = {
@@ -181,18 +181,18 @@ def test_a_new_sensor_and_its_job_are_one_file(tmp_path: Path, monkeypatch: pyte
 
 def test_a_new_paper_is_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from definitions import build_defs
-    from traube import papers
+    from traube import _papers as papers
 
     (tmp_path / "toy").mkdir()
     (tmp_path / "toy" / "__init__.py").write_text(
         "import pandas as pd\n"
-        "from traube.papers import Paper, Table\n"
+        "from traube._papers import Paper, Table\n"
         "PAPER = Paper('Toy', tables=(Table('table_1', 'A table.', None, lambda context: pd.DataFrame()),))\n"
     )
     with monkeypatch.context() as patched:
         patched.setattr(papers, "__path__", [*papers.__path__, str(tmp_path)])
         definitions = build_defs()
-    sys.modules.pop("traube.papers.toy")
+    sys.modules.pop("traube._papers.toy")
     key = dg.AssetKey(["papers", "toy", "table_1"])
     assert definitions.resolve_asset_graph().get(key).group_name == "paper_toy"
     assert key in definitions.resolve_job_def("publish").asset_layer.selected_asset_keys

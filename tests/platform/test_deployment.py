@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.made import copy_project
-from traube.core import paths
+from traube._core import paths
 
 DEPLOY = paths.PROJECT / "deploy"
 

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from operations.dev import HOST, find_free_port
-from traube.core.errors import TraubeError
+from traube._core.errors import TraubeError
 
 
 def test_a_port_in_use_is_passed_over_and_the_other_one_named(capsys: pytest.CaptureFixture[str]) -> None:

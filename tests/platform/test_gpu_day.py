@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from traube.core import paths
+from traube._core import paths
 
 MARKED = "import pytest\n\n@pytest.mark.gpu\ndef test_it():\n    {}\n"
 

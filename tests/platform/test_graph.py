@@ -22,18 +22,18 @@ from operations.launch import Launcher, WithoutUnwritten, align
 from sensors.lost_runs import PID, STARTED, cancel_cut_off_runs, end_lost_runs, stop_note_path, tag_process
 from tests.made import damage_blob
 from tests.platform.conftest import word_rows, write_task
-from traube.comparison.regressions import COLUMNS as REGRESSIONS_COLUMNS
+from traube._core import paths
+from traube._core.progress import SILENT
+from traube._pipeline.params import load_params
+from traube._pipeline.plan import Plan, Request
+from traube._pipeline.validation.rules import CHECKS
+from traube._reports.pages import SERVED
+from traube._reports.tables import COLUMNS as LEADERBOARD_COLUMNS
+from traube._storage import Storage
+from traube.comparison._regressions import COLUMNS as REGRESSIONS_COLUMNS
 from traube.components import parse_method
-from traube.core import paths
-from traube.core.progress import SILENT
-from traube.pipeline.params import load_params
-from traube.pipeline.plan import Plan, Request
-from traube.pipeline.validation.rules import CHECKS
-from traube.reports.pages import SERVED
-from traube.reports.tables import COLUMNS as LEADERBOARD_COLUMNS
-from traube.storage import Storage
-from traube.tasks.stored import get_manifest
-from traube.tasks.task import CORPUS_COLUMNS, SPLIT_COLUMNS
+from traube.tasks._stored import get_manifest
+from traube.tasks._task import CORPUS_COLUMNS, SPLIT_COLUMNS
 
 Planned = Callable[..., Plan]
 Asked = Callable[..., Request]
@@ -397,7 +397,7 @@ def test_an_absent_model_is_a_clear_failure(launcher: Launcher, request_for: Ask
 def test_two_leaderboards_at_once_lose_no_row(launcher: Launcher, request_for: Asked, storage: Storage) -> None:
     code = (
         "import pytest; from tests.platform.conftest import publish_one_table; publish_one_table(pytest.MonkeyPatch())\n"
-        "from operations.launch import Launcher; from traube.core.progress import SILENT\n"
+        "from operations.launch import Launcher; from traube._core.progress import SILENT\n"
         "with Launcher(SILENT) as launcher: raise SystemExit(bool(launcher.publish()))"
     )
     both = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
@@ -525,7 +525,7 @@ def test_what_did_not_fit_the_memory_is_tried_again(
 ) -> None:
     asked = request_for(["words"], ["bow"])
     with monkeypatch.context() as patched:
-        patched.setattr("traube.pipeline.executors.ProcessExecutor.memory", lambda executor, needs: 1000)
+        patched.setattr("traube._pipeline.executors.ProcessExecutor.memory", lambda executor, needs: 1000)
         assert launcher.evaluate("bow", ["words"], asked) == []
     refused = storage.read_cells()[storage.read_cells()["status"] == "unavailable"]
     assert len(refused) > 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from traube.core import paths
+from traube._core import paths
 
 
 @pytest.fixture

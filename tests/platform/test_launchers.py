@@ -10,16 +10,16 @@ from typer.testing import Result
 
 from operations.launch import Launcher as PlatformLauncher
 from tests.platform.conftest import word_rows, write_task
-from traube.cli import platform
-from traube.cli.launcher import Launcher
-from traube.core import paths
-from traube.core.progress import SILENT
-from traube.pipeline.plan import Request
-from traube.pipeline.survey import plan
-from traube.pipeline.validation import validate
-from traube.reports.tables import CSV, tables_are_current
-from traube.storage import Storage, open_storage
-from traube.tasks.stored import get_manifest
+from traube._cli import platform
+from traube._cli.launcher import Launcher
+from traube._core import paths
+from traube._core.progress import SILENT
+from traube._pipeline.plan import Request
+from traube._pipeline.survey import plan
+from traube._pipeline.validation import validate
+from traube._reports.tables import CSV, tables_are_current
+from traube._storage import Storage, open_storage
+from traube.tasks._stored import get_manifest
 
 LAUNCHERS = {"platform": PlatformLauncher, "library": Launcher}
 Run = Callable[..., tuple[list[str], list[str], Storage]]

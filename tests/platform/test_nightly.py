@@ -27,9 +27,9 @@ from resources.benchmark import BenchmarkResource, StorageResource
 from sensors.lost_runs import end_lost_runs
 from tests.comparison.test_regressions import add_cell, save_task
 from tests.platform.conftest import PARAMS, schedule_of, sensor_of, word_rows, write_task
-from traube.core import paths
-from traube.pipeline.plan import Request
-from traube.storage import Storage
+from traube._core import paths
+from traube._pipeline.plan import Request
+from traube._storage import Storage
 
 Asked = Callable[..., Request]
 WWM = dg.AssetKey(["trainers", "wwm_checkpoints"])
@@ -195,7 +195,7 @@ def failed_run(launcher: Launcher, cards: Path) -> dg.DagsterRun:
 
 
 def _tiny() -> Any:
-    from traube.pipeline.params import load_params
+    from traube._pipeline.params import load_params
 
     return load_params().chosen("tiny")
 

@@ -22,22 +22,22 @@ from resources.tracking import TrackingResource
 from tests import giccs_like
 from tests.made import damage_blob
 from tests.platform.conftest import PARAMS, begin_with, schedule_of, sensor_of
-from traube.cli.main import app
-from traube.core import paths
-from traube.core.files import write_parquet
-from traube.core.hashing import digest
-from traube.core.progress import SILENT
+from traube._cli.main import app
+from traube._core import paths
+from traube._core.files import write_parquet
+from traube._core.hashing import digest
+from traube._core.progress import SILENT
+from traube._pipeline.pairs import count_outdated_pairs, list_outdated_cells, make_pair_cells, read_pair_scores
+from traube._pipeline.params import load_params
+from traube._pipeline.plan import Request
+from traube._reports.pages import leaderboard_page
+from traube._reports.tables import NAME, leaderboard
+from traube._storage import Score, open_storage
+from traube._storage.storage import CELL_COLUMNS
 from traube.models import load_model
-from traube.pipeline.pairs import count_outdated_pairs, list_outdated_cells, make_pair_cells, read_pair_scores
-from traube.pipeline.params import load_params
-from traube.pipeline.plan import Request
-from traube.reports.pages import leaderboard_page
-from traube.reports.tables import NAME, leaderboard
-from traube.storage import Score, open_storage
-from traube.storage.storage import CELL_COLUMNS
 from traube.tasks import load_pairs
-from traube.tasks.scored_pairs import ALL
-from traube.tasks.stored import Manifest, read_task
+from traube.tasks._scored_pairs import ALL
+from traube.tasks._stored import Manifest, read_task
 
 Run = Callable[..., dg.ExecuteInProcessResult]
 

@@ -8,11 +8,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tests import giccs_like
-from traube.cli.main import app
-from traube.core import paths
-from traube.models.likelihood import CausalModel
-from traube.pipeline.multiple_choice import read_choices
-from traube.storage import open_storage
+from traube._cli.main import app
+from traube._core import paths
+from traube._pipeline.multiple_choice import read_choices
+from traube._storage import open_storage
+from traube.models._likelihood import CausalModel
 from traube.tasks import load_pairs
 
 Traube = Callable[..., Result]

@@ -13,8 +13,8 @@ import yaml
 from assets.common import TRAINERS, TRAININGS
 from operations.launch import Launcher, align
 from tests.waiting import wait_for
-from traube.core import paths
-from traube.tasks.task import Stage
+from traube._core import paths
+from traube.tasks._task import Stage
 
 JOBS = """
 import json

@@ -18,19 +18,19 @@ from resources.alerts import FILE, SILENT
 from resources.experiment import default_uri
 from resources.registry import RegistryResource
 from tests.platform.conftest import word_rows, write_task
-from traube.cli.main import app
-from traube.comparison import promotion
-from traube.comparison.candidates import candidates, main_metric
-from traube.comparison.promotion import Decision, Why
-from traube.comparison.regressions import NIGHT
-from traube.comparison.standings import compare_candidates
-from traube.core import paths
-from traube.core.errors import TraubeError
-from traube.models.pins import PIN
-from traube.pipeline.params import load_params
-from traube.pipeline.plan import Request
-from traube.storage import Storage
-from traube.tasks.stored import get_card
+from traube._cli.main import app
+from traube._core import paths
+from traube._core.errors import TraubeError
+from traube._pipeline.params import load_params
+from traube._pipeline.plan import Request
+from traube._storage import Storage
+from traube.comparison import _promotion as promotion
+from traube.comparison._candidates import candidates, main_metric
+from traube.comparison._promotion import Decision, Why
+from traube.comparison._regressions import NIGHT
+from traube.comparison._standings import compare_candidates
+from traube.models._pins import PIN
+from traube.tasks._stored import get_card
 
 Asked = Callable[..., Request]
 pytestmark = pytest.mark.begin_with("published")

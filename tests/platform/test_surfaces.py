@@ -16,18 +16,18 @@ from typer.testing import CliRunner
 from operations.launch import Launcher
 from resources.experiment import connect, default_uri
 from resources.registry import RegistryResource
-from traube.cli.main import app
-from traube.comparison.candidates import candidates, main_metric
-from traube.comparison.standings import compare_candidates
-from traube.comparison.verdict import format_significance
-from traube.core import paths
-from traube.pipeline.params import load_params
-from traube.pipeline.plan import Request
-from traube.pipeline.workbench import Workbench
-from traube.reports.pages import make_page
-from traube.reports.tables import show_rank
-from traube.storage import Storage
-from traube.tasks.stored import get_card
+from traube._cli.main import app
+from traube._core import paths
+from traube._pipeline.params import load_params
+from traube._pipeline.plan import Request
+from traube._pipeline.workbench import Workbench
+from traube._reports.pages import make_page
+from traube._reports.tables import show_rank
+from traube._storage import Storage
+from traube.comparison._candidates import candidates, main_metric
+from traube.comparison._standings import compare_candidates
+from traube.comparison._verdict import format_significance
+from traube.tasks._stored import get_card
 
 MODELS = ("bow", "tfidf", "lsa")
 

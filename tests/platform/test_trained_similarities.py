@@ -21,9 +21,9 @@ from resources.experiment import default_uri
 from resources.registry import RegistryResource
 from tests.made import save_similarity
 from tests.platform.conftest import sensor_of
-from traube.cli.main import app
-from traube.core import paths
-from traube.storage import Storage
+from traube._cli.main import app
+from traube._core import paths
+from traube._storage import Storage
 
 PARAMS = """
 protocol: tiny

@@ -12,15 +12,15 @@ from definitions import build_defs
 from operations.launch import Launcher
 from resources.tracking import TrackingResource
 from tests.platform.conftest import begin_with, sensor_of, word_rows
-from traube.cli.main import app
-from traube.core import paths
-from traube.core.progress import SILENT
-from traube.models.checkpoints import cards as checkpoint_cards
-from traube.pipeline.params import load_params
-from traube.pipeline.plan import Request
-from traube.storage import open_storage
+from traube._cli.main import app
+from traube._core import paths
+from traube._core.progress import SILENT
+from traube._pipeline.params import load_params
+from traube._pipeline.plan import Request
+from traube._storage import open_storage
+from traube.models._checkpoints import cards as checkpoint_cards
 from traube.training import TRAINERS
-from traube.training.study import locate_study
+from traube.training._study import locate_study
 
 RECIPE = {"layers": "1", "max_length": "16", "epochs": "4", "learning_rate": "1e-3", "evaluate_every": "40"}
 
@@ -119,7 +119,7 @@ def test_a_trainer_that_cannot_learn_from_a_task_says_why(parted: Launcher) -> N
 
 @pytest.mark.slow
 def test_models_trained_on_other_parts_are_not_marked(parted: Launcher) -> None:
-    from traube.models.checkpoints import trained_on
+    from traube.models._checkpoints import trained_on
 
     parted.train("cob", "parted", "tiny", RECIPE, unlabeled=False)
     parted.train("wwm", "parted", "tiny", {"epochs": "1", "batch": "8"}, unlabeled=False)

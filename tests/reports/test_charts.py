@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from traube._pipeline.evaluate import evaluate
+from traube._pipeline.executors import Executor
+from traube._reports.charts import MOST_PANELS, draw_bars, draw_heatmaps, draw_map, show_bars
+from traube._storage import open_storage
 from traube.components import parse_method
 from traube.models import load_model
-from traube.pipeline.evaluate import evaluate
-from traube.pipeline.executors import Executor
-from traube.reports.charts import MOST_PANELS, draw_bars, draw_heatmaps, draw_map, show_bars
-from traube.storage import open_storage
 from traube.tasks import Task
-from traube.tasks.stored import complete_task, save_corpus, save_rows
+from traube.tasks._stored import complete_task, save_corpus, save_rows
 
 
 def make_board(levels: int) -> pd.DataFrame:

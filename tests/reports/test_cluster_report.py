@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 from tests.made import page_data
-from traube.core.errors import TraubeError
-from traube.reports.cluster_report import MapLayer, cluster_report
-from traube.reports.placing import color_groups, place_texts
+from traube._core.errors import TraubeError
+from traube._reports.cluster_report import MapLayer, cluster_report
+from traube._reports.placing import color_groups, place_texts
 
 TEXTS = ["<script>alert(1)</script>", 'a "ship" & <b>crew</b>', "bread and dough", "a loaf"]
 SEA = MapLayer(np.array([0, 0, 1, -1]), {0: "sea", 1: "sea"}, {0: ["ship", "crew"]}, {0: [1]}, {0: 0.5})
@@ -143,7 +143,7 @@ def test_nothing_is_written_into_the_users_folders(tmp_path: Any, monkeypatch: p
 def test_of_many_texts_some_are_placed_by_umap_and_the_others_beside_their_neighbors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("traube.reports.placing.FITTED", 40)
+    monkeypatch.setattr("traube._reports.placing.FITTED", 40)
     vectors = np.repeat(np.eye(2, 8, dtype=np.float32), 50, axis=0) + np.random.default_rng(0).normal(0, 0.01, (100, 8))
     placed = place_texts(vectors)
     apart = np.linalg.norm(placed[:50].mean(axis=0) - placed[50:].mean(axis=0))

@@ -11,16 +11,16 @@ from sklearn.cluster import Birch, KMeans
 
 from tests.made import store_task
 from traube import Evaluation, compare, evaluate, leaderboard, make_task
-from traube.comparison.candidates import candidates
-from traube.comparison.standings import Unlabeled, compare_on_tasks
-from traube.comparison.verdict import Undecided
-from traube.core.errors import TraubeError
-from traube.models.transformer import Transformer
-from traube.pipeline.executors import Executor, ProcessExecutor
-from traube.pipeline.params import Protocol
-from traube.reports import tables
-from traube.storage import Storage, open_storage
-from traube.tasks.task import Task
+from traube._core.errors import TraubeError
+from traube._pipeline.executors import Executor, ProcessExecutor
+from traube._pipeline.params import Protocol
+from traube._reports import tables
+from traube._storage import Storage, open_storage
+from traube.comparison._candidates import candidates
+from traube.comparison._standings import Unlabeled, compare_on_tasks
+from traube.comparison._verdict import Undecided
+from traube.models._transformer import Transformer
+from traube.tasks._task import Task
 
 METHODS = ["none/kmeans", "none/agglomerative"]
 PROTOCOL = Protocol(reducers=("none",), clusterers=("kmeans", "agglomerative"), seeds=(1, 2))

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.made import damage_blob, store_task
-from traube.core.errors import TraubeError
+from traube._core.errors import TraubeError
+from traube._pipeline.evaluate import evaluate_cells
+from traube._pipeline.params import Protocol
+from traube._pipeline.plan import cells
+from traube._pipeline.record import Recorder
+from traube._reports.exchange import export_mteb, import_mteb, imported_results
+from traube._storage import Storage, open_storage
 from traube.models import load_model
-from traube.pipeline.evaluate import evaluate_cells
-from traube.pipeline.params import Protocol
-from traube.pipeline.plan import cells
-from traube.pipeline.record import Recorder
-from traube.reports.exchange import export_mteb, import_mteb, imported_results
-from traube.storage import Storage, open_storage
-from traube.tasks.task import Task
+from traube.tasks._task import Task
 
 OWN = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), seeds=(1, 2))
 METHOD = "none/minibatch_kmeans"

@@ -13,32 +13,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.made import page_data, save_scored, store_task, with_replicates
-from traube.comparison.candidates import candidates
-from traube.comparison.jackknife import Sample, compute_intervals
-from traube.comparison.ranking import find_ties, rank
-from traube.comparison.regressions import CHANGES
-from traube.comparison.standings import Standing, read_standing
-from traube.core import paths
-from traube.core.errors import TraubeError
-from traube.core.files import write_parquet
-from traube.core.measure import Cost
+from traube._core import paths
+from traube._core.errors import TraubeError
+from traube._core.files import write_parquet
+from traube._core.measure import Cost
+from traube._pipeline.params import Protocol
+from traube._pipeline.plan import cells
+from traube._pipeline.record import record
+from traube._pipeline.workbench import Workbench
+from traube._reports import recommendation
+from traube._reports.costs import costs
+from traube._reports.explorer import page
+from traube._reports.explorer.board import history, on_front
+from traube._reports.explorer.ranks import differences, rank_diagram
+from traube._reports.explorer.views import NOISE, confusion, thin_out
+from traube._reports.figures import color_models
+from traube._reports.pages import make_page
+from traube._reports.rendering import as_json
+from traube._reports.tables import NAME, leaderboard
+from traube._storage.costs import NO_TASK, save_cost
+from traube.comparison._candidates import candidates
+from traube.comparison._jackknife import Sample, compute_intervals
+from traube.comparison._ranking import find_ties, rank
+from traube.comparison._regressions import CHANGES
+from traube.comparison._standings import Standing, read_standing
 from traube.models import load_model
-from traube.pipeline.params import Protocol
-from traube.pipeline.plan import cells
-from traube.pipeline.record import record
-from traube.pipeline.workbench import Workbench
-from traube.reports import recommendation
-from traube.reports.costs import costs
-from traube.reports.explorer import page
-from traube.reports.explorer.board import history, on_front
-from traube.reports.explorer.ranks import differences, rank_diagram
-from traube.reports.explorer.views import NOISE, confusion, thin_out
-from traube.reports.figures import color_models
-from traube.reports.pages import make_page
-from traube.reports.rendering import as_json
-from traube.reports.tables import NAME, leaderboard
-from traube.storage.costs import NO_TASK, save_cost
-from traube.tasks.task import Task
+from traube.tasks._task import Task
 
 METRIC = "v_measure/noise_as_cluster"
 OWN = Protocol(reducers=("none",), clusterers=("kmeans",), seeds=(1, 2, 3))

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 
 from tests.made import page_data, tips_of
-from traube.reports.figures import by_label, grouped_bars, heatmap, lines, text_map, tip
-from traube.reports.rendering import figures_page
+from traube._reports.figures import by_label, grouped_bars, heatmap, lines, text_map, tip
+from traube._reports.rendering import figures_page
 
 EVIL = "<script>alert(1)</script>"
 

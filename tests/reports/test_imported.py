@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
-from traube.comparison.ranking import rank_by_splits
-from traube.reports.exchange import IMPORTED_COLUMNS
-from traube.reports.imported import overlap, rankings, write_page
-from traube.reports.tables import show_rank
-from traube.storage import open_storage
-from traube.tasks.stored import complete_task, save_corpus, save_rows
-from traube.tasks.task import Task
+from traube._reports.exchange import IMPORTED_COLUMNS
+from traube._reports.imported import overlap, rankings, write_page
+from traube._reports.tables import show_rank
+from traube._storage import open_storage
+from traube.comparison._ranking import rank_by_splits
+from traube.tasks._stored import complete_task, save_corpus, save_rows
+from traube.tasks._task import Task
 
 
 def results(task: str = "Tiny", **scores: list[float]) -> pd.DataFrame:

@@ -7,15 +7,15 @@ import pandas as pd
 import pytest
 
 from tests.made import save_scored, with_replicates
-from traube.core.errors import TraubeError
+from traube._core.errors import TraubeError
+from traube._pipeline.params import Protocol
+from traube._pipeline.plan import cells
+from traube._pipeline.record import record
+from traube._reports.recommendation import Recommendation, recommend
+from traube._storage import Storage, open_storage
 from traube.models import load_model
-from traube.pipeline.params import Protocol
-from traube.pipeline.plan import cells
-from traube.pipeline.record import record
-from traube.reports.recommendation import Recommendation, recommend
-from traube.storage import Storage, open_storage
-from traube.tasks.stored import complete_task, save_corpus, save_rows
-from traube.tasks.task import Task, TaskCard, index_texts, make_split
+from traube.tasks._stored import complete_task, save_corpus, save_rows
+from traube.tasks._task import Task, TaskCard, index_texts, make_split
 
 METRIC = "v_measure/noise_as_cluster"
 SEEDS = (1, 2, 3)

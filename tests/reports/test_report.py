@@ -10,20 +10,20 @@ import pandas as pd
 import pytest
 
 from tests.made import save_scored, store_task, with_replicates
-from traube.comparison.candidates import WITHOUT_LABELS
+from traube._core import paths
+from traube._core.escaping import format_csv
+from traube._pipeline.cell import Cell
+from traube._pipeline.params import Protocol
+from traube._pipeline.record import record
+from traube._reports import tables
+from traube._reports.found import describe_counts
+from traube._reports.pages import leaderboard_page as page
+from traube._reports.tables import COLUMNS, _missing, leaderboard, show_interval, show_name, show_rank, summary
+from traube._storage import Storage, open_storage
+from traube.comparison._candidates import WITHOUT_LABELS
 from traube.components import parse_method
-from traube.core import paths
-from traube.core.escaping import format_csv
-from traube.pipeline.cell import Cell
-from traube.pipeline.params import Protocol
-from traube.pipeline.record import record
-from traube.reports import tables
-from traube.reports.found import describe_counts
-from traube.reports.pages import leaderboard_page as page
-from traube.reports.tables import COLUMNS, _missing, leaderboard, show_interval, show_name, show_rank, summary
-from traube.storage import Storage, open_storage
-from traube.tasks.stored import complete_task, save_corpus, save_rows
-from traube.tasks.task import Task, TaskCard, index_texts
+from traube.tasks._stored import complete_task, save_corpus, save_rows
+from traube.tasks._task import Task, TaskCard, index_texts
 
 METRIC = "v_measure/noise_as_cluster"
 Add = Callable[..., Cell]

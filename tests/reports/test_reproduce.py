@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from tests.made import save_scored, store_task
-from traube.core.errors import TraubeError
+from traube._core.errors import TraubeError
+from traube._pipeline.cell import Cell
+from traube._pipeline.evaluate import evaluate_cells
+from traube._pipeline.params import Protocol
+from traube._pipeline.plan import cells
+from traube._pipeline.record import Recorder, record
+from traube._reports.reproduce import Reproduction, reproduce
+from traube._storage import open_storage
 from traube.models import load_model
-from traube.pipeline.cell import Cell
-from traube.pipeline.evaluate import evaluate_cells
-from traube.pipeline.params import Protocol
-from traube.pipeline.plan import cells
-from traube.pipeline.record import Recorder, record
-from traube.reports.reproduce import Reproduction, reproduce
-from traube.storage import open_storage
-from traube.tasks.task import Task
+from traube.tasks._task import Task
 
 OWN = Protocol(reducers=("pca",), clusterers=("minibatch_kmeans",), seeds=(1,))
 

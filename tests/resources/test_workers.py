@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from resources.benchmark import workers
-from traube.pipeline.executors import Executor, ProcessExecutor
+from traube._pipeline.executors import Executor, ProcessExecutor
 
 closed: list[Executor] = []
 

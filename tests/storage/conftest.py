@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.storage.made import save_task
-from traube.storage import Storage
+from traube._storage import Storage
 
 Open = Callable[..., Storage]
 

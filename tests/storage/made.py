@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import sqlalchemy as sa
 
-from traube.storage import Score, Storage
-from traube.storage.catalog import ENTRY_TABLES, SCORE, SPLIT
-from traube.storage.storage import CELL_COLUMNS
+from traube._storage import Score, Storage
+from traube._storage.catalog import ENTRY_TABLES, SCORE, SPLIT
+from traube._storage.storage import CELL_COLUMNS
 
 SPLITS, ITEMS = 3, 8
 METRICS = ("v_measure/noise_as_cluster", "v_measure/noise_dropped", "ari/noise_as_cluster")

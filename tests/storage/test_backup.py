@@ -13,9 +13,9 @@ import pytest
 from tests.made import kill_while_writing
 from tests.storage.conftest import Open
 from tests.storage.made import read_contents, save_cell, save_task
-from traube.core.errors import TraubeError
-from traube.storage import Storage
-from traube.storage.backup import copy_results, restore_backup, write_backup
+from traube._core.errors import TraubeError
+from traube._storage import Storage
+from traube._storage.backup import copy_results, restore_backup, write_backup
 
 
 def keep_writing(folder: Path, stop: Event) -> None:

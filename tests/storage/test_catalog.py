@@ -10,15 +10,15 @@ import pytest
 
 from tests.storage.conftest import Open
 from tests.storage.made import read_contents, save_cell, save_task
-from traube.core.errors import TraubeError
-from traube.storage import Storage, open_storage
-from traube.storage.storage import rebuild
+from traube._core.errors import TraubeError
+from traube._storage import Storage, open_storage
+from traube._storage.storage import rebuild
 
 START = """
 import sys
 from pathlib import Path
 from tests.storage.made import save_cell
-from traube.storage import Storage
+from traube._storage import Storage
 sys.stdin.readline()
 save_cell(Storage(Path(sys.argv[1])), int(sys.argv[2]))
 """

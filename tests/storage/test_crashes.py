@@ -13,17 +13,17 @@ import pytest
 from tests.made import chance_of_today
 from tests.storage.conftest import Open
 from tests.storage.made import count_rows, find_orphans, make_assignments, make_scores, read_contents, save_cell
-from traube.core.errors import TraubeError
-from traube.storage import Storage
-from traube.storage.blobs import FolderBlobs
-from traube.storage.catalog import CELL, SCORE
+from traube._core.errors import TraubeError
+from traube._storage import Storage
+from traube._storage.blobs import FolderBlobs
+from traube._storage.catalog import CELL, SCORE
 
 PROJECT = Path(__file__).parents[2]
 WRITE = """
 import sys
 from pathlib import Path
 from tests.storage.made import save_cell
-from traube.storage import Storage
+from traube._storage import Storage
 storage = Storage(Path(sys.argv[1]))
 for number in range(int(sys.argv[2]), 1_000_000):
     print(save_cell(storage, number), flush=True)
@@ -96,8 +96,8 @@ def test_a_crash_at_each_step_leaves_at_most_an_orphan(
         elif step == "transaction":
             patch.setattr(storage.catalog, "enter", crash)
         else:
-            encode = "traube.storage.catalog._encode"
-            original = __import__("traube.storage.catalog", fromlist=["_encode"])._encode
+            encode = "traube._storage.catalog._encode"
+            original = __import__("traube._storage.catalog", fromlist=["_encode"])._encode
             patch.setattr(encode, lambda table, row: crash() if table is SCORE else original(table, row))
         with pytest.raises(PowerFailure):
             save_cell(storage, 2)

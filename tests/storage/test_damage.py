@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.made import chance_of_today, damage_blob
 from tests.storage.conftest import Open
 from tests.storage.made import read_contents, save_cell, save_task
-from traube.core.errors import TraubeError
-from traube.storage import Corrupt, Storage
-from traube.storage.blobs import FolderBlobs
-from traube.storage.catalog import CELL, SCORE
-from traube.storage.storage import rebuild
+from traube._core.errors import TraubeError
+from traube._storage import Corrupt, Storage
+from traube._storage.blobs import FolderBlobs
+from traube._storage.catalog import CELL, SCORE
+from traube._storage.storage import rebuild
 
 FLIPS = 20
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from tests.made import chance_of_today
 from tests.storage.conftest import Open
-from traube.core.errors import TraubeError
-from traube.storage import Storage
-from traube.storage.embedding_cache import RECORD, EmbeddingCache
+from traube._core.errors import TraubeError
+from traube._storage import Storage
+from traube._storage.embedding_cache import RECORD, EmbeddingCache
 
 TEXTS = [f"text {i}" for i in range(9)]
 PROJECT = Path(__file__).parents[2]
@@ -26,8 +26,8 @@ WRITE = """
 import sys
 from pathlib import Path
 from tests.storage.test_embedding_cache import encode
-from traube.storage import Storage
-from traube.storage.embedding_cache import EmbeddingCache
+from traube._storage import Storage
+from traube._storage.embedding_cache import EmbeddingCache
 cache = EmbeddingCache(Storage(Path(sys.argv[1])), "f", "n")
 for number in range(1_000_000):
     cache.append(texts := [f"{sys.argv[2]} {number} {i}" for i in range(50)], encode(texts))

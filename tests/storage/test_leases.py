@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from tests.storage.conftest import Open
 from tests.storage.made import make_assignments, make_record, make_scores, read_contents, save_cell
 from tests.waiting import wait_for
-from traube.storage import Storage, leases
-from traube.storage.catalog import LEASE
+from traube._storage import Storage, leases
+from traube._storage.catalog import LEASE
 
 PROJECT = Path(__file__).parents[2]
 
@@ -102,7 +102,7 @@ def test_who_waits_says_for_whom(storage: Storage, open_storage: Open, capsys: p
 
 def test_a_lease_of_a_killed_process_is_free_at_once(storage: Storage) -> None:
     code = (
-        "import os, sys; from pathlib import Path; from traube.storage import Storage\n"
+        "import os, sys; from pathlib import Path; from traube._storage import Storage\n"
         "with Storage(Path(sys.argv[1])).hold('fruit', 'bow', 'clusterings'): os._exit(9)"
     )
     subprocess.run([sys.executable, "-c", code, str(storage.folder)], cwd=PROJECT, check=False)

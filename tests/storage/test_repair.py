@@ -9,15 +9,15 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 from tests.made import run_missing
-from traube.pipeline.params import Protocol
-from traube.pipeline.plan import Request
-from traube.pipeline.survey import plan
-from traube.pipeline.workbench import Workbench
-from traube.storage import Storage, open_storage
-from traube.storage.blobs import FolderBlobs
+from traube._pipeline.params import Protocol
+from traube._pipeline.plan import Request
+from traube._pipeline.survey import plan
+from traube._pipeline.workbench import Workbench
+from traube._storage import Storage, open_storage
+from traube._storage.blobs import FolderBlobs
 from traube.tasks import get_source
-from traube.tasks.stored import complete_task, save_corpus, save_rows
-from traube.tasks.task import index_texts
+from traube.tasks._stored import complete_task, save_corpus, save_rows
+from traube.tasks._task import index_texts
 
 PROTOCOL = Protocol(reducers=("none", "pca"), clusterers=("kmeans",), seeds=(1,))
 REQUEST = Request(["tickets", "topics"], ["bow", "lsa"], "own", PROTOCOL)

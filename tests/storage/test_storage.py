@@ -22,10 +22,10 @@ from tests.storage.made import (
     save_cell,
     save_task,
 )
-from traube.core.errors import TraubeError
-from traube.storage import Corrupt, Score, Storage, open_storage
-from traube.storage.blobs import FolderBlobs
-from traube.storage.catalog import CELL, SCORE, SETTING
+from traube._core.errors import TraubeError
+from traube._storage import Corrupt, Score, Storage, open_storage
+from traube._storage.blobs import FolderBlobs
+from traube._storage.catalog import CELL, SCORE, SETTING
 
 
 def test_a_cell_is_read_as_it_was_stored(storage: Storage, open_storage: Open) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from traube.core.errors import TraubeError
-from traube.storage import Storage, open_storage
-from traube.tasks.stored import (
+from traube._core.errors import TraubeError
+from traube._storage import Storage, open_storage
+from traube.tasks._stored import (
     complete_task,
     get_card,
     get_manifest,
@@ -16,7 +16,7 @@ from traube.tasks.stored import (
     save_corpus,
     save_rows,
 )
-from traube.tasks.task import Task, index_texts
+from traube.tasks._task import Task, index_texts
 
 
 @pytest.fixture

@@ -15,25 +15,25 @@ from filelock import FileLock
 from typer.testing import CliRunner
 
 from tests.made import run_missing
-from traube.cli.main import app
-from traube.comparison.regressions import save_snapshot, select_counting_cells
-from traube.core import paths
+from traube._cli.main import app
+from traube._core import paths
+from traube._pipeline.cluster import REDUCTION, REPRESENTATIONS
+from traube._pipeline.embed import list_owners, open_cache
+from traube._pipeline.pairs import list_outdated_cells
+from traube._pipeline.params import Params, Protocol
+from traube._pipeline.plan import Request
+from traube._pipeline.survey import plan
+from traube._pipeline.workbench import Workbench
+from traube._reports.tables import leaderboard
+from traube._storage import Storage, unused
+from traube._storage.catalog import MARK
+from traube._storage.unused import WEEK, Unused, find_unused
+from traube.comparison._regressions import save_snapshot, select_counting_cells
 from traube.models import load_model
-from traube.models.vectors import store_matrix
-from traube.pipeline.cluster import REDUCTION, REPRESENTATIONS
-from traube.pipeline.embed import list_owners, open_cache
-from traube.pipeline.pairs import list_outdated_cells
-from traube.pipeline.params import Params, Protocol
-from traube.pipeline.plan import Request
-from traube.pipeline.survey import plan
-from traube.pipeline.workbench import Workbench
-from traube.reports.tables import leaderboard
-from traube.storage import Storage, unused
-from traube.storage.catalog import MARK
-from traube.storage.unused import WEEK, Unused, find_unused
+from traube.models._vectors import store_matrix
 from traube.tasks import get_source
-from traube.tasks.stored import complete_task, save_corpus, save_rows
-from traube.tasks.task import index_texts
+from traube.tasks._stored import complete_task, save_corpus, save_rows
+from traube.tasks._task import index_texts
 
 PROTOCOL = Protocol(reducers=("none", "pca"), clusterers=("kmeans",), seeds=(1,))
 PARAMS = Params(protocol="own", tasks=("tickets",), models=("bow",), protocols={"own": PROTOCOL})

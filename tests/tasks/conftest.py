@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from traube.core import paths
+from traube._core import paths
 from traube.tasks import load_task
-from traube.tasks.task import Task
+from traube.tasks._task import Task
 
 
 @pytest.fixture

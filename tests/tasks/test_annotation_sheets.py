@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from traube.core.errors import TraubeError
-from traube.reports.rendering import sheet_form
-from traube.tasks.annotation_sheets import WORDINGS, draw_designs, format_sheet, make_sheets, read_items
-from traube.tasks.best_worst import draw_tuples, read_judgments
+from traube._core.errors import TraubeError
+from traube._reports.rendering import sheet_form
+from traube.tasks._annotation_sheets import WORDINGS, draw_designs, format_sheet, make_sheets, read_items
+from traube.tasks._best_worst import draw_tuples, read_judgments
 
 ITEMS = "item,text,group,context\n" + "".join(
     f'{d}{c},Text {c} of {d},{d},"Benutzer: Hallo {d}\nAssistent: Guten Tag"\n' for d in ("d1", "d2") for c in "abcde"

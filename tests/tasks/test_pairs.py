@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traube.core.errors import TraubeError
-from traube.tasks.pairs import Pairs, all_pairs, balanced_pairs
-from traube.tasks.task import Split
+from traube._core.errors import TraubeError
+from traube.tasks._pairs import Pairs, all_pairs, balanced_pairs
+from traube.tasks._task import Split
 
 Found = dict[tuple[int, int], bool]
 

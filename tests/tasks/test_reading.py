@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from traube.core import inputs
-from traube.core.errors import TraubeError
+from traube._core import inputs
+from traube._core.errors import TraubeError
 from traube.tasks import load_task
-from traube.tasks.readers.table import read_column
-from traube.tasks.reading import BATCH, read_rows
+from traube.tasks._readers.table import read_column
+from traube.tasks._reading import BATCH, read_rows
 
 
 def write(path: Path, **columns: object) -> Path:

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from tests import giccs_like
-from traube.core.errors import TraubeError, Unavailable
+from traube._core.errors import TraubeError, Unavailable
 from traube.tasks import PAIRS, card_errors, get_source, load_pairs, sources
-from traube.tasks.scored_pairs import PairCard, has_history, join_histories, locate_texts, make_pairs, select_pairs
+from traube.tasks._scored_pairs import PairCard, has_history, join_histories, locate_texts, make_pairs, select_pairs
 
 DEEPL = (
     '3.2\tEin Schild sagt "kein Tauchen".\tEin Junge taucht.\n'

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from traube.core.errors import TraubeError
-from traube.storage.entries import read_table, write_table
-from traube.tasks.task import (
+from traube._core.errors import TraubeError
+from traube._storage.entries import read_table, write_table
+from traube.tasks._task import (
     Task,
     TaskCard,
     index_texts,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from traube.core.errors import TraubeError
+from traube._core.errors import TraubeError
 from traube.tasks import load_task
 
 RealRaw = Callable[[str], Path]

@@ -19,11 +19,11 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_files
 
-from traube.core.errors import TraubeError, Unavailable
-from traube.papers.cob import tables
+from traube._core.errors import TraubeError, Unavailable
+from traube._papers.cob import tables
 from traube.tasks import get_source, load_task
-from traube.tasks.readers.trec_car import LEAD, read_passages, read_qrels
-from traube.tasks.task import Task
+from traube.tasks._readers.trec_car import LEAD, read_passages, read_qrels
+from traube.tasks._task import Task
 
 RealRaw = Callable[[str], Path]
 GROUPS = ("alt.atheism", "rec.autos", "sci.space")
@@ -107,7 +107,7 @@ def test_a_broken_archive_is_an_error(archive: Path) -> None:
 
 
 def test_an_archive_that_is_not_there_is_fetched(raw_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("traube.tasks.readers.newsgroups.URL", "http://127.0.0.1:9/news.tar.gz")
+    monkeypatch.setattr("traube.tasks._readers.newsgroups.URL", "http://127.0.0.1:9/news.tar.gz")
     with pytest.raises(Unavailable, match=r"task 'newsgroups': http://127.0.0.1:9/news.tar.gz cannot be downloaded"):
         load_task("newsgroups")
 
@@ -115,12 +115,12 @@ def test_an_archive_that_is_not_there_is_fetched(raw_folder: Path, monkeypatch: 
 def test_a_downloaded_archive_is_checked_whenever_it_is_read(
     archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("traube.tasks.readers.newsgroups.SHA256", hashlib.sha256(archive.read_bytes()).hexdigest())
+    monkeypatch.setattr("traube.tasks._readers.newsgroups.SHA256", hashlib.sha256(archive.read_bytes()).hexdigest())
     served = archive.rename(tmp_path / "20news-bydate.tar.gz")
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(tmp_path))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/{served.name}"
-        monkeypatch.setattr("traube.tasks.readers.newsgroups.URL", url)
+        monkeypatch.setattr("traube.tasks._readers.newsgroups.URL", url)
         source = get_source("newsgroups")
         source.fetch()
         server.shutdown()

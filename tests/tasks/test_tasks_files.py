@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 from openpyxl import Workbook
 
-from traube.core import paths
-from traube.core.errors import TraubeError
+from traube._core import paths
+from traube._core.errors import TraubeError
 from traube.tasks import get_source, load_task
-from traube.tasks.columns import guess_label_column, guess_text_column
-from traube.tasks.files import find_task, make_task_of, names_file, read_file
-from traube.tasks.reading import Rows, detect_encoding
+from traube.tasks._columns import guess_label_column, guess_text_column
+from traube.tasks._files import find_task, make_task_of, names_file, read_file
+from traube.tasks._reading import Rows, detect_encoding
 
 GERMAN = ["Größe und Maß", "Über die Straße", "Ein ganz normaler Satz"]
 ROWS = [{"body": text, "area": f"a{i % 2}"} for i, text in enumerate(GERMAN)]

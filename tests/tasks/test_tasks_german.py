@@ -12,10 +12,10 @@ from urllib.parse import parse_qs, urlparse
 
 import pytest
 
-from traube.core.errors import TraubeError, Unavailable
+from traube._core.errors import TraubeError, Unavailable
 from traube.tasks import get_source, load_task
-from traube.tasks.readers.blurbs import read_books, select_books
-from traube.tasks.readers.reddit import Api, clean_as_paper, clean_text, download, draw_as_paper, draw_subreddits
+from traube.tasks._readers.blurbs import read_books, select_books
+from traube.tasks._readers.reddit import Api, clean_as_paper, clean_text, download, draw_as_paper, draw_subreddits
 
 RealRaw = Callable[[str], Path]
 
@@ -268,6 +268,6 @@ def test_subreddits_are_drawn_from_a_seed() -> None:
 
 def test_real_ids_are_there_to_be_fetched(real_raw: RealRaw) -> None:
     real_raw("tecb_de")
-    from traube.tasks.readers.reddit import _ids
+    from traube.tasks._readers.reddit import _ids
 
     assert len(_ids()) == 40_759

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traube.core.errors import TraubeError, Unavailable
+from traube._core.errors import TraubeError, Unavailable
 from traube.tasks import get_source, load_task
-from traube.tasks.readers.markdown import read_page
-from traube.tasks.task import Split, Task
+from traube.tasks._readers.markdown import read_page
+from traube.tasks._task import Split, Task
 
 Wiki = Callable[..., Task]
 

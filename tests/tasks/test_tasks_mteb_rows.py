@@ -11,10 +11,10 @@ import huggingface_hub
 import pandas as pd
 import pytest
 
-from traube.core import paths
-from traube.core.errors import TraubeError, Unavailable
+from traube._core import paths
+from traube._core.errors import TraubeError, Unavailable
 from traube.tasks import get_source, load_task
-from traube.tasks.task import Task
+from traube.tasks._task import Task
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ROWS = [{"sentences": ["a", "b", "c"], "labels": ["x", "y", "x"]}, {"sentences": ["c", "d"], "labels": ["y", "z"]}]

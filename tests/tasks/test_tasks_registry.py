@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from traube.core.config import read_yaml
-from traube.core.errors import TraubeError, Unavailable
+from traube._core.config import read_yaml
+from traube._core.errors import TraubeError, Unavailable
 from traube.tasks import card_errors, get_source, load_task, sources
-from traube.tasks.source import CATALOGUE
+from traube.tasks._source import CATALOGUE
 
 CARD = "file: a.csv\ntext: body\n"
 

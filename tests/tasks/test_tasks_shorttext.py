@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from traube.core.errors import TraubeError
+from traube._core.errors import TraubeError
 from traube.tasks import get_source, load_task
-from traube.tasks.readers.shorttext import COLLECTIONS
+from traube.tasks._readers.shorttext import COLLECTIONS
 
 
 @pytest.fixture

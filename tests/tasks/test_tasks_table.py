@@ -9,13 +9,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from traube.core import paths
-from traube.core.errors import TraubeError, Unavailable
-from traube.core.hashing import frame_digest
+from traube._core import paths
+from traube._core.errors import TraubeError, Unavailable
+from traube._core.hashing import frame_digest
 from traube.tasks import get_source, load_task
-from traube.tasks.readers.table import read_column
-from traube.tasks.reading import read_rows
-from traube.tasks.task import Task, index_texts, text_id
+from traube.tasks._readers.table import read_column
+from traube.tasks._reading import read_rows
+from traube.tasks._task import Task, index_texts, text_id
 
 Own = Callable[..., Task]
 

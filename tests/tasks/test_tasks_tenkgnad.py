@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from traube.core.errors import TraubeError
+from traube._core.errors import TraubeError
 from traube.tasks import get_source, load_task
 
 

@@ -10,11 +10,11 @@ import cbor2
 import pandas as pd
 import pytest
 
-from traube.core.errors import TraubeError
+from traube._core.errors import TraubeError
 from traube.tasks import get_source, load_task
-from traube.tasks.pairs import all_pairs
-from traube.tasks.readers.trec_car import read_qrels
-from traube.tasks.task import Split, Task
+from traube.tasks._pairs import all_pairs
+from traube.tasks._readers.trec_car import read_qrels
+from traube.tasks._task import Split, Task
 
 RealRaw = Callable[[str], Path]
 

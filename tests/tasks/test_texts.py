@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from traube.core.errors import TraubeError
-from traube.tasks.task import make_task
-from traube.tasks.texts import read_embeddings, read_labels, read_texts
+from traube._core.errors import TraubeError
+from traube.tasks._task import make_task
+from traube.tasks._texts import read_embeddings, read_labels, read_texts
 
 TEXTS = ["a goal", "the moon", "a star"]
 FRAME = pd.DataFrame({"body": TEXTS, "year": [1, 2, 3]}, index=["x", "y", "z"])

@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score, rand_score
 
 from tests.training.test_training import words_task
-from traube.core.errors import TraubeError
-from traube.metrics.clustering import score
+from traube._core.errors import TraubeError
+from traube.metrics._clustering import score
 from traube.models import load_model
-from traube.models.card import ModelCard
-from traube.models.transformer import Transformer
-from traube.tasks.task import Task
+from traube.models._card import ModelCard
+from traube.models._transformer import Transformer
+from traube.tasks._task import Task
 from traube.training import Trainer
-from traube.training.clusterings import Problem
-from traube.training.trainers.cob import LOSSES, Blackbox, Cob, cob_loss, linkage, margin, pairwise_distances
-from traube.training.trainers.triplet import Triples, Triplet
-from traube.training.trainers.untrained import Untrained
+from traube.training._clusterings import Problem
+from traube.training._trainers.cob import LOSSES, Blackbox, Cob, cob_loss, linkage, margin, pairwise_distances
+from traube.training._trainers.triplet import Triples, Triplet
+from traube.training._trainers.untrained import Untrained
 
 RECIPE = {"epochs": 3, "batch": 2, "learning_rate": 1e-3, "evaluate_every": 2, "max_length": 16}
 

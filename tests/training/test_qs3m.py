@@ -8,15 +8,15 @@ import pandas as pd
 import pytest
 from safetensors.numpy import load_file
 
-from traube.core import paths
-from traube.core.errors import TraubeError
+from traube._core import paths
+from traube._core.errors import TraubeError
+from traube._pipeline.workbench import Workbench
 from traube.models import load_model
-from traube.models.transformer import Transformer
-from traube.models.weights import list_files
-from traube.pipeline.workbench import Workbench
-from traube.tasks.sections import Page, Passage, draw, make_records
-from traube.tasks.task import Task, TaskCard, index_texts
-from traube.training.trainers.qs3m import Qs3m
+from traube.models._transformer import Transformer
+from traube.models._weights import list_files
+from traube.tasks._sections import Page, Passage, draw, make_records
+from traube.tasks._task import Task, TaskCard, index_texts
+from traube.training._trainers.qs3m import Qs3m
 
 QUICK = {"epochs": 2, "batch": 16, "learning_rate": 1e-3}
 SECTIONS = {

@@ -9,14 +9,14 @@ from tests.made import page_data
 from tests.training.killing import kill, run_until_killed
 from tests.training.test_blackbox import RECIPE
 from tests.training.test_training import words_task
-from traube.core.errors import TraubeError
-from traube.models.card import ModelCard
-from traube.models.transformer import Transformer
-from traube.reports.studies import history, importances, trials_table
+from traube._core.errors import TraubeError
+from traube._reports.studies import history, importances, trials_table
+from traube.models._card import ModelCard
+from traube.models._transformer import Transformer
 from traube.training import Entry
-from traube.training.study import count_finished, find_best_by_task, locate_study, open_study, read_state, search
-from traube.training.trainers.cob import Cob
-from traube.training.trainers.wwm import Wwm
+from traube.training._study import count_finished, find_best_by_task, locate_study, open_study, read_state, search
+from traube.training._trainers.cob import Cob
+from traube.training._trainers.wwm import Wwm
 
 FIXED = {name: value for name, value in RECIPE.items() if name != "batch"}
 

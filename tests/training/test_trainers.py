@@ -9,15 +9,16 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.training.test_training import words_task
-from traube.cli.main import app
-from traube.models.transformer import Transformer
+from traube._cli.main import app
+from traube.models._transformer import Transformer
 from traube.tasks import sources
-from traube.tasks.source import Source
-from traube.training import TRAINERS, find_trainers, searched_trainers, trainers
-from traube.training.trainer import NetworkAtStep
+from traube.tasks._source import Source
+from traube.training import TRAINERS, find_trainers, searched_trainers
+from traube.training import _trainers as trainers
+from traube.training._trainer import NetworkAtStep
 
 TOY = """
-from traube.training.trainers.wwm import Wwm
+from traube.training._trainers.wwm import Wwm
 
 class Toy(Wwm):
     name = "toy"
@@ -31,7 +32,7 @@ def test_a_new_trainer_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with monkeypatch.context() as patched:
         patched.setattr(trainers, "__path__", [*trainers.__path__, str(tmp_path)])
         assert set(find_trainers()) == {*TRAINERS, "toy"}
-    sys.modules.pop("traube.training.trainers.toy")
+    sys.modules.pop("traube.training._trainers.toy")
     assert find_trainers() == TRAINERS
 
 

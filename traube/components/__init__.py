@@ -1,15 +1,16 @@
 """Reducers and clusterers, and the methods that combine them.
 
-The components that come with Traube are the modules of `traube.components.registered`; other packages register theirs
+The components that come with Traube are the modules of `traube.components._registered`; other packages register theirs
 through the entry point group `traube.components`. Code that transforms vectors belongs here; code that makes vectors
 does not.
 """
 
 from importlib.metadata import entry_points
 
-from traube.components import registered
-from traube.components.apply import bytes_needed, cluster, cluster_by_distance, cluster_by_text, reduce
-from traube.components.components import (
+from traube._core.plugins import modules_of
+from traube.components import _registered as registered
+from traube.components._apply import bytes_needed, cluster, cluster_by_distance, cluster_by_text, reduce
+from traube.components._components import (
     CLUSTERERS,
     REDUCERS,
     Component,
@@ -18,10 +19,9 @@ from traube.components.components import (
     register_clusterer,
     register_reducer,
 )
-from traube.components.method import Method, grid, parse_method
-from traube.components.number_of_clusters import choose_k, choose_k_by_distance
-from traube.components.stability import choose_stable_k
-from traube.core.plugins import modules_of
+from traube.components._method import Method, grid, parse_method
+from traube.components._number_of_clusters import choose_k, choose_k_by_distance
+from traube.components._stability import choose_stable_k
 
 __all__ = [
     "CLUSTERERS",

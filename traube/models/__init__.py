@@ -8,21 +8,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from traube.core import inputs
-from traube.core.cards import model_file, model_files, read_each, read_one
-from traube.core.config import parse, read_yaml
-from traube.core.errors import TraubeError, Unknown, unknown
-from traube.core.versions import get_version
-from traube.models import checkpoints
-from traube.models.base import Encoder, Model, fingerprint_on
-from traube.models.card import ModelCard, Precision, catalogue
-from traube.models.given import FunctionModel, LoadedTransformer, make_name
-from traube.models.lexical import Hashed, Lexical
-from traube.models.pairwise import Compared, Pairwise
-from traube.models.similarities import get_similarity
-from traube.models.similarity import SIMILARITY_VERSION, Similarity
-from traube.models.transformer import ENCODER_VERSION, Transformer
-from traube.models.vectors import Vectors
+from traube._core import inputs
+from traube._core.cards import model_file, model_files, read_each, read_one
+from traube._core.config import parse, read_yaml
+from traube._core.errors import TraubeError, Unknown, unknown
+from traube._core.versions import get_version
+from traube.models import _checkpoints as checkpoints
+from traube.models._base import Encoder, Model, fingerprint_on
+from traube.models._card import ModelCard, Precision, catalogue
+from traube.models._given import FunctionModel, LoadedTransformer, make_name
+from traube.models._lexical import Hashed, Lexical
+from traube.models._pairwise import Compared, Pairwise
+from traube.models._similarities import get_similarity
+from traube.models._similarity import SIMILARITY_VERSION, Similarity
+from traube.models._transformer import ENCODER_VERSION, Transformer
+from traube.models._vectors import Vectors
 
 __all__ = [
     "CORPUS_BOUND",

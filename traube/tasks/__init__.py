@@ -5,13 +5,13 @@ from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 
-from traube.core.cards import read_each, task_files
-from traube.core.config import read_yaml
-from traube.core.errors import TraubeError, Unknown, unknown
-from traube.core.plugins import modules_of
-from traube.tasks.scored_pairs import PAIRS, PairCard, make_pairs
-from traube.tasks.source import Source
-from traube.tasks.task import CLUSTERING, Task, TaskType
+from traube._core.cards import read_each, task_files
+from traube._core.config import read_yaml
+from traube._core.errors import TraubeError, Unknown, unknown
+from traube._core.plugins import modules_of
+from traube.tasks._scored_pairs import PAIRS, PairCard, make_pairs
+from traube.tasks._source import Source
+from traube.tasks._task import CLUSTERING, Task, TaskType
 
 __all__ = [
     "CLUSTERING",
@@ -170,7 +170,7 @@ def load_task(name: str) -> Task:
     >>> load_task("newsgroup")
     Traceback (most recent call last):
         ...
-    traube.core.errors.Unknown: unknown task 'newsgroup': did you mean newsgroups or newsgroups_paper or agnews?
+    traube._core.errors.Unknown: unknown task 'newsgroup': did you mean newsgroups or newsgroups_paper or agnews?
     """
     source = get_source(name)
     source.fetch()
@@ -203,7 +203,7 @@ def load_pairs(name: str) -> Task:
     >>> load_pairs("newsgroups")
     Traceback (most recent call last):
         ...
-    traube.core.errors.Unknown: 'newsgroups' is a task of clustering: `traube run -t newsgroups` scores it
+    traube._core.errors.Unknown: 'newsgroups' is a task of clustering: `traube run -t newsgroups` scores it
     """
     source = get_source(name, PAIRS)
     source.fetch()
@@ -212,7 +212,7 @@ def load_pairs(name: str) -> Task:
 
 @lru_cache(maxsize=1)
 def _readers() -> tuple[ModuleType, ...]:
-    from traube.tasks import readers
+    from traube.tasks import _readers as readers
 
     return tuple(modules_of(readers))
 

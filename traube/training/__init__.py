@@ -7,10 +7,10 @@ for a recipe's best values. What is left is a model like any other: evaluating i
 
 from typing import Any
 
-from traube.core.plugins import modules_of
-from traube.training import trainers
-from traube.training.loop import Entry, TrainingRecipe
-from traube.training.trainer import Checkpoint, Trainer
+from traube._core.plugins import modules_of
+from traube.training import _trainers as trainers
+from traube.training._loop import Entry, TrainingRecipe
+from traube.training._trainer import Checkpoint, Trainer
 
 __all__ = ["TRAINERS", "Checkpoint", "Entry", "Trainer", "TrainingRecipe", "find_trainers", "searched_trainers"]
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from tests.components.deep.conftest import QUICK
-from traube.components.deep.clusterers.aecl import Aecl, count_stages, spread_weight
-from traube.components.deep.encoding import Encoded, copy_network
-from traube.models.transformer import Transformer
+from traube.components._deep.clusterers.aecl import Aecl, count_stages, spread_weight
+from traube.components._deep.encoding import Encoded, copy_network
+from traube.models._transformer import Transformer
 
 Grouped = tuple[list[str], list[str]]
 

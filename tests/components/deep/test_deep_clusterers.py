@@ -12,11 +12,11 @@ import torch
 from sklearn.metrics import adjusted_rand_score
 
 from tests.components.deep.conftest import QUICK, SHORT
-from traube.components.deep import DEEP, DeepClusterer, is_collapsed
-from traube.components.deep.clusterer import make_even_batches
-from traube.core.errors import TraubeError
-from traube.core.progress import Progress
-from traube.models.transformer import Transformer
+from traube._core.errors import TraubeError
+from traube._core.progress import Progress
+from traube.components._deep import DEEP, DeepClusterer, is_collapsed
+from traube.components._deep.clusterer import make_even_batches
+from traube.models._transformer import Transformer
 
 Grouped = tuple[list[str], list[str]]
 EACH = pytest.mark.parametrize("name", DEEP)

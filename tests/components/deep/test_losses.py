@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traube.components.deep import losses
+from traube.components._deep import losses
 
 N, K, WIDTH = 7, 3, 5
 CASES = st.tuples(st.integers(0, 10_000), st.floats(0.05, 2.0))
@@ -204,7 +204,7 @@ def test_nt_xent_of_sccl_and_rstc_has_the_positive_in_its_denominator(seed: int,
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10_000))
 def test_self_training_sharpens_students_t_assignments(seed: int) -> None:
-    from traube.components.deep.networks import Centers
+    from traube.components._deep.networks import Centers
 
     generator = torch.Generator().manual_seed(seed)
     points, centers = torch.randn(N, WIDTH, generator=generator), Centers(K, WIDTH)

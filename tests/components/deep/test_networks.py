@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from traube.components.deep.networks import ATTENTIONS, AeclHeads
+from traube.components._deep.networks import ATTENTIONS, AeclHeads
 
 
 def parameters(module: nn.Module) -> int:

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from traube.components.deep.clusterers.rstc import solve_self_adaptive_transport
+from traube.components._deep.clusterers.rstc import solve_self_adaptive_transport
 
 N, K = 6, 3
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from traube.components.deep.clusterers.stcc import compute_spectral_codes
-from traube.components.deep.words import Sif, Words, make_word_vectors, split_words
-from traube.models.transformer import Transformer
+from traube.components._deep.clusterers.stcc import compute_spectral_codes
+from traube.components._deep.words import Sif, Words, make_word_vectors, split_words
+from traube.models._transformer import Transformer
 
 TEXTS = [
     "goal ball net",

@@ -5,9 +5,9 @@ from typing import Any
 
 import pandas as pd
 
-from traube.pipeline.validation.findings import Finding
-from traube.pipeline.validation.validate import validate_table
-from traube.tasks.task import SPLIT_COLUMNS, TaskCard, text_id
+from traube._pipeline.validation.findings import Finding
+from traube._pipeline.validation.validate import validate_table
+from traube.tasks._task import SPLIT_COLUMNS, TaskCard, text_id
 
 CARD = TaskCard(name="fruit")
 SCRIPT = "<script>alert(1)</script>"

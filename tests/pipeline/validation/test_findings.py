@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 from tests.pipeline.validation.fruit import CARD, SCRIPT, check_corpus, corpus_of, examples, failed, fruit
-from traube.core.paths import PROJECT
-from traube.pipeline.validation.rules import CHECKS, Check, Rule
-from traube.pipeline.validation.validate import validate_table, validate_tasks
-from traube.reports.markdown import markdown, markdown_rows
-from traube.storage import open_storage
-from traube.tasks.stored import complete_task, save_corpus, save_rows
+from traube._core.paths import PROJECT
+from traube._pipeline.validation.rules import CHECKS, Check, Rule
+from traube._pipeline.validation.validate import validate_table, validate_tasks
+from traube._reports.markdown import markdown, markdown_rows
+from traube._storage import open_storage
+from traube.tasks._stored import complete_task, save_corpus, save_rows
 
 
 def test_texts_are_only_text_in_markdown_and_in_data_docs(docs: Path) -> None:
@@ -108,7 +108,7 @@ def test_great_expectations_own_errors_are_no_verdict(docs: Path, monkeypatch: p
 
 def test_loading_does_not_import_great_expectations() -> None:
     code = (
-        "import traube.pipeline.validation.validate, resources.quality, sys;"
+        "import traube._pipeline.validation.validate, resources.quality, sys;"
         "sys.exit(not {'great_expectations', 'ftfy'}.isdisjoint(sys.modules))"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=PROJECT)

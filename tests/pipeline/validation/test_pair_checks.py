@@ -6,10 +6,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from traube.pipeline.validation.rules import CHECKS
-from traube.pipeline.validation.validate import validate_table
-from traube.tasks.scored_pairs import PairCard, make_pairs
-from traube.tasks.task import Task
+from traube._pipeline.validation.rules import CHECKS
+from traube._pipeline.validation.validate import validate_table
+from traube.tasks._scored_pairs import PairCard, make_pairs
+from traube.tasks._task import Task
 
 CARD = PairCard(name="pairs", scale=(0.0, 5.0))
 

@@ -7,10 +7,10 @@ import pandas as pd
 
 from resources.quality import QualityResource, make_check_specs
 from tests.pipeline.validation.fruit import CARD, SCRIPT, fruit
-from traube.pipeline.executors import ProcessExecutor
-from traube.pipeline.validation.rules import CHECKS
-from traube.storage import Storage
-from traube.tasks.task import TaskCard
+from traube._pipeline.executors import ProcessExecutor
+from traube._pipeline.validation.rules import CHECKS
+from traube._storage import Storage
+from traube.tasks._task import TaskCard
 
 CORPUS_KEY = dg.AssetKey(["fruit", "corpus"])
 SPLITS_KEY = dg.AssetKey(["fruit", "splits"])

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.pipeline.validation.fruit import CARD, check_corpus, check_splits, corpus_of, examples, failed, fruit
-from traube.pipeline.validation.facts import find_mojibake
-from traube.pipeline.validation.rules import CHECKS, blocks
-from traube.tasks.task import NULLABLE, SUBSETS, CheckName, Declared, TaskCard
+from traube._pipeline.validation.facts import find_mojibake
+from traube._pipeline.validation.rules import CHECKS, blocks
+from traube.tasks._task import NULLABLE, SUBSETS, CheckName, Declared, TaskCard
 
 
 def test_faultless_tables_pass_every_check(docs: Path) -> None:

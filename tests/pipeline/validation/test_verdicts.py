@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 from tests.pipeline.validation.fruit import CARD, corpus_of, fruit
-from traube.pipeline.validation import validate
-from traube.pipeline.validation.rules import CHECKS
-from traube.pipeline.validation.validate import Validation, validate_table
-from traube.tasks.scored_pairs import PairCard, make_pairs
-from traube.tasks.task import Declared, TaskCard
+from traube._pipeline.validation import validate
+from traube._pipeline.validation.rules import CHECKS
+from traube._pipeline.validation.validate import Validation, validate_table
+from traube.tasks._scored_pairs import PairCard, make_pairs
+from traube.tasks._task import Declared, TaskCard
 
 DECLARED = TaskCard(
     name="fruit", declared=Declared(splits=2, rows=(6, 6), classes=(2, 2)), blocking=("texts_once", "no_mojibake")

@@ -1,0 +1,26 @@
+"""The console script `traube`."""
+
+import sys
+from importlib import import_module
+from io import TextIOWrapper
+
+from traube._core import paths, stopping
+
+
+def main() -> None:
+    """Run the command line, with the platform of the checkout that this package lies in."""
+    for stream in (sys.stdout, sys.stderr):  # where the terminal has no such character, its number is shown
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    stopping.watch()  # first of all: importing the command takes a while
+    if paths.IN_CHECKOUT:
+        sys.path.insert(0, str(paths.PROJECT))  # another package may be called `operations`, or `assets`, too
+    try:
+        import_module("traube._cli.main").app()
+    except BaseException as end:
+        # libraries make other exceptions of a signal: typer, whose exit code is 130 whatever the
+        # signal, and pydantic, which calls it an error of the class that is being made
+        if stopping.get_signal() is None and not isinstance(end, KeyboardInterrupt):
+            raise
+        stopping.report_stop()
+        sys.exit(stopping.exit_code())

@@ -1,0 +1,248 @@
+"""Commands on the storage: `export` and `import` in MTEB's format, `clean`, `rebuild`, `backup`, `restore` and `copy`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.filesize import pick_unit_and_suffix
+
+from traube._cli.options import Json, OnlyProtocol
+from traube._cli.printing import err, escape, out, pluralize, print_json, print_table
+from traube._core import paths, settings
+from traube._core.errors import TraubeError
+
+app = typer.Typer()
+SHOWN = 20  # entries, unless JSON is requested
+_File = Annotated[Path, typer.Argument(help="Archive, such as traube.tar.", show_default=False)]
+
+
+@app.command("export")
+def export_results(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")] = Path("results"),
+    protocol: OnlyProtocol = None,
+    method: Annotated[
+        str | None, typer.Option(help="Method to export. Default: none/minibatch_kmeans, or the nearest to it.")
+    ] = None,
+) -> None:
+    """Write scores in MTEB's format.
+
+    Examples
+    --------
+    traube export
+    traube export -o results --protocol paper
+
+    The files are OUTPUT/<org>__<model>/<revision>/<Task>.json; those of a second protocol are
+    in OUTPUT/<protocol>/.
+    """
+    from traube._pipeline.params import load_params
+    from traube._reports.exchange import export_mteb
+    from traube._storage import open_storage
+
+    params = load_params()
+    if protocol:
+        params.chosen(protocol)  # a misspelled one is named as such
+    written = export_mteb(open_storage(paths.home()), params.protocols, output, method, protocol)
+    methods = ", ".join(sorted(set(written.values())))
+    out.print(f"{pluralize(len(written), 'file')} written to {escape(str(output))}, of {methods}")
+
+
+@app.command("import")
+def import_results(
+    path: Annotated[
+        Path,
+        typer.Argument(help="File, folder of files, or .jsonl(.gz) with a result a line.", show_default=False),
+    ],
+) -> None:
+    """Read results in MTEB's format, and say which of their ranks are tied.
+
+    Examples
+    --------
+    traube import results/
+    traube import results.jsonl.gz && traube report --imported
+    """
+    from traube._reports.exchange import import_mteb, imported_results
+    from traube._reports.imported import rankings, write_page
+    from traube._reports.pages import FOLDER
+    from traube._storage import open_storage
+
+    storage = open_storage(paths.home())
+    rows = import_mteb(storage, path)
+    out.print(f"imported {len(rows)} results of {rows['model'].nunique()} models on {rows['task'].nunique()} tasks")
+    ranked = rankings(storage, imported_results(storage))
+    shown = [ranking for ranking in ranked if ranking.task in set(rows["task"])]
+    for ranking in shown:
+        out.print(f"[bold]{escape(ranking.task)}[/]: {escape(ranking.found)}", highlight=False)
+    for basis in dict.fromkeys(ranking.basis for ranking in shown if ranking.basis):
+        out.print(f"[dim]{escape(basis)}[/]", highlight=False)
+    out.print(f"page: {escape(str(write_page(ranked, paths.home() / FOLDER)))}", soft_wrap=True, highlight=False)
+
+
+@app.command()
+def clean(
+    yes: Annotated[bool, typer.Option("--yes", help="Remove what is listed. Default: only list it.")] = False,
+    outdated: Annotated[
+        bool, typer.Option("--outdated", help="Also cells that no longer count, of earlier versions.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """List files and cells that no result uses, and remove them with --yes.
+
+    Examples
+    --------
+    traube clean
+    traube clean --outdated --yes
+
+    What was written within the last day, or is locked by a running process, is left alone; see
+    docs/how-to/backup.md.
+    """
+    from traube._pipeline.embed import list_owners
+    from traube._pipeline.pairs import list_outdated_cells
+    from traube._pipeline.params import load_params
+    from traube._storage import open_storage
+    from traube._storage.unused import find_unused
+
+    storage, protocols = open_storage(paths.home()), load_params().protocols
+    old = list_outdated_cells(storage, protocols) if outdated else ()
+    owners = list_owners(storage, [protocol.precision for protocol in protocols.values()])
+    found = find_unused(storage, paths.checkpoints(), owners, old)
+    waiting = deleted = 0
+    if yes:
+        found = [unused for unused in found if unused.remove()]
+        waiting, deleted = storage.clean()
+    if as_json:
+        print_json([{"size": unused.size, "why": unused.reason, "path": unused.name} for unused in found])
+        return
+    largest = sorted(found, key=lambda unused: -unused.size)[:SHOWN]
+    rows = [{"size": _format_size(unused.size), "why": unused.reason, "path": unused.name} for unused in largest]
+    print_table(rows, fold={"why": 20, "path": 30})
+    if len(found) > SHOWN:
+        out.print(f"[dim]and {len(found) - SHOWN} smaller ones; --json lists all[/]")
+    listed = f"{pluralize(len(found), 'entry', 'entries')}, {_format_size(sum(unused.size for unused in found))}"
+    if found:
+        out.print(f"Removed: {listed}." if yes else f"Unused: {listed}. `traube clean --yes` removes them.")
+    elif not waiting and not deleted:
+        out.print("Nothing that is older than a day is unused.")
+    if deleted:
+        out.print(f"Deleted {pluralize(deleted, 'blob')}.")
+    if waiting:
+        out.print(f"{pluralize(waiting, 'blob')} marked: `traube clean --yes` deletes each a day after it was marked.")
+
+
+@app.command()
+def rebuild() -> None:
+    """Make the catalog of results again from the blobs.
+
+    Examples
+    --------
+    traube rebuild
+    traube rebuild && traube run
+
+    For a catalog that is lost or corrupt. Corrupt results are named; the next run computes them
+    again.
+    """
+    from traube._storage.storage import rebuild
+
+    lines = rebuild(paths.home())
+    for line in lines:
+        err.print(escape(line))
+    out.print("The catalog is made again" + (f"; {pluralize(len(lines), 'blob')} corrupt." if lines else "."))
+
+
+@app.command()
+def backup(file: _File) -> None:
+    """Write all results and histories to one archive.
+
+    Examples
+    --------
+    traube backup traube.tar
+    traube backup "traube-$(date +%F).tar"
+
+    Raw data, cards, params.yaml and .env are not in it; see docs/how-to/backup.md.
+    """
+    from traube._storage import open_storage
+    from traube._storage.backup import write_backup
+
+    left_out = write_backup(open_storage(paths.home()), paths.checkpoints(), file)
+    for line in left_out:
+        err.print(f"left out: {escape(line)}")
+    if settings.database():
+        err.print("Dagster's and MLflow's history lies in Postgres and is not in the archive: use pg_dump.")
+    out.print(f"backup: {escape(str(file))} ({file.stat().st_size / 2**20:.1f} MiB)", soft_wrap=True, highlight=False)
+
+
+@app.command()
+def restore(file: _File) -> None:
+    """Restore a backup into an empty data directory.
+
+    Examples
+    --------
+    traube restore traube.tar
+    traube restore traube.tar && traube leaderboard
+
+    Every blob is compared with its checksum. The data directory is TRAUBE_HOME, checkpoints go
+    to TRAUBE_CHECKPOINTS.
+    """
+    from traube._storage import open_storage
+    from traube._storage.backup import restore_backup
+
+    if settings.database() or settings.blobs():
+        raise TraubeError(
+            f"{settings.BLOBS} or {settings.DATABASE} is set, and a backup is restored into a folder only: "
+            "unset both, restore, then `traube copy --blobs URL --database URL`"
+        )
+    restore_backup(file, paths.home(), paths.checkpoints())
+    storage = open_storage(paths.home())
+    for line in (corrupt := storage.verify()):
+        err.print(escape(line))
+    cells = pluralize(len(storage.read_rows("cell")), "cell")
+    rest = f"; {pluralize(len(corrupt), 'blob')} corrupt, `traube run` makes them again" if corrupt else ""
+    out.print(f"restored: {cells} in {escape(str(paths.home()))}{rest}", soft_wrap=True, highlight=False)
+
+
+@app.command("copy")
+def copy_storage(
+    to: Annotated[
+        Path | None, typer.Argument(help="Another data directory. Default: this one.", show_default=False)
+    ] = None,
+    blobs: Annotated[str, typer.Option(help="s3://BUCKET/PREFIX or a folder, as TRAUBE_BLOBS.")] = "",
+    database: Annotated[str, typer.Option(help="postgresql://USER@HOST/NAME, as TRAUBE_DATABASE.")] = "",
+) -> None:
+    """Copy all results to another data directory, or to Postgres and S3.
+
+    Examples
+    --------
+    traube copy /mnt/shared/traube
+    traube copy --blobs s3://bucket/traube --database postgresql://me@db/traube
+
+    Existing results stay, so an interrupted copy is continued by the same command. Dagster's
+    and MLflow's history is not copied.
+    """
+    from traube._storage import Storage, open_storage
+    from traube._storage.backup import copy_files, copy_results
+
+    if to is None and not (blobs and database):
+        raise TraubeError("copy where? Give a folder, or both --blobs and --database")
+    source = open_storage(paths.home())
+    folder = paths.home() if to is None else to.resolve()
+    if folder == source.folder and to is not None:
+        raise TraubeError(f"{folder}: is the data directory itself; give another folder")
+    database = settings.check_database(database)
+    target = Storage(folder, servers=(blobs, database))
+    if target.blobs.get_identity() == source.blobs.get_identity():
+        raise TraubeError(f"{target.blobs.url}: is the blob store in use; give another one")
+    count, corrupt = copy_results(source, target)
+    if to is not None:
+        copy_files(source.folder, folder)
+    for line in corrupt:
+        err.print(escape(line))
+    out.print(f"copied: {pluralize(count, 'blob')} to {escape(target.blobs.url)}", soft_wrap=True, highlight=False)
+    values = {settings.BLOBS: blobs, settings.DATABASE: settings.without_password(database)}
+    for name, value in values.items():
+        if value:
+            out.print(f"to use it: {name}={escape(value)} in {folder / settings.FILE}", soft_wrap=True, highlight=False)
+    out.print("Not copied: Dagster's and MLflow's history.")
+
+
+def _format_size(size: int) -> str:
+    unit, name = pick_unit_and_suffix(size, ["B", "KiB", "MiB", "GiB"], 1024)
+    return f"{size / unit:.{1 if name == 'GiB' else 0}f} {name}"

@@ -1,0 +1,97 @@
+"""Tasks and models as people give them on the command line: by name, as a file, an id of the hub, or a folder.
+
+Commands see names alone: these functions are the callbacks of the options that all commands share.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from traube._cli.printing import err, escape
+
+
+def name_given_task(given: str | None) -> str | None:
+    """Return the name of a task, or of the one that is made of a file."""
+    return given and name_tasks([given])[0]
+
+
+def name_given_tasks(given: list[str] | None) -> list[str] | None:
+    """Return the names of several tasks, as `name_given_task` does for one."""
+    return name_tasks(given) if given else None
+
+
+def name_given_model(given: str | None) -> str | None:
+    """Return the name of a model; a model of the hub and a folder have one once a command has evaluated them."""
+    return given and (name_given_models([given]) or [given])[0]
+
+
+def name_given_side(given: str) -> str:
+    """Return the name of a model and perhaps a method: `ORG/MODEL:umap/hdbscan`; see `name_given_model`."""
+    model, colon, method = given.partition(":")
+    return f"{name_given_model(model)}{colon}{method}"
+
+
+def name_given_models(given: list[str] | None) -> list[str] | None:
+    """Return the names of several models, as `name_given_model` does for one.
+
+    A name that no card has stays as it is, since the model may have been scored once.
+    """
+    from traube._core.errors import Unknown
+    from traube.models._naming import name_model
+
+    def name(one: str) -> str:
+        try:
+            return name_model(one)
+        except Unknown:
+            return one
+
+    return [name(one) for one in given] if given else None
+
+
+def write_given_models(given: list[str] | None) -> list[str] | None:
+    """Return the names of models as `name_given_models` does, and write missing cards.
+
+    A card is written for a model of the hub, or a folder, that has none.
+    """
+    if not given:
+        return None
+    from traube.models._naming import name_model
+
+    return [name_model(one, write=True) for one in given]
+
+
+def write_given_model(given: str | None) -> str | None:
+    """Return the name of one model as `write_given_models` does for several."""
+    return given and (write_given_models([given]) or [given])[0]
+
+
+def name_tasks(
+    given: Sequence[str], text: str | None = None, labels: Sequence[str] = (), reread: bool = False
+) -> list[str]:
+    """Return the names of tasks, some of which are given as files.
+
+    Parameters
+    ----------
+    given : sequence of str
+        Names of tasks, paths, or `-` for standard input.
+    text : str, optional
+        Column of the files that holds the texts, as in `make_task_of`.
+    labels : sequence of str, optional
+        Columns of the files that hold labels, as in `make_task_of`.
+    reread : bool, default=False
+        Look at a file again that has a task.
+    """
+    from traube.tasks._files import STDIN, find_task, make_task_of, names_file, save_stdin
+
+    names = []
+    for one in given:
+        if not names_file(one):
+            names.append(one)
+            continue
+        file = save_stdin([*filter(None, [text]), *labels]) if one == STDIN else Path(one).expanduser()
+        known = None if reread or one == STDIN else find_task(file)
+        if known is None:
+            made = make_task_of(file, text, labels)
+            err.print(escape(made.about))
+            known = made.name
+        names.append(known)
+    return names

@@ -1,0 +1,149 @@
+"""`traube pairs`: models as measures of similarity; `traube multiple-choice`: the answer a language model prefers."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+
+from traube._cli.options import Json, Models
+from traube._cli.printing import escape, format_number, out, print_json, print_table, print_unavailable, show_progress
+from traube._core import paths
+from traube._core.errors import Unavailable
+
+app = typer.Typer()
+
+
+@app.command()
+def pairs(
+    task: Annotated[
+        list[str] | None,
+        typer.Option("--task", "-t", help="Pair task; repeat for more. Without one, they are listed."),
+    ] = None,
+    model: Models = None,
+    subset: Annotated[str, typer.Option(help="Subset of pairs: test, validation or train.")] = "test",
+    comparison: Annotated[
+        str | None,
+        typer.Option(help="Similarity: cosine, euclidean or dot. Default: the model's own, or cosine."),
+    ] = None,
+    groups: Annotated[bool, typer.Option("--groups", help="Also by domain, number of turns and so on.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Compare models' similarities with gold scores of pairs of texts.
+
+    Examples
+    --------
+    traube pairs -t stsb_de -m minilm -m tfidf
+    traube pairs -t giccs --groups --json
+
+    Pearson's r and Spearman's rho have 95 % confidence intervals by a bootstrap; see
+    docs/explanation/statistics.md. Pairs with a history are scored without it and with it
+    joined to both texts.
+    """
+    from traube._pipeline.params import load_params
+    from traube.tasks import PAIRS, get_source, sources
+
+    if not task:
+        for name, source in sources(PAIRS).items():
+            reason = source.missing()
+            missing = f" [yellow]missing:[/] {escape(reason)}" if reason else ""
+            out.print(f"[bold]{name}[/]: {escape(source.card.description)}{missing}")
+        return
+    named = list(model or load_params().models)
+    rows: list[dict[str, Any]] = []
+    for name in task:
+        source = get_source(name, PAIRS)
+        source.fetch()
+        rows += _rows(source.load(), named, subset, comparison, groups)
+    if as_json:
+        print_json(rows)
+        return
+    histories = any(row["history"] for row in rows)
+    print_table([_format_row(row, groups, histories) for row in rows], optional=("comparison", "pairs"))
+
+
+def _rows(task: Any, models: list[str], subset: str, comparison: Any, groups: bool) -> Iterator[dict[str, Any]]:
+    from traube._pipeline.evaluate import score_missing
+    from traube._pipeline.executors import make_executor
+    from traube._pipeline.pairs import choose_comparison, make_pair_cells
+    from traube._pipeline.workbench import Given, Workbench
+    from traube.models import load_model
+    from traube.tasks._scored_pairs import ALL
+    from traube.tasks._stored import Manifest
+
+    with make_executor() as executor, show_progress() as (progress, _):
+        workbench = replace(Workbench.at(paths.home(), executor), given={task.name: Given(task)})
+        manifest = Manifest.of(task)
+        for name in models:
+            model = load_model(name)
+            try:
+                model.fetch()
+            except Unavailable as error:
+                if len(models) == 1:
+                    raise
+                print_unavailable({name: str(error)})
+                continue
+            cells = make_pair_cells(manifest, model, [comparison or choose_comparison(model)], subset)
+            table = score_missing(cells, model, workbench, progress)
+            yield from (table if groups else table[table["group"] == ALL]).to_dict("records")
+
+
+@app.command()
+def multiple_choice(
+    model: Annotated[str, typer.Argument(help="Causal language model: Hugging Face id or folder.", show_default=False)],
+    task: Annotated[str, typer.Option("--task", "-t", help="Pair task of dialogues.")] = "giccs",
+    as_json: Json = False,
+) -> None:
+    """Let a language model choose the candidate most similar to a dialogue's last turn.
+
+    Examples
+    --------
+    traube multiple-choice ai-forever/mGPT
+    traube multiple-choice ./my_model --task giccs --json
+
+    The answer is the likeliest candidate: by the sum of its tokens' log probabilities, per
+    token, per byte, or less what it has without a dialogue (pmi). Chance is what guessing
+    gives.
+    """
+    from traube._pipeline.multiple_choice import choose, list_questions, save_choices
+    from traube._storage import open_storage
+    from traube.models._likelihood import CausalModel
+    from traube.tasks import load_pairs
+    from traube.tasks._scored_pairs import select_pairs
+
+    pairs = load_pairs(task)
+    tested = select_pairs(pairs, "test")
+    list_questions(tested)  # a task without dialogues is an error at once
+    with show_progress() as (progress, _):
+        causal = CausalModel.load(model)
+        table = choose(tested, causal, progress)
+    save_choices(open_storage(paths.home()), pairs, model, causal.fingerprint, table)
+    rows = table.to_dict("records")
+    if as_json:
+        print_json(rows)
+        return
+    lines = [
+        {
+            "turns": str(row["n_turns"]),
+            "dialogue": "whole" if row["context"] else "last turn",
+            "score": row["score"],
+            "accuracy": f"{format_number(row['accuracy'])} ± {format_number(row['error'])}",
+            "chance": f"{row['chance']:.3f}",
+            "questions": str(row["questions"]),
+        }
+        for row in rows
+    ]
+    print_table(lines)
+
+
+def _format_row(row: dict[str, Any], groups: bool, histories: bool) -> dict[str, str]:
+    shown = {key: str(row[key]) for key in ("task", "model", "comparison")}
+    if histories:
+        shown["history"] = "joined" if row["history"] else ""
+    if groups:
+        shown["of"] = f"{row['group']} {row['value']}".strip()
+    shown["pairs"] = str(row["pairs"])
+    for kind in ("pearson", "spearman"):
+        low, high = (format_number(row[f"{kind}_{end}"], 2).replace("0.", ".") for end in ("low", "high"))
+        shown[kind] = format_number(row[kind]) + ("" if low == "-" else f" [{low}, {high}]")
+    return shown

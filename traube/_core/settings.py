@@ -1,0 +1,116 @@
+"""Settings that several nodes share, from the environment or else a file `.env`.
+
+The file is that of the data directory, or of the checkout for the data directory in it. Whatever else such a file says
+(AWS_ENDPOINT_URL, PGPASSFILE) is for the libraries that ask for it.
+
+::
+
+    TRAUBE_BLOBS=s3://bucket/prefix               or a folder: where results lie
+    TRAUBE_DATABASE=postgresql://user@host/name   for the catalog of results, Dagster and MLflow
+    TRAUBE_DATABASE_PASSWORD_FILE=/run/secrets/x  unless libpq's own PGPASSFILE or PGPASSWORD says it
+"""
+
+import os
+import re
+import stat
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from traube._core import paths
+from traube._core.disk import replacing
+from traube._core.errors import TraubeError
+
+BLOBS, DATABASE, PASSWORD_FILE = "TRAUBE_BLOBS", "TRAUBE_DATABASE", "TRAUBE_DATABASE_PASSWORD_FILE"
+NAME_KEY = "TRAUBE_NAME_KEY"  # of an endpoint that names clusters: never from a file
+FILE = ".env"
+_OF_DAGSTER = "DAGSTER_HOME"  # and MLflow's: written by `traube init` for `dagster dev`, and meant for nobody else
+# a name, and a value that stands in quotes or ends where a comment begins
+_LINE = re.compile(
+    r"""\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*=\s*
+    (?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<plain>.*?))\s*(?:(?<=[\s"'])\#.*)?""",
+    re.VERBOSE,
+)
+
+
+def blobs() -> str:
+    """Return the URL or folder of the blob store; empty for the one in the data directory."""
+    return _value(BLOBS)
+
+
+def database() -> str:
+    """Return the URL of the shared database, mostly without its password; empty where there is none."""
+    return check_database(_value(DATABASE))
+
+
+def check_database(url: str) -> str:
+    """Return a URL of Postgres in libpq's form, with the password where a file of ours holds it."""
+    if not url:
+        return ""
+    parts = urlsplit(url)
+    if parts.scheme not in ("postgresql", "postgres") or not parts.path.strip("/"):
+        raise TraubeError(f"{DATABASE}: expected postgresql://USER@HOST:PORT/NAME, not '{without_password(url)}'")
+    file = os.environ.get(PASSWORD_FILE)
+    if file and "PGPASSWORD" not in os.environ:
+        try:
+            os.environ["PGPASSWORD"] = Path(file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise TraubeError(f"{PASSWORD_FILE}: {file} cannot be read ({type(error).__name__})") from None
+    return url.replace("postgres://", "postgresql://", 1)
+
+
+def schema_of(url: str, schema: str) -> str:
+    """Return SQLAlchemy's URL of one schema of a database: Dagster's and MLflow's tables have names in common."""
+    url = url.replace("postgresql://", "postgresql+psycopg2://", 1)
+    return f"{url}{'&' if urlsplit(url).query else '?'}options=-csearch_path={schema}"
+
+
+def without_password(url: str) -> str:
+    """Return a URL without its password, as it may be shown."""
+    return re.sub(r"(//[^/@:]*):[^@/]*@", r"\1:***@", url)
+
+
+def _value(name: str) -> str:
+    _read_files(paths.home())
+    return os.environ.get(name, "").strip()
+
+
+@lru_cache(maxsize=8)
+def _read_files(home: Path) -> None:
+    """Set environment variables from the settings files, for this process and its children."""
+    of_checkout = [paths.PROJECT / FILE] if home == paths.PROJECT / ".traube" else []
+    for file in (home / FILE, *of_checkout):
+        for name, value in read_env(file).items():
+            if name not in (_OF_DAGSTER, "MLFLOW_TRACKING_URI", NAME_KEY):
+                os.environ.setdefault(name, value)
+
+
+def read_env(file: Path) -> dict[str, str]:
+    """Return the lines `NAME=value` of a file, with or without quotes and comments; empty where there is no file."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return {}
+    found = [match for line in lines if (match := _LINE.fullmatch(line))]
+    return {match["name"]: match["double"] or match["single"] or match["plain"] or "" for match in found}
+
+
+def write_env(file: Path, values: Mapping[str, str | None]) -> None:
+    """Write lines of a file, or remove those without a value. Other lines and the mode stay. A new file is private."""
+    file, left, kept = file.resolve(), dict(values), []  # follow a link to its target
+    before = file.read_bytes() if file.is_file() else None
+    for line in (before or b"").decode("utf-8", "surrogateescape").splitlines(keepends=True):
+        match = _LINE.fullmatch(line.rstrip("\r\n"))
+        name = match["name"] if match else ""
+        if name not in values:
+            kept.append(line)
+        elif (value := left.pop(name, None)) is not None:
+            kept.append(f"{name}={value}\n")
+    new = [f"{name}={value}\n" for name, value in left.items() if value is not None]
+    after = "".join(new + kept).encode("utf-8", "surrogateescape")
+    if after == (before or b""):
+        return
+    with replacing(file) as temporary:
+        temporary.chmod(0o600 if before is None else stat.S_IMODE(file.stat().st_mode))
+        temporary.write_bytes(after)

@@ -1,0 +1,74 @@
+"""Messages for errors that the disk or the memory causes."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from traube._core import paths
+from traube._core.errors import TraubeError
+
+LEAST_MEMORY = 2 * 2**30  # bytes of addresses
+_EXPLAINED = {
+    errno.ENOSPC: "the disk is full: delete something and run the command again; finished work is kept",
+    errno.EROFS: "the file system is read-only: set TRAUBE_HOME to a folder that can be written to",
+    errno.EACCES: "no permission to write: set TRAUBE_HOME to a folder that can be written to",
+    errno.ENOMEM: "memory is short: end other programs, or allow this one more (`ulimit -v`), and run the command again",
+    errno.ENOTDIR: "a part of this path is not a folder: set TRAUBE_HOME to a folder that can be written to",
+    errno.ENOENT: "it cannot be created there: set TRAUBE_HOME to a folder that can be written to",
+    errno.EDQUOT: "the disk quota is used up: delete something and run the command again; finished work is kept",
+}
+
+
+def format_error(error: OSError, path: Path | None = None) -> str:
+    """Format a system error as one line: where, what, and what to do."""
+    where = path or error.filename
+    what = _EXPLAINED.get(error.errno or 0, error.strerror or str(error))
+    return f"{where}: {what}" if where else what
+
+
+_SAID_BY_LIBRARIES = {
+    "database or disk is full": errno.ENOSPC,
+    "disk I/O error": errno.ENOSPC,  # what SQLite says when there is no room for its journal
+    "attempt to write a readonly database": errno.EROFS,
+    "unable to open database file": errno.EACCES,
+    "failed to map segment": errno.ENOMEM,  # of a library that is loaded
+    "can't allocate memory": errno.ENOMEM,  # torch
+    "std::bad_alloc": errno.ENOMEM,
+}
+
+
+def explain_system_error(error: BaseException) -> str | None:
+    """Return the message for an error with the disk or memory in its chain of causes; None for any other error."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, MemoryError):
+            return format_error(OSError(errno.ENOMEM, ""))
+        if isinstance(cause, OSError) and cause.errno in _EXPLAINED:
+            return format_error(cause)
+        for words, number in _SAID_BY_LIBRARIES.items():
+            if words in str(cause):
+                return format_error(OSError(number, words), None if number == errno.ENOMEM else paths.home())
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def refuse_little_memory() -> None:
+    """Refuse to start where a limit leaves too little memory: libraries hang without memory."""
+    try:
+        import resource
+    except ImportError:  # Windows knows no such limits
+        return
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if 0 <= limit < LEAST_MEMORY:
+        fix = f"allow at least {LEAST_MEMORY / 2**20:,.0f}"
+        raise TraubeError(f"memory is limited to {limit / 2**20:,.0f} MiB (`ulimit -v`): {fix}")
+
+
+@contextmanager
+def explain_errors(path: Path) -> Iterator[None]:
+    """Turn system errors into one line."""
+    try:
+        yield
+    except OSError as error:
+        raise TraubeError(format_error(error, path)) from error

@@ -1,0 +1,310 @@
+"""Descriptions of clusters: key words, typical texts, and texts that do not fit."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from traube._grouping.terms import TermReader, Terms
+from traube.components._new_points import Matrix, compute_centers
+from traube.components._spherical import Labels
+from traube.models._vectors import Dense
+
+WIDESPREAD = 0.5  # of its greatest share in a cluster: from there on another cluster has a term as well
+TEXTS = 20_000  # that are read, of any number
+FEW = 5  # texts of a cluster in which a term of one text counts
+CANDIDATES = 4  # times as many terms as are wanted
+RELEVANCE = 0.7  # against difference, in maximal marginal relevance
+SAME = 0.8  # cosine of spelling from which two terms are forms of one, and likeness from which two texts say the same
+NEAREST = 30  # texts of a cluster, of which typical ones are chosen
+TOGETHER = 0.5  # share of a word's texts in which a pair has it, from which the pair stands for it
+
+Alike: TypeAlias = Callable[[NDArray[np.int64]], NDArray[np.float64]]  # (positions [m]) -> likeness [m, m]
+
+
+def find_keywords(texts: Sequence[str] | TermReader, clusters: Labels, count: int = 8) -> dict[int, list[str]]:
+    """Return the words and pairs of words that set each cluster apart, the most telling first.
+
+    A term's weight is c-TF-IDF with damped counts, log2(1 + count in a text), so that one long text names no cluster:
+    the mean of the cluster's texts, times ln(1 + A / f), where f is the sum over all texts and A the mean sum of a
+    cluster. Terms that more than half of the clusters have, each at least half as often as the cluster that has it
+    most, belong to no cluster. Of the other terms, maximal marginal relevance takes those that are not spelled alike.
+    Noise (-1) is left out. If there are more than 20,000 texts, as many are read, evenly spaced in each cluster, and of
+    each text the first 10,000 characters.
+
+    Parameters
+    ----------
+    texts : sequence of str, or TermReader
+        The texts, or a reader of their terms.
+    clusters : ndarray of shape (n_texts,)
+        The cluster of each text; -1 is noise.
+    count : int, default=8
+        The most terms of a cluster.
+
+    Returns
+    -------
+    dict of int to list of str
+        At most `count` terms by cluster; none if a cluster has no term of its own.
+    """
+    ids, numbers, sizes = np.unique(clusters[clusters >= 0], return_inverse=True, return_counts=True)
+    if not len(ids):
+        return {}
+    inside = np.flatnonzero(clusters >= 0)
+    rows = _read(numbers, sizes)
+    terms = (texts if isinstance(texts, TermReader) else TermReader(texts)).read(inside[rows])
+    if not len(terms.stems):
+        return {int(c): [] for c in ids}
+    of = numbers[rows]
+    member = sparse.csr_matrix((np.ones(len(of)), (of, np.arange(len(of)))), shape=(len(ids), len(of)))
+    having = sparse.csr_matrix(member @ (terms.counts > 0))  # texts of each cluster that have each term
+    damped = sparse.csr_matrix(member @ (terms.counts.log1p() / np.log(2)))
+    share = sparse.csr_matrix(damped.multiply(1 / np.bincount(of)[:, None]))
+    weight = np.log(1 + damped.sum() / len(ids) / np.maximum(np.asarray(damped.sum(axis=0)).ravel(), 1))
+    # a term counts where it is in two texts of a cluster, or is one word of a small cluster
+    is_word = np.array([len(stems) == 1 for stems in terms.stems])
+    small = np.repeat(sizes < FEW, np.diff(having.indptr))
+    is_often = (having.data >= 2) | (small & is_word[having.indices])
+    often = sparse.csr_matrix((is_often, having.indices, having.indptr), shape=having.shape)
+    scores = sparse.csr_matrix(share.multiply(weight * _own(terms, share)).multiply(often))
+    return {int(c): _different(terms, having[[i]], scores[[i]], count) for i, c in enumerate(ids)}
+
+
+def _read(numbers: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return which texts are read: all, or so many of each cluster that there are about 20,000."""
+    if len(numbers) <= TEXTS:
+        return np.arange(len(numbers))
+    most = max(FEW, TEXTS // len(sizes))
+    members = np.split(np.argsort(numbers, kind="stable"), np.cumsum(sizes)[:-1])
+    chosen = [rows[np.linspace(0, len(rows) - 1, min(len(rows), most), dtype=int)] for rows in members]
+    return np.asarray(np.sort(np.concatenate(chosen)))
+
+
+def _own(terms: Terms, share: sparse.csr_matrix) -> NDArray[np.bool_]:
+    """Return which terms belong to few clusters, as does each word of a pair; bool [terms]."""
+    clusters, count = share.shape
+    if clusters == 1:
+        return np.ones(count, dtype=bool)
+    most = share.max(axis=0).toarray().ravel()
+    wide = np.bincount(share.indices, share.data >= WIDESPREAD * most[share.indices], minlength=count)
+    own = wide <= clusters / 2
+    common = {stems[0] for stems, is_own in zip(terms.stems, own, strict=True) if len(stems) == 1 and not is_own}
+    return own & np.array([common.isdisjoint(stems) for stems in terms.stems])
+
+
+def _different(terms: Terms, having: sparse.csr_matrix, scores: sparse.csr_matrix, count: int) -> list[str]:
+    """Return the best terms of a cluster that are not spelled alike.
+
+    `having` and `scores` are csr [1, terms].
+    """
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.metrics.pairwise import cosine_similarity
+
+    score = dict(zip(scores.indices.tolist(), scores.data.tolist(), strict=True))
+    texts = dict(zip(having.indices.tolist(), having.data.tolist(), strict=True))
+    best = sorted((i for i in score if score[i] > 0), key=lambda i: (-score[i], i))[: CANDIDATES * count]
+
+    # a word that stands mostly in a pair that is among the best, by the texts that have each, is no term of its own
+    number = {terms.stems[i]: i for i in best}
+    in_pairs = set()
+    for pair, i in number.items():
+        for stem in pair if len(pair) == 2 else ():
+            word = number.get((stem,))
+            if word is not None and texts[i] >= TOGETHER * texts[word]:
+                in_pairs.add(word)
+    best = sorted((i for i in best if i not in in_pairs), key=lambda i: (-score[i], terms.shown[i]))
+    if not best:
+        return []
+
+    relevance = np.array([score[i] for i in best]) / score[best[0]]
+    triples = CountVectorizer(analyzer="char_wb", ngram_range=(3, 3)).fit_transform(map(str, terms.shown[best]))
+    stems = [set(terms.stems[i]) for i in best]
+    shares_a_word = np.array([[bool(one & other) for other in stems] for one in stems])
+    alike = np.maximum(cosine_similarity(triples), shares_a_word)
+    return [str(terms.shown[best[i]]) for i in choose_different(relevance, alike, count)]
+
+
+def measure_distances(vectors: Dense | sparse.csr_matrix, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the Euclidean distance of each text to the mean of its cluster, float64 [n]; nan for noise."""
+    distance = np.full(len(clusters), np.nan)
+    for c in np.unique(clusters[clusters >= 0]):
+        rows = np.flatnonzero(clusters == c)
+        block: Any = vectors[rows]
+        dense = block.toarray() if sparse.issparse(block) else np.asarray(block)
+        distance[rows] = np.linalg.norm(dense - dense.mean(axis=0), axis=1)
+    return distance
+
+
+def average_distances(pairs: Dense, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the mean distance of each text to the others of its cluster, float64 [n].
+
+    The distance is 0 for a text that is alone, nan for noise. `pairs` are the distances of all pairs, float [n, n],
+    0 on the diagonal.
+    """
+    distance = np.full(len(clusters), np.nan)
+    for c in np.unique(clusters[clusters >= 0]):
+        rows = np.flatnonzero(clusters == c)
+        distance[rows] = pairs[np.ix_(rows, rows)].sum(axis=1, dtype=np.float64) / max(1, len(rows) - 1)
+    return distance
+
+
+def find_typical(clusters: Labels, distance: NDArray[np.float64], alike: Alike, count: int = 3) -> dict[int, list[int]]:
+    """Return positions of texts of each cluster that are near to its center and differ from each other.
+
+    They are chosen by maximal marginal relevance among the 30 nearest; of texts that say the same, one is returned.
+
+    Parameters
+    ----------
+    clusters : ndarray of int64 of shape (n_texts,)
+        The cluster of each text; -1 for noise.
+    distance : ndarray of float64 of shape (n_texts,)
+        Distance to the center of the text's cluster.
+    alike : callable
+        Returns how similar the texts at some positions of one cluster are, as `alike_by_vectors` does.
+    count : int, default=3
+        Texts of a cluster, at most.
+
+    Returns
+    -------
+    dict of int to list of int
+        Positions by cluster.
+    """
+    order = np.argsort(distance, kind="stable")
+    found = {}
+    for c in np.unique(clusters[clusters >= 0]).tolist():
+        members = order[clusters[order] == c]
+        near = members[:NEAREST]
+        span = distance[members[-1]] - distance[members[0]]
+        relevance = 1 - (distance[near] - distance[near[0]]) / (span or 1)
+        found[c] = near[choose_different(relevance, alike(near), count)].tolist()
+    return found
+
+
+def choose_different(relevance: NDArray[np.float64], alike: NDArray[np.float64], count: int) -> list[int]:
+    """Return positions by maximal marginal relevance, the most relevant first; no two are too similar.
+
+    Parameters
+    ----------
+    relevance : ndarray of float64 of shape (n_items,)
+        Relevance of each item, from 0 to 1.
+    alike : ndarray of float64 of shape (n_items, n_items)
+        Similarity of each pair, at most 1.
+    count : int
+        The number of positions, at most.
+
+    Returns
+    -------
+    list of int
+        The chosen positions.
+    """
+    chosen: list[int] = []
+    nearest = np.zeros(len(relevance))  # to those that are chosen
+    while len(chosen) < count and (nearest < SAME).any():
+        gain = np.where(nearest < SAME, RELEVANCE * relevance - (1 - RELEVANCE) * nearest, -np.inf)
+        chosen.append(int(np.argmax(gain)))
+        nearest = np.maximum(nearest, alike[chosen[-1]])
+        nearest[chosen[-1]] = 1
+    return chosen
+
+
+def alike_by_vectors(vectors: Matrix, distance: NDArray[np.float64]) -> Alike:
+    """Return a function that says how similar texts of a cluster are.
+
+    The similarity is 1 for equal vectors, 0 if they are as far apart as unrelated ones at their distances from the
+    mean.
+    """
+
+    def alike(rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        from sklearn.metrics.pairwise import euclidean_distances
+
+        return _nearness(euclidean_distances(vectors[rows].astype(np.float64), squared=True), distance[rows] ** 2, 1)
+
+    return alike
+
+
+def alike_by_distance(pairs: Dense, distance: NDArray[np.float64]) -> Alike:
+    """Return the function of `alike_by_vectors`, computed from distances.
+
+    `pairs` are the distances of all pairs, `distance` is each text's mean distance to its cluster's texts.
+    """
+    return lambda rows: _nearness(pairs[np.ix_(rows, rows)].astype(np.float64), distance[rows], 0.5)
+
+
+def are_equal(texts: Sequence[str]) -> Alike:
+    """Return a function that says that texts are similar if they are equal.
+
+    Use the function if the distances between the texts are not known.
+    """
+    return lambda rows: np.array([[float(texts[i] == texts[j]) for j in rows] for i in rows])
+
+
+def _nearness(apart: NDArray[np.float64], distance: NDArray[np.float64], unit: float) -> NDArray[np.float64]:
+    expected = unit * (distance[:, None] + distance)
+    return 1 - np.divide(apart, expected, out=(apart > 0).astype(np.float64), where=expected > 0)
+
+
+def find_strays(
+    vectors: Matrix, clusters: Labels, known: Matrix | None = None, of: Labels | None = None
+) -> NDArray[np.bool_]:
+    """Return which texts are nearer to the mean of all texts than to that of their own cluster.
+
+    Vectors are made unit; of a unit vector x this is x (c - m) < (c c - m m) / 2, where c is the mean
+    of its cluster and m that of all.
+
+    Parameters
+    ----------
+    vectors : array or csr_matrix of shape (n_texts, n_dimensions)
+        Vectors of the texts.
+    clusters : ndarray of int64 of shape (n_texts,)
+        The cluster of each text; -1 for noise.
+    known : array or csr_matrix of shape (n_known, n_dimensions), optional
+        Vectors of texts whose clusters are known. By default `vectors`.
+    of : ndarray of int64 of shape (n_known,), optional
+        The clusters of the known texts. By default `clusters`.
+
+    Returns
+    -------
+    ndarray of bool of shape (n_texts,)
+        All False if there are fewer than two clusters, and False for noise.
+    """
+    from sklearn.preprocessing import normalize
+
+    known, of = (vectors, clusters) if known is None or of is None else (known, of)
+    found = np.zeros(len(clusters), dtype=bool)
+    if len(np.unique(of[of >= 0])) < 2:
+        return found
+    points = normalize(known[np.flatnonzero(of >= 0)])
+    ids, means = compute_centers(points, of[of >= 0])
+    middle = np.asarray(points.mean(axis=0)).ravel()
+    for c, mean in zip(ids, means, strict=True):
+        rows = np.flatnonzero(clusters == c)
+        along = np.asarray(normalize(vectors[rows]) @ (mean - middle)) if len(rows) else np.empty(0)
+        found[rows] = along < (mean @ mean - middle @ middle) / 2
+    return found
+
+
+def find_strays_by_distance(pairs: Dense, clusters: Labels, known: Labels | None = None) -> NDArray[np.bool_]:
+    """Return which texts are no nearer to their own cluster's texts, on average, than to all others.
+
+    Parameters
+    ----------
+    pairs : ndarray of float of shape (n_texts, n_known)
+        Distances to texts whose clusters are known.
+    clusters : ndarray of int64 of shape (n_texts,)
+        The cluster of each text; -1 for noise.
+    known : ndarray of int64 of shape (n_known,), optional
+        The clusters of the known texts. By default those of the same texts.
+
+    Returns
+    -------
+    ndarray of bool of shape (n_texts,)
+        As from `find_strays`.
+    """
+    known = clusters if known is None else known
+    found = np.zeros(len(clusters), dtype=bool)
+    for c in np.unique(known[known >= 0]):
+        rows, inside = np.flatnonzero(clusters == c), known == c
+        if len(rows) and not inside[known >= 0].all():
+            found[rows] = pairs[rows][:, inside].mean(axis=1) >= pairs[rows][:, (known >= 0) & ~inside].mean(axis=1)
+    return found

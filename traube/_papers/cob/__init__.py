@@ -1,0 +1,62 @@
+"""COB: Learn The Big Picture: Representation Learning for Clustering (Kashyapi and Dietz, RepL4NLP 2021)."""
+
+from functools import partial
+
+from traube._papers.cob import figures, tables
+from traube._papers.spec import Figure, Paper, Table
+
+NO_ARTICLES = "the training articles are not there"
+
+PAPER = Paper(
+    reference="kashyapi2021learn",
+    tasks=tuple(task for tasks in tables.TASKS.values() for task in tasks),
+    trainers=("cob", tables.REFERENCE, "untrained"),
+    tables=(
+        Table(
+            "table_2",
+            "The data sets: documents, instances and their sizes.",
+            partial(tables.published.grid, "table2", "data"),
+            tables.sizes,
+        ),
+        Table(
+            "table_3",
+            "Lambda and r as studies found them.",
+            partial(tables.published.grid, "table3", "task"),
+            tables.read_searched,
+            absent="no study here: traube tune",
+        ),
+        *(
+            Table(
+                name,
+                f"RI, ARI, NMI and AMI on {tasks[0]}.",
+                partial(tables.published_results, name),
+                partial(tables.results, name),
+                absent="not measured here" if name == "table_4" else NO_ARTICLES,
+            )
+            for name, tasks in tables.TASKS.items()
+        ),
+        Table(
+            "table_5",
+            "CAR's training articles by size.",
+            partial(tables.published.grid, "table5", "n"),
+            tables.car_articles,
+            absent=NO_ARTICLES,
+        ),
+    ),
+    figures=(
+        Figure(
+            "figure_3",
+            "Time to convergence and of an epoch, COB beside Triplet (the paper's figures 3 and 5).",
+            figures.times_to_convergence,
+            "No encoder has been trained by cob or triplet yet.\nTo train them: traube train cob newsgroups, and "
+            "traube train triplet newsgroups",
+        ),
+        Figure(
+            "figure_4",
+            "The largest test splits in three principal components, COB beside Triplet, colored by label; ARI for each.",
+            figures.trained_spaces,
+            "No model that was trained by cob or triplet is evaluated yet.\nTo train and evaluate one: "
+            "traube train cob newsgroups, then traube run --task newsgroups --protocol cob",
+        ),
+    ),
+)

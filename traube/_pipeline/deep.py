@@ -1,0 +1,103 @@
+"""Texts to clusters by deep clusterers, which train: here, one split at a time, or on the GPUs of a cluster."""
+
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from traube import components
+from traube._core import paths
+from traube._core.files import locked
+from traube._core.inputs import resolve_path
+from traube._core.progress import Progress
+from traube._pipeline.cell import Cell
+from traube._pipeline.executors import Executor, Failure, failure
+from traube._pipeline.units import Trained, Training
+from traube.components._deep import DeepClusterer
+from traube.components._deep.augmentation import swap_or_delete
+from traube.components._deep.encoding import Base
+from traube.models import Model, Vectors
+from traube.models._augmentation import Augment, Contextual, Eda, Published, find_neighbors
+from traube.tasks import get_source
+from traube.tasks._task import Split
+
+
+def choose_augmentation(clusterer: DeepClusterer[Any], task: str, texts: Sequence[str], model: Model) -> Augment:
+    """Return the function that makes a clusterer's other texts, as its recipe says."""
+    kind, _, folder = clusterer.recipe.augmentation.partition(":")
+    if kind == "contextual":
+        return Contextual(resolve_path(paths.checkpoints(), folder), clusterer.substituted)
+    if kind == "eda":
+        return Eda(find_neighbors(texts, model))
+    return swap_or_delete if kind == "order" else Published(get_source(task).read_augmentations())
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRequest:
+    """A requested training on a split."""
+
+    cell: Cell
+    position: int  # of the split in the task
+    split: Split
+    texts: Callable[[], Sequence[str]]
+    vectors: Vectors
+    work: Path  # folder of what it goes on from if it is stopped
+
+    def training(self, model: Model) -> Training:
+        """Return the training to be done.
+
+        The vectors determine k if neither split nor card does, or if `k: auto` is requested.
+        """
+        texts, labels, seed = self.texts(), self.split.labels, self.cell.seed or 0
+        params, component = self.cell.method.clusterer_params, components.get_clusterer(self.cell.method.clusterer)
+        # `k: auto` is none of the recipe's values
+        clusterer = component.build(**{name: value for name, value in params.items() if name in component.params})
+        if clusterer.augmentations:
+            clusterer.augment = choose_augmentation(clusterer, self.cell.task, texts, model)
+        if component.chooses_k(params):
+            k = components.choose_stable_k(self.vectors.load(), seed)[0]
+        else:
+            k = self.split.classes or self.cell.clusters or components.choose_k(self.vectors.load(), seed)[0]
+        return Training(clusterer, texts, k, seed, None if labels is None else list(labels))
+
+
+def run(
+    requests: Sequence[TrainingRequest], model: Model, executor: Executor, progress: Progress
+) -> Generator[tuple[TrainingRequest, Trained | Failure], None, None]:
+    """Train, and yield each training with its outcome.
+
+    Here one trains after the other; on a cluster, as many at once as it has GPUs.
+    """
+    if not executor.trains(model, len(requests)):
+        yield from ((request, _train(request, model, progress)) for request in requests)
+        return
+    impossible: list[tuple[TrainingRequest, Failure]] = []
+
+    def make_trainings() -> Iterator[tuple[TrainingRequest, Training, Path]]:
+        for request in requests:
+            try:
+                training = request.training(model)
+                # other texts are made here, where the task's files are
+                clusterer = training.clusterer.augment_beforehand(training.texts, training.seed)
+                yield request, replace(training, clusterer=clusterer), request.work
+            except Exception as error:
+                impossible.append((request, failure(error)))
+
+    with closing(executor.train(make_trainings(), model, progress)) as outcomes:
+        for request, outcome in outcomes:
+            yield request, failure(outcome) if isinstance(outcome, BaseException) else outcome
+    yield from impossible
+
+
+def _train(request: TrainingRequest, model: Model, progress: Progress) -> Trained | Failure:
+    began = time.perf_counter()
+    try:
+        training = request.training(model)
+        with locked(request.work):
+            # `traube._pipeline.cluster` has refused models that are no `Base`
+            trained = training.run(cast(Base, model), request.work, progress)
+    except Exception as error:  # whatever torch raises: the other cells go on
+        return failure(error)
+    return replace(trained, seconds=time.perf_counter() - began)

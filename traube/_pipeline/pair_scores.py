@@ -1,0 +1,112 @@
+"""Agreement of a model's similarities of texts with the gold scores of pairs."""
+
+from typing import Any, TypeAlias, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+
+from traube._core.errors import TraubeError, Unsupported, unknown
+from traube._core.progress import SILENT, Progress
+from traube._pipeline.pairs import COMPARISONS, asks_for_query, choose_comparison
+from traube._pipeline.workbench import Workbench
+from traube.metrics._correlation import Kind, correlation
+from traube.models import Model, Vectors
+from traube.tasks._scored_pairs import iterate_groups, locate_texts
+from traube.tasks._task import Task
+
+Array: TypeAlias = NDArray[np.float64]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+def compare_pairs(
+    task: Task, model: Model, workbench: Workbench, comparison: str, progress: Progress = SILENT
+) -> Array:
+    """Return how similar the texts of each pair are to a model, float64 [p]; larger is more similar.
+
+    Raises
+    ------
+    Unsupported
+        If the comparison does not go with the model.
+    TraubeError
+        If a text cannot be encoded, or a similarity is not finite.
+    """
+    if comparison not in COMPARISONS:
+        raise unknown("comparison", comparison, COMPARISONS)
+    similarity = model.similarity
+    if (comparison == "own") != (similarity is not None):
+        reason = "has no similarity of its own" if similarity is None else "compares texts itself"
+        raise Unsupported(f"model '{model.name}' {reason}: use {choose_comparison(model)}")
+    if asks_for_query(model):
+        raise Unsupported(f"model '{model.name}' compares texts for a query, and pairs have none")
+    vectors, place = embed_pairs(task, model, workbench, progress)
+    loaded = vectors.load()
+    one, other = (loaded[place[rows]] for rows in locate_texts(task))
+    if similarity is None:
+        similarities = _compare(comparison, one, other)
+    else:
+        stack = sparse.vstack if sparse.issparse(one) else np.vstack
+        both = (stack([one[i : i + 1], other[i : i + 1]]) for i in range(one.shape[0]))
+        compared = [similarity.compare(pair, similarity.make_query(pair, None))[0, 1] for pair in both]
+        similarities = np.array(compared, dtype=np.float64)
+    if not np.isfinite(similarities).all():
+        raise TraubeError(f"model '{model.name}': a similarity is NaN or infinite: the weights are broken")
+    return similarities
+
+
+def embed_pairs(
+    task: Task, model: Model, workbench: Workbench, progress: Progress = SILENT
+) -> tuple[Vectors, NDArray[np.int64]]:
+    """Return the vectors of the texts of a task's pairs; of a corpus-bound model, those of its whole corpus.
+
+    Returns
+    -------
+    vectors : Vectors [n, d]
+        Vectors of the texts.
+    place : ndarray of shape (texts of the corpus,), int64
+        The row of each text in the vectors; -1 where it has none.
+    """
+    needed = np.arange(len(task.corpus)) if model.corpus_bound else np.unique(np.concatenate(locate_texts(task)))
+    texts = task.texts
+    vectors = workbench.vectors_of_texts([texts[i] for i in needed], model, progress)
+    place = np.full(len(texts), -1, dtype=np.int64)
+    place[needed] = np.arange(len(needed))
+    return vectors, place
+
+
+def score_pairs(task: Task, similarities: Array) -> pd.DataFrame:
+    """Correlate similarities [p], one for each of the task's pairs, with its gold scores.
+
+    Returns the columns that `evaluate_pairs` returns. Intervals are made by drawing dialogues; of pairs that are of
+    no dialogue, pairs.
+    """
+    gold, dialogues = task.rows["score"].to_numpy(), task.rows["dialogue"].to_numpy()
+    rows = []
+    for group, value, chosen in iterate_groups(task):
+        row: dict[str, Any] = {"group": group, "value": value}
+        for kind in KINDS:
+            found = correlation(kind, similarities[chosen], gold[chosen], dialogues[chosen])
+            row |= {"pairs": found.n, "dialogues": found.groups}  # the same of all kinds
+            row |= {kind: found.value, f"{kind}_low": found.low, f"{kind}_high": found.high}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _dot(one: Any, other: Any) -> Array:
+    """Return the row-by-row dot product, float64 [p]."""
+    if sparse.issparse(one):
+        return np.asarray(one.astype(np.float64).multiply(other).sum(axis=1), dtype=np.float64).ravel()
+    return np.einsum("ij,ij->i", one.astype(np.float64), other.astype(np.float64))
+
+
+def _compare(comparison: str, one: Any, other: Any) -> Array:
+    """Return the row-by-row comparison, float64 [p]; larger is more similar."""
+    if comparison == "dot":
+        return _dot(one, other)
+    if comparison == "euclidean":
+        difference = one.astype(np.float64) - other
+        return -np.sqrt(_dot(difference, difference))
+    lengths = np.sqrt(_dot(one, one) * _dot(other, other))
+    # the cosine is 0 where a vector is 0: a text without a known word is like nothing
+    return np.divide(_dot(one, other), lengths, out=np.zeros_like(lengths), where=lengths > 0)

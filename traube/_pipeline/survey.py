@@ -1,0 +1,93 @@
+"""Survey of what is at hand: raw data, weights, and what the storage has of both. `traube._pipeline.plan` compares it."""
+
+from collections.abc import Iterable, Mapping
+
+from traube._core.errors import TraubeError, Unknown
+from traube._pipeline.lookup import Lookup
+from traube._pipeline.pairs import PAIRS_VERSION
+from traube._pipeline.plan import AtHand, Plan, Request
+from traube._storage import Storage
+from traube.metrics import SCORING_VERSION
+from traube.models import Model
+from traube.tasks import PAIRS, get_source, sources
+from traube.tasks._stored import Manifest, get_manifest, is_valid, not_read
+
+
+def plan(request: Request, storage: Storage) -> Plan:
+    """Compare what is requested with what is at hand."""
+    return Plan.of(request, survey(request, storage))
+
+
+def survey(request: Request, storage: Storage) -> AtHand:
+    """Find out which of a request's tasks and models there are: those tasks that are stored as their raw data is now."""
+    new, unavailable = unread(request.tasks, storage)
+    models = find_usable_models(request, unavailable)
+    known = (name for name in dict.fromkeys(request.tasks) if name not in new and name not in unavailable)
+    tasks = {name: manifest for name in known if (manifest := get_manifest(storage, name))}
+    return AtHand(tasks, models, *_stored_cells(tasks, storage), new, unavailable)
+
+
+def survey_stored(tasks: Iterable[str], model: Model, storage: Storage) -> AtHand:
+    """Find out what there is of stored tasks, whatever has become of their raw data, and a model."""
+    found = {}
+    for name in tasks:
+        if (manifest := get_manifest(storage, name)) is None:
+            raise not_read(name)
+        found[name] = manifest
+    return AtHand(found, {model.name: model}, *_stored_cells(found, storage))
+
+
+def _stored_cells(tasks: Mapping[str, Manifest], storage: Storage) -> tuple[set[str], set[str]]:
+    """Return the ids of the cells that need no work, and of those that are clustered and not scored."""
+    finished, clustered = set[str](), set[str]()
+    for task, manifest in tasks.items():
+        done = storage.find_finished(task, PAIRS_VERSION if manifest.card.type is PAIRS else SCORING_VERSION)
+        finished |= done
+        clustered |= storage.find_clustered(task, done)
+    return finished, clustered
+
+
+def unread(tasks: Iterable[str], storage: Storage) -> tuple[list[str], dict[str, str]]:
+    """Return the tasks whose stored tables are absent, corrupt or older than the raw data; and why others are unavailable."""
+    new, unavailable = [], {}
+    for name in dict.fromkeys(tasks):
+        source = get_source(name, None)
+        if reason := source.missing():
+            unavailable[name] = reason
+        elif get_raw_version(name, storage) != source.raw_version():
+            new.append(name)
+    return new, unavailable
+
+
+def get_raw_version(task: str, storage: Storage) -> str | None:
+    """Return the version of the raw data that a task's stored tables were read from; None if they are absent or corrupt."""
+    manifest = get_manifest(storage, task)
+    return manifest.raw_version if manifest is not None and is_valid(storage, task) else None
+
+
+def unavailable(request: Request, storage: Storage, lookup: Lookup | None = None) -> dict[str, str]:
+    """Return the reason by name of a clustering task or a model that is requested and cannot be had here."""
+    reasons = unread((task for task in request.tasks if task not in sources(PAIRS)), storage)[1]
+    find_usable_models(request, reasons, lookup)
+    return reasons
+
+
+def find_usable_models(request: Request, unavailable: dict[str, str], lookup: Lookup | None = None) -> dict[str, Model]:
+    """Return the models whose weights are here and valid.
+
+    The reasons why others are not are noted in `unavailable`, by name: one bad model does not stop the others.
+
+    Raises
+    ------
+    Unknown
+        If there is no model of a name: a misspelled one is no bad one.
+    """
+    models, lookup = {}, lookup or Lookup()
+    for name in dict.fromkeys(request.models):
+        try:
+            models[name] = lookup.usable(name, request.protocol.precision)
+        except Unknown:
+            raise
+        except TraubeError as error:
+            unavailable[name] = str(error)
+    return models

@@ -1,0 +1,127 @@
+"""Findings of checks, for people; and kept beside a task's tables, for later runs: a failed blocking one stops them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from traube._core.errors import TraubeError
+from traube._pipeline.validation.rules import CHECKS, SPLIT, Check, Table, blocks
+from traube._pipeline.validation.verdicts import Verdict
+from traube._storage import Storage
+from traube.tasks import sources
+from traube.tasks._stored import get_manifest
+from traube.tasks._task import TaskCard
+
+SHOWN_ROWS = 20
+SHOWN_CHARACTERS = 120
+HOLDS = "holds"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Finding of a check."""
+
+    check: Check
+    blocking: bool  # whether a failure stops the task
+    passed: bool
+    rules: dict[str, str]  # each rule in words, with its result
+    offending: int  # number of rows
+    total: int
+    header: list[str]
+    shown: list[list[str]]  # the first offending rows as text, neither escaped nor long
+
+    @property
+    def percent(self) -> float:
+        """Percentage of the rows that offend."""
+        return round(100 * self.offending / max(self.total, 1), 3)
+
+    @property
+    def broken(self) -> str:
+        """The rules that do not hold, in words."""
+        return "; ".join(f"{says}: {result}" for says, result in self.rules.items() if result != HOLDS)
+
+
+def make_finding(
+    check: Check, card: TaskCard, verdicts: Sequence[Verdict], judged: pd.DataFrame, corpus: pd.DataFrame
+) -> Finding:
+    """Return the finding of a check in a table that is judged with its facts.
+
+    It is made from the verdicts on the check's rules and those of others.
+    """
+    own = {verdict.says: verdict for verdict in verdicts if verdict.check == check.name}
+    results = {}
+    for verdict in (own[rule.says] for rule in check.rules if rule.says in own):
+        n, result = verdict.count, HOLDS
+        if not verdict.success:
+            result = f"no, but {verdict.observed}" if n is None else f"not in {n:,} row{'' if n == 1 else 's'}"
+        results[verdict.says] = result
+    positions = sorted({position for verdict in own.values() for position in verdict.rows})
+    header, shown = _pick_examples(check, judged.iloc[positions], judged, corpus)
+    return Finding(
+        check=check,
+        blocking=blocks(check, card),
+        passed=all(verdict.success for verdict in own.values()),
+        rules=results,
+        offending=len(positions),
+        total=len(judged),
+        header=header,
+        shown=shown,
+    )
+
+
+def _pick_examples(
+    check: Check, offending: pd.DataFrame, judged: pd.DataFrame, corpus: pd.DataFrame
+) -> tuple[list[str], list[list[str]]]:
+    """Return the first offending rows: where they are, the facts that the check's rules speak of, label and text."""
+    if check.one_row_per:
+        offending = offending.drop_duplicates(list(check.one_row_per))
+    rows = offending.head(SHOWN_ROWS)
+    if rows.empty:
+        return [], []
+    if "text" not in rows:
+        texts = corpus[corpus["text_id"].isin(rows["text_id"])].drop_duplicates("text_id").set_index("text_id")["text"]
+        rows = rows.assign(text=rows["text_id"].map(texts))
+    subjects = [rule.arguments.get("column", "") for rule in check.rules]
+    # most tasks have one split set and one subset, which say nothing
+    constant = [c for c in ("split_set", "part") if c in rows and len(judged[c].unique()) == 1]
+    places = [c for c in (*SPLIT, "item", "part") if c in rows and c not in constant]
+    columns = dict.fromkeys(c for c in [*places, *subjects, "text_id", "label", "text"] if c in rows)
+    shown = [[_format_cell(value) for value in row] for row in rows[list(columns)].itertuples(name=None)]
+    return ["row", *columns], shown
+
+
+def _format_cell(value: Any) -> str:
+    """Return a value as one short line of printable characters."""
+    if pd.isna(value):
+        return "(null)"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))  # a count that is null elsewhere in its column
+    start = str(value).strip()[: 2 * SHOWN_CHARACTERS]
+    line = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(start.split())) or "(blank)"
+    return line if len(line) <= SHOWN_CHARACTERS else line[: SHOWN_CHARACTERS - 1] + "…"
+
+
+def keep_findings(storage: Storage, task: str, table: Table, version: str, findings: Iterable[Finding]) -> None:
+    """Store which checks of a version of a table passed."""
+    for finding in findings:
+        row = {"task": task, "data_version": version, "name": f"{table}/{finding.check.name}"}
+        storage.save("check", {**row, "passed": finding.passed})
+
+
+def refuse_stored(storage: Storage, task: str) -> None:
+    """Raise an error if a check failed that, according to the task's card as it is now, stops the task."""
+    manifest, source = get_manifest(storage, task), sources(None).get(task)
+    if manifest is None:
+        return
+    card = source.card if source else manifest.card
+    versions: dict[Table, str] = {"corpus": manifest.corpus_version, card.type.table: manifest.data_version}
+    for table, version in versions.items():
+        passed = {row["name"]: row["passed"] for row in storage.read_rows("check", task=task, data_version=version)}
+        for check in CHECKS[table]:
+            if blocks(check, card) and not passed.get(f"{table}/{check.name}", True):
+                raise TraubeError(
+                    f"{task}/{table}: the blocking check '{check.name}' failed; mend the data, and "
+                    "`traube run` reads it again"
+                )

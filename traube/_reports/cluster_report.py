@@ -1,0 +1,327 @@
+"""The report of a clustering: a labeled map by datamapplot, its groups, and its texts, in one file that needs no network."""
+
+import importlib.util
+import os
+import re
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from html import escape
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from traube._core.errors import TraubeError
+from traube._reports.placing import color_groups, place_texts
+from traube._reports.rendering import packed, render
+from traube.components._apply import Matrix
+
+ALONE = "in no group"
+# pylabeladjust, which datamapplot's print maps need and this page does not, asks for an older pandas than Traube's
+NOT_INSTALLED = (
+    "datamapplot is not installed: uv pip install datamapplot --override <(echo 'pandas>=3'), in a checkout make setup"
+)
+FEWEST = 4  # texts that datamapplot can draw
+CHARACTERS, SHORTEST, LONGEST = 3_000_000, 200, 2_000  # of all texts in a report, and of each
+CATEGORIES, COLORED = 20, 5  # values of a column, and columns, that the map is colored and filtered by
+BINS = 30
+DATES = 0.95  # share of a column's values that are dates, where it holds dates
+SCRIPTS = ("deck.gl", "apache-arrow", "d3")  # the last for the axes of `_scales`
+FONTS = "system-ui, sans-serif"
+
+# What datamapplot puts into its page as HTML or JavaScript: these stand for the characters that would end a text there
+_HARMLESS = str.maketrans({"<": "‹", ">": "›", "&": "＆", '"': "”", "'": "’", "`": "‘", "\\": "＼", "{": "(", "}": ")"})
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' blob:; worker-src blob:; style-src 'unsafe-inline'; "
+    "img-src data: blob:; font-src data:; form-action 'none'; base-uri 'none'"
+)
+_HEAD = f"""<head>
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">"""
+# What of datamapplot's page is replaced: links to style sheets on a CDN, its scripts, a picture of 96 kB; and where its
+# own code begins, which has to wait until the scripts are unpacked
+_LINK = re.compile(r'<link\s+(?:rel="[^"]*"\s+)?href="https?:[^>]*>')
+_SCRIPTS = re.compile(r"<script>\s*// Offline mode enabled.*?</script>", re.DOTALL)
+_IMAGE = re.compile(r'<img\s+id="loading-image"[^>]*>')
+_CODE = re.compile(r'(<script type="module">)(?=\s*// =+\s*// Utility Functions)')
+
+
+@dataclass(frozen=True)
+class MapLayer:
+    """Groups of all texts at one level of detail.
+
+    Attributes
+    ----------
+    labels : ndarray of int of shape (n_texts,)
+        The group of each text; -1 is none.
+    names : mapping of int to str
+        Names of groups.
+    words : mapping of int to sequence of str
+        Key words of groups.
+    typical : mapping of int to sequence of int
+        Positions of each group's typical texts.
+    stability : mapping of int to float
+        Stability of groups, where it was measured.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from traube.plotting import MapLayer
+    >>> MapLayer(np.array([0, 0, 1]), {0: "bread", 1: "ships"}).names[1]
+    'ships'
+    """
+
+    labels: NDArray[np.int64]
+    names: Mapping[int, str]
+    words: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    typical: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    stability: Mapping[int, float] = field(default_factory=dict)
+
+
+def cluster_report(
+    texts: Sequence[str],
+    vectors: Matrix,
+    layers: Sequence[MapLayer],
+    *,
+    title: str,
+    notes: Sequence[str] = (),
+    columns: pd.DataFrame | None = None,
+    panel: bool = True,
+    chosen: int | None = None,
+    random_state: int = 42,
+) -> str:
+    """Return a page with a labeled map of texts, the list of their groups, and a table of what is selected.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        The texts. Long ones are cut, so that a report of 3,000 texts stays below 4 MB.
+    vectors : ndarray or csr_matrix of shape (n_texts, n_dimensions)
+        Their embeddings, which UMAP places on the map.
+    layers : sequence of MapLayer
+        At least one, from the coarsest to the finest; zooming in shows the names of finer groups.
+    title : str
+        The page's title.
+    notes : sequence of str, optional
+        Sentences below the title.
+    columns : DataFrame of shape (n_texts, n_columns), optional
+        What else is known of each text: shown in the table; the map is colored and filtered by columns of few values or
+        of numbers, and filtered by the first that holds times (else numbers).
+    panel : bool, default=True
+        Whether groups and texts are listed beside the map.
+    chosen : int, optional
+        The position of the layer that the list opens with, and that the table names. By default the finest.
+    random_state : int, default=42
+        The seed of UMAP.
+
+    Returns
+    -------
+    str
+        HTML; nothing in it asks for a network.
+
+    Raises
+    ------
+    TraubeError
+        If there are fewer than four texts, there are no layers, or these are not as long as the texts.
+    """
+    _check(texts, layers)
+    columns = pd.DataFrame(index=range(len(texts))) if columns is None else columns.reset_index(drop=True)
+    most = min(LONGEST, max(SHORTEST, CHARACTERS // len(texts)))
+    names, scales = [_unique_names(layer) for layer in layers], _scales(columns)
+    data = {
+        "layers": [_groups(*pair, texts) for pair in zip(layers, names, strict=True)],
+        "columns": [str(name) for name in columns],
+        "alone": ALONE,
+        "cut": most if any(len(text) > most for text in texts) else None,
+        "chosen": len(layers) - 1 if chosen is None else chosen,
+    }
+    files = resources.files("traube._reports") / "map_scripts"
+    scripts = [packed((files / f"{name}.js.gz").read_bytes()) for name in SCRIPTS if name != "d3" or scales]
+    page = _draw(
+        place_texts(vectors, random_state),
+        layers,
+        names,
+        hover_text=[text if len(text) <= most else f"{text[:most]} ..." for text in texts],
+        extra_point_data=_rows(layers, columns),
+        title=escape(title),
+        custom_html=render("cluster_report.html", panel=panel, title=title, notes=notes, data=data, scripts=scripts),
+        **scales,
+    )
+    return _make_offline(page)
+
+
+def _check(texts: Sequence[str], layers: Sequence[MapLayer]) -> None:
+    if len(texts) < FEWEST:
+        raise TraubeError(
+            f"a map needs at least {FEWEST} texts, and there {'is' if len(texts) == 1 else 'are'} {len(texts)}"
+        )
+    if not layers or any(len(layer.labels) != len(texts) for layer in layers):
+        raise TraubeError("a report needs at least one layer, with a label for each text")
+
+
+def _rows(layers: Sequence[MapLayer], columns: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each text: its group at every layer, and its own columns."""
+    rows = {f"layer{i}": layer.labels.tolist() for i, layer in enumerate(layers)}
+    rows |= {f"column{i}": [_cell(value) for value in columns.iloc[:, i]] for i in range(columns.shape[1])}
+    return pd.DataFrame(rows)
+
+
+def _make_offline(page: str) -> str:
+    """Put Traube's scripts and policy into datamapplot's page, in place of what a network would bring."""
+    for pattern, ours in ((_LINK, ""), (_IMAGE, ""), (_SCRIPTS, ""), (_CODE, r"\1await scriptsReady;")):
+        page = pattern.sub(ours, page)
+    return page.replace("<head>", _HEAD, 1).replace("<html>", '<html lang="en">', 1)
+
+
+def can_draw() -> bool:
+    """Return whether datamapplot, which draws the map, is installed."""
+    return importlib.util.find_spec("datamapplot") is not None
+
+
+def _draw(
+    points: NDArray[np.float32], layers: Sequence[MapLayer], names: Sequence[Mapping[int, str]], **settings: Any
+) -> str:
+    """Return datamapplot's page; `names` are those of each layer's groups."""
+    if not can_draw():
+        raise TraubeError(NOT_INSTALLED)
+    named, colors = [], dict[str, str]()
+    for layer, own in zip(layers, names, strict=True):
+        if own:
+            named.append(np.array([own.get(group, ALONE) for group in layer.labels.tolist()]))
+        colors |= {own[group]: color for group, color in color_groups(points, layer.labels).items()}
+    with _own_files() as folder, warnings.catch_warnings():
+        import datamapplot
+
+        warnings.simplefilter("ignore", UserWarning)  # of fewer colors than it has room for
+
+        return str(
+            datamapplot.create_interactive_plot(
+                points,
+                *reversed(named),
+                label_color_map=colors,
+                noise_label=ALONE,
+                label_wrap_width=18,
+                enable_search=True,
+                selection_handler=datamapplot.selection_handlers.SelectionHandlerBase(),
+                font_family=FONTS,
+                title_font_size=15,
+                text_min_pixel_size=12,
+                text_max_pixel_size=26,
+                min_fontsize=13,
+                max_fontsize=24,
+                point_radius_min_pixels=1.5,
+                offline_mode=True,
+                offline_mode_js_data_file=folder / "datamapplot_js_encoded.json",
+                offline_mode_font_data_file=folder / "datamapplot_fonts_encoded.json",
+                **settings,
+            )
+        )
+
+
+@contextmanager
+def _own_files() -> Iterator[Path]:
+    """Keep datamapplot from the user's folders: it would write there, and fetch what it misses, which our pages hold."""
+    names = ("XDG_DATA_HOME", "XDG_CONFIG_HOME")
+    before = {name: os.environ.get(name) for name in names}
+    with tempfile.TemporaryDirectory() as folder:
+        own = Path(folder, "datamapplot")
+        own.mkdir()
+        for kind in ("js", "css", "fonts"):
+            (own / f"datamapplot_{kind}_encoded.json").write_text("{}")
+        os.environ |= dict.fromkeys(names, folder)
+        try:
+            yield own
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def _unique_names(layer: MapLayer) -> dict[int, str]:
+    """Name each group as no other of its layer: the map takes groups of one name for one."""
+    found: dict[int, str] = {}
+    taken = {ALONE}
+    for c in np.unique(layer.labels[layer.labels >= 0]).tolist():
+        name = " ".join(layer.names.get(c, "").split()) or f"group {c}"
+        found[c] = name if name not in taken else f"{name} ({c})"
+        taken.add(found[c])
+    return found
+
+
+def _groups(layer: MapLayer, names: Mapping[int, str], texts: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the groups of a layer as the page reads them, the largest first."""
+    sizes = np.bincount(layer.labels[layer.labels >= 0])
+    return [
+        {
+            "group": c,
+            "name": names[c],
+            "size": int(sizes[c]),
+            "words": list(layer.words.get(c, [])),
+            "typical": _distinct(layer.typical.get(c, []), texts),
+            "stability": round(layer.stability[c], 2) if c in layer.stability else None,
+        }
+        for c in sorted(names, key=lambda c: (-sizes[c], c))
+    ]
+
+
+def _distinct(positions: Sequence[int], texts: Sequence[str]) -> list[int]:
+    """Leave out the positions of texts that read like one before."""
+    read = {" ".join(texts[i].split()).casefold(): int(i) for i in reversed(positions)}
+    return sorted(read.values(), key=list(positions).index)
+
+
+def _cell(value: Any) -> Any:
+    """Return a value as JSON takes it."""
+    if value is None or value is pd.NaT or value != value:
+        return None
+    return value if isinstance(value, str | bool | int | float) else str(value)
+
+
+def _scales(columns: pd.DataFrame) -> dict[str, Any]:
+    """Return what the map can be colored and filtered by, in datamapplot's words."""
+    colors: list[dict[str, str]] = []
+    colored: list[NDArray[Any]] = []
+    ranges: list[pd.Series] = []
+    for number, (name, values) in enumerate(columns.items()):
+        kind, typed = _typed(values)
+        about = {"field": f"column{number}", "description": str(name).translate(_HARMLESS)}
+        if kind == "words":
+            colors.append(about | {"kind": "categorical", "cmap": "tab20"})
+            colored.append(typed.fillna("-").astype(str).str.translate(_HARMLESS).to_numpy(dtype=object))
+        elif kind == "numbers":
+            ranges.append(typed)
+            colors.append(about | {"kind": "continuous", "cmap": "viridis"})
+            colored.append(typed.fillna(typed.median()).to_numpy(dtype=float))
+        elif kind == "times":
+            ranges.insert(0, typed)
+    found: dict[str, Any] = {}
+    if colors:
+        found |= {"colormap_metadata": colors[:COLORED], "colormap_rawdata": colored[:COLORED]}
+    if ranges:
+        chosen = ranges[0].reset_index(drop=True)
+        found["histogram_data"] = chosen.fillna(chosen.median())
+        found["histogram_n_bins"] = BINS
+        found["histogram_settings"] = {"histogram_title": str(chosen.name).translate(_HARMLESS)}
+    return found
+
+
+def _typed(values: pd.Series) -> tuple[str, pd.Series]:
+    """Say what a column holds, `words` (a few), `numbers`, `times` or nothing of these, and return it so."""
+    filled = values[values.notna() & (values != "")]
+    if filled.empty:
+        return "", values
+    as_numbers = pd.to_numeric(values, errors="coerce")
+    is_number = as_numbers[filled.index].notna().all()
+    if 1 < filled.astype(str).nunique() <= CATEGORIES:
+        return "words", values.where(values.index.isin(filled.index))
+    if is_number:
+        return "numbers", as_numbers
+    times = pd.to_datetime(values, errors="coerce", format="mixed", utc=True).dt.tz_localize(None)
+    if times[filled.index].notna().mean() >= DATES:
+        return "times", times
+    return "", values

@@ -1,0 +1,170 @@
+"""The report of a task: one self-contained HTML page."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from traube._core.errors import TraubeError
+from traube._pipeline.current import current_cells
+from traube._pipeline.lookup import Lookup
+from traube._pipeline.params import Protocol
+from traube._pipeline.workbench import Workbench
+from traube._reports.costs import costs
+from traube._reports.explorer.board import OWN_CHOICE, history, number, rows
+from traube._reports.explorer.ranks import differences, rank_diagram
+from traube._reports.explorer.views import SHOWN, views
+from traube._reports.figures import COLORS, HEATMAP_MODELS, Plot, as_data, color_models, heatmap
+from traube._reports.recommendation import recommend_among
+from traube._reports.rendering import render
+from traube.comparison._candidates import WITHOUT_LABELS, Candidate, candidates, main_metric, pick_best_methods
+from traube.comparison._standings import Standing, read_standing
+from traube.comparison._verdict import format_significance
+from traube.tasks._task import Task
+
+MODELS = 8  # the best ones, shown in maps and compared in pairs
+Key = tuple[str, str]  # a protocol, and a level of the labels; an empty level is all of them
+
+
+def task_page(
+    bench: Workbench,
+    protocols: Mapping[str, Protocol],
+    task: str,
+    table: pd.DataFrame,
+    changes: pd.DataFrame | None = None,
+    made_of: str = "",
+) -> str:
+    """Return a task's page, from its rows of the leaderboard `table` and its `changes`.
+
+    The page contains `made_of`, a hash of its data, by which a later call finds that it is current.
+    """
+    own, lookup = table[table["task"].isin((task, ""))], Lookup()
+    cells = current_cells(bench.storage, protocols, [task], own_choice=True, lookup=lookup)
+    done = own[own["status"] == "done"]
+    data = _collect_rows(bench, protocols, task, own, cells, changes)
+    data |= {"views": [], "pairs": [], "answers": [], "diagrams": []}
+    missing, shown = "", ""
+    try:
+        stored, chosen = bench.task(task), cells[~cells["own_choice"]]
+        options = _list_candidates(bench, protocols, stored, chosen)
+        shown = max(options, key=lambda name: len(pick_best_methods(options[name])), default="")
+        firsts = pick_best_methods(options.get(shown, []))[:MODELS]
+        data["views"] = views(bench, stored, protocols.get(shown), firsts, lookup)
+        if stored.is_labeled:  # silhouettes of different embedding spaces are not comparable
+            standings = _read_standings(bench, protocols, stored, options, chosen)
+            data |= _compare_models(bench, protocols, stored, chosen, standings, shown, color_models(data["models"]))
+    except TraubeError as error:  # the stored texts are missing or corrupt
+        missing = str(error)
+    heatmaps = _draw_heatmaps(done)
+    data["heatmaps"] = as_data(heatmaps)
+    return render(
+        "explorer.html",
+        task=task,
+        metric=done["metric"].iloc[0] if len(done) else "",
+        made_of=made_of,
+        notes=sorted(set(done["note"]) - {""}) if len(done) else [],
+        has_ranks=bool(data["diagrams"]),
+        heatmaps=[drawn.title for drawn in heatmaps],
+        heatmap_shown=HEATMAP_MODELS,
+        protocol=shown,
+        missing=missing,
+        models=MODELS,
+        most=SHOWN,
+        changes=data["changes"],
+        format_significance=format_significance,
+        data=data,
+    )
+
+
+def _collect_rows(
+    bench: Workbench,
+    protocols: Mapping[str, Protocol],
+    task: str,
+    own: pd.DataFrame,
+    cells: pd.DataFrame,
+    changes: pd.DataFrame | None,
+) -> dict[str, Any]:
+    """Return the task's leaderboard, what is absent from it, its scores over time, and its changes."""
+    absent = own[own["status"] != "done"].drop_duplicates(["model", "method", "reason"])
+    board, past = rows(own, costs(bench.storage, protocols, cells)), history(bench.storage, protocols, task)
+    changed = [] if changes is None or changes.empty else changes[changes["task"] == task].to_dict("records")
+    return {
+        "board": board,
+        "absent": absent[["model", "method", "status", "reason"]].astype(object).fillna("").to_dict("records"),
+        "colors": COLORS,
+        "models": list(color_models([*(row["model"] for row in board), *(point["line"] for point in past)])),
+        "history": past,
+        "changes": [
+            {key: number(value, 6) if isinstance(value, float) else value for key, value in change.items()}
+            for change in changed
+        ],
+    }
+
+
+def _list_candidates(
+    bench: Workbench, protocols: Mapping[str, Protocol], task: Task, cells: pd.DataFrame
+) -> dict[str, list[Candidate]]:
+    """Return the candidates under each protocol by the main metric, the best first."""
+    options = {}
+    for name in sorted(set(cells["protocol"]) & set(protocols)):
+        metric = main_metric(task.card, protocols[name]) if task.is_labeled else WITHOUT_LABELS
+        if scored := candidates(bench.storage, task.name, name, protocols[name], metric, cells):
+            options[name] = scored
+    return options
+
+
+def _compare_models(
+    bench: Workbench,
+    protocols: Mapping[str, Protocol],
+    task: Task,
+    cells: pd.DataFrame,
+    standings: Mapping[Key, Standing],
+    shown: str,
+    colors: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return the answers, the rank diagrams, and the differences of pairs under the protocol that is shown."""
+    known = costs(bench.storage, protocols, cells)
+    bests = {key: recommend_among(found, task, known) for key, found in standings.items()}
+    diagrams = []
+    for (name, level), found in standings.items():
+        if level and (drawn := rank_diagram(level, found, colors)):
+            diagrams += [{"protocol": name, "level": level, **plot} for plot in as_data([drawn])]
+    of_shown = {level: found for (name, level), found in standings.items() if level and name == shown}
+    splits = task.test_splits(protocols[shown].split_set) if shown else ()
+    return {
+        "answers": [
+            {"protocol": name, "level": level, "text": found.text, "bargain": found.bargain}
+            for (name, level), found in bests.items()
+        ],
+        "diagrams": diagrams,
+        "pairs": differences(of_shown, list(splits), MODELS),
+    }
+
+
+def _draw_heatmaps(done: pd.DataFrame) -> list[Plot]:
+    """Draw the scores of models by methods, for each level and protocol."""
+    found = []
+    for (level, protocol, own_choice), group in done.groupby(["level", "protocol", "own_choice"]):
+        if drawn := heatmap(f"{level}, protocol {protocol}{OWN_CHOICE if own_choice else ''}", group):
+            found.append(drawn)
+    return found
+
+
+def _read_standings(
+    bench: Workbench,
+    protocols: Mapping[str, Protocol],
+    task: Task,
+    options: Mapping[str, list[Candidate]],
+    cells: pd.DataFrame,
+) -> dict[Key, Standing]:
+    """Return the standing of the models under each protocol, over all levels of the labels and at each."""
+    found = {}
+    for name, own in options.items():
+        found[name, ""], metric = read_standing(bench.storage, own), own[0].metric
+        levels = dict.fromkeys(split.level for split in task.test_splits(protocols[name].split_set))
+        for level in levels:
+            if len(levels) == 1:
+                found[name, level] = found[name, ""]
+            elif at := candidates(bench.storage, task.name, name, protocols[name], metric, cells, level):
+                found[name, level] = read_standing(bench.storage, at)
+    return found

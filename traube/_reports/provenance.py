@@ -1,0 +1,122 @@
+"""The provenance of a score, and what has changed since."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from traube._core.errors import TraubeError, unknown
+from traube._pipeline.cell import CLUSTERING_VERSION
+from traube._pipeline.changes import Change, Kind
+from traube._pipeline.current import current_cells, find_version_changes, keep_clusterings
+from traube._pipeline.params import Protocol
+from traube._pipeline.record import library_versions
+from traube._reports.found import describe_counts, found_k
+from traube._reports.tables import metric_of
+from traube._storage import Storage
+from traube.components._method import is_method, name_methods
+from traube.metrics import SCORING_VERSION
+from traube.models import fingerprint_on, load_model
+from traube.tasks import get_source
+from traube.tasks._stored import get_card, get_manifest
+
+
+def trace_provenance(
+    storage: Storage, protocols: Mapping[str, Protocol], task: str, model: str, method: str | None = None
+) -> list[dict[str, Any]]:
+    """Return the provenance of a model's cells on a task: those that count today, else the last that did.
+
+    Returns
+    -------
+    list of dict
+        The record of each cell, `scores` (the mean over splits by level, in the leaderboard's metric) and `changed_since`,
+        in words.
+    """
+    stored = storage.read_cells()
+    every = keep_clusterings(stored)
+    for kind, name in (("task", task), ("model", model)):
+        if name not in set(every[kind]):
+            if kind == "task" and name in set(stored["task"]):
+                get_source(name)  # refuses pairs
+            raise unknown(f"scored {kind}", name, sorted(set(every[kind])))
+    cells = every[(every["task"] == task) & (every["model"] == model)]
+    names = name_methods(cells)
+    if method:
+        meant = names.map(lambda name: is_method(name, method))
+        if not meant.any():
+            raise unknown(f"scored method of {model} on {task}", method, sorted(set(names)))
+        cells = cells[meant]
+    if cells.empty:
+        raise TraubeError(f"nothing is stored of {task} x {model}; `traube leaderboard --all` shows what is")
+    counted = current_cells(storage, protocols, [task], own_choice=True)
+    counted = counted[counted["cell_id"].isin(cells["cell_id"])]
+    shown = counted if len(counted) else cells[cells["created"] == cells["created"].max()]
+    values = storage.read_scores(shown)
+    card, found = get_card(storage, task), found_k(storage, shown, {name: p.split_set for name, p in protocols.items()})
+    records = shown.astype(object).where(shown.notna(), None).to_dict("records")
+    for record in records:
+        record["seed"] = None if record["seed"] is None else int(record["seed"])
+        own = values[values["cell_id"] == record["cell_id"]]
+        metric = metric_of(card, protocols.get(record["protocol"]), own["metric"])
+        means = own[own["metric"] == metric].groupby("level")["value"].mean()
+        record["scores"] = {f"{level} {metric}": float(mean) for level, mean in means.items() if pd.notna(mean)}
+        own_k = found[found["cell_id"] == record["cell_id"]].itertuples()
+        record |= {f"{of.level} clusters": describe_counts(of.found_k, of.true_k) for of in own_k}
+        changes = [*changed_since(storage, protocols, record), *_of_raw_data(storage, task)]
+        record["changed_since"] = [str(change) for change in changes]
+    return records
+
+
+def changed_since(storage: Storage, protocols: Mapping[str, Protocol], record: Mapping[str, Any]) -> list[Change]:
+    """Return the differences between now and the time when a cell was computed."""
+    manifest, protocol = get_manifest(storage, record["task"]), protocols.get(record["protocol"])
+    changes = []
+    if manifest is None:
+        changes.append(Change(Kind.DATA, "the task's data is not there"))
+    elif manifest.data_version != record["data_version"]:
+        changes.append(Change(Kind.DATA, "data version", record["data_version"], manifest.data_version))
+    try:
+        precision = protocol.precision if protocol else None
+        model = load_model(record["model"], precision=precision)
+        present = fingerprint_on(model, manifest.corpus_version) if manifest else record["fingerprint"]
+        if present != record["fingerprint"]:
+            changes.append(Change(Kind.MODEL, "model fingerprint", record["fingerprint"], present))
+    except TraubeError as error:
+        changes.append(Change(Kind.MODEL, f"the model cannot be had: {error}"))
+    if protocol is None:
+        changes.append(Change(Kind.PROTOCOL, f"protocol {record['protocol']} is no longer in params.yaml"))
+    elif (
+        protocol.for_task(record["task"]).method(f"{record['reducer']}/{record['clusterer']}").params()
+        != record["params"]
+    ):
+        changes.append(Change(Kind.PARAMETERS, "the method's parameters in params.yaml"))
+    clusters = None if pd.isna(record["clusters"]) else int(record["clusters"])
+    for kind, what, then, now in (
+        (Kind.CLUSTERING_CODE, "clustering code version", record["code_version"], CLUSTERING_VERSION),
+        (Kind.SCORING_CODE, "scoring code version", record["scoring_version"], SCORING_VERSION),
+        (Kind.CLUSTERS, "the card's number of clusters", clusters, manifest.card.clusters if manifest else clusters),
+    ):
+        if then != now:
+            changes.append(Change(kind, what, then, now))
+    if by := find_version_changes(record):
+        changes.append(Change(Kind.NUMERICS, f"computed by other versions: {', '.join(map(str, by))}"))
+    versions = library_versions()
+    for name, then in record["library_versions"].items():
+        if then != versions.get(name):
+            changes.append(Change(Kind.LIBRARY, name, then, versions.get(name)))
+    return changes
+
+
+def _of_raw_data(storage: Storage, task: str) -> list[Change]:
+    manifest = get_manifest(storage, task)
+    if manifest is None:
+        return []
+    try:
+        source = get_source(task)
+        missing = source.missing()
+        if missing:
+            return [Change(Kind.RAW_DATA, f"the raw data is gone: {missing}")]
+        same = source.raw_version() == manifest.raw_version
+        return [] if same else [Change(Kind.RAW_DATA, "the raw data or its card, which has not been read again")]
+    except TraubeError as error:
+        return [Change(Kind.RAW_DATA, f"the task cannot be had: {error}")]

@@ -1,0 +1,137 @@
+"""Catalog entries as blobs: a row of the catalog and, for a finished cell, its tables.
+
+An entry is a zip file with `entry.json` and a Parquet file for each table, so that any tool can
+open it. Everything in the catalog is made of entries.
+"""
+
+import io
+import json
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from traube._core.arrays import Floats
+from traube._storage.blobs import Corrupt
+
+FIRST = "entry.json"
+NAME_AT = 30  # where a zip file names its first member
+SCORES = "scores"
+_SCORE_SCHEMA = pa.schema(
+    {
+        "level": pa.string(),
+        "metric": pa.string(),
+        "n": pa.int64(),
+        "mean": pa.float64(),
+        "positions": pa.binary(),
+        "values": pa.binary(),
+        "replicates": pa.binary(),
+        "same_as": pa.string(),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Score:
+    """One metric of a cell on the splits of a level."""
+
+    level: str
+    metric: str
+    values: Floats  # [n_splits], in the order of the splits' positions
+    replicates: NDArray[np.float32] | None = None  # [n_splits, n_groups], the values without each group of texts
+    positions: NDArray[np.int32] | None = None  # [n_splits], the splits that have it, where not all of the level do
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row of the catalog, with what belongs to it."""
+
+    table: str  # name of the catalog's table
+    row: dict[str, Any]  # values by column
+    # values that no column holds: a task's splits, a cell's training histories
+    details: Mapping[str, Any] = field(default_factory=dict)
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # a cell's assignments, or similarities of pairs
+    scores: list[dict[str, Any]] = field(default_factory=list)  # rows of the table `score`, without the cell
+
+    def pack(self) -> bytes:
+        """Return the bytes of the blob; the same for equal entries."""
+        about = {"table": self.table, "row": self.row, "details": self.details}
+        members = {FIRST: json.dumps(about, sort_keys=True).encode()}
+        members |= {f"{name}.parquet": write_table(frame) for name, frame in self.tables.items()}
+        if self.scores:
+            table = pa.Table.from_pylist(self.scores, schema=_SCORE_SCHEMA)
+            members[f"{SCORES}.parquet"] = _write_parquet(table)
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            for name, content in members.items():
+                archive.writestr(zipfile.ZipInfo(name), content)
+        return packed.getvalue()
+
+    @classmethod
+    def unpack(cls, content: bytes, *, with_tables: bool = True) -> "Entry":
+        """Return the entry that a blob holds.
+
+        Raises
+        ------
+        Corrupt
+            If the blob holds no entry.
+        """
+        try:
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                about = json.loads(archive.read(FIRST))
+                tables = {name.removesuffix(".parquet"): name for name in archive.namelist() if name != FIRST}
+                scores = tables.pop(SCORES, None)
+                frames = {name: read_table(archive.read(member)) for name, member in tables.items() if with_tables}
+                rows = pq.read_table(io.BytesIO(archive.read(scores))).to_pylist() if scores else []
+            return cls(about["table"], about["row"], about["details"], frames, rows)
+        except (zipfile.BadZipFile, ValueError, KeyError, pa.ArrowException) as error:
+            raise Corrupt(f"a blob holds no entry of the catalog ({type(error).__name__})") from None
+
+
+def write_table(frame: pd.DataFrame) -> bytes:
+    """Return a table as Parquet."""
+    return _write_parquet(pa.Table.from_pandas(frame, preserve_index=False, nthreads=1))
+
+
+def read_table(content: bytes) -> pd.DataFrame:
+    """Return the table that Parquet holds."""
+    return pq.read_table(io.BytesIO(content)).to_pandas()
+
+
+def make_score_rows(scores: Iterable[Score]) -> list[dict[str, Any]]:
+    """Return rows of the table `score`; equal numbers of a level are kept once."""
+    rows: list[dict[str, Any]] = []
+    first: dict[tuple[Any, ...], str] = {}
+    for score in scores:
+        values = np.ascontiguousarray(score.values, dtype="<f8")
+        arrays = {
+            "positions": None if score.positions is None else np.ascontiguousarray(score.positions, "<i4").tobytes(),
+            "values": values.tobytes(),
+            "replicates": None if score.replicates is None else np.ascontiguousarray(score.replicates, "<f4").tobytes(),
+        }
+        same_as = first.setdefault((score.level, *arrays.values()), score.metric)
+        is_copy = same_as != score.metric
+        mean = float(values.mean()) if len(values) else np.nan
+        rows.append(
+            {
+                "level": score.level,
+                "metric": score.metric,
+                "n": len(values),
+                "mean": None if np.isnan(mean) else mean,
+                **(dict.fromkeys(arrays) if is_copy else arrays),
+                "same_as": same_as if is_copy else None,
+            }
+        )
+    return rows
+
+
+def _write_parquet(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink, compression="zstd")
+    return sink.getvalue()

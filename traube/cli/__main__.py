@@ -1,5 +1,0 @@
-"""Run the command line: `python -m traube.cli`."""
-
-from traube.cli.console import main
-
-main()

@@ -1,0 +1,184 @@
+"""The networks of the deep clusterers.
+
+Import this module only where a network is needed: it imports torch.
+
+The clusterers in `traube.components._deep.clusterers` define how each network is trained.
+"""
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+PROJECTED = 128  # dimensions of the contrasted vectors
+
+
+class CodedAttention(nn.Module):
+    """AECL's sample attention as in its code: a whole transformer layer over a batch.
+
+    The batch's texts are the sequence (one head, biases, residuals with layer norms, a feed-forward part).
+
+    In training, dropout is applied to the similarity, as in the code.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(width, 1, dropout=0.1, batch_first=True)
+        self.forward_part = nn.Sequential(
+            nn.Linear(width, 2 * width), nn.ReLU(), nn.Dropout(0.1), nn.Linear(2 * width, width)
+        )
+        self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Map views of a batch to consistent representations and similarities.
+
+        The views and the representations are [views, n, width], the similarities [views, n, n].
+        """
+        mixed, similarity = self.attention(z, z, z, need_weights=True)
+        first = self.norms[0](z + self.dropout(mixed))
+        return self.norms[1](first + self.dropout(self.forward_part(first))), similarity
+
+
+class PrintedAttention(nn.Module):
+    """AECL's sample attention as it is printed (equations 1 to 3): three matrices, nothing else."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.k1, self.k2, self.t = (nn.Linear(width, width, bias=False) for _ in range(3))
+
+    def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Map views of a batch to representations and similarities, as `CodedAttention` does."""
+        scores = self.k1(z) @ self.k2(z).transpose(-1, -2) / math.sqrt(z.shape[-1])
+        similarity = scores.softmax(dim=-1)
+        return similarity @ self.t(z), similarity
+
+
+ATTENTIONS: dict[str, Callable[[int], nn.Module]] = {"coded": CodedAttention, "printed": PrintedAttention}
+
+
+class AeclHeads(nn.Module):
+    """AECL's projection G_z, sample attention G_h and clustering network G_p (section 3; sizes as in the code)."""
+
+    def __init__(self, dimensions: int, k: int, attention: str = "coded") -> None:
+        super().__init__()
+        self.project = projection(dimensions)
+        self.attend = ATTENTIONS[attention](PROJECTED)
+        self.assign = assignment(PROJECTED, dimensions, k)
+
+    def forward(self, v: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Map vectors to unit z and h, logits and similarities.
+
+        Vectors are [views, n, dimensions], z and h [views, n, width], logits [views, n, k], similarities [views, n,
+        n].
+        """
+        z = self.project(v)
+        h, similarity = self.attend(z)
+        return functional.normalize(z, dim=-1), functional.normalize(h, dim=-1), self.assign(h), similarity
+
+
+def projection(dimensions: int) -> nn.Module:
+    """Return the network before the contrast: [n, dimensions] to [n, PROJECTED]."""
+    return nn.Sequential(nn.Linear(dimensions, dimensions), nn.ReLU(), nn.Linear(dimensions, PROJECTED))
+
+
+def assignment(width: int, dimensions: int, k: int) -> nn.Module:
+    """Return the network of the clusters' logits: [n, width] to [n, k]."""
+    return nn.Sequential(
+        nn.Dropout(0.5),
+        nn.Linear(width, dimensions),
+        nn.ReLU(),
+        nn.Dropout(0.5),
+        nn.Linear(dimensions, dimensions),
+        nn.ReLU(),
+        nn.Linear(dimensions, k),
+    )
+
+
+class Centers(nn.Module):
+    """Centers of clusters that move (DEC, Xie et al. 2016): log of Student's t assignments.
+
+    They are all zero until they are set.
+    """
+
+    def __init__(self, k: int, dimensions: int) -> None:
+        super().__init__()
+        self.points = nn.Parameter(torch.zeros(k, dimensions))
+
+    def forward(self, v: Tensor) -> Tensor:
+        """Map [n, dimensions] to log q, [n, k]: q of a center falls with 1 + the squared distance."""
+        squares = (v[:, None, :] - self.points[None, :, :]).square().sum(dim=2)
+        return (-torch.log1p(squares)).log_softmax(dim=1)
+
+    @torch.no_grad()
+    def put(self, points: Tensor) -> None:
+        """Set the centers, [k, dimensions]."""
+        self.points.copy_(points)
+
+
+class Autoencoder(nn.Module):
+    """Fully connected, with ReLU inside, and centers of its codes (Hadifar et al. 2019).
+
+    Parameters
+    ----------
+    width : int
+        Width of the first two layers; the third is four times as wide.
+    code : int
+        Size of a code.
+    """
+
+    def __init__(self, dimensions: int, k: int, width: int, code: int) -> None:
+        super().__init__()
+        widths = (dimensions, width, width, 4 * width, code)
+        self.encode = _layers(widths)
+        self.decode = _layers(widths[::-1])
+        self.centres = Centers(k, code)  # a key of the states that stopped trainings go on from
+
+
+def _layers(widths: tuple[int, ...]) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for before, after in pairwise(widths):
+        layers += [nn.Linear(before, after), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+class TextCnn(nn.Module):
+    """Two convolutions over a text's word vectors, and the codes that are to be predicted (Xu et al. 2017).
+
+    Each convolution is followed by the greatest values over the text (k-max pooling).
+
+    Parameters
+    ----------
+    vectors : Tensor
+        Vectors of the words, [words, dimensions]; the first is that of no word. They are learned too.
+    codes : int
+        Bits of a code.
+    """
+
+    POOLED = (5, 2)  # values that are kept of each channel
+
+    def __init__(self, vectors: Tensor, codes: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding.from_pretrained(vectors, freeze=False, padding_idx=0)
+        channels = 100
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(before, channels, kernel_size=3, padding=2) for before in (vectors.shape[1], channels)
+        )
+        self.dropout = nn.Dropout(0.5)
+        self.code = nn.Linear(channels * self.POOLED[-1], codes)
+
+    def features(self, words: Tensor) -> Tensor:
+        """Map words by number, [n, length], to deep features [n, f]."""
+        x = self.words(words).transpose(1, 2)
+        for convolution, kept in zip(self.convolutions, self.POOLED, strict=True):
+            x = convolution(x)
+            greatest = x.topk(kept, dim=-1).indices.sort(dim=-1).values  # in their order
+            x = torch.tanh(x.gather(-1, greatest))
+        return x.flatten(1)
+
+    def forward(self, words: Tensor) -> Tensor:
+        """Map words by number, [n, length], to logits of the codes, [n, codes]."""
+        return self.code(self.dropout(self.features(words)))

@@ -1,0 +1,63 @@
+"""Machine code, cached on disk below TRAUBE_HOME, or where NUMBA_CACHE_DIR says.
+
+Without the cache numba compiles again in each process, for four CPU seconds in UMAP's case. Results are the same to
+the last bit. Folders are named by the versions of numba and of the compiled package; numba itself tells processors,
+signatures and states of a source file apart.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar, cast
+
+from traube._core import paths
+from traube._core.versions import get_version
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def compiled(function: Callable[P, T]) -> Callable[P, T]:
+    """Return the function as machine code, compiled at its first call or read from disk.
+
+    1 / 0 is infinity, as in numpy.
+    """
+    import numba
+
+    dispatcher = numba.njit(error_model="numpy")(function)
+    with _cache_in("traube"), suppress(RuntimeError):  # without a writable folder numba compiles in memory
+        dispatcher.enable_caching()
+    return cast("Callable[P, T]", dispatcher)
+
+
+@lru_cache(maxsize=1)
+def keep_machine_code() -> None:
+    """Cache UMAP's machine code on disk from now on: this process reads it there, or writes it once compiled."""
+    from umap import layouts, umap_
+
+    slow = (
+        (umap_, "smooth_knn_dist"),
+        (umap_, "compute_membership_strengths"),
+        (layouts, "_nb_optimize_layout_euclidean_single_epoch"),
+    )
+    with _cache_in(f"umap-{get_version('umap-learn')}"):
+        for module, name in slow:
+            # no folder can be written to, or another umap-learn has no such function: it is compiled in memory
+            with suppress(RuntimeError, AttributeError):
+                getattr(module, name).enable_caching()
+
+
+@contextmanager
+def _cache_in(of: str) -> Iterator[None]:
+    """Cache the code compiled meanwhile in a package's folder, below TRAUBE_HOME or NUMBA_CACHE_DIR."""
+    import numba
+
+    config: Any = numba.config
+    before, kept_in = config.CACHE_DIR, Path(os.environ.get("NUMBA_CACHE_DIR") or paths.own_home() / "compiled")
+    config.CACHE_DIR = str(kept_in / f"{of}-numba-{get_version('numba')}")
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = before

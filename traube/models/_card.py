@@ -1,0 +1,91 @@
+"""Cards that identify models: an entry of `catalogue.yaml`, or a card of one's own."""
+
+from collections.abc import Collection
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from traube._core.config import PathName, Strict, parse, read_yaml
+
+CATALOGUE = Path(__file__).with_name("catalogue.yaml")
+Precision = Literal["fp32", "bf16", "auto"]
+MANY = "mul"  # the code of models that are made for fifty languages or more
+# The kinds of models whose vectors a similarity can compare.
+COMPARED = {
+    "jaccard": ("tokens",),
+    "jensen_shannon": ("lda",),
+    "divergence": ("lda",),
+    "query_space": ("packaged", "transformer"),
+}
+
+
+class ModelCard(Strict):
+    """A model's entry in the catalogue, or a card of one's own in `cards/`.
+
+    Examples
+    --------
+    >>> from traube.models import ModelCard
+    >>> ModelCard(name="small", model="intfloat/multilingual-e5-small").pooling is None
+    True
+    """
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
+    kind: Literal["bow", "tfidf", "lsa", "tokens", "lda", "hashed", "packaged", "transformer", "pairwise"] = (
+        "transformer"
+    )
+    description: str = ""
+    citation: str = Field("", description="keys of references.bib, or free text")
+    languages: tuple[Annotated[str, Field(pattern=r"^[a-z]{2,3}$")], ...] = Field(
+        (), description=f"ISO 639-1 codes of those that it is made for; {MANY}: many; none: any, or not known"
+    )
+    megabytes: int | None = Field(None, ge=1, description="size of the weights that are downloaded")
+    # lexical models
+    features: int | None = Field(
+        None, ge=1, description="vocabulary size; the most frequent terms are kept. Of hashed: the number of buckets"
+    )
+    dimensions: int = Field(128, ge=1, description="number of components of lsa and hashed, of topics of lda")
+    # packaged models
+    package: str | None = None
+    sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$", description="of model.safetensors; checked at load")
+    # transformers
+    model: PathName | None = Field(None, description="Hugging Face id, or a local folder")
+    revision: str | None = Field(None, pattern=r"^[0-9a-f]{40}$", description="commit of the Hugging Face repository")
+    prompt: str | None = Field(None, description="put in front of every text; by default the model's own")
+    max_length: int | None = Field(None, ge=4, description="longest input in tokens")
+    pooling: Literal["mean", "cls", "max", "lasttoken", "weightedmean"] | None = Field(
+        None,
+        description="for encoders that come without pooling; by default the mean, or the last token of a causal model",
+    )
+    precision: Precision = "fp32"
+    # what compares the vectors of a split, where that is not up to a method
+    similarity: Literal["jaccard", "jensen_shannon", "divergence", "query_space"] | None = None
+    share: float = Field(0.75, gt=0, le=1, description="query_space: of the passages, those nearest to the query")
+    directions: int = Field(5, ge=1, description="query_space: dimensions of their span that are kept, at most")
+
+    def is_made_for(self, languages: Collection[str]) -> bool:
+        """Return whether the model is made for all of some languages, or for any."""
+        return not self.languages or MANY in self.languages or {*languages} <= {*self.languages}
+
+    @property
+    def weights(self) -> str | None:
+        """The place of the weights, which several cards may name: an id of the hub, a folder or a package."""
+        return self.model or self.package
+
+    @model_validator(mode="after")
+    def _can_be_compared(self) -> Self:
+        kinds = COMPARED.get(self.similarity or "", (self.kind,))
+        if self.kind not in kinds:
+            raise ValueError(f"{self.similarity} compares vectors of {' or '.join(kinds)}, not of {self.kind}")
+        return self
+
+
+@lru_cache(maxsize=1)
+def catalogue() -> dict[str, ModelCard]:
+    """Return the cards of the models that come with Traube, by name."""
+    entries, lines = read_yaml(CATALOGUE)
+    return {
+        name: parse(ModelCard, {"name": name, **entry}, CATALOGUE, {k[1:]: v for k, v in lines.items() if k[0] == name})
+        for name, entry in entries.items()
+    }

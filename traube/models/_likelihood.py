@@ -1,0 +1,222 @@
+"""Likelihoods of continuations of a prompt under a causal language model.
+
+Likelihoods are of the tokens that the continuations add to the prompt; the model also gives the likeliest continuation.
+All continuations are scored as one batch, and what they have in common is computed once (but for models that keep no
+keys and values, such as Mamba).
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from traube._core.disk import read_json
+from traube._core.errors import TraubeError
+from traube._core.hashing import file_sha256
+from traube._core.inputs import is_file, read_bytes
+from traube.models._language import load_language_model
+from traube.models._transformer import best_device
+from traube.models._weights import FILTER, list_files
+
+# How models that were made for talks are prompted, by a mark in their templates. A template is a program, and is not run.
+TALKS = {
+    "<|im_start|>": "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n",
+    "<|start_header_id|>": (
+        "<|start_header_id|>user<|end_header_id|>\n\n{}<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"
+    ),
+    "<start_of_turn>": "<start_of_turn>user\n{}<end_of_turn>\n<start_of_turn>model\n",
+    "<|user|>": "<|user|>\n{}<|end|>\n<|assistant|>\n",
+    "[INST]": "[INST] {} [/INST]",
+}
+LONGEST_TEMPLATE = 2**20  # bytes
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """The likelihood of a continuation under a causal model."""
+
+    log: float  # sum of the natural logarithms of its tokens' probabilities
+    tokens: int  # how many there are
+    bytes: int  # length in UTF-8, with the blank before it
+
+
+@dataclass(eq=False)
+class CausalModel:
+    """A causal language model of transformers (`AutoModelForCausalLM`), in evaluation mode.
+
+    Attributes
+    ----------
+    model : PreTrainedModel
+        The network.
+    tokenizer : PreTrainedTokenizer
+        Its tokenizer.
+    name : str, default="model"
+        Name for errors.
+    talk : str, default="{}"
+        The form in which the model is prompted, with `{}` for the question.
+    content : sequence of str, optional
+        Hashes of the files that it was loaded from.
+    """
+
+    longest_reply: ClassVar[int] = 16  # tokens; a model that was not made for talks does not end by itself
+
+    model: Any
+    tokenizer: Any
+    name: str = "model"
+    talk: str = "{}"
+    content: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        self.model.eval()
+
+    @classmethod
+    def load(cls, name: str, *, local: bool = False) -> "CausalModel":
+        """Load a model of the hub, or in a folder; a local one is only looked for on this machine."""
+        folder = Path(name).expanduser()
+        if not folder.is_dir():
+            if name.startswith((".", "/", "~")) or name.count("/") > 1:
+                raise TraubeError(f"{name}: there is no such folder")
+            from huggingface_hub import snapshot_download
+
+            try:
+                folder = Path(snapshot_download(name, local_files_only=local, **FILTER))
+            except Exception as error:  # the hub's client raises many kinds; all mean: not available now
+                reason = " ".join(str(error).split())[:300]
+                raise TraubeError(f"{name}: no causal language model can be loaded: {reason}") from None
+        tokenizer, model = load_language_model(folder, "causal")
+        content = [f"{path.relative_to(folder)} {file_sha256(path)}" for path in list_files(folder, plain=True)]
+
+        template = str(read_json(folder / "tokenizer_config.json").get("chat_template") or "")
+        if is_file(folder / "chat_template.jinja"):
+            template += read_bytes(folder / "chat_template.jinja", LONGEST_TEMPLATE).decode("utf-8", "replace")
+        talk = next((form for mark, form in TALKS.items() if mark in template), "{}")
+
+        loaded = cls(model.to(best_device()), tokenizer, name, talk, content)
+        loaded.refuse_what_looks_ahead()
+        return loaded
+
+    def refuse_what_looks_ahead(self) -> None:
+        """Refuse a model whose logits change with later tokens, as a masked one's do: it would see the answer."""
+        import torch
+
+        ids = torch.tensor([[1, 2, 3], [1, 2, 4]], device=self.model.device)
+        try:
+            with torch.no_grad():
+                one, other = self.model(input_ids=ids).logits[:, :2].float()
+        except Exception as error:  # any error of an architecture that takes more than tokens
+            reason = " ".join(str(error).split())[:200]
+            raise TraubeError(f"{self.name}: fails on a few tokens ({type(error).__name__}: {reason})") from None
+        if not torch.allclose(one, other, rtol=0, atol=1e-4 * float(one.abs().max())):
+            raise TraubeError(f"{self.name}: no causal language model: what it says of a token depends on later ones")
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the weights, and of settings and vocabulary where they lie in files, under any name."""
+        from torch import uint8
+
+        hashed = hashlib.sha256("\n".join(self.content).encode())
+        for name, weight in sorted(self.model.state_dict().items()):
+            hashed.update(f"{name} {weight.dtype} {list(weight.shape)}".encode())
+            hashed.update(weight.detach().cpu().contiguous().reshape(-1).view(uint8).numpy().data)
+        return hashed.hexdigest()[:16]
+
+    @property
+    def longest(self) -> int | None:
+        """The most tokens that the model takes; None where it does not say."""
+        config = self.model.config
+        longest = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
+        return None if longest is None else int(longest)
+
+    def likelihoods(self, prompt: str, continuations: Sequence[str]) -> list[Likelihood]:
+        """Return the likelihood of each continuation, which a blank joins to the prompt."""
+        prompt = prompt.rstrip()  # the continuation brings its own blank
+        begin = max(len(self._ids(prompt)), 1)  # the first token has nothing before it
+        sequences = []
+        for text in continuations:
+            whole = self._ids(f"{prompt} {text}" if prompt else text)
+            if not text.strip() or len(whole) <= begin:
+                raise TraubeError(f"model '{self.name}': '{text[:40]}' adds no token to the prompt")
+            if self.longest is not None and len(whole) > self.longest:
+                fault = f"prompt and answer are {len(whole)} tokens, and it takes {self.longest} at most"
+                raise TraubeError(f"model '{self.name}': {fault}")
+            sequences.append(whole)
+
+        # first tokens that all have in common; fewer than the prompt's where the tokenizer joins it and a continuation
+        shared = 0
+        while shared < begin and len({sequence[shared] for sequence in sequences}) == 1:
+            shared += 1
+        logs = self._after_shared(sequences, begin, shared)
+        return [
+            Likelihood(log, len(sequence) - begin, len(f" {text}".encode()))
+            for log, sequence, text in zip(logs, sequences, continuations, strict=True)
+        ]
+
+    def reply(self, prompt: str, most: int) -> tuple[str, int]:
+        """Return the likeliest continuation of a prompt, put in the model's form for talks, if any, and the tokens of both.
+
+        The continuation has at most `most` tokens.
+        """
+        import torch
+
+        ids = self._ids(self.talk.replace("{}", prompt))
+        ids = ids if self.longest is None else ids[-max(1, self.longest - most) :]  # keep the end of a longer prompt
+        given = self._tensor([ids])
+        end = self.tokenizer.eos_token_id
+        with torch.inference_mode():
+            made = self.model.generate(
+                given,
+                attention_mask=torch.ones_like(given),
+                max_new_tokens=most,
+                do_sample=False,
+                pad_token_id=0 if end is None else end,
+            )
+        return str(self.tokenizer.decode(made[0, len(ids) :], skip_special_tokens=True)), len(made[0])
+
+    def _ids(self, text: str) -> list[int]:
+        """Return tokens, without an end that the tokenizer adds, and with the first one that the model knows, if any."""
+        ids = list(self.tokenizer(text)["input_ids"]) if text else []
+        first, last = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
+        if ids and last is not None and ids[-1] == last:
+            ids = ids[:-1]
+        return ids if first is None or ids[:1] == [first] else [first, *ids]
+
+    def _after_shared(self, sequences: list[list[int]], begin: int, shared: int) -> list[float]:
+        """Return sums of log probabilities.
+
+        The first `shared` tokens go through the model once, if it keeps their states.
+        """
+        import torch
+
+        with torch.inference_mode():
+            prefix = self.model(self._tensor([sequences[0][: max(shared, 1)]]), use_cache=True)
+            cache: Any = getattr(prefix, "past_key_values", None)
+            if not shared or not hasattr(cache, "batch_repeat_interleave"):  # no cache, or a state of another kind
+                shared, logits = 1, self.model(self._tensor(sequences), use_cache=False).logits[:, :-1]
+            else:
+                rests = [sequence[shared:] for sequence in sequences]
+                width = max(map(len, rests))
+                cache.batch_repeat_interleave(len(rests))
+                output = self.model(
+                    self._tensor(rests),
+                    attention_mask=self._tensor([[1] * (shared + len(rest)) for rest in rests]),
+                    position_ids=torch.arange(shared, shared + width, device=self.model.device).expand(len(rests), -1),
+                    past_key_values=cache,
+                    use_cache=True,
+                )
+                first = prefix.logits[:, -1:].expand(len(sequences), -1, -1)
+                logits = torch.cat([first, output.logits[:, :-1]], 1)
+            tokens = self._tensor([sequence[shared:] for sequence in sequences])
+            logs = torch.log_softmax(logits.double(), dim=-1).gather(2, tokens[:, :, None])[:, :, 0]
+        sums = [float(logs[i, begin - shared : len(sequence) - shared].sum()) for i, sequence in enumerate(sequences)]
+        if any(value != value for value in sums):
+            raise TraubeError(f"model '{self.name}': a likelihood is NaN: the weights are broken")
+        return sums
+
+    def _tensor(self, rows: Sequence[Sequence[int]]) -> Any:
+        """Pad rows with zeros to one length: what is added at their ends changes nothing before it."""
+        import torch
+        from torch.nn.utils.rnn import pad_sequence
+
+        tensors = [torch.tensor(row, dtype=torch.int64) for row in rows]
+        return pad_sequence(tensors, batch_first=True).to(self.model.device)

@@ -1,0 +1,100 @@
+"""Models as people name them: by a name of the catalogue or of a card, an id of the Hugging Face hub, or a folder."""
+
+from difflib import get_close_matches
+from pathlib import Path
+
+from traube._core import paths
+from traube._core.cards import is_generated, list_names, model_file, model_files, write_card
+from traube._core.errors import TraubeError, Unknown, unknown
+from traube._core.inputs import is_folder, resolve_path
+from traube.models import HUB_ID, model_cards, read_card
+from traube.models._card import catalogue
+from traube.models._given import make_name
+
+EXAMPLE = "multilingual_e5_small"
+
+
+def name_model(given: str, write: bool = False) -> str:
+    """Return the name of the model that a person means.
+
+    Parameters
+    ----------
+    given : str
+        A name, an id of the hub, or a folder.
+    write : bool, default=False
+        Whether a card is written for a model that has none.
+
+    Returns
+    -------
+    str
+        The name.
+
+    Raises
+    ------
+    TraubeError
+        If there is no such model; the message names near ones, or says how a model of the hub is named.
+    """
+    known = model_cards()
+    if given in known or model_file(given):  # errors in a card are reported when the model is loaded
+        return given
+    folder = resolve_path(Path.cwd(), given) if "/" in given else Path.cwd()
+    is_path = given.startswith((".", "/", "~")) or ("/" in given and is_folder(folder))
+    weights = str(folder) if is_path else given
+    for name, card in known.items():
+        if card.model and not card.similarity and _is_same(weights, card.model):
+            return name
+    if is_path and not is_folder(folder):
+        raise TraubeError(f"model '{given}': there is no folder {folder}")
+    if not write or not (is_path or HUB_ID.fullmatch(given)):
+        raise _unknown_model(given)
+    name = _free_name(folder if is_path else Path(given))
+    comment = "Written for a model that was named without a card. To keep it, copy it to cards/."
+    path = paths.generated_cards() / f"{name}.yaml"
+    write_card(path, comment, {"model": weights})
+    try:
+        return read_card(path).name
+    except TraubeError:
+        path.unlink()
+        raise
+
+
+def forget_model(name: str) -> None:
+    """Remove the card that was written for a model which could not be loaded."""
+    for path in model_files():
+        if path.stem == name and is_generated(path):
+            path.unlink()
+
+
+def near_hub_ids(given: str) -> list[str]:
+    """Return the hub's ids in the catalogue that are spelled nearly like one that the hub does not have."""
+    ids = {card.model for card in catalogue().values() if card.model} - {given}
+    return get_close_matches(given, ids, n=2, cutoff=0.8)
+
+
+def _is_same(weights: str, model: str) -> bool:
+    """Return whether a card names these weights. Letter case distinguishes folders, but no models of the hub."""
+    if model.startswith((".", "~", "/")):
+        return weights == str(resolve_path(paths.cards(), model))
+    return weights.casefold() == model.casefold()
+
+
+def _unknown_model(given: str) -> Unknown:
+    for name, card in catalogue().items():
+        hub_id = card.model or ""
+        if given.casefold() == hub_id.partition("/")[2].casefold():
+            return Unknown(f"unknown model '{given}': did you mean {name}, which is {hub_id} of the Hugging Face hub?")
+    if "-" in given or "/" in given or given != given.lower():
+        example = catalogue()[EXAMPLE].model
+        return Unknown(
+            f"unknown model '{given}': a model of the Hugging Face hub is named with its organization, like {example}; "
+            "`traube models` lists the others"
+        )
+    return unknown("model", given, model_cards())
+
+
+def _free_name(model: Path) -> str:
+    """Return a free name for a model, from the last part of its id or folder, with the part before where another has it."""
+    last, before = make_name(model.name), make_name(model.parent.name)
+    taken = {*model_cards(), *list_names()}
+    names = [last, f"{before}_{last}".strip("_"), *(f"{last}_{n}" for n in range(2, len(taken) + 3))]
+    return next(name for name in names if name and name not in taken)

@@ -1,0 +1,50 @@
+"""Pins: documents of the catalog for what the registry serves, which `traube clean` never deletes.
+
+The weights of pins are blobs, so that every node of a storage can serve them; `weights/` in the data directory holds a
+copy.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from traube._core import paths
+from traube._core.files import locked
+from traube._storage import open_storage
+from traube.models._card import ModelCard
+from traube.models._checkpoint_exchange import write_folder
+from traube.models._similarity import CONFIG, FOLDER, WEIGHTS
+from traube.models._weights import list_files as opened_files
+
+PIN = "pin"  # kind of these documents
+
+
+def pin(key: str, card: ModelCard, fingerprint: str, cells: Sequence[str]) -> ModelCard:
+    """Pin cells that are served and, of a checkpoint, its weights; return the card with the pinned weights.
+
+    Any other card is returned as it is.
+
+    `key` identifies what is served; the fingerprint is the model's, by itself.
+    """
+    source, files = Path(card.model or ""), dict[str, bytes | Path]()
+    if card.kind in ("transformer", "pairwise") and source.parent == paths.checkpoints():
+        own = [path.relative_to(source) for path in opened_files(source)]
+        own += [Path(FOLDER) / name for name in (CONFIG, WEIGHTS) if card.kind == "pairwise"]
+        files = {name.as_posix(): source / name for name in own}
+    row = {"kind": PIN, "key": key, "content": {"fingerprint": fingerprint}, "cells": list(cells)}
+    open_storage(paths.home()).save("document", row, files)
+    return locate_pinned(card, fingerprint) if files else card
+
+
+def locate_pinned(card: ModelCard, fingerprint: str) -> ModelCard:
+    """Return a card with the weights that are pinned under a fingerprint, as files of this node.
+
+    Without a pin, the card is returned as it is.
+    """
+    storage, target = open_storage(paths.home()), paths.home() / "weights" / fingerprint
+    pins = (row for row in storage.read_rows("document", kind=PIN) if row["content"]["fingerprint"] == fingerprint)
+    if (files := next((row["files"] for row in pins if row["files"]), None)) is None:
+        return card
+    with locked(target):
+        if not target.exists():
+            write_folder(storage, files, target)
+    return card.model_copy(update={"model": str(target)})

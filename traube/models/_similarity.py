@@ -1,0 +1,303 @@
+"""Similarities that compare the items of a split, where that is not just a distance of vectors.
+
+A trained similarity lies in `similarity/` of a checkpoint: `config.json` describes it, `model.safetensors` holds its
+weights.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, TypeAlias
+
+import numpy as np
+import psutil
+from pydantic import Field, model_validator
+from scipy import sparse
+from typing_extensions import override
+
+from traube._core.arrays import Floats
+from traube._core.config import Strict, parse
+from traube._core.errors import DoesNotFit, TraubeError
+from traube._core.hashing import digest, get_sha256
+from traube._core.inputs import check_file, parse_json, read_bytes
+from traube.models._card import Precision
+from traube.models._vectors import Dense
+from traube.models._weights import Stamp, get_stamp
+
+# Raise when the same weights would compare otherwise: what follows from them is computed again.
+SIMILARITY_VERSION = "1"
+FOLDER = "similarity"
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+SENTENCES = 10  # of a passage that attention looks at
+LARGEST_CONFIG = 100_000  # bytes
+GIB = 2**30
+MATRICES = 6  # square ones of double precision that are held at once while items are compared
+NEW_AT_ONCE = 256  # items that are compared with a page
+ROUNDING = 1e-6  # of a similarity: items that differ by less are equally alike
+
+Query: TypeAlias = Literal["none", "text", "passages"]
+
+
+class Similarity(ABC):
+    """A comparison of the items of a split, perhaps given a query.
+
+    Examples
+    --------
+    >>> from traube import load_model
+    >>> load_model("jaccard").similarity.query
+    'none'
+    """
+
+    # what the comparison needs besides the items: nothing, the text of the split's query, or the mean of the items' vectors
+    query: Query = "none"
+    # whether the similarity of two items depends on them and the query alone, not on the others of the split
+    by_pairs: ClassVar[bool] = True
+
+    @abstractmethod
+    def compare(self, X: Any, query: Dense | None) -> Dense:
+        """Return how alike the items are, float32 [n, n], symmetric; larger is more alike.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_items, n_dimensions)
+            A row is an item.
+        query : ndarray of float32 of shape (n_dimensions,), or None
+            The vector of the query, where `query` is not `none`.
+
+        Returns
+        -------
+        ndarray of float32 of shape (n_items, n_items)
+            The similarities.
+        """
+
+    def distances(self, X: Any, text: Dense | None = None, memory_bytes: int | None = None) -> Dense:
+        """Return distances between the items of a split, float32 [n, n] in [0, 1] (QS3M, section 5.1), 0 on the diagonal.
+
+        Similarities are scaled to [0, 1] on each page; items that are all equally alike are all 1 apart.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_items, n_dimensions)
+            A row is an item.
+        text : ndarray of float32 of shape (n_dimensions,), optional
+            The vector of the split's query, which `text` asks for.
+        memory_bytes : int, optional
+            Memory that may be used. By default half of the memory that is free.
+
+        Returns
+        -------
+        ndarray of float32 of shape (n_items, n_items)
+            The distances.
+
+        Raises
+        ------
+        TraubeError
+            If a similarity is not finite.
+        DoesNotFit
+            If the pairs would not fit the memory.
+        """
+        _check_memory(X.shape[0], memory_bytes)
+        alike = self._compare_finite(X, self.make_query(X, text))
+        distances = _make_distances(alike, alike)
+        np.fill_diagonal(distances, 0)
+        return distances
+
+    def distances_to(self, page: Any, new: Any, text: Dense | None = None) -> Dense:
+        """Return distances of new items to those of a page, float32 [k, n], in the scale of the page's.
+
+        They are below 0 where two are more alike than any of the page's, and above 1 where less.
+
+        Parameters
+        ----------
+        page : array-like of shape (n_items, n_dimensions)
+            A row is an item; a query that is made of the items is made of these.
+        new : array-like of shape (n_new, n_dimensions)
+            The new items.
+        text : ndarray of float32 of shape (n_dimensions,), optional
+            As in `distances`.
+
+        Returns
+        -------
+        ndarray of float32 of shape (n_new, n_items)
+            The distances.
+        """
+        n, query = page.shape[0], self.make_query(page, text)
+        at_once = NEW_AT_ONCE if self.by_pairs else 1  # where a new item changes the others, each is compared alone
+        _check_memory(n + min(new.shape[0], at_once), None)
+        stack = sparse.vstack if sparse.issparse(page) else np.vstack
+        own = self._compare_finite(page, query)
+        blocks = [new[start : start + at_once] for start in range(0, new.shape[0], at_once)]
+        return np.concatenate(
+            [_make_distances(self._compare_finite(stack([page, block]), query)[n:, :n], own) for block in blocks]
+        )
+
+    def _compare_finite(self, X: Any, query: Dense | None) -> Floats:
+        alike = self.compare(X, query).astype(np.float64)
+        if not np.isfinite(alike).all():
+            raise TraubeError("a similarity is NaN or infinite: the weights are broken")
+        return alike
+
+    def make_query(self, X: Any, text: Dense | None) -> Dense | None:
+        """Return the query's vector, float32 [d]: the text's, or made of the items."""
+        if self.query == "none":
+            return None
+        if self.query == "passages":
+            return np.asarray(X.mean(axis=0), dtype=np.float32).ravel()
+        if text is None:
+            raise TraubeError("there is no query, and this similarity compares for one")
+        return text
+
+
+def bytes_of_distances(n: int) -> int:
+    """Return the memory, in bytes, for comparing n items with each other."""
+    return MATRICES * 8 * n**2
+
+
+def _check_memory(n: int, memory_bytes: int | None) -> None:
+    """Refuse to compare n items with each other where the result would not fit the memory."""
+    budget = psutil.virtual_memory().available // 2 if memory_bytes is None else memory_bytes
+    if (needed := bytes_of_distances(n)) > budget:
+        raise DoesNotFit(
+            f"the distances of {n:,} texts need {needed / GIB:.1f} GiB, "
+            f"and {budget / GIB:.1f} GiB may be used: compare fewer"
+        )
+
+
+def _make_distances(alike: Floats, page: Floats) -> Dense:
+    """Convert similarities [m, n] to distances: 0 for the most alike pair of a page [n, n], 1 for its least."""
+    pairs = page[~np.eye(len(page), dtype=bool)]
+    low, high = (pairs.min(), pairs.max()) if len(pairs) else (0.0, 0.0)
+    if high - low <= ROUNDING * max(abs(low), abs(high)):
+        return np.ones(alike.shape, dtype=np.float32)
+    return np.asarray(1 - (alike - low) / (high - low), dtype=np.float32)
+
+
+class SimilarityConfig(Strict):
+    """Description of a trained similarity."""
+
+    network: Literal["qss", "qs3m", "attention"]
+    query: Query
+    dimensions: int = Field(ge=1, le=100_000, description="length of a vector")
+    projection: Literal["coded", "printed"] = "coded"
+    output: Literal["relu", "sigmoid"] = "relu"
+    masked: bool = True
+    symmetric: bool = Field(True, description="False: of both orders of a pair that of the items counts")
+    # with which its encoder gives vectors, as in a model's card
+    prompt: str | None = None
+    max_length: int | None = None
+    pooling: Literal["mean", "cls", "max", "lasttoken", "weightedmean"] | None = None
+    precision: Precision = "fp32"
+
+    @model_validator(mode="after")
+    def _has_a_query(self) -> Self:
+        if self.query == "none" and self.network != "qs3m":
+            raise ValueError(f"{self.network} compares for a query; query: none goes with qs3m alone")
+        return self
+
+
+@dataclass(frozen=True)
+class TrainedSimilarity(Similarity):
+    """A trained similarity. Its weights are loaded where they are first needed: it is sent to worker processes."""
+
+    folder: Path  # `similarity/` of a checkpoint
+    stamps: tuple[Stamp, Stamp]  # of its two files
+    config: SimilarityConfig
+
+    @classmethod
+    def at(cls, checkpoint: Path) -> Self:
+        """Return the similarity of a checkpoint."""
+        folder = checkpoint / FOLDER
+        path = folder / CONFIG
+        try:
+            entry = parse_json(read_bytes(path, LARGEST_CONFIG))
+        except ValueError as error:
+            raise TraubeError(f"{path}: broken json ({error})") from None
+        if not isinstance(entry, dict):
+            raise TraubeError(f"{path}: expected an object of settings")
+        config = parse(SimilarityConfig, entry, path, {})
+        check_file(folder / WEIGHTS)
+        return cls(folder, _stamps(folder), config)
+
+    @property
+    @override
+    def query(self) -> Query:  # type: ignore[override]
+        return self.config.query
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the network's configuration and weights."""
+        names = zip((CONFIG, WEIGHTS), self.stamps, strict=True)
+        return digest([get_sha256(self.folder / name, state) for name, state in names])
+
+    @override
+    def compare(self, X: Any, query: Dense | None) -> Dense:
+        dimensions, with_sentences = self.config.dimensions, self.config.network == "attention"
+        if X.shape[1] != dimensions * (1 + SENTENCES if with_sentences else 1):
+            raise TraubeError(
+                f"{self.folder / CONFIG}: dimensions: {dimensions}, and the vectors of its encoder are others "
+                f"(a passage has {X.shape[1]} numbers{', its sentences among them' if with_sentences else ''})"
+            )
+        if query is not None and with_sentences:
+            query = query[:dimensions]  # the whole text's vector stands before its sentences
+        return page_similarities(_load_once(self), self.config.symmetric, X, query)
+
+
+def _stamps(folder: Path) -> tuple[Stamp, Stamp]:
+    return get_stamp(folder / CONFIG), get_stamp(folder / WEIGHTS)
+
+
+def page_similarities(network: Any, symmetric: bool, X: Any, query: Dense | None) -> Dense:
+    """Return what a network says of all pairs of a page, float32 [n, n], symmetric."""
+    import torch
+
+    device = next(network.parameters()).device
+
+    def tensor(values: Dense) -> "torch.Tensor":
+        # a copy: an array mapped from a file is read-only
+        return torch.from_numpy(np.array(values, dtype=np.float32)).to(device)
+
+    with torch.inference_mode():
+        found = network.page(tensor(X), None if query is None else tensor(query)).cpu().numpy()
+    if symmetric:
+        return (found + found.T) / 2
+    upper = np.triu(found)
+    return upper + np.triu(found, 1).T
+
+
+@lru_cache(maxsize=4)
+def _load_once(similarity: TrainedSimilarity) -> Any:
+    network = load_network(similarity.folder / WEIGHTS, similarity.config)
+    if _stamps(similarity.folder) != similarity.stamps:  # otherwise results would be stored under another fingerprint
+        raise TraubeError(f"{similarity.folder}: its files changed while they were read; run again")
+    return network
+
+
+def load_network(path: Path, config: SimilarityConfig) -> Any:
+    """Load the network of a description, with the weights of a file."""
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    with torch.device("meta"):  # without values: a description may ask for more than fits the memory
+        network = make_network(config)
+    try:
+        weights = load_file(path)
+        # copies: tensors mapped from a file would change with the file, or end the process with it
+        network.load_state_dict({name: values.clone() for name, values in weights.items()}, assign=True)
+    except (SafetensorError, OSError, RuntimeError) as error:
+        raise TraubeError(f"{path}: no weights of a {config.network} ({' '.join(str(error).split())[:200]})") from None
+    if not all(bool(values.isfinite().all()) for values in weights.values()):
+        raise TraubeError(f"{path}: NaN or infinity in its weights")
+    return network.float().eval()
+
+
+def make_network(config: SimilarityConfig) -> Any:
+    """Return the network of a description, with random weights."""
+    from traube.models._similarity_networks import Attention, Qs3m, Qss
+
+    if config.network == "qss":
+        return Qss(config.dimensions)
+    qs3m = Qs3m(config.dimensions, config.query != "none", config.projection, config.output)
+    return qs3m if config.network == "qs3m" else Attention(config.dimensions, qs3m, config.masked)

@@ -1,0 +1,145 @@
+"""Checks that a model's weights are its network's: the same tensors by name and shape.
+
+Where a file lacks a tensor, transformers makes a random one up. All tensors are compared on the `meta` device, by the
+headers of safetensors.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from traube._core.disk import read_json
+from traube._core.errors import TraubeError
+from traube.models import _allowed as allowed
+from traube.models._vetting import LOCAL, SAFE, library_errors, list_modules, vetted_copy
+from traube.models._weights import Stamp, get_stamps
+
+SHOWN = 3  # names that an error lists
+LAYERS = 1_000  # a network with more has a tensor for each of them
+# What a network may lack: the pooler, whose place sentence-transformers' own pooling takes, and
+# buffers that are made of nothing but the configuration.
+IDLE = re.compile(r"(^|\.)(pooler|position_ids|token_type_ids)(\.|$)")
+# What weights may hold besides: heads that predict words or classes, and buffers of older versions.
+BESIDE = re.compile(
+    r"(^|\.)(pooler|position_ids|token_type_ids|inv_freq|masked_bias|attn\.bias)(\.|$)"
+    r"|^(cls|lm_head|mlm_head|classifier|pre_classifier|score|qa_outputs|sop_classifier|predictions|head"
+    r"|vocab_(transform|layer_norm|projector)|(generator|discriminator)_predictions|generator_lm_head)\."
+    r"|^(decoder\.(weight|bias)|logit_scale)$"
+)
+COUNT = re.compile(r"(^|_)(layers?|experts|groups|blocks|stages|depth|networks|sizes|repeats|group_num)$")
+
+
+def check_tensors(folder: Path) -> None:
+    """Refuse weights that are not those of the network that the folder describes."""
+    if fault := _find_fault(folder, tuple(get_stamps(folder).items())):
+        raise TraubeError(f"{folder}: {fault}")
+
+
+@lru_cache(maxsize=256)
+def _find_fault(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> str:
+    """Return what is wrong with the tensors of a folder; empty if nothing."""
+    try:
+        with library_errors("cannot be loaded"), vetted_copy(folder) as copy:
+            for place, name in list_modules(copy):
+                if name == "Transformer":
+                    if fault := _find_layers(copy / place) or find_fault(*_compare_with_network(copy / place)):
+                        return fault
+                else:  # the other modules are small, and refuse foreign tensors
+                    kind = getattr(import_module(f"sentence_transformers.{allowed.MODULES[name]}"), name)
+                    try:
+                        kind.load(str(copy), subfolder=place, **LOCAL)
+                    except KeyError as error:
+                        return f"its weights in {place or '.'} lack {error}"
+            return ""
+    except TraubeError as error:
+        return str(error).removeprefix(f"{folder}: ").removeprefix(f"{folder}/")
+
+
+def _find_layers(folder: Path) -> str:
+    """Return why a network is not even built; empty if it is: a network of a million layers takes a minute."""
+    from safetensors import safe_open
+
+    def numbers(config: Mapping[str, Any]) -> Iterable[tuple[str, int]]:
+        for key, value in config.items():
+            if isinstance(value, dict):
+                yield from numbers(value)
+            elif isinstance(value, int):
+                yield key, value
+            elif isinstance(value, list):
+                yield key, sum(inside for inside in value if isinstance(inside, int))
+
+    counts = {key: n for key, n in numbers(read_json(folder / "config.json")) if COUNT.search(key) and n > LAYERS}
+    if not counts:
+        return ""
+    there = 0
+    for path in folder.glob("*.safetensors"):
+        with safe_open(path, framework="pt") as weights:
+            there += len(weights.keys())
+    key, most = max(counts.items(), key=lambda item: item[1])
+    return f"config.json: {key} {most:,} is more than its weights have tensors ({there})" if most > there else ""
+
+
+def find_fault(found: Mapping[str, Any], pooled: bool = False, beside: "re.Pattern[str]" = BESIDE) -> str:
+    """Return what is wrong with weights, from what transformers says of them when it loads a network; empty if nothing.
+
+    Parameters
+    ----------
+    found : dict
+        `output_loading_info` of transformers.
+    pooled : bool, default=False
+        Whether the network's pooler is used.
+    beside : re.Pattern, default=BESIDE
+        What weights may hold besides the network's.
+
+    Returns
+    -------
+    str
+        The fault, or an empty string.
+    """
+    missing = sorted(key for key in found["missing_keys"] if pooled or not IDLE.search(key))
+    reshaped = sorted(key for key, *_ in found["mismatched_keys"])
+    unexpected = sorted(key for key in found["unexpected_keys"] if not beside.search(key))
+    if missing:
+        return f"its weights lack {_list_names(missing)}, which would be random"
+    if reshaped:
+        return f"its weights have another shape than its config.json says: {_list_names(reshaped)}"
+    return f"its weights hold what its network has no place for: {_list_names(unexpected)}" if unexpected else ""
+
+
+def _list_names(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(name[:120] for name in names[:SHOWN]) + more
+
+
+def _compare_with_network(folder: Path) -> tuple[dict[str, Any], bool]:
+    """Return what transformers says of the weights in the folder's network, and whether its pooler is used."""
+    import torch
+    from sentence_transformers.base.modules.transformer import Transformer as Body
+    from transformers import AutoConfig
+
+    body = Body.__new__(Body)  # no tokenizer is needed, and no weights
+    about = Body.load_config(str(folder), local_files_only=True)
+    task = about.get("transformer_task", "feature-extraction")
+    config = AutoConfig.from_pretrained(folder, **LOCAL)
+    options = {**SAFE, "device_map": "meta", "ignore_mismatched_sizes": True, "output_loading_info": True}
+    with torch.random.fork_rng(devices=[]), quiet():
+        _, found = body._load_model(str(folder), task, config, "torch", False, **options)
+    return dict(found), "pooler_output" in str(about)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Hide transformers' progress bar and table of missing tensors: `check_tensors` reports what matters of them."""
+    from transformers.utils import logging
+
+    before = logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)

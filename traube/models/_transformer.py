@@ -1,0 +1,314 @@
+"""Sentence-transformers models: from the Hugging Face hub, a local folder, or a Python package that carries one.
+
+This module encodes. `traube.models._weights` finds a model's folder and checks whether it is safe to load.
+"""
+
+import logging
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from traube._core.arrays import Ints
+from traube._core.errors import TraubeError, Unavailable
+from traube._core.hashing import digest
+from traube._core.versions import get_versions
+from traube.models._attention import use_products
+from traube.models._base import BatchEncoder, OfCard
+from traube.models._card import ModelCard
+from traube.models._precision import resolve_precision
+from traube.models._tensors import check_tensors, quiet
+from traube.models._vectors import Dense
+from traube.models._vetting import LOCAL, SAFE, library_errors, list_modules, vetted_copy
+from traube.models._weights import check_folder, download, hash_files, is_folder, locate
+
+logger = logging.getLogger(__name__)
+
+# Part of every fingerprint. It stays: a fingerprint says which model it is, not which code ran it.
+FINGERPRINT = "2"
+# Raise when the same weights and settings would give other vectors: they are computed again, and
+# what follows from them.
+ENCODER_VERSION = "5"
+LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers")
+GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # NVIDIA, AMD, Windows Subsystem for Linux
+# Padded tokens a batch. Small batches stay in a CPU core's cache. A GPU wants large batches, and gets smaller ones
+# when its memory runs out.
+TOKENS_A_BATCH = {"cpu": 1_000, "cuda": 131_072, "mps": 16_384}
+BATCHES_AT_ONCE = 16  # on a CPU, at most: more threads would wait for Python's lock
+
+
+class Transformer(OfCard, BatchEncoder):
+    """A sentence-transformers model, of a card of kind `packaged` or `transformer`."""
+
+    trainable = True
+
+    @cached_property
+    def device(self) -> str:
+        """Device of the network; by default the best one there is."""
+        return self._device or best_device()
+
+    @cached_property
+    def folder(self) -> Path:
+        """The folder of the weights. Does not download.
+
+        Raises
+        ------
+        Unavailable
+            If they are not on this machine.
+        TraubeError
+            If the folder holds no safetensors weights, or others than the card's checksum says.
+        """
+        folder = locate(self.card)
+        check_folder(folder, self.card)
+        return folder
+
+    def fetch(self) -> None:
+        """Make the weights available, from the Hugging Face hub if need be, with huggingface_hub's progress bars."""
+        try:
+            locate(self.card)
+        except Unavailable:
+            if self.card.model is None or is_folder(self.card.model):
+                raise  # no other source has the model
+            download(self.card)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Size of the safetensors files in bytes."""
+        return sum(path.stat().st_size for path in self.folder.glob("**/*.safetensors"))
+
+    @cached_property
+    def precision(self) -> str:
+        """Precision of the network; "auto" in its card is resolved by a measurement."""
+        if self.card.precision != "auto":
+            return self.card.precision
+        return resolve_precision(
+            self.name,
+            list(self._hashes.values()),
+            self.device,
+            lambda tried: Transformer(self.card.model_copy(update={"precision": tried}), self.device).encode,
+        )
+
+    @property
+    def numerics(self) -> dict[str, str]:
+        """Return the versions of the encoder's code and of the libraries that make the numbers."""
+        return {"encoder": ENCODER_VERSION, **get_versions(LIBRARIES)}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the weights, the prompt, the pooling and the precision."""
+        files = {path.relative_to(self.folder).as_posix(): content for path, content in self._hashes.items()}
+        card = self.card
+        # a card's own values differ from those that it leaves to the folder: "" means no prompt, and an absent
+        # prompt means the folder's own
+        prompt = {None: "", "": None}.get(card.prompt, card.prompt)
+        pooling = {None: "mean", "mean": "explicitly mean"}.get(card.pooling, card.pooling)
+        return digest([FINGERPRINT, files, [prompt, card.max_length, pooling, self.precision]])
+
+    @cached_property
+    def _hashes(self) -> dict[Path, str]:
+        return hash_files(self.folder)
+
+    def load(self) -> int:
+        """Bring the weights into memory; return their bytes."""
+        return sum(weights.nbytes for weights in self.network.parameters())
+
+    def encode_batches(self, texts: Sequence[str]) -> Iterator[tuple[Ints, Dense]]:
+        """Yield vectors as they are computed, the longest texts first: positions [b] in `texts` and float32 [b, d].
+
+        Texts of like token length share a batch, so that little is spent on padding. On a CPU each core has a batch of
+        its own. A batch that does not fit the GPU's memory is halved, and so are the batches after it.
+        """
+        import torch
+
+        lengths = self._lengths(texts)
+        order = np.argsort(-lengths, kind="stable")
+        device = self.device
+        budget = TOKENS_A_BATCH[torch.device(device).type]
+        start, ahead = 0, 1
+        running: deque[tuple[int, Ints, Future[Dense]]] = deque()
+        with _batches_side_by_side(device) as (executor, number):
+            while running or start < len(order):
+                while len(running) < ahead and start < len(order):
+                    positions = order[start : start + max(1, budget // int(lengths[order[start]]))]
+                    running.append((start, positions, executor.submit(self._encode_batch, texts, positions)))
+                    start += len(positions)
+                began, positions, future = running.popleft()
+                try:
+                    block = future.result()
+                except torch.OutOfMemoryError:
+                    tokens = int(lengths[positions[0]])
+                    if len(positions) == 1:
+                        fault = f"one text of {tokens} tokens does not fit the memory of {device}; set max_length"
+                        raise TraubeError(f"model '{self.name}': {fault}") from None
+                    wait([other for _, _, other in running])
+                    running.clear()
+                    start, budget = began, max(1, tokens * len(positions) // 2)
+                    torch.cuda.empty_cache()
+                    about = "%s: out of memory on %s; going on with batches of %d tokens"
+                    logger.warning(about, self.name, device, budget)
+                    continue
+                yield positions, block
+                # after the first batch, which sets the tokenizer's padding: threads must not set it at once
+                ahead = 2 * number if number > 1 else 1
+
+    def _encode_batch(self, texts: Sequence[str], positions: Ints) -> Dense:
+        """Return vectors of the texts at some positions, all of them finite."""
+        import torch
+
+        with library_errors(f"model '{self.name}': fails on {texts[positions[0]][:60]!r}", let=torch.OutOfMemoryError):
+            block = self._forward([texts[i] for i in positions])
+        if not np.isfinite(block).all():
+            bad = int(positions[int(np.flatnonzero(~np.isfinite(block).all(axis=1))[0])])
+            where = f"the vector of text {bad} ({texts[bad][:60]!r})"
+            raise TraubeError(f"model '{self.name}': NaN or infinity in {where}; its weights are broken")
+        return block
+
+    def shares(self, texts: Sequence[str], number: int, device: str) -> list[Ints]:
+        """Divide texts into about so many shares of like work for a device, as positions, the longest texts first.
+
+        A share ends where a batch does: shares encoded one by one give the same vectors as all texts at once, to the last digit.
+        """
+        lengths = self._lengths(texts)
+        order = np.argsort(-lengths, kind="stable")
+        most = lengths.sum() / number
+        shares, first, start = [], 0, 0
+        while start < len(order):
+            start += max(1, TOKENS_A_BATCH[device] // int(lengths[order[start]]))
+            if lengths[order[first:start]].sum() >= most or start >= len(order):
+                shares.append(order[first:start])
+                first = start
+        return shares
+
+    def _lengths(self, texts: Sequence[str]) -> Ints:
+        """Return the number of tokens of each text as the model sees it, int64 [n]; at least 1."""
+        tokenizer, prompt = self.network.tokenizer, get_prompt(self.network)
+        lengths: list[int] = []
+        for start in range(0, len(texts), 4096):
+            some = [prompt + text for text in texts[start : start + 4096]]
+            with library_errors(f"model '{self.name}': its tokenizer fails"):
+                if hasattr(tokenizer, "encode_batch"):
+                    lengths.extend(len(encoding.ids) for encoding in tokenizer.encode_batch(some))
+                elif callable(tokenizer):
+                    lengths.extend(map(len, tokenizer(some, truncation=True)["input_ids"]))
+                else:  # a tokenizer that is not transformers' own: a number that grows with the tokens
+                    lengths.extend(len(text.split()) for text in some)
+        return np.maximum(np.array(lengths, dtype=np.int64), 1)
+
+    def _forward(self, texts: list[str]) -> Dense:
+        """Encode one batch with sentence-transformers itself: all is as the model's folder says."""
+        return np.asarray(self.network.encode(texts, batch_size=len(texts), show_progress_bar=False), dtype=np.float32)
+
+    def with_network(self, network: Any) -> "Transformer":
+        """Return the same model with a network in memory, as a training has changed it, in place of its weights."""
+        model = Transformer(self.card, self.device)
+        model.__dict__["network"] = network
+        return model
+
+    def with_network_of_elsewhere(self, network: Any) -> "Transformer":
+        """Return the same model with a network that another machine has loaded, as this one computes with it."""
+        import torch
+
+        in_bf16 = next(network.parameters()).dtype == torch.bfloat16
+        use_products(network, undo=not (in_bf16 and self.device == "cpu"))
+        return self.with_network(network.to(self.device))
+
+    @cached_property
+    def network(self) -> Any:
+        """The sentence-transformers network, loaded when it is first needed."""
+        with library_errors(f"model '{self.name}': {self.folder}: cannot be loaded"):
+            before = self._hashes
+            check_tensors(self.folder)
+            network = _load(self.card, self.folder, self.device, self.precision)
+            changed = hash_files(self.folder) != before
+        if changed:
+            raise TraubeError(f"model '{self.name}': {self.folder}: its files changed while they were read; run again")
+        return network
+
+
+@contextmanager
+def _batches_side_by_side(device: str) -> Iterator[tuple[Executor, int]]:
+    """Yield threads of which each computes a batch, and their number: one on a GPU, and on a CPU one for each core.
+
+    Cores that share a batch wait for each other at every layer: half of their time, and nearly all of it beside other
+    busy processes. Besides, the last digits of a small batch would depend on the number of cores.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+    on_cpu = device == "cpu"
+    number = min(threads, BATCHES_AT_ONCE) if on_cpu else 1
+    executor = ThreadPoolExecutor(number, "encoding")
+    if on_cpu:
+        torch.set_num_threads(1)
+    try:
+        yield executor, number
+    finally:
+        executor.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)
+
+
+def best_device() -> str:
+    """Return `cuda`, `mps` or `cpu`: the best one that this machine has."""
+    if sys.platform == "linux" and not any(Path(device).exists() for device in GPUS):
+        return "cpu"  # whatever torch says, which takes a second to import
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules.transformer import Transformer as Body
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    loading = {"model_kwargs": {**SAFE, "dtype": dtype}, "processor_kwargs": LOCAL, "config_kwargs": LOCAL}
+    logging.getLogger("sentence_transformers").setLevel(logging.ERROR)  # it warns of every default prompt
+    with vetted_copy(folder) as copy, quiet(), torch.random.fork_rng(devices=[]):
+        # an unused pooler may be missing; training twice must give the same weights
+        torch.manual_seed(0)
+        if (copy / "modules.json").exists() or card.pooling is None:
+            network = SentenceTransformer(str(copy), device=device, **LOCAL, **loading)
+        else:
+            body = Body(str(copy), **loading)
+            pooling = Pooling(body.get_embedding_dimension(), pooling_mode=card.pooling)
+            network = SentenceTransformer(modules=[body, pooling], device=device)
+    special = getattr(network.tokenizer, "all_special_tokens", None)
+    if special is not None and not set(network.tokenizer.get_vocab()) - set(special):
+        raise TraubeError(f"model '{card.name}': {folder}: its vocabulary is empty: all texts would have one vector")
+    if card.max_length:
+        positions = getattr(getattr(network[0], "config", None), "max_position_embeddings", None) or -1
+        if 0 < positions < card.max_length:
+            fault = f"max_length {card.max_length} is more than its {positions} positions"
+            raise TraubeError(f"model '{card.name}': {fault}")
+        network.max_seq_length = card.max_length
+    if card.prompt is not None:  # where sentence-transformers looks, so that a training keeps it
+        network.prompts = {**network.prompts, "traube": card.prompt}
+        network.default_prompt_name = "traube"
+    copy_weights(network)
+    place, name = list_modules(folder)[0]
+    if name == "Transformer" and hasattr(network[0], "config"):  # where a training finds its head for words
+        network[0].config.name_or_path = str(folder / place)  # not the copy that was loaded
+    if precision == "bf16" and device == "cpu":
+        use_products(network)
+    return network.to(dtype).eval()
+
+
+def copy_weights(network: Any) -> None:
+    """Copy the weights that are still mapped from a file: they would change with the file, or end the process with it."""
+    for tensor in (*network.parameters(), *network.buffers()):
+        tensor.data = tensor.data.clone()
+
+
+def get_prompt(network: Any) -> str:
+    """Return the prompt that is put in front of every text."""
+    return network.prompts.get(network.default_prompt_name) or "" if network.default_prompt_name else ""

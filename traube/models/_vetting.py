@@ -1,0 +1,409 @@
+"""Vetting of a model's folder that somebody else made: no library reads it.
+
+Its JSON files are checked against the lists of `traube.models._allowed` and rewritten; libraries load a copy that holds
+nothing else: no pickle, no module.
+"""
+
+import json
+import math
+import os
+import pickle
+import re
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from traube._core.config import SHOWN, Strict, parse
+from traube._core.errors import TraubeError
+from traube._core.inputs import check_file, read_bytes
+from traube.models import _allowed as allowed
+
+LARGEST_FILE = 256 * 2**20  # bytes, but for weights; the largest vocabularies take forty million
+LARGEST_FOLDER = 2 * LARGEST_FILE
+LARGEST_GROWTH = 64  # by which a tokenizer's replacements may make a text longer
+MOST_ADDED = 100_000  # tokens beside the vocabulary
+MOST_PARTS, LONGEST_TEXT = 200, 4_000  # entries of a list, and characters, in a tokenizer's settings
+PREFIX = "traube-model-"
+COPY = re.compile(rf"\S*{PREFIX}\w+")  # the path of a copy in error messages
+DEEPEST = 20  # levels of a tokenizer.json
+DEEPEST_ROUTER = 3  # a router in a router
+PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt", ".dat")
+# Arguments for every loader of a library. No folder can overrule them: settings that could are on no list.
+LOCAL = {"local_files_only": True, "trust_remote_code": False}
+SAFE = {**LOCAL, "use_safetensors": True, "weights_only": True}
+
+Reader = Callable[[Path], Any]  # what a file of the copy holds, bytes or of JSON, or the path that it is a link to
+WITH_WEIGHTS = ("Dense", "LayerNorm", "WeightedLayerPooling")  # modules that have weights besides networks
+ENCODER = [("", "Transformer")]  # the modules of a folder without modules.json
+
+
+def list_modules(folder: Path) -> list[tuple[str, str]]:
+    """Return the folder and the name of each module, those behind a router in its place."""
+    return [(place, name) for place, name in _modules(folder) if name != "Router"]
+
+
+def _modules(folder: Path) -> list[tuple[str, str]]:
+    if not _is_there(folder, "modules.json"):
+        return ENCODER
+    entries = _module_entries(folder / "modules.json")
+    return [found for entry in entries for found in _with_routes(folder, entry["path"], entry["type"], DEEPEST_ROUTER)]
+
+
+def _with_routes(folder: Path, place: str, class_path: str, deepest: int) -> Iterator[tuple[str, str]]:
+    inside = folder
+    for part in filter(None, place.split("/")):
+        inside /= part
+        if inside.is_symlink():
+            link = inside.relative_to(folder)
+            raise TraubeError(f"{folder}: {link} is a link to a folder; put the folder itself there")
+    name = allowed.CLASS_PATHS[class_path]
+    yield place, name
+    if name != "Router":
+        return
+    if not deepest:
+        raise TraubeError(f"{folder}: {place}: routers are nested too deep")
+    settings = _below(place, "router_config.json")
+    if not _is_there(folder, settings):
+        raise TraubeError(f"{folder}: no {settings}")
+    for child, kind in _route_settings(folder / settings)["types"].items():
+        yield from _with_routes(folder, _below(place, child), kind, deepest - 1)
+
+
+def layout(folder: Path, *, plain: bool = False) -> dict[str, Reader]:
+    """Return the files of a model's folder that may be opened, by path below it, with the reader of each.
+
+    With `plain`, the files are those of a network in the folder itself, as for a language model.
+    """
+    package: dict[str, Reader] = {
+        "modules.json": _module_entries,
+        "config_sentence_transformers.json": _settings(allowed.Package),
+    }
+    files = {} if plain else {name: read for name, read in package.items() if _is_there(folder, name)}
+    for place, name in ENCODER if plain else _modules(folder):
+        own = _of_module(folder, place, name)
+        if both := files.keys() & own.keys():  # two modules would read one file, and each has its own list
+            raise TraubeError(f"{folder}: modules.json: two modules lie where {min(both)} does")
+        files.update(own)
+    for name in files:
+        check_file(folder / name)
+    return files
+
+
+def read_contents(folder: Path, *, plain: bool = False) -> dict[str, bytes | Path]:
+    """Return the contents of a copy of a model's folder, by path below it.
+
+    Contents are bytes, or the path of a file that the copy links to.
+    """
+    held: dict[str, bytes | Path] = {}
+    left = LARGEST_FOLDER
+    for name, read in layout(folder, plain=plain).items():
+        content = read(folder / name)
+        if not isinstance(content, bytes | Path):  # rebinds the name: two of these trees would not fit the memory
+            content = json.dumps(content).encode()
+        held[name] = content
+        left -= len(content) if isinstance(content, bytes) else 0
+        if left < 0:
+            raise TraubeError(f"{folder}: its settings and vocabularies are more than {LARGEST_FOLDER >> 20} MiB")
+    return held
+
+
+@contextmanager
+def vetted_copy(folder: Path, *, plain: bool = False) -> Iterator[Path]:
+    """Make a copy of a model's folder for libraries to load, without all that is on no list.
+
+    While it exists, nothing can be unpickled in the thread that made it, nor in those begun since.
+    """
+    held = read_contents(folder, plain=plain)
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as made, no_pickles():
+        for name, content in held.items():
+            path = Path(made) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(content, Path):
+                path.symlink_to(content)
+            else:
+                path.write_bytes(content)
+        yield Path(made)
+
+
+def _of_module(folder: Path, place: str, name: str) -> dict[str, Reader]:
+    if name == "Router":
+        return {_below(place, "router_config.json"): _route_settings}
+    if name == "StaticEmbedding":
+        return {_below(place, "tokenizer.json"): _tokenizer, **_weights(folder, place)}
+    if name != "Transformer":
+        path = _below(place, "config.json")
+        own = {} if name == "Normalize" and not _is_there(folder, path) else {path: _settings(allowed.SETTINGS[name])}
+        return {**own, **(_weights(folder, place) if name in WITH_WEIGHTS else {})}
+
+    if _is_there(folder, _below(place, "adapter_config.json")):
+        raise TraubeError(f"{folder}: adapter_config.json: an adapter is no whole model; merge it into its base model")
+    weights = _weights(folder, place)
+    if not _is_there(folder, _below(place, "config.json")):
+        raise TraubeError(f"{folder}: no {_below(place, 'config.json')}")
+    if not any(_is_there(folder, _below(place, vocabulary)) for vocabulary in allowed.VOCABULARIES):
+        raise TraubeError(f"{folder}: no vocabulary; expected {_below(place, 'tokenizer.json')}")
+    known: dict[str, Reader] = {
+        "config.json": _network,
+        "tokenizer_config.json": _settings(allowed.SETTINGS["TokenizerSettings"]),
+        "special_tokens_map.json": _settings(allowed.SETTINGS["SpecialTokens"]),
+        "generation_config.json": _settings(allowed.SETTINGS["GenerationSettings"]),
+        **dict.fromkeys(allowed.TRANSFORMER_SETTINGS, _settings(allowed.SETTINGS["TransformerSettings"])),
+        **dict.fromkeys(
+            (*allowed.VOCABULARIES, *allowed.VOCABULARY_PARTS), lambda path: read_bytes(path, LARGEST_FILE)
+        ),
+        **dict.fromkeys(("vocab.json", "added_tokens.json"), _words),
+        "tokenizer.json": _tokenizer,
+    }
+    here = {path: read for file, read in known.items() if _is_there(folder, path := _below(place, file))}
+    return {**here, **weights}
+
+
+def _below(place: str, name: str) -> str:
+    return f"{place}/{name}" if place else name
+
+
+def _is_there(folder: Path, name: str) -> bool:
+    """Return whether anything but a folder has that name; a link that leads nowhere counts."""
+    path = folder / name
+    return os.path.lexists(path) and not path.is_dir()
+
+
+def _weights(folder: Path, place: str) -> dict[str, Reader]:
+    """Return the safetensors of a module: one file, or those that an index names."""
+    whole, index = _below(place, allowed.WEIGHTS), _below(place, allowed.INDEX)
+    shards = []
+    if _is_there(folder, index):
+        shards = sorted({_below(place, name) for name in _weight_map(folder / index).values()})
+        for shard in shards:
+            if not _is_there(folder, shard):
+                raise TraubeError(f"{folder}: {index}: names {shard[:SHOWN]}, which is not there")
+    if _is_there(folder, whole):
+        return {whole: Path.resolve}  # libraries take it before the files of an index
+    if shards:
+        read_index: dict[str, Reader] = {index: lambda path: {"metadata": {}, "weight_map": _weight_map(path)}}
+        return {**read_index, **dict.fromkeys(shards, Path.resolve)}
+    if pickles := sorted(path.name for path in (folder / place).glob("*") if path.suffix in PICKLES):
+        which = ", ".join(_below(place, name) for name in pickles[:3])
+        fix = "which can run code when loaded; convert them to safetensors"
+        raise TraubeError(f"{folder}: only pickled weights ({which}), {fix}")
+    raise TraubeError(f"{folder}: no weights; expected {whole}")
+
+
+def _json(path: Path) -> Any:
+    """Return what a JSON file holds. A key that stands twice is an error, since readers differ in which one they take."""
+    try:
+        return json.loads(read_bytes(path, LARGEST_FILE), object_pairs_hook=_once)
+    except RecursionError:
+        raise TraubeError(f"{path}: broken json (nested too deep)") from None
+    except ValueError as error:
+        raise TraubeError(f"{path}: broken json ({error})") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in made:
+            raise ValueError(f"the key {key[:SHOWN]!r} stands twice")
+        made[key] = value
+    return made
+
+
+def _object(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file, without keys that are known and not handed on."""
+    value = _json(path)
+    if not isinstance(value, dict):
+        raise TraubeError(f"{path}: expected an object of settings")
+    left_out = allowed.LEFT_OUT.get(path.name, frozenset())
+    empty = allowed.NULLABLE | (value.keys() - allowed.NETWORK_KEYS if path.name == "config.json" else set())
+    return {k: held for k, held in value.items() if k not in left_out and (held is not None or k not in empty)}
+
+
+def _settings(model: type[Strict]) -> Reader:
+    def read(path: Path) -> dict[str, Any]:
+        entry = _object(path)
+        parse(model, entry, path, {})
+        return entry
+
+    return read
+
+
+def _module_entries(path: Path) -> list[dict[str, Any]]:
+    """Return the entries of modules.json, each class by the path at which it is today."""
+    entries = _json(path)
+    if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
+        raise TraubeError(f"{path}: expected a list of modules")
+    for entry in entries:
+        _check_class(path, entry.get("type"))
+        parse(allowed.Module, entry, path, {})
+    return [{**e, "path": "" if e["path"] == "." else e["path"], "type": _class_today(e["type"])} for e in entries]
+
+
+def _route_settings(path: Path) -> dict[str, Any]:
+    settings = _object(path)
+    types = settings.get("types")
+    for kind in types.values() if isinstance(types, dict) else ():
+        _check_class(path, kind)
+    parse(allowed.Router, settings, path, {})
+    return {**settings, "types": {child: _class_today(kind) for child, kind in settings["types"].items()}}
+
+
+def _check_class(path: Path, kind: Any) -> None:
+    if kind is not None and (not isinstance(kind, str) or kind not in allowed.CLASS_PATHS):
+        known = f"the modules that are loaded are {', '.join(allowed.MODULES)}"
+        raise TraubeError(f"{path}: asks for the code of '{str(kind)[:SHOWN]}'; {known}")
+
+
+def _class_today(class_path: str) -> str:
+    name = allowed.CLASS_PATHS[class_path]
+    return f"sentence_transformers.{allowed.MODULES[name]}.{name}"
+
+
+def _network(path: Path) -> dict[str, Any]:
+    config = _object(path)
+    kind = config.get("model_type")
+    if not isinstance(kind, str) or kind not in allowed.ARCHITECTURES:
+        raise TraubeError(f"{path}: model_type: '{str(kind)[:SHOWN]}' is no architecture for texts that Traube loads")
+    for key, value in config.items():
+        if key not in allowed.NETWORK_KEYS:
+            raise TraubeError(f"{path}: {key[:SHOWN]}: no setting that Traube knows; take it out if it is not needed")
+        try:
+            _NETWORK_VALUES.get(key, _ANY_VALUE).validate_python(value)
+        except ValidationError:
+            shown = json.dumps(value)
+            shown = shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."
+            raise TraubeError(f"{path}: {key}: {shown} is not allowed") from None
+    return config
+
+
+_ANY_VALUE: TypeAdapter[Any] = TypeAdapter(allowed.Values)
+_NETWORK_VALUES: dict[str, TypeAdapter[Any]] = {k: TypeAdapter(values) for k, values in allowed.NETWORK_VALUES.items()}
+
+
+def _tokenizer(path: Path) -> dict[str, Any]:
+    """Return a tokenizer as the library tokenizers writes it: kinds of parts and their settings, and words."""
+    held = _json(path)
+    if not isinstance(held, dict):
+        raise TraubeError(f"{path}: expected an object of settings")
+    model = held.get("model")
+    rest = dict(held)
+    if isinstance(model, dict):  # its words are data
+        rest["model"] = {key: value for key, value in model.items() if key not in ("vocab", "merges")}
+    if unknown := next((key for key in held if key not in allowed.TOKENIZER_FILE), None):
+        raise TraubeError(f"{path}: {unknown[:SHOWN]}: no setting of a tokenizer that Traube knows")
+    for key, value in rest.items():
+        _check_tokenizer(path, value, DEEPEST, most=MOST_ADDED if key == "added_tokens" else MOST_PARTS)
+    if isinstance(model, dict) and model.get("dropout"):
+        raise TraubeError(f"{path}: dropout: a text would have other tokens each time; set it to null")
+    if _growth(rest.get("normalizer")) * _growth(rest.get("pre_tokenizer")) > LARGEST_GROWTH:
+        raise TraubeError(f"{path}: its replacements make a text more than {LARGEST_GROWTH} times as long")
+    return held
+
+
+def _growth(part: Any) -> int:
+    """Return how many times as long the replacements of a tokenizer's part make a text at most."""
+    if isinstance(part, list):
+        return math.prod(min(_growth(inside), LARGEST_GROWTH + 1) for inside in part)
+    if not isinstance(part, dict):
+        return 1
+    own = len(str(part.get("content", ""))) if part.get("type") == "Replace" else 1
+    inside = part.get("normalizers") or part.get("pretokenizers") or []
+    return max(1, own) * _growth(inside if isinstance(inside, list) else [])
+
+
+def _check_tokenizer(path: Path, value: Any, deepest: int, *, names: bool = False, most: int = MOST_PARTS) -> None:
+    """Refuse keys that are on no list, but for names of special tokens, and what is too much, at every depth."""
+    if not deepest:
+        raise TraubeError(f"{path}: nested deeper than {DEEPEST} levels")
+    if isinstance(value, dict):
+        for key, inside in value.items():
+            if not names and key not in allowed.TOKENIZER_KEYS:
+                raise TraubeError(f"{path}: {key[:SHOWN]}: no setting of a tokenizer that Traube knows")
+            if key != "precompiled_charsmap":
+                _check_tokenizer(path, inside, deepest - 1, names=key == "special_tokens" and not names)
+    elif isinstance(value, str) and len(value) > LONGEST_TEXT:
+        raise TraubeError(f"{path}: a text of {len(value):,} characters; {LONGEST_TEXT:,} at most")
+    elif isinstance(value, list):
+        if len(value) > most:
+            raise TraubeError(f"{path}: a list of {len(value):,} parts; {most} at most")
+        for inside in value:
+            _check_tokenizer(path, inside, deepest - 1)
+
+
+def _words(path: Path) -> dict[str, Any]:
+    held = _json(path)
+    if not isinstance(held, dict) or not all(type(number) is int for number in held.values()):
+        raise TraubeError(f"{path}: expected a number for each word")
+    return held
+
+
+def _weight_map(path: Path) -> dict[str, str]:
+    """Return which file holds each tensor: safetensors beside the index. Libraries open whatever file the index names."""
+    mapped = _object(path).get("weight_map")
+    if not isinstance(mapped, dict) or not mapped:
+        raise TraubeError(f"{path}: expected a weight_map of tensors and files")
+    for name in mapped.values():
+        if not isinstance(name, str) or not re.fullmatch(allowed.SHARD, name):
+            raise TraubeError(f"{path}: names {str(name)[:SHOWN]!r}; only safetensors beside it are opened")
+    return mapped
+
+
+@contextmanager
+def library_errors(where: str, let: type[BaseException] = TraubeError) -> Iterator[None]:
+    """Turn whatever a library raises for a foreign folder into one line, but for errors of the kind `let`."""
+    try:
+        yield
+    except (let, TraubeError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # panics of Rust are no `Exception`
+        reason = COPY.sub("the folder", " ".join(str(error).split())) or type(error).__name__
+        raise TraubeError(f"{where} ({reason if len(reason) <= 300 else f'{reason[:300]}...'})") from error
+
+
+_LOCK = threading.Lock()
+_TRUSTED: dict[object, set[threading.Thread]] = {}  # the threads that were there before each load, but for its own
+_ORIGINAL: dict[tuple[Any, str], Any] = {}  # the original unpicklers, while they are replaced
+
+
+@contextmanager
+def no_pickles() -> Iterator[None]:
+    """Let nothing be unpickled while a foreign folder is loaded.
+
+    `torch.load`, `pickle.load`, `pickle.loads` and `pickle.Unpickler` raise in this thread and in
+    those that begin meanwhile. Older threads, such as those that read from worker processes, go on.
+    """
+    import torch
+
+    load = object()
+    with _LOCK:
+        _TRUSTED[load] = set(threading.enumerate()) - {threading.current_thread()}
+        if not _ORIGINAL:
+            for module, name in ((torch, "load"), (pickle, "load"), (pickle, "loads"), (pickle, "Unpickler")):
+                _ORIGINAL[module, name] = getattr(module, name)
+                setattr(module, name, _guard(_ORIGINAL[module, name]))
+    try:
+        yield
+    finally:
+        with _LOCK:
+            del _TRUSTED[load]
+            if not _TRUSTED:
+                for (module, name), original in _ORIGINAL.items():
+                    setattr(module, name, original)
+                _ORIGINAL.clear()
+
+
+def _guard(original: Any) -> Any:
+    """Return an unpickler, a function or a class, that refuses to work in threads that are not trusted."""
+    if isinstance(original, type):
+        return type(original.__name__, (original,), {"__init__": _guard(original.__init__)})  # type: ignore[misc]
+
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        if any(threading.current_thread() not in trusted for trusted in list(_TRUSTED.values())):
+            raise TraubeError("a model's folder was about to be unpickled, which can run code; nothing was run")
+        return original(*args, **kwargs)
+
+    return guarded

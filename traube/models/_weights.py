@@ -1,0 +1,152 @@
+"""A model's folder: its place, its safety, its content, and its download.
+
+`traube.models._vetting` decides which files of it may be opened, and what they may say.
+"""
+
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from traube._core import inputs, paths
+from traube._core.disk import read_kept_json
+from traube._core.errors import TraubeError, Unavailable, first_line
+from traube._core.files import write_json
+from traube._core.hashing import file_sha256, get_sha256
+from traube._core.inputs import parse_json, resolve_path
+from traube.models._allowed import DOWNLOADED, NOT_DOWNLOADED
+from traube.models._card import ModelCard
+from traube.models._vetting import layout, read_contents
+
+FILTER = {"allow_patterns": list(DOWNLOADED), "ignore_patterns": list(NOT_DOWNLOADED)}  # of huggingface_hub
+
+# What changes when a file is written: size, times and place.
+Stamp = tuple[int, int, int, int]
+
+
+def locate(card: ModelCard) -> Path:
+    """Return the local folder of a model, without downloading.
+
+    Parameters
+    ----------
+    card : ModelCard
+        The model's card.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    Unavailable
+        If it is not on this machine.
+    """
+    if card.kind == "packaged":
+        spec = find_spec(card.package or "")
+        if spec is None or not spec.submodule_search_locations:
+            raise Unavailable(f"model '{card.name}': the package {card.package} is not installed")
+        return Path(next(iter(spec.submodule_search_locations))) / "model"
+    assert card.model is not None
+    if is_folder(card.model):
+        folder = resolve_path(paths.cards(), card.model)
+        if not inputs.is_folder(folder):
+            raise Unavailable(f"model '{card.name}': there is no folder {folder}")
+        return folder
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(card.model, revision=_revision(card), **FILTER, local_files_only=True))
+    except (OSError, ValueError):
+        raise Unavailable(
+            f"model '{card.name}': the weights of {card.model} are not on this machine; `traube run --model {card.name}` downloads them"
+        ) from None
+
+
+def is_folder(model: str) -> bool:
+    """Return whether a card's `model` is a folder (relative to cards/), not a Hugging Face id."""
+    return model.startswith((".", "/", "~")) or inputs.is_folder(paths.cards() / model)
+
+
+def download(card: ModelCard) -> None:
+    """Fetch a model's safetensors weights from the Hugging Face hub and record the revision.
+
+    Raises
+    ------
+    Unavailable
+        If the hub cannot be reached or has no such model.
+    """
+    from huggingface_hub import HfApi, snapshot_download
+
+    assert card.model is not None
+    try:
+        revision = _revision(card) or HfApi().model_info(card.model).sha
+        snapshot_download(card.model, revision=revision, **FILTER)
+    except Exception as error:  # the hub's client raises many kinds; all mean: not available now
+        raise Unavailable(f"model '{card.name}': {card.model} cannot be downloaded ({first_line(error)})") from error
+    if card.revision is None:
+        write_json(paths.own_home() / "revisions.json", {**_revisions(), card.model: revision})
+
+
+def _revisions() -> dict[str, str]:
+    return read_kept_json(paths.own_home() / "revisions.json", "models without a revision are looked up again")
+
+
+def _revision(card: ModelCard) -> str | None:
+    return card.revision or _revisions().get(card.model or "")
+
+
+def check_folder(folder: Path, card: ModelCard) -> None:
+    """Refuse a folder that cannot be loaded safely."""
+    where = f"model '{card.name}'"
+    try:
+        weights = _check(folder, tuple(get_stamps(folder).items()))
+    except TraubeError as error:
+        raise TraubeError(f"{where}: {error}") from None
+    if card.sha256 and file_hash(weights[0], get_stamp(weights[0])) != card.sha256:
+        raise TraubeError(f"{where}: {folder}: {weights[0].name} has a wrong checksum; reinstall it")
+
+
+@lru_cache(maxsize=64)  # it reads whole vocabularies
+def _check(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> list[Path]:
+    """Refuse an unsafe folder, whoever names it; return the files of its weights."""
+    held = read_contents(folder)
+    package = held.get("config_sentence_transformers.json", b"{}")
+    assert isinstance(package, bytes)
+    if (kind := parse_json(package).get("model_type", "SentenceTransformer")) != "SentenceTransformer":
+        fault = f"it is a {kind}; only models that give each text one dense vector can be evaluated"
+        raise TraubeError(f"{folder}: {fault}")
+    return [folder / name for name in held if name.endswith(".safetensors")]
+
+
+def get_stamp(path: Path) -> Stamp:
+    """Return size, times of change and number of a file."""
+    state = path.stat()
+    return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
+
+
+def get_stamps(folder: Path, *, plain: bool = False) -> dict[Path, Stamp]:
+    """Return the files that may be opened, each with a stamp that changes when the file is written."""
+    return {path: get_stamp(path) for path in list_files(folder, plain=plain)}
+
+
+def list_files(folder: Path, *, plain: bool = False) -> list[Path]:
+    """Return the files of a model's folder that may be opened when it is loaded, as in `layout`.
+
+    The model's fingerprint is made of these files.
+    """
+    return sorted(folder / name for name in layout(folder, plain=plain))
+
+
+def hash_files(folder: Path, *, plain: bool = False) -> dict[Path, str]:
+    """Return the SHA-256 of each of these files.
+
+    Different hashes mean that a file was written; different stamps may only mean that it was linked, as uv links a
+    model's package into another environment.
+    """
+    return {path: get_sha256(path, state) for path, state in get_stamps(folder, plain=plain).items()}
+
+
+@lru_cache(maxsize=512)
+def file_hash(path: Path, _stamp: Stamp) -> str:
+    """Return the SHA-256 of a file, computed once for each stamp of the file."""
+    return file_sha256(path)

@@ -1,7 +1,0 @@
-"""The storage of results: immutable blobs are the truth, a database is the catalog of them."""
-
-from traube.storage.blobs import Corrupt, Unreachable
-from traube.storage.entries import Score, write_table
-from traube.storage.storage import Storage, open_storage
-
-__all__ = ["Corrupt", "Score", "Storage", "Unreachable", "open_storage", "write_table"]

@@ -1,0 +1,184 @@
+"""Tasks of files that are named without a card.
+
+A card is written into the data directory, and is used like any other. The columns, the encoding and the language are
+detected from the file. To keep the card, or to extend it, copy it into `cards/`, where it takes precedence over the
+generated one.
+"""
+
+import re
+import sys
+import unicodedata
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from traube._core import paths
+from traube._core.cards import is_generated, list_names, write_card
+from traube._core.disk import replacing
+from traube._core.errors import TraubeError
+from traube._core.inputs import check_file, resolve_path
+from traube.tasks import RESERVED, sources
+from traube.tasks._columns import LABELS, TEXTS, guess_label_column, guess_text_column
+from traube.tasks._languages import detect_languages, name_languages
+from traube.tasks._readers.table import Table, read_column
+from traube.tasks._reading import (
+    SEPARATORS,
+    TEXT_FORMATS,
+    UTF_8,
+    Rows,
+    detect_encoding,
+    detect_separator,
+    format_of,
+    read_rows,
+)
+
+STDIN = "-"
+MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "xlsx", b"\x1f\x8b": "csv.gz", b"{": "jsonl", b"[": "json"}
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """A table as it was read, and the format that was detected to read the file."""
+
+    rows: Rows
+    encoding: str
+    notes: list[str]  # for the user: encoding and separator, if they are unusual
+
+
+@dataclass(frozen=True)
+class FileTask:
+    """The task of a file, and the contents of its card."""
+
+    name: str
+    card: Path
+    text: str
+    labels: tuple[str, ...]
+    about: str  # for the user: how the file was read, in one line
+
+
+def names_file(name: str) -> bool:
+    """Return whether a task's name means a file: standard input, a path, or a name with a known ending."""
+    endings = tuple(f".{kind}" for kind in (*TEXT_FORMATS, "xlsx", "xls", "parquet", "gz"))
+    return name == STDIN or "/" in name or "\\" in name or name.lower().endswith(endings)
+
+
+def read_file(path: Path) -> FileRows:
+    """Read a table in whatever encoding and with whatever separator it has."""
+    check_file(path)
+    kind = format_of(path)
+    encoding = detect_encoding(path) if kind in TEXT_FORMATS else UTF_8
+    separator = detect_separator(path, encoding) if kind == "csv" else None
+    notes = [] if encoding == UTF_8 else [f"encoding {encoding}"]
+    if separator not in (None, ","):
+        notes.append(SEPARATORS[separator])
+    return FileRows(read_rows(path, separator, encoding), encoding, notes)
+
+
+def find_task(file: Path) -> str | None:
+    """Return the name of the task whose card names a file; a card in `cards/` goes before a generated one."""
+    return next((source.name for source in _tables_of(resolve_path(Path.cwd(), str(file)))), None)
+
+
+def make_task_of(file: Path, text: str | None = None, labels: Sequence[str] = ()) -> FileTask:
+    """Write the card of a file's task; where one in `cards/` says the same of that file, it is used.
+
+    Parameters
+    ----------
+    file : Path
+        A table, or a .txt with a text a line.
+    text : str, optional
+        The column of the texts; by default that of the card that names the file, or the obvious one.
+    labels : sequence of str
+        The columns of the labels; by default as `text`.
+
+    Raises
+    ------
+    TraubeError
+        If the file cannot be read, or its columns are not what they should be.
+    """
+    file = resolve_path(Path.cwd(), str(file))
+    read = read_file(file)
+    tables, rows = _tables_of(file), read.rows
+    known = next((table for table in tables if _agrees(table, rows, text, labels)), None)
+    if known is not None:
+        text, labels = known.settings.text, known.settings.labels
+    else:
+        text = text or guess_text_column(rows)
+        guessed = guess_label_column(rows, text)
+        labels = labels or ([guessed] if guessed else [])
+    texts = [value for value in read_column(rows, text) if value.strip()]
+    for name in labels:
+        read_column(rows, name, "--labels")
+    if not texts:
+        raise TraubeError(f"{file}: column '{text}' holds no texts")
+    languages = detect_languages(texts)
+    generated = next((table for table in tables if is_generated(table.path)), None)
+    if known is not None and not is_generated(known.path):
+        name, card = known.name, known.path
+    else:
+        name = generated.name if generated else _free_name(file)
+        card = paths.generated_cards() / f"{name}.yaml"
+        settings: dict[str, Any] = {"file": str(file), "text": text}
+        settings |= {"labels": list(labels)} if labels else {}
+        settings |= {"encoding": read.encoding} if read.encoding != UTF_8 else {}
+        settings |= {"language": languages[0]} if len(languages) == 1 else {}
+        write_card(card, "Written for a file that was named without a card. To keep it, copy it to cards/.", settings)
+    labeled = f"labels in {', '.join(map(repr, labels))}" if labels else "no labels"
+    notes = ", ".join(filter(None, [name_languages(languages), *read.notes]))
+    how = f"texts in '{text}', {labeled}{f' ({notes})' if notes else ''}"
+    return FileTask(name, card, text, tuple(labels), f"{file.name}: {how}; task {name}, card {card}")
+
+
+def _tables_of(file: Path) -> list[Table]:
+    """Return the tasks whose cards name a file; those of `cards/` come first."""
+    tables = [source for source in sources(None).values() if isinstance(source, Table) and source.files()[0] == file]
+    return sorted(tables, key=lambda table: is_generated(table.path))
+
+
+def _agrees(table: Table, rows: Rows, text: str | None, labels: Sequence[str]) -> bool:
+    """Return whether a task's columns exist and are the requested ones."""
+    own = table.settings
+    is_requested = text in (None, own.text) and (not labels or tuple(labels) == own.labels)
+    return is_requested and {own.text, *own.labels} <= {*rows.columns}
+
+
+def save_stdin(columns: Collection[str] = ()) -> Path:
+    """Write standard input to a file of the data directory, whose name says its format, and return its path.
+
+    Parameters
+    ----------
+    columns : collection of str
+        Columns that are requested: with one of them, or one that usually holds texts or labels, in its first line it is
+        a table; else each line is a text.
+
+    Raises
+    ------
+    TraubeError
+        If nothing comes.
+    """
+    if sys.stdin.isatty():
+        raise TraubeError("-: standard input is a terminal; pipe a file into the command, or name one")
+    data = sys.stdin.buffer.read()
+    if not data.strip():
+        raise TraubeError("-: standard input is empty")
+    begin = data.removeprefix(b"\xef\xbb\xbf").lstrip()
+    kind = next((kind for magic, kind in MAGIC.items() if begin.startswith(magic)), None)
+    if kind is None:
+        first = begin.partition(b"\n")[0].decode("latin-1")
+        header = {name.strip('"\r ').casefold() for name in re.split(f"[{''.join(SEPARATORS)}]", first)}
+        kind = "csv" if header & {*TEXTS, *LABELS, *(name.casefold() for name in columns)} else "txt"
+    path = paths.generated_cards() / f"stdin.{kind}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)
+    return path
+
+
+def _free_name(file: Path) -> str:
+    """Return a name for the task of a file, from the file's name; with a number if another task has it."""
+    stem = re.sub(rf"\.({'|'.join((*TEXT_FORMATS, 'xlsx', 'parquet'))})(\.gz)?$", "", file.name, flags=re.I)
+    plain = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode().lower()
+    name = re.sub(r"[^a-z0-9]+", "_", plain).strip("_") or "texts"
+    taken = {*sources(None), *RESERVED, *list_names()}
+    return next(free for n in range(1, len(taken) + 2) if (free := name if n == 1 else f"{name}_{n}") not in taken)

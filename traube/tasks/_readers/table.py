@@ -1,0 +1,98 @@
+"""The user's own data: a table, and a card in `cards/` that names its columns (`cards/README.md`)."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pydantic import Field, ValidationInfo, field_validator
+
+from traube._core.config import OneOrMany, PathName
+from traube._core.errors import TraubeError, unknown
+from traube.tasks._reading import UTF_8, Rows, read_rows
+from traube.tasks._source import CardSource, KeyLines
+from traube.tasks._task import SUBSETS, Subset, TaskCard, make_split, names_texts
+
+
+class TableCard(TaskCard):
+    """A task card that says where the data lies, and names its columns."""
+
+    file: PathName
+    text: str
+    labels: OneOrMany = ()
+    split: str | None = None
+    query: str | None = None
+    part: str | None = None
+    separator: str | None = Field(None, min_length=1, max_length=1)
+    encoding: str = Field(UTF_8, description="of a text file, by Python's names")
+
+    @field_validator("labels", "split", "part")
+    @classmethod
+    def _own_columns(cls, value: Any, info: ValidationInfo) -> Any:
+        columns = value if isinstance(value, tuple) else (value,)
+        if len(set(columns)) < len(columns):
+            raise ValueError("a column is named twice")
+        if info.data.get("text") in columns:
+            raise ValueError(f"'{info.data['text']}' is the column of the texts; name another")
+        return value
+
+
+class Table(CardSource[TableCard]):
+    """A table described by a card."""
+
+    form = TableCard
+    key = "file"
+
+    def __init__(self, path: Path, settings: TableCard, key_lines: KeyLines | None = None) -> None:
+        super().__init__(path, settings, key_lines)
+        self.has_training_splits = settings.part is not None and bool(settings.labels)
+
+    def read(self) -> pd.DataFrame:
+        """Return text, and a column `level:<name>` per level.
+
+        The prefix is there because a user's column may have any name, also one of Traube's.
+        """
+        rows = read_rows(self.files()[0], self.settings.separator, self.settings.encoding)
+        rows.require_rows()
+        texts = rows.texts(self.settings.text, self.place("text"))
+        columns: dict[str, list[str | None]] = {"text": [text or "" for text in texts]}
+        for level in self.settings.labels:
+            values = columns[f"level:{level}"] = rows.texts(level, self.place("labels"))
+            if not self.settings.split and names_texts(values):
+                raise TraubeError(
+                    f"{self.place('labels')}: column '{level}' has {len(set(values)):,} different values in "
+                    f"{len(values):,} rows: they name texts, not groups; name the column of groups"
+                )
+        for key in ("split", "query", "part"):
+            column = getattr(self.settings, key)
+            if not column:
+                continue
+            columns[key] = rows.texts(column, self.place(key))
+            for value, place in zip(columns[key], rows.places, strict=True):
+                if value is None and key != "query":
+                    raise TraubeError(f"{place}: column '{column}' is empty")
+                if key == "part" and value not in SUBSETS:
+                    raise TraubeError(f"{place}: column '{column}': '{value}' is none of {', '.join(SUBSETS)}")
+        return pd.DataFrame({name: pd.array(values, dtype="str") for name, values in columns.items()})
+
+    def draw(self, records: pd.DataFrame) -> pd.DataFrame:
+        """Return one split per value of the column `split`, or one split called `all`; once per level."""
+        groups = records.groupby("split", sort=False) if "split" in records else [("all", records)]
+        labels: dict[str, str | None] = {level: f"level:{level}" for level in self.settings.labels} or {"none": None}
+        splits = []
+        for name, group in groups:
+            subset: Subset | pd.Series = group.get("part", "test")
+            splits += [
+                make_split(group, str(name), level, label=label, subset=subset) for level, label in labels.items()
+            ]
+        return pd.concat(splits, ignore_index=True)
+
+
+def read_column(rows: Rows, column: str, option: str = "--text") -> list[str]:
+    """Return a column as texts; `option` of the command line names it."""
+    if column not in rows.columns:
+        raise TraubeError(f"{rows.path}: {unknown('column', column, rows.columns)} (name it with {option} COLUMN)")
+    rows.require_rows()
+    return [text or "" for text in rows.texts(column)]
+
+
+CARDS = {"file": Table}
