@@ -6,9 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
+import yaml
 
 from tests.made import copy_project
 from tests.platform.conftest import PARAMS, word_rows, write_task
@@ -107,3 +111,30 @@ def test_raw_data_comes_back_from_a_remote_as_it_was(tmp_path: Path) -> None:
     clone.run("dvc", "pull", "data/raw/words/words.csv.dvc")
     assert (raw / "words.csv").read_bytes() == content
     assert hashlib.md5(content).hexdigest() in (raw / "words.csv.dvc").read_text()
+
+
+def test_a_file_of_somebody_else_is_imported_with_its_checksum(tmp_path: Path) -> None:
+    """The commands of docs/how-to/releases.md."""
+    served, clone = tmp_path / "served", tmp_path / "clone"
+    served.mkdir()
+    clone.mkdir()
+    (served / "words.csv").write_text("text,topic\nan apple,fruit\n")
+    handler = partial(SimpleHTTPRequestHandler, directory=str(served))
+
+    def dvc(*command: str) -> None:
+        subprocess.run([BIN / "dvc", *command], cwd=clone, check=True, capture_output=True)
+
+    def checksum() -> str:
+        return str(yaml.safe_load((clone / "words.csv.dvc").read_text())["outs"][0]["md5"])
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        dvc("init", "--no-scm")
+        dvc("import-url", f"http://127.0.0.1:{server.server_port}/words.csv", "words.csv")
+        assert checksum() == hashlib.md5((served / "words.csv").read_bytes(), usedforsecurity=False).hexdigest()
+        (served / "words.csv").write_text("text,topic\nan owl,bird\n")
+        os.utime(served / "words.csv", (0, 0))  # a server tells another file by its date
+        dvc("update", "words.csv.dvc")
+        assert checksum() == hashlib.md5((served / "words.csv").read_bytes(), usedforsecurity=False).hexdigest()
+        server.shutdown()
+    assert "owl" in (clone / "words.csv").read_text()
