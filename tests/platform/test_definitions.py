@@ -270,3 +270,12 @@ def test_loading_imports_nothing_heavy_from_whatever_folder_it_is_started(tmp_pa
     modules, file = done.stdout.splitlines()[-2:]
     assert not HEAVY & set(modules.split())
     assert Path(file).parent == paths.PROJECT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [("check", "defs"), ("list", "defs", "--json")], ids=" ".join)
+def test_dagsters_own_command_finds_the_definitions(command: tuple[str, ...]) -> None:
+    dg_command = Path(sys.executable).with_name("dg")
+    done = subprocess.run([dg_command, *command], cwd=paths.PROJECT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "pydocs_s2s/scores" in done.stdout or "loaded successfully" in done.stdout + done.stderr
