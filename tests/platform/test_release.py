@@ -16,6 +16,7 @@ import yaml
 
 from tests.made import copy_project
 from tests.platform.conftest import PARAMS, word_rows, write_task
+from traube._core import paths
 
 pytestmark = pytest.mark.slow
 BIN = Path(sys.executable).parent
@@ -51,6 +52,13 @@ class Clone:
 
     def metrics(self) -> bytes:
         return (self.folder / "release" / "metrics.json").read_bytes()
+
+
+def test_the_lock_is_of_the_stages_that_stand() -> None:
+    """A dependency that is renamed without `dvc repro` would leave a release that no clone can compare itself with."""
+    stages, locked = (yaml.safe_load((paths.PROJECT / name).read_text())["stages"] for name in ("dvc.yaml", "dvc.lock"))
+    for name, stage in stages.items():
+        assert {*stage["deps"]} == {dep["path"] for dep in locked[name]["deps"]}
 
 
 def test_repro_runs_what_has_changed_and_equal_runs_give_equal_bytes(tmp_path: Path) -> None:
