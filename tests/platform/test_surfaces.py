@@ -133,6 +133,12 @@ def test_all_surfaces_quote_the_same_numbers_and_verdicts(
     ranked = {of.tags["traube.model"]: {m.key: m.value for m in of.metrics}["best/topic"] for of in logged}
     assert ranked == {model: row["mean"] for model, row in rows.items()} and len(logged) == len(ranked)
     assert list(ranked.values()) == sorted(ranked.values(), reverse=True)
+    by_ami = "metrics.topic/ami/noise_as_cluster"
+    logged = client.search_logged_models([experiment.id], order_by=[{"field_name": by_ami, "ascending": False}])
+    scored = [of for of in logged if of.metrics]  # the served one is another
+    amis = [{m.key: m.value for m in of.metrics}[by_ami.removeprefix("metrics.")] for of in scored]
+    assert len(amis) == len(MODELS) and amis == sorted(amis, reverse=True)
+    assert {m.dataset_name for of in scored for m in of.metrics} == {"words"}
 
     # Dagster
     board_event = launcher.instance.get_latest_materialization_event(dg.AssetKey("leaderboard"))
