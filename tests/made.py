@@ -32,7 +32,15 @@ from traube.models import Model, load_model
 from traube.models._similarity import CONFIG, FOLDER, WEIGHTS, SimilarityConfig, make_network
 from traube.tasks._best_worst import ITEM, Tuple
 from traube.tasks._splitting import make_rng
+from traube.tasks._stored import complete_task, save_corpus, save_rows
 from traube.tasks._task import Task
+
+
+def store_task(storage: Storage, task: Task) -> None:
+    """Store a task as a run does that has read and checked it."""
+    save_corpus(storage, task.name, task.corpus, task.corpus[["text_id"]], "raw")
+    save_rows(storage, task.card, task.splits)
+    complete_task(storage, task.card)
 
 
 def chance_of_today() -> random.Random:

@@ -15,7 +15,7 @@ from selenium.webdriver import ActionChains
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from tests.e2e.conftest import NEEDS_BROWSER
-from tests.made import with_replicates
+from tests.made import store_task, with_replicates
 from tests.waiting import PATIENCE
 from traube._pipeline.params import Protocol
 from traube._pipeline.plan import cells
@@ -24,7 +24,6 @@ from traube._pipeline.workbench import Workbench
 from traube._reports.explorer.page import task_page
 from traube._reports.tables import leaderboard
 from traube.models import load_model
-from traube.tasks._stored import complete_task, save_corpus, save_rows
 from traube.tasks._task import Task, TaskCard, index_texts, make_split
 
 pytestmark = [pytest.mark.e2e, NEEDS_BROWSER]
@@ -50,9 +49,7 @@ def page(tmp_path_factory: pytest.TempPathFactory, topics: pd.DataFrame) -> Path
     ]
     task = Task(TaskCard(name="topics"), corpus, pd.concat(halves, ignore_index=True)).validate()
     bench = Workbench.at(folder)
-    save_corpus(bench.storage, "topics", task.corpus, task.corpus[["text_id"]], "raw")
-    save_rows(bench.storage, task.card, task.splits)
-    complete_task(bench.storage, task.card)
+    store_task(bench.storage, task)
     for name, protocol, models in (("own", OWN, ("bow", "tfidf")), ("full", FULL, ("bow",))):
         for seed, (score, model) in enumerate(zip((0.6, 0.5), map(load_model, models), strict=False)):
             bench.vectors(task, model)  # their cost is measured

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tests import giccs_like
-from tests.made import page_data, run_missing
+from tests.made import page_data, run_missing, store_task
 from traube._papers import Context, Table, papers
 from traube._papers.giccs.tables import FEWEST, pair_scores, published, published_words
 from traube._pipeline.evaluate import score_missing
@@ -21,7 +21,7 @@ from traube.metrics._correlation import spearman
 from traube.metrics._richness import lexical_tokens, mtld
 from traube.models import Model
 from traube.tasks import load_pairs
-from traube.tasks._stored import Manifest, complete_task, save_corpus, save_rows
+from traube.tasks._stored import Manifest
 from traube.tasks._task import Task
 
 PAPER = papers()["giccs"]
@@ -178,9 +178,7 @@ def test_whether_similarity_predicts_clustering_is_measured_for_models_that_have
     context = replace(context, protocol="mteb-v1")
     spec, pairs = TABLES["similarity_and_clustering"], load_pairs("giccs")
     task = Task(tiny_task.card.model_copy(update={"name": "tweet"}), tiny_task.corpus, tiny_task.splits)
-    save_corpus(context.storage, "tweet", task.corpus, task.corpus, raw_version="")
-    save_rows(context.storage, task.card, task.splits)
-    complete_task(context.storage, task.card)
+    store_task(context.storage, task)
     for name in ("bow", "tfidf", "lsa"):
         assert spec.make(context).empty  # fewer than three models tell nothing
         run_missing(context.workbench, Request(["tweet"], [name], "mteb-v1", context.protocols["mteb-v1"]))

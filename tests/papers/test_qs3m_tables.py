@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import ttest_rel
 from sklearn.metrics import adjusted_rand_score, pairwise_distances, roc_auc_score
 
-from tests.made import damage_blob
+from tests.made import damage_blob, store_task
 from tests.papers.conftest import at_home
 from tests.training.test_qs3m import QUICK, SECTIONS, pages
 from traube._core import paths
@@ -24,7 +24,6 @@ from traube.models._card import ModelCard, Precision
 from traube.models._checkpoints import trained_on
 from traube.models._transformer import Transformer
 from traube.tasks._sections import Page, Passage, draw, make_records
-from traube.tasks._stored import complete_task, save_corpus, save_rows
 from traube.tasks._task import Split, Task, TaskCard, index_texts
 from traube.training._trainers.qs3m import Qs3m
 
@@ -44,9 +43,7 @@ def in_folds() -> Task:
 
 
 def save(context: Context, task: Task) -> None:
-    save_corpus(context.storage, task.name, task.corpus, task.corpus, raw_version="")
-    save_rows(context.storage, task.card, task.splits)
-    complete_task(context.storage, task.card)
+    store_task(context.storage, task)
 
 
 def described(name: str, **parts: list[str]) -> Task:

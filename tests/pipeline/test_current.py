@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.made import save_scored, with_replicates
+from tests.made import save_scored, store_task, with_replicates
 from traube._pipeline.cell import Cell
 from traube._pipeline.current import count_outdated, current_cells
 from traube._pipeline.params import Protocol
@@ -17,7 +17,7 @@ from traube._storage import Storage, open_storage
 from traube.components import parse_method
 from traube.models import load_model
 from traube.models._base import fingerprint_on
-from traube.tasks._stored import complete_task, get_manifest, save_corpus, save_rows
+from traube.tasks._stored import complete_task, get_manifest
 from traube.tasks._task import Task
 
 PAPER = Protocol(reducers=("none",), clusterers=("kmeans",), seeds=(1, 2))
@@ -27,9 +27,7 @@ Add = Callable[..., str]
 @pytest.fixture
 def storage(tmp_path: Path, tiny_task: Task) -> Storage:
     storage = open_storage(tmp_path)
-    save_corpus(storage, "tiny", tiny_task.corpus, tiny_task.corpus[["text_id"]], "raw")
-    save_rows(storage, tiny_task.card, tiny_task.splits)
-    complete_task(storage, tiny_task.card)
+    store_task(storage, tiny_task)
     return storage
 
 

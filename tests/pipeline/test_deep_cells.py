@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.made import cells_of
+from tests.made import cells_of, store_task
 from traube._core.errors import TraubeError
 from traube._core.progress import Progress
 from traube._pipeline.cluster import REPRESENTATIONS, cluster
@@ -25,7 +25,6 @@ from traube.models import Vectors, load_model
 from traube.models._card import ModelCard
 from traube.models._transformer import Transformer
 from traube.models._vectors import locate_matrix, open_matrix
-from traube.tasks._stored import complete_task, save_corpus, save_rows
 from traube.tasks._task import Task, make_task
 
 OWN = Protocol(reducers=("none",), clusterers=("kmeans",))
@@ -74,9 +73,7 @@ def test_they_come_last_and_leave_clusters_and_a_history(
 
 def test_a_sweep_that_was_stopped_goes_on_with_the_next_cell(pets: Task, base: Transformer, tmp_path: Path) -> None:
     bench = Workbench.at(tmp_path)
-    save_corpus(bench.storage, "pets", pets.corpus, pets.corpus, raw_version="")
-    save_rows(bench.storage, pets.card, pets.splits)
-    complete_task(bench.storage, pets.card)
+    store_task(bench.storage, pets)
     small = {"epochs": 1, "batch": 8, "frozen": True, "augmentation": "order"}
     protocol = Protocol(reducers=("none",), clusterers=("aecl",), parameters={"aecl": small}, seeds=(1, 2))
     sweep = Sweep(protocol="small", clusterer="aecl", values={"batch": (4, 8), "label_weight": (1.0,)})

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.made import is_finished, save_done
+from tests.made import is_finished, save_done, store_task
 from traube._core.errors import TraubeError
 from traube._core.measure import Cost
 from traube._pipeline import cell as cells_module
@@ -308,9 +308,7 @@ def test_the_time_that_cells_take_grows_with_texts_models_and_weights(
     for name, count in (("few", 300), ("many", 3000)):
         texts = [f"text {i} " * 20 for i in range(count)]
         task = make_task(texts, [str(i % 3) for i in range(count)], name=name)
-        save_corpus(storage, name, task.corpus, task.corpus[["text_id"]], "raw")
-        save_rows(storage, task.card, task.splits)
-        complete_task(storage, task.card)
+        store_task(storage, task)
 
     def seconds(models: tuple[str, ...], task: str, reducer: str) -> float:
         cells = [Cell(task, "own", "", "f", Method(reducer, "kmeans"), 1, "own", "default", "d")]
@@ -333,9 +331,7 @@ def test_many_classes_are_said_beforehand(storage: Storage) -> None:
 
     texts = [f"text {i}" for i in range(3000)]
     task = make_task(texts, [str(i % 1500) for i in range(3000)], name="many")
-    save_corpus(storage, "many", task.corpus, task.corpus[["text_id"]], "raw")
-    save_rows(storage, task.card, task.splits)
-    complete_task(storage, task.card)
+    store_task(storage, task)
     cells = [
         Cell("many", "own", model, "f", Method(reducer, "kmeans"), seed, "own", "default", "d")
         for model in ("tfidf", "minilm")

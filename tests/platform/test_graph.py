@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -93,6 +94,8 @@ def test_every_column_of_a_table_says_what_it_means(launcher: Launcher) -> None:
         schema = event.asset_materialization.metadata["dagster/column_schema"].value
         assert isinstance(schema, dg.TableSchema)
         assert {column.name: column.description for column in schema.columns} == columns
+        assert event.asset_materialization.metadata["dagster/row_count"].value >= 0
+        assert key[1:] != ("corpus",) or "fruit" in str(event.asset_materialization.metadata["preview"].value)
 
 
 def test_what_stops_nothing_is_noted(launcher: Launcher, cards: Path) -> None:
@@ -202,11 +205,15 @@ def test_checks_of_embeddings_are_recorded_by_model(launcher: Launcher, request_
 
 
 @pytest.mark.begin_with("read")
-def test_scores_are_tracked_once_however_often_they_are_logged(launcher: Launcher, request_for: MakeRequest) -> None:
+def test_scores_are_tracked_once_however_often_they_are_logged(
+    launcher: Launcher, request_for: MakeRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from mlflow import MlflowClient
 
     from resources.experiment import default_uri
 
+    for name in ("MLFLOW", "DAGSTER"):  # where others see the pages
+        monkeypatch.setenv(f"TRAUBE_{name}_UI", f"https://{name.lower()}.example.org/")
     requested = request_for(["words"], ["bow"])
     for _ in range(2):
         launcher.evaluate("bow", ["words"], requested)
@@ -222,12 +229,41 @@ def test_scores_are_tracked_once_however_often_they_are_logged(launcher: Launche
     assert launcher.instance.get_run_by_id(parent.data.tags["dagster.run_id"]) is not None
     assert parent.inputs.dataset_inputs[0].dataset.digest == parent.data.tags["traube.data_version"]
     assert parent.data.tags["mlflow.user"] and parent.data.tags["mlflow.source.name"]
+    if (paths.PROJECT / ".git").exists():
+        assert re.fullmatch(r"[0-9a-f]{40}", parent.data.tags["mlflow.source.git.commit"])
+    assert not {"fingerprint", "data_version", "code_version"} & parent.data.params.keys()  # no axes of a comparison
     assert parent.info.start_time < parent.info.end_time < time.time() * 1000  # when cells were computed
     assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
     child = next(run for run in runs if run.info.run_name == "none/agglomerative")
     assert 0 <= child.data.metrics["topic/v_measure/noise_as_cluster"] <= 1
     event = launcher.instance.get_latest_materialization_event(dg.AssetKey(["words", "scores"]))
-    assert parent.info.run_id in str(event.asset_materialization.metadata["mlflow"].value)
+    link = str(event.asset_materialization.metadata["mlflow"].value)
+    assert link.startswith("https://mlflow.example.org/#/") and link.endswith("?workflowType=machine_learning")
+    assert parent.info.run_id in link and parent.data.tags["traube.page"].startswith("https://dagster.example.org/")
+
+
+@pytest.mark.begin_with("read")
+def test_a_map_is_shown_by_dagster_and_by_mlflow(launcher: Launcher, cards: Path, storage: Storage) -> None:
+    import mlflow
+
+    from resources.artifacts import log_artifacts
+    from resources.experiment import default_uri
+    from resources.tracking import TrackingResource
+    from traube._reports.tables import leaderboard
+
+    by_umap = "    reducers: [umap]\n    clusterers: [minibatch_kmeans]\n    parameters: {umap: {n_epochs: 5}}\n"
+    paths.params().write_text(f"protocol: tiny\ntasks: [words]\nmodels: [bow]\nprotocols:\n  tiny:\n{by_umap}")
+    requested = Request(["words"], ["bow"], "tiny", load_params().chosen("tiny"))
+    assert launcher.evaluate("bow", ["words"], requested) == []
+    event = launcher.instance.get_latest_materialization_event(dg.AssetKey(["words", "scores"]))
+    assert event is not None and event.asset_materialization is not None
+    assert "data:image/png;base64" in str(event.asset_materialization.metadata["map"].value)
+    tracking = TrackingResource()
+    log_artifacts(tracking, leaderboard(storage), storage)
+    experiment = tracking.connect()
+    (run,) = experiment.client.search_runs([experiment.id], "tags.`traube.kind` = 'task'")
+    kept = Path(mlflow.artifacts.download_artifacts(run_id=run.info.run_id, tracking_uri=default_uri()))
+    assert (kept / "map.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.begin_with("evaluated")

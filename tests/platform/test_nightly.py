@@ -280,12 +280,16 @@ def test_worse_scores_fail_a_check_and_raise_one_alert(
     save_task(storage)
     add_cell(storage, 0.5, "2026-01-01")
     add_cell(storage, after, "2026-01-02", fingerprint="f2")
+    versions = set()
     for _ in range(2):  # what is known already is not said again, whatever else changes
         resources = {"storage": StorageResource(), "benchmark": BenchmarkResource()}
         made = dg.materialize([regressions], resources=resources, tags={NIGHT: "2026-01-02"})
         (check,) = made.get_asset_check_evaluations()
         assert (check.passed, check.severity) == (after > 0.5, dg.AssetCheckSeverity.WARN)
+        (event,) = made.get_asset_materialization_events()
+        versions.add(event.materialization.tags["dagster/data_version"])
         add_cell(storage, 0.5, "2026-01-02", model="other")
+    assert len(versions) == 2  # since the other model is new
     alerts = [(alert["summary"], *alert["details"]) for alert in webhook]
     worse = ("Scores significantly worse than on 2026-01-01: 1", "tiny, ck with none/kmeans: 50.0 -> 40.0")
     assert alerts == ([worse] if after < 0.5 else [])

@@ -98,7 +98,7 @@ def test_pairs_without_a_history_are_scored_once(traube: Traube) -> None:
     ("arguments", "said"),
     [
         (["-t", "min"], "unknown task 'min': did you mean mine?"),
-        (["-t", "mine", "-m", "bow", "--part", "train"], "no pair's part is 'train'"),
+        (["-t", "mine", "-m", "bow", "--subset", "train"], "no pair is of the subset 'train'"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(traube: Traube, arguments: list[str], said: str) -> None:

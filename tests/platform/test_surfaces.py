@@ -23,9 +23,9 @@ from traube._pipeline.params import load_params
 from traube._pipeline.plan import Request
 from traube._pipeline.workbench import Workbench
 from traube._reports.pages import make_page
+from traube._reports.tables import show_rank
 from traube._storage import Storage
 from traube.comparison._candidates import candidates, main_metric
-from traube.comparison._ranking import format_rank
 from traube.comparison._standings import compare_candidates
 from traube.comparison._verdict import format_significance
 from traube.tasks._stored import get_card
@@ -60,7 +60,7 @@ class Truth:
     @property
     def ranks(self) -> dict[str, str]:
         """Each model's rank in words."""
-        return {model: format_rank(row["rank_low"], row["rank_high"]) for model, row in self.rows.items()}
+        return {model: show_rank(pd.Series(row)) for model, row in self.rows.items()}
 
     def significance(self, model: str) -> str:
         """Return the p-value of a model's difference from the best in words."""
@@ -168,6 +168,12 @@ def check_mlflow(truth: Truth, storage: Storage) -> None:
     ranked = {of.tags["traube.model"]: {m.key: m.value for m in of.metrics}["best/topic"] for of in logged}
     assert ranked == {model: row["mean"] for model, row in truth.rows.items()} and len(logged) == len(ranked)
     assert list(ranked.values()) == sorted(ranked.values(), reverse=True)
+    by_ami = "metrics.topic/ami/noise_as_cluster"
+    logged = client.search_logged_models([experiment.id], order_by=[{"field_name": by_ami, "ascending": False}])
+    scored = [of for of in logged if of.metrics]  # the served one is another
+    amis = [{m.key: m.value for m in of.metrics}[by_ami.removeprefix("metrics.")] for of in scored]
+    assert len(amis) == len(MODELS) and amis == sorted(amis, reverse=True)
+    assert {m.dataset_name for of in scored for m in of.metrics} == {"words"}
 
 
 def check_dagster(truth: Truth, launcher: Launcher) -> None:

@@ -59,6 +59,8 @@ def test_a_training_is_a_checkpoint_that_the_sensor_finds(parted: Launcher, monk
     assert {"validation_ari", "loss", "shortcut", "seconds"} <= set(run.data.metrics)
     assert {"system/cpu_utilization_percentage", "system/system_memory_usage_megabytes"} <= set(run.data.metrics)
     assert run.info.status == "FINISHED"
+    client = TrackingResource().connect().client
+    assert len({point.step for point in client.get_metric_history(run.info.run_id, "validation_ari")}) > 1  # a curve
     about = {"trainer": "cob", "task": "parted", "model": "tiny", "epochs": "4.0", "layers": "1"}
     assert about.items() <= run.data.params.items()
     definitions = build_defs()

@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 from sklearn.cluster import Birch, KMeans
 
+from tests.made import store_task
 from traube import Evaluation, compare, evaluate, leaderboard, make_task
 from traube._core.errors import TraubeError
 from traube._pipeline.executors import Executor, ProcessExecutor
@@ -19,7 +20,6 @@ from traube.comparison._candidates import candidates
 from traube.comparison._standings import Unlabeled, compare_on_tasks
 from traube.comparison._verdict import Undecided
 from traube.models._transformer import Transformer
-from traube.tasks._stored import complete_task, save_corpus, save_rows
 from traube.tasks._task import Task
 
 METHODS = ["none/kmeans", "none/agglomerative"]
@@ -43,9 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def result(tiny_task: Task, folder: Path, executor: Executor) -> Evaluation:
     storage = open_storage(folder)
-    save_corpus(storage, tiny_task.name, tiny_task.corpus, tiny_task.corpus[["text_id"]], "raw")
-    save_rows(storage, tiny_task.card, tiny_task.splits)
-    complete_task(storage, tiny_task.card)
+    store_task(storage, tiny_task)
     return evaluate(tiny_task, ["bow", "lsa", "tfidf"], METHODS, seeds=[1, 2], folder=folder, executor=executor)
 
 
@@ -135,6 +133,13 @@ def test_texts_models_and_embeddings_are_passed_as_they_are(minilm: Transformer,
     assert means["given"] == 1 and means["wrong"] < 0.5 and means["network"] > 0.5
     for one in ("bow", right):
         assert evaluate(TEXTS, one, labels=LABELS, executor=executor).means().shape == (1, 3)
+
+
+def test_embeddings_have_a_row_for_each_text_also_for_one_that_is_given_twice(executor: Executor) -> None:
+    twice = [*TEXTS, TEXTS[0]]
+    right = np.eye(3)[[*np.repeat([0, 1, 2], 4), 0]]
+    result = evaluate(twice, right, "none/kmeans", labels=[*LABELS, LABELS[0]], executor=executor)
+    assert result.means()["value"].tolist() == [1] and len(result.assignments) == len(twice)
 
 
 def test_an_estimator_clusters_as_it_is(executor: Executor) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.made import save_scored, with_replicates
+from tests.made import save_scored, store_task, with_replicates
 from traube._core import paths
 from traube._core.escaping import format_csv
 from traube._pipeline.cell import Cell
@@ -71,9 +71,7 @@ def add(storage: Storage) -> Add:
 
 
 def test_where_k_is_chosen_what_was_found_stands_beside_what_there_is(storage: Storage, tiny_task: Task) -> None:
-    save_corpus(storage, "tiny", tiny_task.corpus, tiny_task.corpus, raw_version="")
-    save_rows(storage, tiny_task.card, tiny_task.splits)
-    complete_task(storage, tiny_task.card)
+    store_task(storage, tiny_task)
     own = Protocol(reducers=("none",), clusterers=("kmeans",), parameters={"kmeans": {"k": "auto"}})
     auto, given = own.method("none/kmeans"), parse_method("none/kmeans")
     for protocol, method in (("auto", auto), ("given", given)):

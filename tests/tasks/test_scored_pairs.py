@@ -141,7 +141,7 @@ def test_a_table_of_ones_own_is_a_pair_task_by_its_card(raw: Path, cards: Path) 
         ("text_a: a\ntext_b: o\nscore: s\n", "a,o,s\nx,y,much\n", "mine.csv:2: 'much' is no score"),
         ("text_a: a\ntext_b: o\nscore: s\n", "a,o,s\nx,y,1\nx,y,3\n", "pair 1: its score is no number from 0 to 1"),
         ("text_a: a\ntext_b: o\nscore: s\n", "a,o,s\nx,,1\n", "pair 0: a text is empty"),
-        ("text_a: a\ntext_b: o\nscore: s\npart: a\n", "a,o,s\nx,y,1\n", "pair 0: its part is none of train"),
+        ("text_a: a\ntext_b: o\nscore: s\npart: a\n", "a,o,s\nx,y,1\n", "pair 0: its subset is none of train"),
         ("text_a: a\ntext_b: o\nscore: s\ngroups: score\n", "a,o,s\nx,y,1\n", "a group's column has a name of its own"),
         ("turns: a\ntext_b: o\nscore: s\n", "a,o,s\n,y,1\n", "mine.csv:2: the dialogue has no turns"),
     ],
@@ -169,7 +169,7 @@ def test_a_part_without_pairs_is_refused_and_existing_parts_are_listed() -> None
     records = pd.DataFrame({"text_a": ["a"], "text_b": ["b"], "score": [0.5]})
     task = make_pairs(PairCard(name="one"), records)
     assert len(select_pairs(task, "test").rows) == 1 and not has_history(task.rows)
-    with pytest.raises(TraubeError, match=r"no pair's part is 'train' \(there are: test\)"):
+    with pytest.raises(TraubeError, match=r"no pair is of the subset 'train' \(there are: test\)"):
         select_pairs(task, "train")
 
 

@@ -134,9 +134,15 @@ def cluster_report(
     columns = pd.DataFrame(index=range(len(texts))) if columns is None else columns.reset_index(drop=True)
     most = min(LONGEST, max(SHORTEST, CHARACTERS // len(texts)))
     names, scales = _name_groups(layers), _scales(columns)
-    data = _panel(texts, layers, names, columns, most) | {"chosen": len(layers) - 1 if chosen is None else chosen}
-    beside = {"panel": panel, "title": title, "notes": notes, "data": data}
-    beside["scripts"] = [_script(name) for name in SCRIPTS if name != "d3" or scales]
+    data = {
+        "layers": [_groups(*pair, texts) for pair in zip(layers, names, strict=True)],
+        "columns": [str(name) for name in columns],
+        "alone": ALONE,
+        "cut": most if any(len(text) > most for text in texts) else None,
+        "chosen": len(layers) - 1 if chosen is None else chosen,
+    }
+    files = resources.files("traube._reports") / "map_scripts"
+    scripts = [packed((files / f"{name}.js.gz").read_bytes()) for name in SCRIPTS if name != "d3" or scales]
     page = _draw(
         place_texts(vectors, random_state),
         layers,
@@ -144,7 +150,7 @@ def cluster_report(
         hover_text=[text if len(text) <= most else f"{text[:most]} ..." for text in texts],
         extra_point_data=_rows(layers, columns),
         title=escape(title),
-        custom_html=render("cluster_report.html", **beside),
+        custom_html=render("cluster_report.html", panel=panel, title=title, notes=notes, data=data, scripts=scripts),
         **scales,
     )
     return _make_offline(page)
@@ -157,22 +163,6 @@ def _check(texts: Sequence[str], layers: Sequence[MapLayer]) -> None:
         )
     if not layers or any(len(layer.labels) != len(texts) for layer in layers):
         raise TraubeError("a report needs at least one layer, with a label for each text")
-
-
-def _panel(
-    texts: Sequence[str],
-    layers: Sequence[MapLayer],
-    names: Sequence[Mapping[int, str]],
-    columns: pd.DataFrame,
-    most: int,
-) -> dict[str, Any]:
-    """Return what the lists beside the map are made of; `most` is the length at which texts are cut."""
-    return {
-        "layers": [_groups(*pair, texts) for pair in zip(layers, names, strict=True)],
-        "columns": [str(name) for name in columns],
-        "alone": ALONE,
-        "cut": most if any(len(text) > most for text in texts) else None,
-    }
 
 
 def _rows(layers: Sequence[MapLayer], columns: pd.DataFrame) -> pd.DataFrame:
@@ -252,16 +242,11 @@ def _own_files() -> Iterator[Path]:
                 os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
-def _script(name: str) -> str:
-    return packed((resources.files("traube._reports") / "map_scripts" / f"{name}.js.gz").read_bytes())
-
-
 def _name_groups(layers: Sequence[MapLayer]) -> list[dict[int, str]]:
     """Name the groups of each layer. Only a group and those within it share a name, which the map draws once."""
     named: list[dict[int, str]] = []
-    holders = {
-        _sort_words(ALONE): np.zeros(len(layers[0].labels), dtype=bool)
-    }  # the texts of the coarsest group of a name
+    # the texts of the coarsest group of each name
+    holders = {_sort_words(ALONE): np.zeros(len(layers[0].labels), dtype=bool)}
     for layer in layers:
         found: dict[int, str] = {}
         taken = set[str]()
