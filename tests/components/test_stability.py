@@ -1,4 +1,4 @@
-"""How many clusters: found where there are some, hardly believed where there are none."""
+"""The number of clusters by stability: found where there are clusters, doubted where there are none."""
 
 from itertools import pairwise
 
@@ -244,7 +244,7 @@ def test_where_nothing_is_clear_there_are_few_groups() -> None:
 
 
 @pytest.mark.parametrize("X", [np.ones((30, 3)), np.zeros((30, 3)), np.ones((1, 3))])
-def test_equal_texts_make_one_cluster_whatever_is_asked_for(X: NDArray[np.float64]) -> None:
+def test_equal_texts_make_one_cluster_whatever_is_requested(X: NDArray[np.float64]) -> None:
     assert set(StableKMeans(random_state=0).fit(X).labels_) == {0}
     assert set(StableKMeans(min(3, len(X)), random_state=0).fit(X).labels_) == {0}
 
@@ -253,7 +253,7 @@ def test_equal_texts_make_one_cluster_whatever_is_asked_for(X: NDArray[np.float6
 
 
 @pytest.mark.slow
-def test_weights_of_neighbours_are_umaps(blobs: Blobs) -> None:
+def test_weights_of_neighbors_are_umaps(blobs: Blobs) -> None:
     from traube.components._estimators.lazy_umap import import_umap
 
     rows, distances = find_neighbors(blobs[0], 14)
