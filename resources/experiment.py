@@ -118,7 +118,7 @@ def name_metric(name: str) -> str:
 
 @cache
 def find_origin() -> dict[str, str]:
-    """Return the tags that say who logs, by what program and commit; found once in a process, since git is asked."""
+    """Return the tags that say who logs, by what program and commit; found once in a process, since git is slow."""
     from mlflow.tracking.context.registry import resolve_tags
     from mlflow.utils.mlflow_tags import MLFLOW_GIT_COMMIT
 
