@@ -54,7 +54,7 @@ pytest: $(ALL)
 
 SOURCES := traube assets deploy operations resources sensors definitions.py
 # Code, settings and texts whose words are the field's
-STYLED := $(SOURCES) benchmarks params.yaml cards docs README.md CONTRIBUTING.md SECURITY.md
+STYLED := $(SOURCES) benchmarks tests params.yaml cards docs README.md CONTRIBUTING.md SECURITY.md
 lint: $(ALL)  ## ruff (lint and format), docstrings, mypy, and the layers of the architecture (import-linter)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

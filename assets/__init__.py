@@ -19,7 +19,7 @@ def all_assets(sources: Iterable[Source], without_training: Collection[str]) -> 
     from assets.registry import registry
     from assets.report import leaderboard_asset, regressions, report, task_reports
     from assets.stages import STAGES, scores_asset
-    from assets.sweeps import sweep_assets
+    from assets.sweeps import sweep_asset, sweeps
     from assets.trainers import trainer_assets
 
     assets, tasks, sources = list[dg.AssetsDefinition](), list[Source](), list(sources)
@@ -33,4 +33,5 @@ def all_assets(sources: Iterable[Source], without_training: Collection[str]) -> 
             tasks.append(task)
     assets += [leaderboard_asset(sources), registry, regressions, report, task_reports]
     trained = trainer_assets(tasks)
-    return [*assets, *paper_assets({asset.key for asset in trained}), *trained, *sweep_assets()]
+    swept = [sweep_asset(name, sweep) for name, sweep in sweeps().items()]
+    return [*assets, *paper_assets({asset.key for asset in trained}), *trained, *swept]

@@ -1,5 +1,6 @@
 """`T/corpus`, the unique texts of a task; and `T/splits`, its clustering problems, or `T/pairs` with gold scores."""
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -56,13 +57,15 @@ def _table_asset(
     source: Source, table: Table, columns: Mapping[str, str], what: str, **about: Any
 ) -> Callable[[Callable[[Storage], Made]], dg.AssetsDefinition]:
     """Decorate a function that makes a table of a task. A run that selects checks alone checks the stored table."""
+    address = re.match(r"https?://\S+", source.card.source)
+    link = f" [Source]({address[0].rstrip('.,;')})" if address else ""
     spec = dg.AssetSpec(
         asset_key(source.name, table),
         group_name=source.name,
         tags=tag_family(source),
         kinds={"parquet"},
         code_version=source.version,
-        description=f"{source.card.description or source.name}: {what}.",
+        description=f"{source.card.description or source.name}: {what}.{link}",
         **about,
     )
     name, checks = spec.key.to_python_identifier(), make_check_specs(source.card, table)
@@ -110,7 +113,7 @@ def _find_stored(name: str, table: Table, storage: Storage) -> Made:
 
 def corpus_asset(source: Source) -> dg.AssetsDefinition:
     """Make the asset of a task's unique texts, which later reads skip while the raw data is the same."""
-    about = {"language": source.card.language, "licence": source.card.licence, "source": source.card.source}
+    about = {"language": source.card.language, "license": source.card.license, "source": source.card.source}
 
     @_table_asset(source, "corpus", CORPUS_COLUMNS, "the unique texts", metadata=about)
     def corpus(storage: Storage) -> Made:
@@ -153,9 +156,9 @@ def rows_asset(source: Source) -> dg.AssetsDefinition:
                 "label_histogram": dg.MetadataValue.md(markdown(labels)),
             }
         else:
-            by_part = rows.groupby("part", sort=False)["score"].describe().reset_index()
+            by_subset = rows.groupby("part", sort=False)["score"].describe().reset_index()
             metadata["dialogues"] = int(rows["dialogue"].nunique())
-            metadata["scores"] = dg.MetadataValue.md(markdown(by_part.round(3)))
+            metadata["scores"] = dg.MetadataValue.md(markdown(by_subset.round(3)))
         corpus = read_ingested(storage, source.name, "corpus")
         return Made(rows, corpus, manifest.rows_version, manifest.data_version, metadata)
 

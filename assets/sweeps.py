@@ -24,11 +24,6 @@ class Swept(dg.Config):
     seeds: list[int] = Field(default_factory=list, description="by default the sweep's")
 
 
-def sweep_assets() -> list[dg.AssetsDefinition]:
-    """Make an asset for each sweep of params.yaml."""
-    return [_sweep(name, sweep.description) for name, sweep in sweeps().items()]
-
-
 def sweeps() -> dict[str, Sweep]:
     """Return the sweeps of params.yaml.
 
@@ -40,12 +35,14 @@ def sweeps() -> dict[str, Sweep]:
         return {}
 
 
-def _sweep(name: str, description: str) -> dg.AssetsDefinition:
+def sweep_asset(name: str, sweep: Sweep) -> dg.AssetsDefinition:
+    """Make the asset of a sweep of params.yaml."""
+
     @dg.asset(
         key=["sweeps", name],
         group_name="sweeps",
         kinds={"parquet"},
-        description=f"{description} It goes on where it stopped.".lstrip(),
+        description=f"{sweep.description} It goes on where it stopped.".lstrip(),
     )
     def swept(
         context: dg.AssetExecutionContext,

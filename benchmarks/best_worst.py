@@ -1,4 +1,4 @@
-"""Time to score 100,000 judgements, with alpha and 100 split halves; the claim is
+"""Time to score 100,000 judgments, with alpha and 100 split halves; the claim is
 under 5 seconds.
 
 python benchmarks/best_worst.py
@@ -47,7 +47,7 @@ def timed(name: str, work: Callable[[], Any]) -> Any:
 
 def main() -> None:
     judged = made()
-    print(f"{len(judged):,} judgements of {TUPLES:,} tuples of {SIZE} of {len(judged.items):,} items")
+    print(f"{len(judged):,} judgments of {TUPLES:,} tuples of {SIZE} of {len(judged.items):,} items")
     began = time.perf_counter()
     timed("scores", lambda: counting_scores(judged))
     found = timed("alpha", lambda: alpha(judged))

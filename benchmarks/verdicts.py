@@ -389,7 +389,7 @@ RIGHT = ("+2; equal", "+5; equal", "+5; +5")
 
 
 def gate(numbers: range, pool: Path, name: str = "28 overlapping") -> Iterator[dict[str, object]]:
-    """Return what becomes of a challenger, by the registry's own judgement, and by the one before."""
+    """Return what becomes of a challenger, by the registry's own judgment, and by the one before."""
     rules, values = Promotion(), load("trial", numbers, pool)
     shapes = [trial(n, pool, overlaps) for n in track(numbers, "overlaps", transient=True)]
     for effects in NOISE:

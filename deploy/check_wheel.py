@@ -229,7 +229,7 @@ def annotate(person: Person, texts: list[str]) -> None:
         writer = csv.DictWriter(file, list(answers[0]))
         writer.writeheader()
         writer.writerows(answers)
-    _expect("24 judgements" in person.traube("annotate score annotation/annotator_1.csv"), "the items have no scores")
+    _expect("24 judgments" in person.traube("annotate score annotation/annotator_1.csv"), "the items have no scores")
 
 
 def serve(platform: Person) -> None:

@@ -12,6 +12,7 @@ from resources.tracking import TrackingResource
 from traube._core.hashing import digest
 from traube._reports.charts import draw_bars, draw_heatmaps, draw_map
 from traube._storage import Storage
+from traube.components._method import name_methods
 
 VERSION = "traube.artifacts"  # the tag that says of which scores they are
 
@@ -32,7 +33,7 @@ def log_artifacts(
         if not runs or rows.empty or runs[0].data.tags.get(VERSION) == version:
             continue
         cells = read(str(about["task"].iloc[0])).merge(about)
-        is_shown = (cells["reducer"] + "/" + cells["clusterer"]).isin(rows["method"])
+        is_shown = name_methods(cells).isin(rows["method"])
         cells = cells[is_shown & (cells["status"] == "done")]
         run_id = runs[0].info.run_id
         client.log_figure(run_id, draw_bars(rows.assign(model=rows["method"])), "methods.png")

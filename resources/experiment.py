@@ -3,9 +3,10 @@
 import logging
 import os
 import re
+import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -117,10 +118,16 @@ def name_metric(name: str) -> str:
 
 @cache
 def find_origin() -> dict[str, str]:
-    """Return the tags that say who logs, by what program; found once in a process, since MLflow asks git."""
+    """Return the tags that say who logs, by what program and commit; found once in a process, since git is slow."""
     from mlflow.tracking.context.registry import resolve_tags
+    from mlflow.utils.mlflow_tags import MLFLOW_GIT_COMMIT
 
-    return dict(resolve_tags())
+    tags = dict(resolve_tags())  # without a commit, since git ignores `.venv/bin/traube`
+    with suppress(OSError):  # there is no git
+        command = ["git", "-C", str(paths.PROJECT), "rev-parse", "HEAD"]
+        if commit := subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip():  # noqa: S603
+            tags[MLFLOW_GIT_COMMIT] = commit
+    return tags
 
 
 def get_ui(name: str, port: int) -> str:

@@ -24,6 +24,7 @@ from traube._pipeline.pairs import KINDS
 from traube._reports.pages import SERVED
 from traube._reports.tables import show_rank
 from traube.comparison._verdict import format_significance
+from traube.components._method import name_methods
 from traube.tasks._task import TaskCard
 
 
@@ -88,8 +89,11 @@ class TrackingResource(dg.ConfigurableResource):
             tags["traube.own_choice"] = "true"
         name = f"{card.name} x {identity['model']}{', own choice' if own_choice else ''}"
         values = done.merge(evaluation.scores, on="cell_id")
-        values = values.assign(method=values["reducer"] + "/" + values["clusterer"])
-        span = _find_span(done, began)
+        values = values.assign(method=name_methods(values))
+        # the cells were made with the run, or before it; in milliseconds since 1970
+        created = pd.to_datetime(done["created"], utc=True, format="ISO8601").map(pd.Timestamp.timestamp)
+        first = min(began, (created - done["seconds"].fillna(0)).min())
+        span = int(1000 * first), int(1000 * created.max())
 
         with experiment.open_run(key, name, tags | {"traube.kind": "task"}, span) as parent:
             # what is in the tags alone would be an axis in MLflow's comparison of models: hashes tell people nothing
@@ -235,13 +239,6 @@ def _log_methods(
             experiment.log(run, params, _average(rows))
 
 
-def _find_span(cells: pd.DataFrame, began: float) -> tuple[int, int]:
-    """Return when the work on some cells began and ended, in milliseconds since 1970: with a run, or before it."""
-    created = pd.to_datetime(cells["created"], utc=True, format="ISO8601").map(pd.Timestamp.timestamp)
-    first = (created - cells["seconds"].fillna(0)).min()
-    return int(1000 * min(began, first)), int(1000 * created.max())
-
-
 def _average(scores: pd.DataFrame) -> dict[str, float]:
     """Return the mean score of each level and metric, by `level/metric`."""
     means = scores.groupby(["level", "metric"])["value"].mean().dropna()
@@ -249,7 +246,7 @@ def _average(scores: pd.DataFrame) -> dict[str, float]:
 
 
 def _describe(card: TaskCard) -> dict[str, str]:
-    return {"family": card.family, "language": card.language, "licence": card.licence}
+    return {"family": card.family, "language": card.language, "license": card.license}
 
 
 def _flatten(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,28 +27,30 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
             return dg.SkipReason("Dagster retries the run")
         if SILENT in run.tags.items():
             return dg.SkipReason(f"the run's tag {'='.join(SILENT)} asks for no alert")
-        errors = []  # (step, message) of each step that failed
-        for event in context.get_step_failure_events():
-            data = event.step_failure_data
-            if data.user_failure_data and data.user_failure_data.description:
-                message = data.user_failure_data.description
-            elif data.error and data.error.cls_name == "DagsterAssetCheckFailedError":
-                message = " ".join(data.error.message.partition(": ")[2].split())
-            else:
-                raised = (data.error.cause or data.error).message.strip() if data.error else event.message or "failed"
-                message = raised.splitlines()[0]
-            errors.append((str(event.step_key), message))
-        details = [f"{step.replace('__', '/')}: {escape_controls(message)}" for step, message in errors]
+        errors = {str(event.step_key): _explain(event) for event in context.get_step_failure_events()}
+        details = [f"{step.replace('__', '/')}: {escape_controls(message)}" for step, message in errors.items()]
         details = details or [context.failure_event.message or "the run failed"]
         job = "materialization" if run.job_name == UI_JOB else run.job_name
         partition = run.tags.get(PARTITION, "")
         summary = f"{job}{f' of {partition}' if partition else ''} failed"
-        advice = _advise(job, partition, [step for step, _ in errors])
+        advice = _advise(job, partition, [*errors])
         context.log.error(f"{summary}: {'; '.join(details)}. {advice}")
         send_alert(context.log, run.run_id, summary, details, advice, job=job, run_id=run.run_id)
         return None
 
     return [failed_runs]
+
+
+def _explain(event: dg.DagsterEvent) -> str:
+    """Return why a step failed, in a line."""
+    data = event.step_failure_data
+    if data.user_failure_data and data.user_failure_data.description:
+        return data.user_failure_data.description
+    if data.error is None:
+        return (event.message or "failed").splitlines()[0]
+    if data.error.cls_name == "DagsterAssetCheckFailedError":
+        return " ".join(data.error.message.partition(": ")[2].split())
+    return (data.error.cause or data.error).message.strip().splitlines()[0]
 
 
 def _advise(job: str, partition: str, steps: list[str]) -> str:

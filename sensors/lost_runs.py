@@ -46,10 +46,8 @@ def _find_runs(
     """Yield this node's unfinished runs, and whether the process of each is alive; None if unknown."""
     for run in instance.get_runs(dg.RunsFilter(statuses=statuses)):
         host = run.tags.get(HOST) if is_of_command(run) else None
-        is_here = (
-            host == platform.node() if host else _has_daemon_runs()
-        )  # a run without a host was launched by a daemon
-        if is_here:
+        # a run without a host was launched by a daemon
+        if host == platform.node() if host else _has_daemon_runs():
             process = find_process(instance, run)
             yield run, _is_alive(*process) if process else None
 

@@ -1,4 +1,4 @@
-"""What all tests share. Every test has a home, cards and params of its own: none touches what lies in the project.
+"""Fixtures of all tests. Every test has its own data directory, cards and params: none touches the project.
 
 Fixtures import what they need: whoever runs one file waits for no library of another.
 """
@@ -80,7 +80,7 @@ def pytest_pycollect_makemodule(module_path: Path) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs an S3 server or Postgres is of a cluster; the slowest folders come first, so that all workers end together.
+    """Mark tests that need an S3 server or Postgres; the slowest folders come first, so that all workers end together.
     Before these come files that one worker should run alone: the others steal from the end.
     """
     for item in items:
@@ -109,7 +109,7 @@ def without_servers(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def processes() -> Iterator[list[SharedWorkers]]:
-    """What `shared_workers` keeps from test to test."""
+    """Hold what `shared_workers` keeps from test to test."""
     kept: list[SharedWorkers] = []
     yield kept
     for workers in kept:

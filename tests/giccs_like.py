@@ -1,8 +1,8 @@
 """A hand-written sample that looks like GiCCS and is none of it: eight German dialogues of four domains, of three and
 five turns, each with five candidates, from a paraphrase of the last turn to an utterance that has nothing to do with it.
 
-Nobody judged it. Its judgements are simulated: each of five annotators sees a candidate's design value (1, .75, .5, .25,
-0) plus normal noise of standard deviation 0.15, drawn anew for each judgement, and names the largest and the smallest
+Nobody judged it. Its judgments are simulated: each of five annotators sees a candidate's design value (1, .75, .5, .25,
+0) plus normal noise of standard deviation 0.15, drawn again for each judgment, and names the largest and the smallest
 of each of the ten triples. Numbers measured on it say that the code works, and nothing about GiCCS or any model.
 """
 
@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from tests.made import simulate_judgements
+from tests.made import simulate_judgments
 from traube.metrics._agreement import Judgments, counting_scores
 from traube.tasks._best_worst import Tuple, draw_tuples
 
-SOURCE = "hand-written sample, simulated judgements"
+SOURCE = "hand-written sample, simulated judgments"
 DESIGN_VALUES = (1.0, 0.75, 0.5, 0.25, 0.0)
 NOISE = 0.15
 ANNOTATORS = 5
@@ -166,14 +166,14 @@ def tuples() -> list[Tuple]:
     return [one for d in DIALOGUES for one in draw_tuples([f"{d.name}{c}" for c in "abcde"], 3)]
 
 
-def judgements(noise: float = NOISE) -> pd.DataFrame:
-    """Simulated judgements, by the model of noise above."""
-    return simulate_judgements(items(), tuples(), ANNOTATORS, noise)
+def judgments(noise: float = NOISE) -> pd.DataFrame:
+    """Simulated judgments, by the model of noise above."""
+    return simulate_judgments(items(), tuples(), ANNOTATORS, noise)
 
 
 def rows(noise: float = NOISE) -> list[dict[str, object]]:
     """The sample in the columns that the reader of GiCCS expects."""
-    judged = judgements(noise)
+    judged = judgments(noise)
     names = [name for name in judged if name.startswith("item_")]
     own = Judgments.of(judged[names].to_numpy(), judged["best"], judged["worst"], judged["annotator"])
     score = dict(zip(own.items, counting_scores(own), strict=True))

@@ -32,7 +32,15 @@ from traube.models import Model, load_model
 from traube.models._similarity import CONFIG, FOLDER, WEIGHTS, SimilarityConfig, make_network
 from traube.tasks._best_worst import ITEM, Tuple
 from traube.tasks._splitting import make_rng
+from traube.tasks._stored import complete_task, save_corpus, save_rows
 from traube.tasks._task import Task
+
+
+def store_task(storage: Storage, task: Task) -> None:
+    """Store a task as a run does that has read and checked it."""
+    save_corpus(storage, task.name, task.corpus, task.corpus[["text_id"]], "raw")
+    save_rows(storage, task.card, task.splits)
+    complete_task(storage, task.card)
 
 
 def chance_of_today() -> random.Random:
@@ -50,14 +58,14 @@ def with_replicates(scores: pd.DataFrame, spread: float = 0.0, seed: int = 0) ->
 
 
 def page_data(page: str) -> Any:
-    """What a page's scripts read; of a page of figures, traces and layout of each."""
+    """Return the data that a page's scripts read; for a page of figures, traces and layout of each."""
     data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page)
     assert data is not None
     return json.loads(data[1])
 
 
 def tips_of(page: str) -> list[str]:
-    """What pointing at the texts of a page's figures shows."""
+    """Return what pointing at the texts of a page's figures shows."""
     return [tip for figure in page_data(page) for trace in figure["traces"] for tip in trace["hovertext"]]
 
 
@@ -109,7 +117,7 @@ def save_done(storage: Storage, cell: Cell, assignments: pd.DataFrame | None = N
 
 
 def is_finished(cell: Cell, storage: Storage) -> bool:
-    """Whether a cell needs no work."""
+    """Return whether a cell needs no work."""
     return cell.cell_id in storage.find_finished(cell.task, SCORING_VERSION)
 
 
@@ -151,12 +159,10 @@ def make_module(kind: str, *arguments: Any, **settings: Any) -> Any:
     return getattr(modules, kind)(*arguments, **settings)
 
 
-def simulate_judgements(
-    truth: dict[str, float], tuples: Iterable[Tuple], annotators: int, noise: float
-) -> pd.DataFrame:
+def simulate_judgments(truth: dict[str, float], tuples: Iterable[Tuple], annotators: int, noise: float) -> pd.DataFrame:
     """Judgments of tuples: annotator, item_1 ... item_m, best, worst.
 
-    An annotator sees each item's true value plus normal noise of a standard deviation, drawn anew for each judgement, and
+    An annotator sees each item's true value plus normal noise of a standard deviation, drawn again for each judgment, and
     names the largest and the smallest.
     """
     rng = make_rng(f"simulated {annotators} {noise}")
@@ -183,7 +189,7 @@ def copy_project(folder: Path, without: tuple[str, ...]) -> dict[str, str]:
 
 
 class Mark:
-    """What makes a file when it is unpickled."""
+    """An object that makes a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -193,7 +199,7 @@ class Mark:
 
 
 def peer(folder: Path, texts: list[str]) -> np.ndarray:
-    """What sentence-transformers makes of texts, in fp32, in one batch and by one thread as Traube does."""
+    """Encode texts by sentence-transformers, in fp32, in one batch and by one thread as Traube does."""
     import torch
     from sentence_transformers import SentenceTransformer
 

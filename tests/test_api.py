@@ -1,4 +1,4 @@
-"""What `from traube import ...` offers: it is light, and its examples are true."""
+"""The names of `from traube import ...`: a light import, and examples that are true."""
 
 import doctest
 import subprocess
@@ -60,16 +60,16 @@ def test_the_examples_of_the_readme_are_true() -> None:
 # evaluate
 
 
-def test_scores_and_clusters_are_told_by_method_and_seed() -> None:
+def test_scores_and_clusters_are_reported_by_method_and_seed() -> None:
     methods = ["pca/minibatch_kmeans", "none/agglomerative"]
     result = evaluate(make_task(TEXTS, LABELS), load_model("bow"), methods, seeds=[2, 1])
     scores, assignments = result.scores, result.assignments
     assert list(scores) == ["model", "method", "seed", "split", "level", "metric", "value"]
     assert list(assignments) == ["model", "method", "seed", "split", "level", "item", "cluster"]
-    for table in (scores, assignments):  # in the order asked for; what is not random has no seed
-        asked = table[["method", "seed"]].drop_duplicates()
-        assert asked["method"].tolist() == ["pca/minibatch_kmeans", "pca/minibatch_kmeans", "none/agglomerative"]
-        assert asked["seed"].tolist()[:2] == [2, 1] and asked["seed"].isna().tolist() == [False, False, True]
+    for table in (scores, assignments):  # in the order requested; what is not random has no seed
+        requested = table[["method", "seed"]].drop_duplicates()
+        assert requested["method"].tolist() == ["pca/minibatch_kmeans", "pca/minibatch_kmeans", "none/agglomerative"]
+        assert requested["seed"].tolist()[:2] == [2, 1] and requested["seed"].isna().tolist() == [False, False, True]
     assert assignments["item"].tolist() == list(range(6)) * 3
     assert set(scores["split"]) == {"all"} and set(scores["level"]) == {"label"}
 

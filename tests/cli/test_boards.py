@@ -1,4 +1,4 @@
-"""What is shown and written of scores: comparisons, tables for papers and pages, ranks over tasks, MTEB's files."""
+"""Comparisons and boards of scores: tables for papers and pages, ranks over tasks, MTEB's files."""
 
 import csv
 import json
@@ -72,17 +72,17 @@ def test_metrics_and_methods_may_be_written_in_any_case(traube: Traube) -> None:
 
 
 def test_a_leaderboard_is_written_for_a_paper_a_page_and_a_program(traube: Traube) -> None:
-    asked = ("leaderboard", "-t", "one", "-p", "own", "--format")
-    rows = json.loads(traube(*asked, "json").stdout)
+    command = ("leaderboard", "-t", "one", "-p", "own", "--format")
+    rows = json.loads(traube(*command, "json").stdout)
     assert {row["model"] for row in rows} == {"bow", "tfidf", "lsa"}
-    written = list(csv.DictReader(traube(*asked, "csv").stdout.splitlines()))
+    written = list(csv.DictReader(traube(*command, "csv").stdout.splitlines()))
     assert [row["model"] for row in written] == [row["model"] for row in rows]
-    page = traube(*asked, "markdown").stdout
+    page = traube(*command, "markdown").stdout
     assert page.startswith(
         "**one, topic: ami/noise_as_cluster x100, 1 split, protocol own**\n\n| rank | model | best method |"
     )
     assert page.count("\n| ") == 2 + 3 and "rank:" not in page
-    paper = traube(*asked, "latex").stdout
+    paper = traube(*command, "latex").stdout
     assert r"\toprule" in paper and paper.count(r"\\") == 1 + 3 and re.search(r"none/(kmeans|agglomerative)", paper)
     assert r"95 \% CI" in paper
 
@@ -112,8 +112,8 @@ def test_models_are_ranked_over_tasks_by_our_own_tests(traube: Traube, tmp_path:
     assert "mean rank" in table.stdout and "ranks are means over 3 tasks: one, three and two" in " ".join(
         table.stdout.split()
     )
-    asked = "leaderboard --over-tasks -t one.csv -t two.csv -m bow -m lsa --format json"
-    two = json.loads(traube(*asked.split()).stdout)
+    command = "leaderboard --over-tasks -t one.csv -t two.csv -m bow -m lsa --format json"
+    two = json.loads(traube(*command.split()).stdout)
     assert [(row["tasks"], row["model"] in ("bow", "lsa")) for row in two] == [(2, True), (2, True)]
     assert r"\toprule" in traube("leaderboard", "--over-tasks", "--format", "latex").stdout
     refused = traube("leaderboard", "--over-tasks", "-t", "one")

@@ -22,10 +22,10 @@ def rows_of(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(written))
 
 
-def test_every_output_is_of_the_layer_that_is_asked_for(traube: Traube, notes: Path) -> None:
-    told = traube("cluster", str(notes), "-m", "tfidf", "--layer", "coarse", "--no-report")
-    assert told.exit_code == 0, told.output
-    assert "layers of 4, 12, 14 groups: --layer 0 (coarse) to 2 (fine) takes another" in told.stdout
+def test_every_output_is_of_the_requested_layer(traube: Traube, notes: Path) -> None:
+    result = traube("cluster", str(notes), "-m", "tfidf", "--layer", "coarse", "--no-report")
+    assert result.exit_code == 0, result.output
+    assert "layers of 4, 12, 14 groups: --layer 0 (coarse) to 2 (fine) takes another" in result.stdout
     coarse = rows_of(notes)
     assert len({row["group"] for row in coarse}) == 4 and all(row["path"] == row["name"] for row in coarse)
     fine = json.loads(traube("cluster", str(notes), "-m", "tfidf", "--layer", "2", "--json", "--no-report").stdout)
@@ -46,9 +46,9 @@ def test_groups_yaml_is_respected_by_this_run_and_the_next(traube: Traube, notes
     edits = notes.with_name("groups.yaml")
     edits.write_text(f"clustering: {first['clustering']}\nedits:\n  - merge: [0, 1]\n    to: Both\n  - split: 2\n")
     for _ in range(2):
-        told = traube(*command, "--groups", str(edits))
-        assert told.exit_code == 0, told.output
-        assert f"2 edits applied to clustering {first['clustering']}" in "".join(told.stdout.replace("\n", " "))
+        result = traube(*command, "--groups", str(edits))
+        assert result.exit_code == 0, result.output
+        assert f"2 edits applied to clustering {first['clustering']}" in "".join(result.stdout.replace("\n", " "))
         rows = rows_of(notes)
         assert {row["group"] for row in rows} == {"0", "2", "3", "4"}
         assert {row["name"] for row in rows if row["group"] == "0"} == {"Both"}

@@ -1,4 +1,4 @@
-"""What `traube --help` and `traube COMMAND --help` show."""
+"""`traube --help` and `traube COMMAND --help`."""
 
 import shlex
 from collections.abc import Iterator

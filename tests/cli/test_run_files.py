@@ -49,9 +49,9 @@ def test_a_fresh_folder_with_a_file_of_german_texts_ends_in_an_answer_that_names
     assert (
         traube("recommend", "tickets.csv").stdout == traube("recommend", "tickets").stdout
     )  # every command takes the file
-    told = json.loads(traube("recommend", "./tickets.csv", "--json").stdout)
-    assert (told["languages"], told["made_for_others"]) == (["de"], ["minilm"])
-    assert "multilingual_e5_small" in told["not_compared"]
+    result = json.loads(traube("recommend", "./tickets.csv", "--json").stdout)
+    assert (result["languages"], result["made_for_others"]) == (["de"], ["minilm"])
+    assert "multilingual_e5_small" in result["not_compared"]
     for command in (
         ["leaderboard", "-t", "tickets.csv"],
         ["compare", "minilm", "tfidf", "-t", str(tickets)],
@@ -113,8 +113,8 @@ def test_what_cannot_be_had_is_said_in_a_line_and_leaves_nothing(
     import huggingface_hub.constants
 
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    told = traube("run", "tickets.csv", "-m", "intfloat/multilingual-e5-smal")
-    assert told.exit_code == 1 and "did you mean intfloat/multilingual-e5-small" in in_a_line(told.stderr)
+    result = traube("run", "tickets.csv", "-m", "intfloat/multilingual-e5-smal")
+    assert result.exit_code == 1 and "did you mean intfloat/multilingual-e5-small" in in_a_line(result.stderr)
     assert [path.name for path in paths.generated_cards().glob("*.yaml")] == ["tickets.yaml"]
     assert "there is no such file" in traube("run", "gone.csv").stderr
     assert "is named with its organization" in in_a_line(traube("run", "tickets.csv", "-m", "bge-m3").stderr)

@@ -1,4 +1,4 @@
-"""Who is better, and who becomes champion."""
+"""Comparison of models, and the choice of a champion."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.made import save_scored, with_replicates
+from tests.made import save_scored, store_task, with_replicates
 from traube._core.errors import TraubeError
 from traube._pipeline.cell import Cell
 from traube._pipeline.params import Promotion, Protocol
@@ -19,7 +19,7 @@ from traube.comparison._promotion import Contest, Decision, Why, choose_sides, j
 from traube.comparison._standings import compare_on_tasks, read_standing
 from traube.comparison._verdict import Undecided
 from traube.components import parse_method
-from traube.tasks._stored import complete_task, get_manifest, save_corpus, save_rows
+from traube.tasks._stored import get_manifest
 from traube.tasks._task import Task, TaskCard, text_id
 
 METRIC = "v_measure/noise_as_cluster"
@@ -51,9 +51,7 @@ def tasks() -> dict[str, Task]:
 def storage(tmp_path: Path, tasks: Mapping[str, Task]) -> Storage:
     storage = open_storage(tmp_path)
     for task in tasks.values():
-        save_corpus(storage, task.name, task.corpus, task.corpus[["text_id"]], "raw")
-        save_rows(storage, task.card, task.splits)
-        complete_task(storage, task.card)
+        store_task(storage, task)
     return storage
 
 

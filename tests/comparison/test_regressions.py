@@ -1,4 +1,4 @@
-"""What changed since the previous night, whether it is significant, and why."""
+"""Changes since the previous night: which, whether they are significant, and their cause."""
 
 from collections.abc import Callable
 from functools import partial

@@ -56,7 +56,7 @@ def test_sparse_vectors_lie_as_deep_as_the_same_ones_made_dense() -> None:
     assert spearmanr(as_sparse, as_dense).statistic > 0.95
 
 
-def test_a_cluster_does_not_feel_its_neighbours(cloud: NDArray[np.float64]) -> None:
+def test_a_cluster_does_not_feel_its_neighbors(cloud: NDArray[np.float64]) -> None:
     """A point is an outlier of its own cluster, wherever the others are."""
     labels = np.repeat([0, 1], 200)
     moved = cloud + 100.0 * labels[:, None]

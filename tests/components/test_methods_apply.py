@@ -163,7 +163,7 @@ def test_all_texts_the_same(name):
 @pytest.mark.parametrize("name", TAKES_K)
 def test_as_many_clusters_as_texts(plane, name):
     labels = cluster(name, None, plane[0][:12], k=12, seed=0)
-    if name != "minibatch_kmeans":  # which may leave a centre empty
+    if name != "minibatch_kmeans":  # which may leave a center empty
         assert len(set(labels)) == 12
 
 
@@ -282,7 +282,7 @@ def test_umap_places_new_texts_where_it_can(blobs):
         assert np.abs(fitted.transform(fitted.fitted_X_) - fitted.embedding_).max() < 1e-2
 
 
-def test_exact_neighbours_are_exact(blobs):
+def test_exact_neighbors_are_exact(blobs):
     indices, distances = _find_neighbors(blobs[0], 15, "cosine")
     expected = np.sort(cosine_distances(blobs[0]), axis=1)[:, :15]
     assert distances == pytest.approx(expected, abs=1e-5)
@@ -294,12 +294,12 @@ def test_exact_neighbours_are_exact(blobs):
     d=st.integers(1, 40),
     k=st.integers(2, 30),
     seed=st.integers(0, 1000),
-    normalised=st.booleans(),
+    normalized=st.booleans(),
 )
-def test_the_faster_kmeans_plus_plus_picks_the_centres_that_scikit_learn_picks(n, d, k, seed, normalised):
+def test_the_faster_kmeans_plus_plus_picks_the_centers_that_scikit_learn_picks(n, d, k, seed, normalized):
     rng = np.random.default_rng(seed)
     points = (rng.normal(size=(5, d))[rng.integers(0, 5, n)] + rng.normal(size=(n, d))).astype(np.float32)
-    if normalised:
+    if normalized:
         points /= np.linalg.norm(points, axis=1, keepdims=True)
     k = min(k, n)
     expected, _ = kmeans_plusplus(points, k, random_state=seed)

@@ -1,4 +1,4 @@
-"""UMAP's machine code is compiled once for all processes, and gives the coordinates of code that is compiled anew."""
+"""UMAP's machine code is compiled once for all processes, and gives the coordinates of code that is compiled again."""
 
 import os
 import subprocess
@@ -67,5 +67,5 @@ def test_machine_code_is_read_from_disk_and_gives_the_same_coordinates(home: Pat
 
 
 @pytest.mark.slow
-def test_only_who_searches_for_neighbours_imports_the_search_which_finds_the_same_groups_each_time(home: Path) -> None:
+def test_only_a_neighbor_search_imports_its_library_which_finds_the_same_groups_each_time(home: Path) -> None:
     assert " ".join(run(SEARCH, home)) == "False True False True True True True True (300, 2)"

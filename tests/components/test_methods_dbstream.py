@@ -65,5 +65,5 @@ def test_nothing_heavy_enough_is_noise(nine):
 
 
 def test_unscaled_coordinates_are_one_cluster(nine):
-    """Why DBSTREAM on principal components of unit vectors scores 0."""
+    """Show why DBSTREAM on principal components of unit vectors scores 0."""
     assert len(set(DBStream().fit(nine[0] / 100).labels_)) == 1

@@ -45,7 +45,7 @@ def test_it_passes_scikit_learns_checks(estimator: Any, check: Any) -> None:
 
 
 def test_every_estimator_of_ours_is_checked() -> None:
-    """A new one in `components/estimators/` has to be added above; EVoC's checks are its library's, which compiles for minutes."""
+    """A new one in `components/_estimators/` has to be added above; EVoC's checks are its library's, which compiles for minutes."""
     from sklearn.base import BaseEstimator
 
     found = {

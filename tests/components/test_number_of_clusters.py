@@ -94,8 +94,8 @@ def test_distances_that_say_nothing_are_refused(distances, message):
 def test_by_distance_one_far_text_does_not_hide_the_groups() -> None:
     """Average linkage takes the far one apart first; the silhouette would leave it at that."""
     rng = np.random.default_rng(0)
-    centres = rng.normal(size=(5, 8)) * 2
-    points = np.concatenate([*(centre + rng.normal(size=(12, 8)) * 0.6 for centre in centres), np.full((1, 8), 4.0)])
+    centers = rng.normal(size=(5, 8)) * 2
+    points = np.concatenate([*(center + rng.normal(size=(12, 8)) * 0.6 for center in centers), np.full((1, 8), 4.0)])
     distances = np.linalg.norm(points[:, None] - points[None, :], axis=2)
     k, table = choose_k_by_distance("agglomerative_average", None, distances, 0)
     assert 5 <= k <= 7

@@ -1,4 +1,4 @@
-"""How many clusters: found where there are some, hardly believed where there are none."""
+"""The number of clusters by stability: found where there are clusters, doubted where there are none."""
 
 from itertools import pairwise
 
@@ -17,7 +17,14 @@ from traube.components._estimators import stable_kmeans
 from traube.components._estimators.stable_kmeans import StableKMeans, find_neighbors, make_fuzzy_graph
 from traube.components._layers import find_layers
 from traube.components._spherical import cluster_spherical, draw_starts, run_lloyd, unit
-from traube.components._stability import _compute_rand, cluster_stability, project, sample_clusters, sample_some
+from traube.components._stability import (
+    _compute_rand,
+    _find_middle,
+    cluster_stability,
+    project,
+    sample_clusters,
+    sample_some,
+)
 
 Blobs = tuple[NDArray[np.float32], NDArray[np.int64]]
 
@@ -68,8 +75,8 @@ def test_many_groups_are_looked_at_more_closely(monkeypatch: pytest.MonkeyPatch)
     assert table["k"].is_monotonic_increasing and table["k"].is_unique
     monkeypatch.setattr(stability, "MANY", 1_000)
     coarse = choose_stable_k(X, 0)[1]
-    small = table["k"] < k // 4
-    assert table[small].equals(coarse[small]) and not table.equals(coarse)
+    assert table[table["k"] < k // 4].equals(coarse[coarse["k"] < k // 4])
+    assert table["k"].max() > 100 > coarse["k"].max()
 
 
 def test_the_seed_decides() -> None:
@@ -91,6 +98,22 @@ def test_candidates_are_sorted_unique_and_within_reach(blobs: Blobs) -> None:
         choose_stable_k(blobs[0], 0, [1, 4, 38])
 
 
+def test_of_numbers_that_are_about_as_good_the_middle_is_taken() -> None:
+    """Chance decides which of them is ahead; a number that is as good but lies far away has no say."""
+    ks, excess = np.array([1, 2, 4, 8, 16, 32, 64]), np.array([0, 0.1, 0.291, 0.3, 0.295, 0.1, 0.299])
+    assert _find_middle(ks, excess) == 8
+    assert _find_middle(ks, np.array([0, 0.3, 0.295, 0.291, 0.2, 0.1, 0.1])) == 4
+    assert _find_middle(ks, -excess) == 1
+
+
+def test_the_number_of_weak_groups_hardly_depends_on_the_seed() -> None:
+    rng = np.random.default_rng(0)
+    groups = np.repeat(rng.normal(size=(8, 20)), 60, axis=0)
+    X = groups + 1.8 * rng.normal(size=groups.shape)
+    found = np.array([choose_stable_k(X, seed)[0] for seed in range(5)])
+    assert found.std() / found.mean() < 0.2
+
+
 labelings = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(1, 5)), min_size=1, max_size=30)
 
 
@@ -100,7 +123,8 @@ def test_the_rand_index_is_scikit_learns_of_points_that_stand_for_several_texts(
 ) -> None:
     a, b, size = np.array(points).T
     expected = adjusted_rand_score(np.repeat(a, size), np.repeat(b, size))
-    assert _compute_rand(a, b, size.astype(np.float64), 5) == pytest.approx(expected)
+    found = _compute_rand(np.stack([a, a]), np.stack([b, a]), size.astype(np.float64), 5)
+    assert found.tolist() == pytest.approx([expected, 1])
 
 
 # `k: auto`
@@ -220,7 +244,7 @@ def test_where_nothing_is_clear_there_are_few_groups() -> None:
 
 
 @pytest.mark.parametrize("X", [np.ones((30, 3)), np.zeros((30, 3)), np.ones((1, 3))])
-def test_equal_texts_make_one_cluster_whatever_is_asked_for(X: NDArray[np.float64]) -> None:
+def test_equal_texts_make_one_cluster_whatever_is_requested(X: NDArray[np.float64]) -> None:
     assert set(StableKMeans(random_state=0).fit(X).labels_) == {0}
     assert set(StableKMeans(min(3, len(X)), random_state=0).fit(X).labels_) == {0}
 
@@ -229,7 +253,7 @@ def test_equal_texts_make_one_cluster_whatever_is_asked_for(X: NDArray[np.float6
 
 
 @pytest.mark.slow
-def test_weights_of_neighbours_are_umaps(blobs: Blobs) -> None:
+def test_weights_of_neighbors_are_umaps(blobs: Blobs) -> None:
     from traube.components._estimators.lazy_umap import import_umap
 
     rows, distances = find_neighbors(blobs[0], 14)
@@ -254,6 +278,14 @@ def test_more_iterations_never_fit_worse(seed: int, k: int) -> None:
     centers = X[draw_starts(X, k, np.random.default_rng(seed))]
     fits = [run_lloyd(X, centers, iterations)[1] for iterations in (1, 2, 5, 20)]
     assert all(b >= a - 1e-4 for a, b in pairwise(fits))
+
+
+def test_clusters_of_smoothed_vectors_lie_in_few_directions() -> None:
+    rng = np.random.default_rng(0)
+    gold = np.repeat(np.arange(5), 60)
+    X = rng.normal(size=(5, 300))[gold] + rng.normal(size=(300, 300))
+    found = [StableKMeans(5, random_state=0).fit(kind(X)).labels_ for kind in (np.asarray, sparse.csr_matrix)]
+    assert all(adjusted_rand_score(gold, labels) > 0.95 for labels in found)
 
 
 def test_of_several_starts_the_best_is_taken(blobs: Blobs) -> None:

@@ -293,7 +293,7 @@ def test_an_error_of_the_disk_is_recognised_wherever_it_is_in_the_chain(error: E
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), sqlite3.OperationalError("no such table: runs"), KeyError("disk")])
-def test_another_error_is_not_blamed_on_the_disk(error: Exception) -> None:
+def test_another_error_is_not_attributed_to_the_disk(error: Exception) -> None:
     assert explain_system_error(error) is None
 
 

@@ -1,4 +1,4 @@
-"""What people hand in is read within limits: sound files as they are, all else refused in one line."""
+"""Files from outside are read within limits: valid files as they are, all others refused in one line."""
 
 import gzip
 import json

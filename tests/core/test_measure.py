@@ -1,4 +1,4 @@
-"""What a block of work took."""
+"""Time and memory of a block of work."""
 
 import time
 from pathlib import Path

@@ -84,7 +84,7 @@ class Servers:
         return self
 
     def said(self) -> str:
-        """What they wrote, in one line."""
+        """Return what the servers wrote, in one line."""
         return " ".join(self.log.read_text().split())
 
     def stop(self, by: signal.Signals = signal.SIGINT) -> None:
@@ -94,7 +94,7 @@ class Servers:
         wait_for(lambda: not self.processes(), "the end of what the servers started")
 
     def processes(self, part: str = "") -> list[psutil.Process]:
-        """What runs in this home, with these words in its command."""
+        """Return the processes of this data directory with these words in their command."""
         return [p for p in psutil.process_iter() if belongs(p, self.folder) and part in " ".join(p.cmdline())]
 
     def kill(self, part: str = "") -> int:

@@ -95,13 +95,13 @@ def test_nothing_is_best_and_worst_at_once_and_a_form_is_found_again_as_it_was(b
     assert set(browser.execute_script(chosen)) == {"worst_1", "best_1"}
 
 
-def test_an_unfinished_form_is_saved_after_a_question_and_its_gaps_are_told(browser: Any, tmp_path: Path) -> None:
+def test_an_unfinished_form_is_saved_after_a_question_and_its_gaps_are_reported(browser: Any, tmp_path: Path) -> None:
     sheet = make_sheets(TUPLES, 1, seed=8)[0]
     volunteer = Volunteer(browser, tmp_path, sheet)
     for number, one in enumerate(sheet.tuples[:3], start=1):
         volunteer.answer(number, one)
-    browser.execute_script("window.confirm = () => (window.asked = true)")
+    browser.execute_script("window.confirm = () => (window.confirmed = true)")
     answers = read(volunteer.save("anna"))
-    assert browser.execute_script("return window.asked")
+    assert browser.execute_script("return window.confirmed")
     assert len(answers.judgments) == 3
     assert len(answers.faults) == 17 and all("the answer for 'best' is missing" in fault for fault in answers.faults)

@@ -27,7 +27,7 @@ NAMES = ("ships <b>at</b> sea", "bread & dough", "orbits")
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A browser that draws WebGL without a GPU, and says what it asked a network for."""
+    """A browser that draws WebGL without a GPU, and says what it requested a network for."""
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
@@ -73,8 +73,10 @@ def test_names_of_all_layers_are_on_the_map_and_no_request_leaves(reader: Any) -
     return new Set(new Uint32Array(picture.getImageData(0, 0, map.width, map.height).data.buffer)).size"""
     WebDriverWait(reader, PATIENCE).until(lambda b: b.execute_script(colors) > 20)
     events = [json.loads(entry["message"])["message"] for entry in reader.get_log("performance")]
-    asked = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
-    assert asked and not [url for url in asked if url.startswith(("http", "ws"))]
+    requested = [
+        event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"
+    ]
+    assert requested and not [url for url in requested if url.startswith(("http", "ws"))]
     if folder := os.environ.get("TRAUBE_SCREENSHOTS"):
         reader.save_screenshot(str(Path(folder) / "cluster_report.png"))
 
@@ -150,3 +152,16 @@ def test_light_and_dark(reader: Any) -> None:
     find(reader, "#theme").click()
     assert reader.execute_script(paper) == before
     assert [entry for entry in reader.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def test_a_name_that_a_group_shares_with_the_group_around_it_is_on_the_map_once(browser: Any, tmp_path: Path) -> None:
+    """The label of the coarsest stays, which is seen from farther away."""
+    fine = np.repeat([0, 1], 10)
+    layers = [MapLayer(np.zeros(20, dtype=np.int64), {0: "ships, sea"}), MapLayer(fine, {0: "sea, ships", 1: "orbits"})]
+    path = tmp_path / "once.html"
+    texts = [f"text {i}" for i in range(20)]
+    path.write_text(cluster_report(texts, np.eye(2)[fine], layers, title="20 texts"), encoding="utf-8")
+    browser.get(path.as_uri())
+    WebDriverWait(browser, PATIENCE).until(lambda b: b.execute_script("return document.body.dataset.ready"))
+    drawn = dict(browser.execute_script("return datamap.labelLayer.props.data.map(one => [one.label, one.layerIdx])"))
+    assert drawn == {"ships, sea": 1, "orbits": 0}  # datamapplot counts layers from the finest

@@ -1,4 +1,4 @@
-"""`traube dev` ends when it is told to, however it is told, and shows nothing of what ends inside it."""
+"""`traube dev` ends on every signal to stop, and shows nothing of what ends inside it."""
 
 import re
 import shutil
@@ -73,7 +73,7 @@ def test_whatever_tells_it_to_end_it_ends_with_all_its_processes(folder: Path) -
     assert not any(word in said for word in ("Traceback", "Aborted"))
 
 
-def test_a_run_that_ctrl_c_cuts_off_is_cancelled_and_not_tried_again(
+def test_a_run_that_ctrl_c_cuts_off_is_canceled_and_not_tried_again(
     folder: Path, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(tiny_bert, folder / "checkpoints" / "fresh")  # which a sensor has evaluated
@@ -83,12 +83,12 @@ def test_a_run_that_ctrl_c_cuts_off_is_cancelled_and_not_tried_again(
         wait_for(lambda: instance.get_runs(started), "the run of the sensor")
         servers.stop(signal.SIGINT)
         monkeypatch.setenv("TRAUBE_HOME", str(folder / "home"))
-        assert end_lost_runs(instance) == []  # as the next start does: a busy machine may leave the cancelling to it
+        assert end_lost_runs(instance) == []  # as the next start does: a busy machine may leave it to that
         assert {run.status for run in instance.get_runs()} == {dg.DagsterRunStatus.CANCELED}
 
 
 def test_what_a_killed_one_left_is_ended_by_the_next_and_there_is_but_one(folder: Path) -> None:
-    """Its daemon would start nights beside that of the next."""
+    """Its daemon would start nightly runs beside that of the next."""
     killed = Servers(folder).wait()
     left = {p.pid for p in killed.processes()} - {killed.process.pid}
     second = Servers(folder)

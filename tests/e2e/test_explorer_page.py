@@ -15,7 +15,7 @@ from selenium.webdriver import ActionChains
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from tests.e2e.conftest import NEEDS_BROWSER
-from tests.made import with_replicates
+from tests.made import store_task, with_replicates
 from tests.waiting import PATIENCE
 from traube._pipeline.params import Protocol
 from traube._pipeline.plan import cells
@@ -24,7 +24,6 @@ from traube._pipeline.workbench import Workbench
 from traube._reports.explorer.page import task_page
 from traube._reports.tables import leaderboard
 from traube.models import load_model
-from traube.tasks._stored import complete_task, save_corpus, save_rows
 from traube.tasks._task import Task, TaskCard, index_texts, make_split
 
 pytestmark = [pytest.mark.e2e, NEEDS_BROWSER]
@@ -50,9 +49,7 @@ def page(tmp_path_factory: pytest.TempPathFactory, topics: pd.DataFrame) -> Path
     ]
     task = Task(TaskCard(name="topics"), corpus, pd.concat(halves, ignore_index=True)).validate()
     bench = Workbench.at(folder)
-    save_corpus(bench.storage, "topics", task.corpus, task.corpus[["text_id"]], "raw")
-    save_rows(bench.storage, task.card, task.splits)
-    complete_task(bench.storage, task.card)
+    store_task(bench.storage, task)
     for name, protocol, models in (("own", OWN, ("bow", "tfidf")), ("full", FULL, ("bow",))):
         for seed, (score, model) in enumerate(zip((0.6, 0.5), map(load_model, models), strict=False)):
             bench.vectors(task, model)  # their cost is measured
@@ -109,7 +106,7 @@ class Reader:
         return [" ".join(row.split()) for row in found]
 
     def sees(self, holds: Callable[[list[str]], bool]) -> bool:
-        """Whether rows come that something holds of: the page draws them when it finds the time."""
+        """Return whether rows with a property appear: the page draws them when it finds the time."""
         WebDriverWait(self.browser, PATIENCE).until(lambda _: holds(self.rows()))
         return True
 
@@ -117,7 +114,7 @@ class Reader:
         return self.browser.execute_script(script)
 
     def marks(self, side: str, of: str = "color") -> list[str]:
-        """What a map's marks are like, by text."""
+        """Return the style of a map's marks, by text."""
         return list(self.ask(f'return document.getElementById("{side}-map").data[0].marker.{of}'))
 
     def at(self, side: str, point: int) -> ActionChains:
@@ -163,14 +160,14 @@ class Reader:
         )
 
     def selects(self, holds: Callable[[list[int]], bool]) -> bool:
-        """Whether the texts come to be selected of which something holds, in both maps."""
+        """Return whether the texts with a property become selected in both maps."""
         WebDriverWait(self.browser, PATIENCE).until(
             lambda _: all(holds(self.selected(side)) for side in ("left", "right"))
         )
         return self.selected("left") == self.selected("right")
 
     def tooltip(self) -> str:
-        """What hovering shows."""
+        """Return the text that hovering shows."""
         lines = self.ask("return [...document.querySelectorAll('.hovertext .line')].map(line => line.textContent)")
         return " ".join(line.strip() for line in lines)
 
@@ -219,7 +216,7 @@ def test_what_is_selected_in_one_map_is_selected_in_the_other_and_listed(reader:
     assert reader.ask(f"return {data}.views[0].texts[{chosen}]") in reader.text("selected")
     reader.choose("class", "<b onclick=alert(1)>evil</b>")
     assert reader.selects(lambda chosen: chosen == list(range(48, 54))) and ATTACK.format(5) in reader.text("selected")
-    reader.choose("left-color", "found")  # the map is drawn anew
+    reader.choose("left-color", "found")  # the map is drawn again
     assert reader.selects(lambda chosen: chosen == list(range(48, 54)))
     reader.choose("left-color", "gold")
 
@@ -334,8 +331,8 @@ def test_it_fits_a_phone_and_asks_the_network_for_nothing(reader: Reader, page: 
         WebDriverWait(reader.browser, PATIENCE).until(lambda browser: browser.execute_script(fits))  # figures shrink
     finally:
         reader.browser.set_window_size(1500, 1000)
-    asked = reader.ask("return performance.getEntriesByType('resource').map(entry => entry.name)")
-    assert [name for name in asked if not name.startswith("data:")] == []
+    requested = reader.ask("return performance.getEntriesByType('resource').map(entry => entry.name)")
+    assert [name for name in requested if not name.startswith("data:")] == []
     buttons = reader.ask("return [...document.querySelectorAll('.modebar-btn')].map(button => button.dataset.title)")
     assert "Download plot" in buttons and not [title for title in buttons if "hare" in title]
 

@@ -53,7 +53,7 @@ class Copy:
         return done.stdout
 
     def python(self, code: str) -> str:
-        """What some code prints in the copy."""
+        """Return what code prints in the copy."""
         return self.run(f"{sys.executable} -c {shlex.quote(code)}")
 
 

@@ -25,6 +25,7 @@ import pytest
 
 from tests.e2e.conftest import NEEDS_BROWSER, TRAUBE, Running, belongs, environment_in
 from tests.waiting import wait_for
+from traube._pipeline.executors.loky import IDLE_SECONDS
 
 pytestmark = [pytest.mark.e2e, NEEDS_BROWSER]
 ATTACKS = Path(__file__).with_name("attacks.html")
@@ -38,7 +39,7 @@ def list_workers(running: Running) -> list[psutil.Process]:
 
 @pytest.fixture
 def see(browser: Any) -> Callable[..., str]:
-    """Open a page and wait until it shows some words; gives all it shows, and keeps a picture if asked to."""
+    """Open a page and wait until it shows some words; gives all it shows, and keep a picture if TRAUBE_SCREENSHOTS is set."""
 
     def look(address: str, *words: str, click: str = "", picture: str = "") -> str:
         browser.get(address)
@@ -103,6 +104,13 @@ mutation { launchRun(executionParams: {
 """
 
 
+BACKFILL = """
+mutation { launchPartitionBackfill(backfillParams: {
+  assetSelection: [{path: ["holes", "embeddings"]}], partitionNames: ["tfidf"]
+}) { __typename ... on PythonError { message } } }
+"""
+
+
 def test_every_failed_run_raises_an_alert(running: Running) -> None:
     def summaries() -> set[str]:
         file = running.home / "alerts.jsonl"
@@ -112,8 +120,9 @@ def test_every_failed_run_raises_an_alert(running: Running) -> None:
     trained = [TRAUBE, "train", "wwm", "words", "-m", "bow"]  # which is no encoder
     assert subprocess.run(trained, env=environment_in(running.home.parent), capture_output=True).returncode == 1
     assert ask(running, MATERIALIZE)["launchRun"]["__typename"] == "LaunchRunSuccess"  # what the page's button does
-    expected = {"train of words failed", "materialization of bow failed"}
-    wait_for(lambda: expected <= summaries() - known, "alerts of both")
+    assert ask(running, BACKFILL)["launchPartitionBackfill"]["__typename"] == "LaunchBackfillSuccess"  # by the daemon
+    expected = {"train of words failed", "materialization of bow failed", "materialization of tfidf failed"}
+    wait_for(lambda: expected <= summaries() - known, "alerts of all three")
 
 
 def test_scores_are_shown_and_plotted_across_models(running: Running, browser: Any, see: Callable[..., str]) -> None:
@@ -128,11 +137,16 @@ CHECKS = """
 """
 
 
-def test_a_failed_check_shows_its_offending_rows_and_can_run_again(running: Running, see: Callable[..., str]) -> None:
+def test_a_failed_check_shows_its_offending_rows_and_can_run_again(
+    running: Running, browser: Any, see: Callable[..., str]
+) -> None:
     checks = ask(running, CHECKS)["assetNodeOrError"]["assetChecksOrError"]["checks"]
     assert {check["name"]: check["canExecuteIndividually"] for check in checks}["texts_present"] == "CAN_EXECUTE"
     address = f"{running.dagster}/assets/holes/corpus?view=checks&checkDetail=texts_present"
     see(address, "texts_present", "offending_rows", "Failed")  # it may run again: raw data is looked at by itself
+    link = browser.find_element("xpath", "//a[contains(@href, '/traube/quality/')]").get_attribute("href")
+    with urlopen(link) as data_docs:
+        assert "Expectation" in data_docs.read().decode()
     see(address, "row", "text_id", click="Show Markdown", picture="check")
 
 
@@ -149,7 +163,9 @@ def test_a_checkpoint_put_there_gets_its_row_with_nothing_clicked(
     wait_for(lambda: "fresh" in board.read_text(), "the row on the leaderboard")
     see(f"{running.dagster}/locations/definitions/sensors/new_checkpoints", "1 run requested", picture="sensor")
     wait_for(lambda: not ask(running, UNFINISHED)["runsOrError"]["results"], "the end of all runs")
-    wait_for(lambda: not list_workers(running), "the end of their workers")
+    assert len(ask(running, "{ runsOrError { ... on Runs { results { id } } } }")["runsOrError"]["results"]) >= 6
+    # idle workers would end by themselves, but later
+    wait_for(lambda: not list_workers(running), "the end of their workers", IDLE_SECONDS / 4)
 
 
 def test_mlflow_shows_the_champion_and_compares_runs(running: Running, see: Callable[..., str]) -> None:

@@ -52,8 +52,10 @@ def test_the_site_builds_without_a_warning_and_its_links_lead_somewhere(tmp_path
                 lost.append(f"{path.relative_to(tmp_path)}: {link}")
     assert not lost, "\n".join(lost)
     assert len(pages) > 80 and all(path.exists() for path in living)
-    asked = {f"{path.name}: {link}" for path, page in pages.items() for link in page.scripts if urlsplit(link).netloc}
-    assert not asked, "a page needs a network"
+    requested = {
+        f"{path.name}: {link}" for path, page in pages.items() for link in page.scripts if urlsplit(link).netloc
+    }
+    assert not requested, "a page needs a network"
     rooms, way = (path.read_text("utf-8") for path in (tmp_path / "_images").glob("mermaid-*.svg"))
     if "clusterer" in rooms:
         rooms, way = way, rooms
@@ -61,7 +63,7 @@ def test_the_site_builds_without_a_warning_and_its_links_lead_somewhere(tmp_path
 
 
 def _rooms() -> list[str]:
-    """Return the layers of the library, from the top, as import-linter is told of them."""
+    """Return the layers of the library, from the top, as the configuration of import-linter lists them."""
     contracts = tomllib.loads((paths.PROJECT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"][
         "contracts"
     ]

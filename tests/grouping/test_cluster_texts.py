@@ -207,7 +207,7 @@ def test_how_far_to_believe_groups_is_said(blobs: tuple[list[str], list[int]]) -
     words = " ".join(texts).split()
     mixed = cluster_texts([" ".join(rng.choice(words, 6)) for _ in range(120)], model="tfidf")
     assert mixed.clearness != "clear groups" and mixed.score < clear.score / 2
-    given = cluster_texts(texts, model="tfidf", n_clusters=3)  # asked for, so there is nothing to believe
+    given = cluster_texts(texts, model="tfidf", n_clusters=3)  # requested, so there is nothing to doubt
     assert (given.clearness, len(given.stability)) == ("", 3)
     assert cluster_texts(texts[:5], model="tfidf").clearness == "no clear groups"  # too few to tell
 

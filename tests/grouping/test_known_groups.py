@@ -20,7 +20,7 @@ EXAMPLES = ["dough and bread", "a loaf of bread", "dough, a loaf", "a ship and i
 GROUPS = ["food", "food", "food", "sea", "sea"]
 
 
-# groups of labelled texts
+# groups of labeled texts
 
 
 def test_a_text_joins_the_group_whose_examples_are_nearest() -> None:
@@ -101,7 +101,7 @@ def test_strays_by_distance_are_no_nearer_to_their_own_than_to_others() -> None:
     assert np.flatnonzero(find_strays_by_distance(pairs.astype(np.float32), clusters)).tolist() == [40]
 
 
-def test_strays_are_set_apart_only_where_that_is_asked_for() -> None:
+def test_strays_are_set_apart_only_on_request() -> None:
     about = ["dough yeast crust loaf", "goal keeper penalty match"]
     texts = [f"{words} n{i}" for i in range(20) for words in about] + ["dough goal zebra giraffe lion elephant hippo"]
     found = cluster_texts(texts, model="tfidf", n_clusters=2)
@@ -124,7 +124,7 @@ def causal(end: bool) -> CausalModel:
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, bos_token="[BOS]", eos_token="[BOS]", unk_token="[UNK]")
     torch.manual_seed(0)
     network = GPT2LMHeadModel(GPT2Config(vocab_size=7, n_positions=64, n_embd=8, n_layer=1, n_head=1, eos_token_id=1))
-    with torch.no_grad():  # the output is that of the constant vector below, whatever is asked
+    with torch.no_grad():  # the output is that of the constant vector below, whatever is requested
         network.transformer.ln_f.weight.zero_()
         network.transformer.ln_f.bias.copy_(network.transformer.wte.weight[1 if end else 2] * 100)
     return CausalModel(network, tokenizer)

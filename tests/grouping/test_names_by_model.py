@@ -1,4 +1,4 @@
-"""Names of clusters by a chat model, behind a real server on this machine that answers as it is told."""
+"""Names of clusters by a chat model, behind a real server on this machine with prepared answers."""
 
 import json
 import os
@@ -32,7 +32,7 @@ KEY = "sk-secret"
 
 
 class ChatServer(ThreadingHTTPServer):
-    """An endpoint that names bread Baking and all else Sailing, and remembers what it was asked."""
+    """An endpoint that names bread Baking and all else Sailing, and remembers the prompts."""
 
     daemon_threads = True
 
@@ -56,7 +56,7 @@ class ChatServer(ThreadingHTTPServer):
                 said = server.reply(question["messages"][0]["content"])
                 answer: dict[str, Any] = {"choices": [{"message": {"role": "assistant", "content": said}}]}
                 body = server.body or json.dumps(answer | ({"usage": server.usage} if server.usage else {}))
-                with suppress(OSError):  # who asked has not waited
+                with suppress(OSError):  # the client has not waited
                     self.send_response(400 if {*server.refuses} & {*question} else server.status)
                     if server.location:
                         self.send_header("Location", server.location)
@@ -132,7 +132,7 @@ def test_only_the_beginnings_of_typical_texts_are_sent(server: ChatServer) -> No
     assert server.prompts[0].count("- bread") <= 3 and f"{'x' * 292}\n" in server.prompts[0]
 
 
-def test_nothing_is_asked_twice(server: ChatServer, clusters: Clustering, home: Path) -> None:
+def test_nothing_is_requested_twice(server: ChatServer, clusters: Clustering, home: Path) -> None:
     first = clusters.name_clusters(server.name)
     again = clusters.name_clusters(server.name)
     assert again.names == first.names and len(server.questions) == 2
@@ -142,13 +142,13 @@ def test_nothing_is_asked_twice(server: ChatServer, clusters: Clustering, home: 
 
 
 def test_without_a_cache_no_answer_is_kept(server: ChatServer, clusters: Clustering, home: Path) -> None:
-    for asked in (2, 4):
+    for requested in (2, 4):
         clusters.name_clusters(server.name, cache=False)
-        assert len(server.questions) == asked
+        assert len(server.questions) == requested
     assert not (home / "names").exists()
 
 
-def test_a_damaged_answer_is_asked_for_again(server: ChatServer, clusters: Clustering, home: Path) -> None:
+def test_a_damaged_answer_is_requested_again(server: ChatServer, clusters: Clustering, home: Path) -> None:
     clusters.name_clusters(server.name)
     for kept in (home / "names").iterdir():
         kept.write_text("{")
@@ -177,17 +177,17 @@ def test_naming_stops_before_the_budget_is_exceeded(server: ChatServer, clusters
 
 def clusters_prompts(clusters: Clustering) -> list[str]:
     """The questions about clusters."""
-    asked: list[str] = []
+    requested: list[str] = []
 
     class Listener:
         longest_reply, fingerprint = 1, ""
 
         def reply(self, prompt: str, most: int) -> tuple[str, int]:
-            asked.append(prompt)
+            requested.append(prompt)
             return "", 0
 
     clusters.name_clusters(Listener(), cache=False)
-    return asked
+    return requested
 
 
 def test_enough_budget_names_all(server: ChatServer, clusters: Clustering) -> None:
@@ -278,7 +278,7 @@ def test_nonsense_is_no_name(server: ChatServer, clusters: Clustering, body: str
 
 
 @pytest.mark.parametrize("said", [None, "", "  \n ", "123", "---", "<think>bread or dough"])
-def test_an_empty_answer_leaves_key_words_and_is_asked_for_again(
+def test_an_empty_answer_leaves_key_words_and_is_requested_again(
     server: ChatServer, clusters: Clustering, said: str | None
 ) -> None:
     server.reply = lambda prompt: said if "bread" in prompt else "Sailing"
@@ -314,7 +314,7 @@ def test_the_names_so_far_are_kept_when_the_work_is_stopped(
     assert [json.loads(kept.read_text())["reply"] for kept in (home / "names").iterdir()] == ["Baking"]
 
 
-def test_models_that_refuse_a_limit_and_a_temperature_are_asked_without(
+def test_models_that_refuse_a_limit_and_a_temperature_get_requests_without(
     server: ChatServer, clusters: Clustering
 ) -> None:
     server.refuses = ("max_tokens", "temperature")  # as OpenAI's models that reason do
@@ -414,7 +414,7 @@ def test_a_name_is_one_short_line_that_controls_nothing(
     assert clusters.name_clusters(server.name).name(0) == name
 
 
-def test_clusters_of_one_name_are_told_apart_by_a_key_word(server: ChatServer, clusters: Clustering) -> None:
+def test_clusters_of_one_name_are_distinguished_by_a_key_word(server: ChatServer, clusters: Clustering) -> None:
     server.reply = lambda prompt: "Things" if "bread" in prompt else "things"
     words = {0: ["bread", "water"], 1: ["ship", "water"]}
     named = Clustering(clusters.labels, clusters.distances, words, clusters.typical, None, texts=TEXTS)
@@ -447,8 +447,8 @@ def test_a_text_that_gives_orders_gets_a_name_that_is_escaped(server: ChatServer
     server.reply = lambda prompt: "=" + INJECTION.partition("say ")[2]
     notes = tmp_path / "notes.txt"
     notes.write_text("\n".join([f"{INJECTION} {i}" for i in range(6)]))
-    told = call("cluster", str(notes), "-m", "tfidf", "-k", "1", "--name-with", server.name)
-    assert told.exit_code == 0, told.output
+    result = call("cluster", str(notes), "-m", "tfidf", "-k", "1", "--name-with", server.name)
+    assert result.exit_code == 0, result.output
     assert INJECTION in server.prompts[0]
     report = notes.with_name("notes.txt.clusters.html").read_text()
     assert "alert" in report and "<script>alert" not in report
@@ -467,8 +467,8 @@ def notes(tmp_path: Path) -> Path:
 
 def test_the_command_shows_names_and_writes_them(server: ChatServer, notes: Path) -> None:
     command = ("cluster", str(notes), "-m", "tfidf", "-k", "2", "--name-with", server.name)
-    told = call(*command)
-    assert told.exit_code == 0 and "Baking" in told.stdout and "Sailing" in told.stdout, told.output
+    result = call(*command)
+    assert result.exit_code == 0 and "Baking" in result.stdout and "Sailing" in result.stdout, result.output
     assert "Baking" in notes.with_name("notes.txt.clusters.html").read_text()
     groups = json.loads(call(*command, "--json", "--no-report").stdout)["groups"]
     assert {group["name"] for group in groups} == {"Baking", "Sailing"} and len(server.questions) == 2
@@ -485,22 +485,24 @@ def test_the_command_says_in_a_line_what_was_not_named_and_ends_well(server: Cha
 
 
 def test_the_command_takes_a_budget(server: ChatServer, notes: Path) -> None:
-    told = call("cluster", str(notes), "-m", "tfidf", "--name-with", server.name, "--name-budget", "10", "--no-report")
-    assert told.exit_code == 0 and not server.questions
-    assert "the budget of 10 tokens does not reach for more" in told.stderr
+    result = call(
+        "cluster", str(notes), "-m", "tfidf", "--name-with", server.name, "--name-budget", "10", "--no-report"
+    )
+    assert result.exit_code == 0 and not server.questions
+    assert "the budget of 10 tokens does not reach for more" in result.stderr
 
 
 def test_edits_win_over_names(server: ChatServer, notes: Path) -> None:
     edits = notes.with_name("groups.yaml")
     edits.write_text("edits:\n  - rename: Baking\n    to: Bread of mine\n")
     command = ("cluster", str(notes), "-m", "tfidf", "-k", "2", "--no-report", "--json")
-    told = call(*command, "--name-with", server.name, "--groups", str(edits))
-    assert {group["name"] for group in json.loads(told.stdout)["groups"]} == {"Bread of mine", "Sailing"}
+    result = call(*command, "--name-with", server.name, "--groups", str(edits))
+    assert {group["name"] for group in json.loads(result.stdout)["groups"]} == {"Bread of mine", "Sailing"}
 
 
 def test_a_wrong_name_costs_no_work(notes: Path) -> None:
-    told = call("cluster", str(notes), "--name-with", "http://api.example/v1#gpt")
-    assert told.exit_code == 1 and "use https" in told.stderr
+    result = call("cluster", str(notes), "--name-with", "http://api.example/v1#gpt")
+    assert result.exit_code == 1 and "use https" in result.stderr
     like = call("cluster", str(notes), "--like", str(notes), "--name-with", "http://127.0.0.1:9/v1#gpt")
     assert like.exit_code == 1 and "leave out --name-with" in like.stderr
 

@@ -1,4 +1,4 @@
-"""What is written of a grouping holds what was read, unchanged, and the groups beside it."""
+"""The written table of a grouping holds the rows that were read, unchanged, and the groups beside them."""
 
 import csv
 import io

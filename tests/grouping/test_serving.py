@@ -165,7 +165,7 @@ def test_new_texts_go_where_the_parts_say(tiny_task: Task) -> None:
 
 
 @pytest.mark.usefixtures("registries")
-def test_parts_that_say_nothing_use_the_neighbours_and_the_nearest_centre(tiny_task: Task) -> None:
+def test_parts_that_say_nothing_use_the_neighbors_and_the_nearest_center(tiny_task: Task) -> None:
     components.register_reducer("halved", Halved)
     components.register_clusterer("signs", Signs)
     clustering = served(tiny_task, "lsa", "halved/signs")

@@ -1,4 +1,4 @@
-"""What a bad input is: what lies where, what is asked, and what is said of it."""
+"""A bad input as a case: the files, the command, and the expected message."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The table of bad inputs: what lies there, what is asked, what is said."""
+"""The table of bad inputs: files, command, and message."""
 
 import gzip
 import io
@@ -43,7 +43,7 @@ TASK_CARDS: dict[str, tuple[str, str]] = {
     "a path that is null": ("file:\ntext: t\n", "line 1: file: Input should be a valid string"),
     "no column of texts": ("file: words.csv\n", "line 1: text: Field required"),
     "a column that is a number": ("file: words.csv\ntext: 1\n", "line 2: text: Input should be a valid string"),
-    "a misspelt key": ("file: words.csv\ntxt: text\n", "line 2: txt: unknown key 'txt': did you mean text"),
+    "a misspelled key": ("file: words.csv\ntxt: text\n", "line 2: txt: unknown key 'txt': did you mean text"),
     "a key of 5,000 characters": (f"file: words.csv\ntext: text\n? {LONG}\n: 1\n", "unknown key 'x+'"),
     "a number as key": ("file: words.csv\ntext: text\n1: 2\n", "1: "),
     "a date as key": ("file: words.csv\ntext: text\n2024-01-01: 2\n", "2024"),
@@ -95,14 +95,14 @@ TASK_CARDS: dict[str, tuple[str, str]] = {
         "markdown: a\ntrain: 0.7\nvalidation: 0.3\n",
         "bad.yaml: .*`train` and `validation` leave no page to be scored",
     ),
-    "a misspelt key of pages": ("markdown: a\nsection: flat\n", "line 2: section: unknown key 'section'"),
+    "a misspelled key of pages": ("markdown: a\nsection: flat\n", "line 2: section: unknown key 'section'"),
     "docstrings of no kind": ("pydocs: both\n", "line 1: pydocs: Input should be 's2s' or 'p2p'"),
     "docstrings of no size": ("pydocs: s2s\nsize: huge\n", "line 2: size: Input should be 'small' or 'full'"),
 }
 
 
 def _placed(said: str, path: str) -> str:
-    """What names a line names the file before it."""
+    """Return a message with the file before the line that it names."""
     return f"{path}: {said}" if said.startswith("line") else said
 
 
@@ -129,7 +129,7 @@ MODEL_CARDS: dict[str, tuple[str, str]] = {
     "a folder that is not there": ("model: ./gone\n", "there is no folder"),
     "a file": ("model: ./words.csv\n", "there is no folder"),
     "an empty folder": ("model: .\n", "no weights; expected model.safetensors|only pickled"),
-    "a misspelt key": ("model: ./x\npromt: a\n", "line 2: promt: unknown key 'promt': did you mean prompt"),
+    "a misspelled key": ("model: ./x\npromt: a\n", "line 2: promt: unknown key 'promt': did you mean prompt"),
     "a key twice as another": ("model: ./x\nname: Other Name\n", "line 2: name: String should match"),
     "no pooling": ("model: ./x\npooling: sum\n", "line 2: pooling: Input should be"),
     "no precision": ("model: ./x\nprecision: fp8\n", "line 2: precision: Input should be"),
@@ -231,7 +231,11 @@ CHANGES: dict[str, tuple[str, str, str]] = {
     ),
     "a distance below zero": ("kmeans: {n_init: 1}", "umap: {min_dist: -0.1}", "umap: min_dist cannot be '-0.1'"),
     "no spread": ("kmeans: {n_init: 1}", "umap: {spread: 0}", "umap: spread cannot be '0.0'"),
-    "no neighbours known": ("kmeans: {n_init: 1}", "umap: {knn: guessed}", "umap: knn cannot be 'guessed'"),
+    "a neighbor search that there is not": (
+        "kmeans: {n_init: 1}",
+        "umap: {knn: guessed}",
+        "umap: knn cannot be 'guessed'",
+    ),
     "a linkage that there is not": ("kmeans: {n_init: 1}", "agglomerative: {linkage: x}", "linkage cannot be 'x'"),
     "no night": ("models: [bow]", "models: [bow]\nnightly: {cron: never}", "nightly.cron: .*no cron expression"),
     "a 25th hour": (

@@ -29,7 +29,7 @@ WORDS = "text,topic\n" + "".join(f"word{i} other{i % 3},t{i % 3}\n" for i in ran
 
 @pytest.fixture(scope="session", autouse=True)
 def _imported() -> None:
-    """What commands import when they are first used takes seconds, and is no part of a case."""
+    """Import what commands import at their first use: it takes seconds, and is no part of a case."""
     for module in ("pyarrow.dataset", "sklearn.cluster", "traube.training", "sentence_transformers"):
         import_module(module)
     CliRunner().invoke(app, ["methods"])

@@ -39,7 +39,7 @@ def judged_by(orders: list[list[str]], tuples: list[tuple[str, ...]] = TRIPLES) 
 
 
 @st.composite
-def judgements(draw: st.DrawFn) -> Judgments:
+def judgments(draw: st.DrawFn) -> Judgments:
     """All triples of five items, by two to six annotators who answer anything."""
     rows = [
         (one, *draw(st.sampled_from(list(combinations(one, 2)))), f"annotator {i}")
@@ -58,7 +58,7 @@ def test_perfect_annotators_give_the_whole_scale_and_agree_in_everything() -> No
     np.testing.assert_allclose(split_half(judged), 1)
 
 
-@given(judgements())
+@given(judgments())
 @settings(max_examples=50, deadline=None)
 def test_where_all_triples_are_judged_the_mean_score_is_always_a_half(judged: Judgments) -> None:
     scores = counting_scores(judged)
@@ -68,9 +68,9 @@ def test_where_all_triples_are_judged_the_mean_score_is_always_a_half(judged: Ju
     assert ((scores >= 0) & (scores <= 1)).all()
 
 
-@given(judgements(), st.randoms(use_true_random=False))
+@given(judgments(), st.randoms(use_true_random=False))
 @settings(max_examples=30, deadline=None)
-def test_neither_the_order_of_judgements_nor_that_of_a_tuples_items_changes_anything(judged: Judgments, random) -> None:
+def test_neither_the_order_of_judgments_nor_that_of_a_tuples_items_changes_anything(judged: Judgments, random) -> None:
     rows = [
         (random.sample([judged.items[i] for i in shown], 3), judged.items[best], judged.items[worst], str(who))
         for shown, best, worst, who in zip(judged.shown, judged.best, judged.worst, judged.annotators, strict=True)
@@ -83,7 +83,7 @@ def test_neither_the_order_of_judgements_nor_that_of_a_tuples_items_changes_anyt
     assert strong_agreement(other) == strong_agreement(judged)
 
 
-@given(judgements())
+@given(judgments())
 @settings(max_examples=30, deadline=None)
 def test_with_best_and_worst_exchanged_scores_are_upside_down(judged: Judgments) -> None:
     names = np.array(judged.items)
@@ -153,7 +153,7 @@ def test_random_annotators_are_at_chance_and_items_as_values_flatter_those_who_a
     assert 0.2 < alpha(agreeing) < by_item  # of many tuples, nearly no two items are equal by chance
 
 
-def test_a_judgement_puts_all_pairs_with_its_best_or_worst_in_order() -> None:
+def test_a_judgment_puts_all_pairs_with_its_best_or_worst_in_order() -> None:
     judged = Judgments.of([list("abcd"), list("dcba")], ["a", "d"], ["d", "c"], ["anna", "ben"])
     names = np.array(judged.items)
     winners, losers, rows = implied_pairs(judged)
@@ -238,7 +238,7 @@ def test_an_expert_contradicts_scores_on_the_other_side_of_the_middle() -> None:
     assert find_contradicted(scores, above).tolist() == [True, True, False, False, False, False]
 
 
-def test_judgements_that_contradict_themselves_are_refused() -> None:
+def test_judgments_that_contradict_themselves_are_refused() -> None:
     with pytest.raises(TraubeError, match="brie is best and worst at once"):
         Judgments.of([CHEESES[:3]], ["brie"], ["brie"], ["anna"])
     with pytest.raises(TraubeError, match="brie or gouda was chosen and is not shown"):
@@ -247,11 +247,11 @@ def test_judgements_that_contradict_themselves_are_refused() -> None:
         Judgments.of([], [], [], [])
 
 
-def test_agreement_within_some_items_is_that_of_their_judgements_alone() -> None:
-    breads = ["rye", "spelt", "wheat"]
+def test_agreement_within_some_items_is_that_of_their_judgments_alone() -> None:
+    breads = ["rye", "emmer", "wheat"]
     judged = judged_by([[*CHEESES, *breads], [*CHEESES, *reversed(breads)]], [*TRIPLES, tuple(breads)])
     of_cheese = np.isin(judged.items, CHEESES)
     assert reliability(judged.select_items(of_cheese)).alpha == 1
     assert reliability(judged.select_items(~of_cheese)).alpha < 0
     whole = reliability(judged)
-    assert (whole.items, whole.tuples, whole.judgements, whole.annotators) == (8, 11, 22, 2)
+    assert (whole.items, whole.tuples, whole.judgments, whole.annotators) == (8, 11, 22, 2)

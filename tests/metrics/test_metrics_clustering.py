@@ -18,7 +18,7 @@ from traube.metrics._clustering import internal, replicates, score
 AGREE = 1e-9
 few = settings(deadline=None, max_examples=40)
 
-labellings = st.integers(1, 40).flatmap(
+labelings = st.integers(1, 40).flatmap(
     lambda n: st.tuples(
         st.lists(st.integers(0, 5), min_size=n, max_size=n), st.lists(st.integers(-1, 6), min_size=n, max_size=n)
     )
@@ -50,7 +50,7 @@ def as_cluster(true, predicted, metric: str) -> float:
 
 @pytest.mark.filterwarnings("ignore:The number of unique classes")
 @few
-@given(labellings)
+@given(labelings)
 def test_score_agrees_with_scikit_learn(labels):
     true, predicted = labels
     scores = score(true, np.array(predicted))
@@ -59,13 +59,13 @@ def test_score_agrees_with_scikit_learn(labels):
 
 
 @few
-@given(labellings)
+@given(labelings)
 def test_acc_is_the_same_alone_and_in_score(labels):
     assert clustering.acc(*labels) == as_cluster(*labels, "acc")
 
 
 @few
-@given(labellings)
+@given(labelings)
 def test_acc_is_the_best_one_to_one_map(labels):
     true, predicted = [t % 4 for t in labels[0]], [p % 6 for p in labels[1]]
     assert clustering.acc(true, predicted) == pytest.approx(best_map(true, predicted))
@@ -73,7 +73,7 @@ def test_acc_is_the_best_one_to_one_map(labels):
 
 
 @few
-@given(labellings, st.randoms(use_true_random=False))
+@given(labelings, st.randoms(use_true_random=False))
 def test_scores_do_not_depend_on_the_order_of_items_or_the_names_of_clusters(labels, random):
     true, predicted = labels
     expected = pytest.approx(score(true, np.array(predicted)), abs=AGREE, nan_ok=True)
@@ -86,7 +86,7 @@ def test_scores_do_not_depend_on_the_order_of_items_or_the_names_of_clusters(lab
 
 
 @few
-@given(labellings)
+@given(labelings)
 def test_bounds_and_identities(labels):
     scores = score(labels[0], np.array(labels[1]))
     for policy in NOISE_POLICIES:
@@ -211,7 +211,7 @@ def test_internal_refuses_other_lengths():
 
 
 @few
-@given(labellings, st.integers(0, 10**6))
+@given(labelings, st.integers(0, 10**6))
 def test_replicates_are_the_scores_of_the_texts_that_are_left(labels, seed):
     true, predicted = np.array(labels[0]), np.array(labels[1])
     groups = np.random.default_rng(seed).integers(0, GROUPS, len(true))

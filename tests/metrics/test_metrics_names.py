@@ -1,4 +1,4 @@
-"""What metrics may be called, on the command line, in cards and in params.yaml."""
+"""Names of metrics on the command line, in cards and in params.yaml."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""How well a similarity tells pairs of the same group from all others."""
+"""Metrics of how well a similarity separates pairs of the same group from all others."""
 
 from itertools import combinations
 from random import Random

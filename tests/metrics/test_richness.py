@@ -1,4 +1,4 @@
-"""How rich the words of a text are."""
+"""Lexical richness of a text."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""How vectors are spread."""
+"""Spread of vectors."""
 
 import numpy as np
 import pytest

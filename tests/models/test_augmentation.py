@@ -81,14 +81,14 @@ def test_a_text_of_one_word_is_never_empty() -> None:
 # synonyms
 
 
-def test_neighbours_are_words_of_the_texts_that_the_model_puts_near(minilm: Transformer) -> None:
+def test_neighbors_are_words_of_the_texts_that_the_model_puts_near(minilm: Transformer) -> None:
     found = find_neighbors(["A doctor, a physician!", "the car; an automobile", "Bank 42"], minilm)
     assert found["doctor"][0] == "physician" and found["physician"][0] == "doctor"
     assert found["car"] == ["automobile"]
     assert "42" not in found and "bank" not in found
 
 
-def test_neighbours_need_no_other_words_and_no_corpus(minilm: Transformer) -> None:
+def test_neighbors_need_no_other_words_and_no_corpus(minilm: Transformer) -> None:
     assert find_neighbors([], minilm) == find_neighbors(["word word", "..."], minilm) == {}
     with pytest.raises(TraubeError, match="model 'tfidf' is fitted on whole texts"):
         find_neighbors(["a cat"], load_model("tfidf"))

@@ -58,7 +58,7 @@ def test_a_checkpoint_is_fetched_whole(exchange: Exchange, tmp_path: Path) -> No
     assert (tmp_path / "two" / "mine" / "1_Pooling" / "config.json").read_bytes() == b"{}"
 
 
-def test_one_that_is_trained_anew_replaces_what_was_fetched(
+def test_one_that_is_trained_again_replaces_what_was_fetched(
     exchange: Exchange, storage: Storage, tmp_path: Path
 ) -> None:
     write(tmp_path / "one" / "mine", b"weights")
@@ -80,7 +80,7 @@ def test_two_of_one_name_are_both_kept(exchange: Exchange, tmp_path: Path, capsy
     assert exchange("two", "two") == {"mine": b"three days of training"}
     said = f"{mine}: another node has stored other files under this name"
     assert capsys.readouterr().err.count(said) == 1
-    # one that is trained anew where it came from does not replace it either
+    # one that is trained again where it came from does not replace it either
     write(tmp_path / "one" / "mine", b"better weights")
     assert exchange("one", "two") == {"mine": b"three days of training"}
     # and with a name of its own all have both

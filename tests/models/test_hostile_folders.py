@@ -238,6 +238,14 @@ ACTIVATIONS = ("os.system", "torch.load", "torch.hub.load", "torch.nn.modules.ac
 
 def attacks(kind: str) -> Iterator[tuple[str, Attack]]:
     """Each attack on a kind of folder, with a name."""
+    yield from attacks_on_layout(kind)
+    if kind != "static":
+        yield from attacks_on_settings(NETWORKS[kind])
+        yield from attacks_on_modules(kind)
+
+
+def attacks_on_layout(kind: str) -> Iterator[tuple[str, Attack]]:
+    """Pickles, indexes and code beside or instead of weights, and classes and paths in modules.json."""
     at = NETWORKS[kind]
     places = {"modules": ("", "1_Pooling/", "2_Dense/", "3_LayerNorm/"), "router": ("", "0_Router/", at)}.get(
         kind, (at,)
@@ -252,8 +260,10 @@ def attacks(kind: str) -> Iterator[tuple[str, Attack]]:
         yield f"modules.json: {kind_of_class}", both(typed(kind_of_class), coded("code.py"))
     for path in ("..", "/etc", "a/../..", "0_Router/../..", "./x", "x\\..", ".\n") if kind != "plain" else ():
         yield f"modules.json: path {path}", moved(path)
-    if kind == "static":
-        return
+
+
+def attacks_on_settings(at: str) -> Iterator[tuple[str, Attack]]:
+    """Settings of a network and its tokenizer, in a folder, that would load pickles or code."""
     pickle_here = pickled(f"{at}pytorch_model.bin", instead=False)
     other_weights = pickled(f"{at}adapter_model.bin", instead=False)
     for name, argument in product(allowed.TRANSFORMER_SETTINGS[:2], ARGUMENTS):
@@ -285,6 +295,10 @@ def attacks(kind: str) -> Iterator[tuple[str, Attack]]:
     yield "special_tokens_map.json", edited(f"{at}special_tokens_map.json", code={"content": "x"})
     yield "generation_config.json", edited(f"{at}generation_config.json", custom_generate="code.py")
     yield "twice", lambda folder, _: (folder / at / "config.json").write_text(twice(folder / at / "config.json"))
+
+
+def attacks_on_modules(kind: str) -> Iterator[tuple[str, Attack]]:
+    """Settings of the modules around a network."""
     if kind == "modules":
         for name in ACTIVATIONS:
             yield f"activation {name}", both(edited("2_Dense/config.json", activation_function=name), coded("code.py"))
@@ -303,7 +317,7 @@ def attacks(kind: str) -> Iterator[tuple[str, Attack]]:
 
 
 def is_never_opened(kind: str, name: str) -> bool:
-    """Whether an attack puts down nothing but files that no list has, where no weights are looked for."""
+    """Return whether an attack adds only files that no list has, where no weights are looked for."""
     without_weights = {"modules": ("1_Pooling/",), "router": ("0_Router/", "")}.get(kind, ())
     place = name.split(" ")[0].rpartition("/")[0]
     return (
@@ -332,7 +346,7 @@ def vectors(folder: Path) -> np.ndarray:
 
 
 def outcome(load: Callable[[], Any]) -> tuple[Any, str]:
-    """What is loaded, and the error; any other error than one for users fails the test."""
+    """Return what is loaded, and the error; any other error than one for users fails the test."""
     try:
         return load(), ""
     except TraubeError as error:
@@ -386,7 +400,7 @@ def test_the_tensors_in_memory_are_those_of_the_hashed_files(tiny_bert: Path, tm
 
 @pytest.mark.parametrize("kind", ["plain", "modules", "router"])
 def test_a_checkpoint_is_judged_by_its_lists(tiny_bert: Path, tmp_path: Path, home: Path, kind: str) -> None:
-    """What `doctor`, the sensor and `models` call: every third attack, as a checkpoint."""
+    """Try what `doctor`, the sensor and `models` call: every third attack, as a checkpoint."""
     sound = SOUND[kind](tiny_bert, tmp_path / "sound")
     folder = paths.checkpoints() / "case"
     for name, attack in list(attacks(kind))[::3]:
@@ -439,7 +453,7 @@ def causal(tiny_bert: Path, folder: Path) -> Path:
 
 
 def test_no_language_model_runs_code(tiny_bert: Path, tmp_path: Path) -> None:
-    """What `--name-with` and `traube multiple-choice` load."""
+    """Try what `--name-with` and `traube multiple-choice` load."""
     sound = causal(tiny_bert, tmp_path / "sound")
     CausalModel.load(str(sound), local=True)
     refused: list[str] = []

@@ -105,7 +105,7 @@ def test_both_readings_of_topics_share_a_matrix(tmp_path: Path, tiny_task: Task)
 
 @pytest.mark.parametrize("name", ["bow", "lsa"])  # a sparse and a dense matrix
 @pytest.mark.parametrize("keep", [None, 0, 100])
-def test_the_matrix_of_a_corpus_is_kept_and_a_damaged_one_made_anew(
+def test_the_matrix_of_a_corpus_is_kept_and_a_damaged_one_made_again(
     name: str, keep: int | None, tmp_path: Path, tiny_task: Task
 ) -> None:
     storage = Storage(tmp_path)

@@ -28,11 +28,11 @@ WAYS = ((PROMPT, False), (PROMPT, True), (None, True))
 # any two settings meet in some quick case, and a prompt that is left out of the pooling meets every pooling
 QUICK = [
     (pooling, *WAYS[(i + j) % 3], (None, 8)[(i + j) % 2], rest)
-    for (i, pooling), (j, rest) in product(enumerate(POOLINGS), enumerate(("plain", "dense", "normalised")))
+    for (i, pooling), (j, rest) in product(enumerate(POOLINGS), enumerate(("plain", "dense", "normalized")))
 ]
 CASES = [
     pytest.param(*case, marks=[] if case in QUICK else pytest.mark.slow)
-    for case in product(POOLINGS, (None, PROMPT), (True, False), (None, 8), ("plain", "dense", "normalised"))
+    for case in product(POOLINGS, (None, PROMPT), (True, False), (None, 8), ("plain", "dense", "normalized"))
 ]
 
 
@@ -57,7 +57,7 @@ def saved(folder: Path, modules: list[Any], prompt: str | None = None, truncate_
 
 def after(kind: str, dimensions: int) -> list[Any]:
     torch.manual_seed(1)
-    modules = {"plain": [], "dense": [("Dense", dimensions, 16)], "normalised": [("Normalize",)]}[kind]
+    modules = {"plain": [], "dense": [("Dense", dimensions, 16)], "normalized": [("Normalize",)]}[kind]
     return [make_module(*module) for module in modules]
 
 

@@ -99,13 +99,13 @@ def test_both_baselines_know_groups_and_the_inverted_reading_is_upside_down(tiny
 def test_they_are_clustered_by_their_distances_and_nothing_else(tmp_path: Path, tiny_task: Task) -> None:
     model, bench = load_model("jaccard"), Workbench.at(tmp_path)
     methods = ["none/agglomerative_average", "none/kmeans", "pca/agglomerative_average"]
-    asked = cells_of(tiny_task, *methods, model=model)
+    requested = cells_of(tiny_task, *methods, model=model)
     results = {
         r.cell.method.name: r
         for r in cluster(
             tiny_task,
             bench.vectors(tiny_task, model),
-            asked,
+            requested,
             bench.storage,
             bench.executor,
             similarity=model.similarity,
@@ -209,9 +209,9 @@ def test_it_shares_the_vectors_of_its_encoder_and_settings_are_part_of_what_it_i
 def test_on_splits_without_queries_it_is_unsupported(tmp_path: Path, tiny_bert: Path, tiny_task: Task) -> None:
     model = model_of(ModelCard(name="tiny", model=str(tiny_bert), similarity="query_space"), "cpu")
     bench = Workbench.at(tmp_path)
-    asked = cells_of(tiny_task, "none/agglomerative_average", model=model)
+    requested = cells_of(tiny_task, "none/agglomerative_average", model=model)
     vectors = bench.vectors(tiny_task, model)
-    (result,) = cluster(tiny_task, vectors, asked, bench.storage, bench.executor, similarity=model.similarity)
+    (result,) = cluster(tiny_task, vectors, requested, bench.storage, bench.executor, similarity=model.similarity)
     assert (result.status, result.reason) == (
         "unsupported",
         "tiny compares texts for a query, and splits of tiny have none",
@@ -220,12 +220,12 @@ def test_on_splits_without_queries_it_is_unsupported(tmp_path: Path, tiny_bert: 
 
 def test_where_there_are_queries_it_is_clustered(tmp_path: Path, tiny_bert: Path, topics: pd.DataFrame) -> None:
     corpus, records = index_texts(topics[:36].assign(query="the cat"))
-    task = Task(TaskCard(name="asked"), corpus, make_split(records, "all", "topic", label="topic")).validate()
+    task = Task(TaskCard(name="queried"), corpus, make_split(records, "all", "topic", label="topic")).validate()
     model = model_of(ModelCard(name="tiny", model=str(tiny_bert), similarity="query_space"), "cpu")
     bench = Workbench.at(tmp_path)
-    asked = cells_of(task, "none/agglomerative_average", model=model)
+    requested = cells_of(task, "none/agglomerative_average", model=model)
     (result,) = cluster(
-        task, bench.vectors(task, model), asked, bench.storage, bench.executor, similarity=model.similarity
+        task, bench.vectors(task, model), requested, bench.storage, bench.executor, similarity=model.similarity
     )
     assert (result.status, result.reason) == ("done", "")
     assert result.assignments is not None and len(result.assignments) == 36

@@ -1,4 +1,4 @@
-"""What compares the passages of a page: networks that say the same of pairs and of pages, and distances made of it."""
+"""Similarities compare the passages of a page: networks agree on pairs and on pages, and distances are made of them."""
 
 import json
 import os
@@ -81,7 +81,7 @@ every = pytest.mark.parametrize("case", CONFIGS, ids=lambda case: "-".join(map(s
 
 
 class Given(Similarity):
-    """A similarity that is told."""
+    """A similarity of a given name."""
 
     def __init__(self, alike: Any) -> None:
         self.alike = np.array(alike, dtype=np.float32)
@@ -97,11 +97,11 @@ class Given(Similarity):
 def test_a_page_says_of_its_pairs_what_the_network_says_of_each(case: dict[str, Any]) -> None:
     config = description(**case)
     network, X, query = network_of(config), torch.from_numpy(page_of(config)), query_of(config)
-    asked = None if query is None else torch.from_numpy(query)
+    vector = None if query is None else torch.from_numpy(query)
     first, second = (torch.from_numpy(i.ravel()) for i in np.indices((5, 5)))
     with torch.inference_mode():
-        pairs = network.forward(X[first], X[second], None if asked is None else asked.expand(25, -1))
-        page = network.page(X, asked)
+        pairs = network.forward(X[first], X[second], None if vector is None else vector.expand(25, -1))
+        page = network.page(X, vector)
     assert float(page.std()) > 0
     assert np.allclose(page.numpy().ravel(), pairs.numpy(), atol=1e-5)
 
@@ -130,7 +130,7 @@ def test_symmetrised_is_symmetric_and_the_mean_of_both_orders(case: dict[str, An
 
 
 @every
-def test_a_network_with_a_query_heeds_it_and_one_without_ignores_it(case: dict[str, Any]) -> None:
+def test_a_network_with_a_query_respects_it_and_one_without_ignores_it(case: dict[str, Any]) -> None:
     config = description(**case)
     network, X = network_of(config), page_of(config)
     one, other = (page_similarities(network, True, X, np.full(D, value, dtype=np.float32)) for value in (0.5, -2.0))

@@ -80,7 +80,7 @@ def refused(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_sound_weights_are_accepted_and_with_one_tensor_amiss_refused_by_name(
+def test_valid_weights_are_accepted_and_with_one_wrong_tensor_refused_by_name(
     tiny_bert: Path, tmp_path: Path, name: str
 ) -> None:
     import transformers

@@ -140,7 +140,7 @@ def test_weights_that_a_folder_lacks_and_nothing_uses_are_the_same_each_time(cop
 
 @pytest.mark.slow
 def test_transformers_reports_nothing_to_the_user(copy: Path) -> None:
-    """What a folder holds besides the encoder, such as the head of its pretraining, is no news."""
+    """A folder may hold more than the encoder, such as the head of its pretraining: nothing is reported."""
     from transformers import BertConfig, BertForMaskedLM
 
     BertForMaskedLM(BertConfig.from_pretrained(copy)).save_pretrained(copy)
@@ -264,7 +264,7 @@ def test_a_batch_that_does_not_fit_is_halved_and_every_vector_still_comes(
     assert messages and all(
         re.match(r"tiny: out of memory on cpu; going on with batches of \d+ tokens", m) for m in messages
     )
-    assert len(messages) <= 4  # what has been learnt is kept for the batches that follow
+    assert len(messages) <= 4  # what has been learned is kept for the batches that follow
 
 
 def test_a_single_text_that_does_not_fit_is_one_clear_error(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,7 +329,7 @@ def test_a_model_of_the_hub_that_is_not_here_is_unavailable_without_asking_the_n
     import huggingface_hub.constants
 
     def forbidden(*_: object) -> None:
-        raise AssertionError("the network was asked")
+        raise AssertionError("the network was requested")
 
     monkeypatch.setattr(socket.socket, "connect", forbidden)
     monkeypatch.setattr(socket, "getaddrinfo", forbidden)

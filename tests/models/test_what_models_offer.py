@@ -1,4 +1,4 @@
-"""What may be asked of every model, whatever its kind: nobody looks at its class."""
+"""The interface of all models, whatever their kind: nobody looks at their class."""
 
 from pathlib import Path
 

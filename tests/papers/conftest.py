@@ -1,4 +1,4 @@
-"""What papers are measured from, with nothing in it yet."""
+"""An empty storage from which papers are measured."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def context() -> Context:
 
 
 def at_home() -> Context:
-    """What is measured from TRAUBE_HOME."""
+    """Return the measurements of TRAUBE_HOME."""
     params = load_params()
     return Context(
         workbench=Workbench.at(paths.home()),

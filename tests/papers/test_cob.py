@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.made import run_missing
+from tests.made import run_missing, store_task
 from tests.training.test_training import words_task
 from traube._core import paths
 from traube._papers import Context
@@ -20,7 +20,6 @@ from traube._pipeline.plan import Request
 from traube._pipeline.workbench import Workbench
 from traube.models._card import ModelCard
 from traube.models._transformer import Transformer
-from traube.tasks._stored import complete_task, save_corpus, save_rows
 from traube.tasks._task import Task
 from traube.training import TRAINERS
 
@@ -61,9 +60,7 @@ def trained_home(newsgroups: Task, tiny_bert: Path, tmp_path_factory: pytest.Tem
         patch.setenv("TRAUBE_CARDS", str(home / "cards"))
         base = Transformer(ModelCard(name="minilm", kind="transformer", model=str(tiny_bert)), "cpu")
         storage = Workbench.at(home).storage
-        save_corpus(storage, "newsgroups", newsgroups.corpus, newsgroups.corpus, raw_version="")
-        save_rows(storage, newsgroups.card, newsgroups.splits)
-        complete_task(storage, newsgroups.card)
+        store_task(storage, newsgroups)
         for name in ("cob", "triplet", "untrained"):
             for seed in (42, 1):
                 recipe = {**RECIPE, "seed": seed} | ({"epochs": 0} if name == "untrained" else {})

@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tests.made import store_task
 from traube._core import paths
 from traube._papers import Context
 from traube._papers.german import PAPER
@@ -23,7 +24,6 @@ from traube._papers.german.tables import (
     read_adaptations,
 )
 from traube._papers.spec import format_table, join_printed
-from traube.tasks._stored import complete_task, save_corpus, save_rows
 from traube.tasks._task import Task
 
 TOLERANCE = 0.0051  # two printed decimals
@@ -210,9 +210,7 @@ def test_without_trainings_there_is_the_printed_side_alone(context: Context) -> 
 
 def test_what_is_printed_in_table_1_stands_beside_what_is_stored(context: Context, tiny_task: Task) -> None:
     task = Task(tiny_task.card.model_copy(update={"name": "blurbs_s2s"}), tiny_task.corpus, tiny_task.splits)
-    save_corpus(context.storage, task.name, task.corpus, task.corpus, raw_version="")
-    save_rows(context.storage, task.card, task.splits)
-    complete_task(context.storage, task.card)
+    store_task(context.storage, task)
     cell = PAPER.tables[0].make(context).set_index(["task", "column"]).loc
     splits = list(task.test_splits())
     assert cell[("blurbs_s2s", "splits")][["published", "measured"]].tolist() == [28, len(splits)]

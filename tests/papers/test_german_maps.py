@@ -1,4 +1,4 @@
-"""Which splits a model wins, and the map of a split."""
+"""Splits that a model wins, and the map of a split."""
 
 import numpy as np
 import pandas as pd

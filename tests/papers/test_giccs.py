@@ -1,5 +1,5 @@
 """GiCCS' tables and figure: what is printed, what of it cannot be right, and the same numbers measured on a
-hand-written sample with simulated judgements (which is not GiCCS: see tests/giccs_like.py)."""
+hand-written sample with simulated judgments (which is not GiCCS: see tests/giccs_like.py)."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tests import giccs_like
-from tests.made import page_data, run_missing
+from tests.made import page_data, run_missing, store_task
 from traube._papers import Context, Table, papers
 from traube._papers.giccs.tables import FEWEST, pair_scores, published, published_words
 from traube._pipeline.evaluate import score_missing
@@ -21,7 +21,7 @@ from traube.metrics._correlation import spearman
 from traube.metrics._richness import lexical_tokens, mtld
 from traube.models import Model
 from traube.tasks import load_pairs
-from traube.tasks._stored import Manifest, complete_task, save_corpus, save_rows
+from traube.tasks._stored import Manifest
 from traube.tasks._task import Task
 
 PAPER = papers()["giccs"]
@@ -37,9 +37,9 @@ def raw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def sample(raw: Path) -> Path:
-    """TRAUBE_RAW with the sample, its simulated judgements, and its items."""
+    """TRAUBE_RAW with the sample, its simulated judgments, and its items."""
     giccs_like.write(raw)
-    giccs_like.judgements().to_csv(raw / "giccs" / "judgements.csv", index=False)
+    giccs_like.judgments().to_csv(raw / "giccs" / "judgments.csv", index=False)
     items = [
         {"item": f"{d.name}{letter}", "source": "hand-written sample", "turns": len(d.turns)}
         for d in giccs_like.DIALOGUES
@@ -102,7 +102,7 @@ def test_tokens_and_turn_lengths_of_table_2_are_of_sixty_dialogues() -> None:
     assert dialogues.round().groupby(table["turns"]).sum().tolist() == [30, 30]
 
 
-def test_agreement_is_measured_where_there_are_judgements(context: Context, sample: Path) -> None:
+def test_agreement_is_measured_where_there_are_judgments(context: Context, sample: Path) -> None:
     table = measured(TABLES["table_1"], context).set_index(["source", "measure"])["measured"]
     assert len(table) == 6
     for turns in (3, 5):
@@ -172,15 +172,13 @@ def test_without_data_the_figure_says_what_is_missing(context: Context, raw: Pat
     assert "GiCCS has not been read" in PAPER.figures[0].make(context).content
 
 
-def test_whether_similarity_predicts_clustering_is_asked_of_models_that_have_both(
+def test_whether_similarity_predicts_clustering_is_measured_for_models_that_have_both(
     context: Context, sample: Path, tiny_task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = replace(context, protocol="mteb-v1")
     spec, pairs = TABLES["similarity_and_clustering"], load_pairs("giccs")
     task = Task(tiny_task.card.model_copy(update={"name": "tweet"}), tiny_task.corpus, tiny_task.splits)
-    save_corpus(context.storage, "tweet", task.corpus, task.corpus, raw_version="")
-    save_rows(context.storage, task.card, task.splits)
-    complete_task(context.storage, task.card)
+    store_task(context.storage, task)
     for name in ("bow", "tfidf", "lsa"):
         assert spec.make(context).empty  # fewer than three models tell nothing
         run_missing(context.workbench, Request(["tweet"], [name], "mteb-v1", context.protocols["mteb-v1"]))

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import ttest_rel
 from sklearn.metrics import adjusted_rand_score, pairwise_distances, roc_auc_score
 
-from tests.made import damage_blob
+from tests.made import damage_blob, store_task
 from tests.papers.conftest import at_home
 from tests.training.test_qs3m import QUICK, SECTIONS, pages
 from traube._core import paths
@@ -24,7 +24,6 @@ from traube.models._card import ModelCard, Precision
 from traube.models._checkpoints import trained_on
 from traube.models._transformer import Transformer
 from traube.tasks._sections import Page, Passage, draw, make_records
-from traube.tasks._stored import complete_task, save_corpus, save_rows
 from traube.tasks._task import Split, Task, TaskCard, index_texts
 from traube.training._trainers.qs3m import Qs3m
 
@@ -44,9 +43,7 @@ def in_folds() -> Task:
 
 
 def save(context: Context, task: Task) -> None:
-    save_corpus(context.storage, task.name, task.corpus, task.corpus, raw_version="")
-    save_rows(context.storage, task.card, task.splits)
-    complete_task(context.storage, task.card)
+    store_task(context.storage, task)
 
 
 def described(name: str, **parts: list[str]) -> Task:
@@ -193,20 +190,20 @@ def test_what_was_measured_is_kept_and_a_damaged_file_is_measured_again(context:
 def test_tables_of_an_encoder_that_is_gone_show_what_is_left(
     context: Context, task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[str] = []
+    reported: list[str] = []
 
     def model(name: str, precision: Precision | None) -> Model:
         if name == "minilm":
             raise TraubeError("minilm: there is no such model")
         return load_model(name, "cpu", precision)
 
-    left = replace(context, model=model, warn=told.append)
+    left = replace(context, model=model, warn=reported.append)
     table = made("table_2", left)
     ari = table[(table["task"] == NAME) & (table["metric"] == "ari")].set_index("method")
     assert ari.loc["QS3M-Title", "measured"] > -1 and np.isnan(ari.loc["QS3M-Title", "difference"])
     assert REFERENCE not in ari.index
     assert figures.changed_pairs(left) is None
-    assert {f"{NAME}: minilm: there is no such model"} == set(told)
+    assert {f"{NAME}: minilm: there is no such model"} == set(reported)
 
 
 def test_sizes_are_those_of_the_pages(context: Context, task: Task) -> None:
@@ -237,14 +234,14 @@ def test_texts_are_only_text_in_the_page_of_pairs() -> None:
 
 
 def test_words_are_compared_with_every_term(context: Context, task: Task) -> None:
-    asked: list[str] = []
+    requested: list[str] = []
 
     def model(name: str, precision: Precision | None) -> Model:
-        asked.append(name)
+        requested.append(name)
         return load_model(name, "cpu", precision)
 
     page_scores(replace(context, model=model), task)
-    assert "tfidf_all" in asked and "tfidf" not in asked
+    assert "tfidf_all" in requested and "tfidf" not in requested
 
 
 @pytest.mark.slow
@@ -326,9 +323,9 @@ def test_what_another_task_taught_is_not_tested_on_its_own_pages(
 ) -> None:
     Qs3m.with_values(**QUICK).fit(car, encoder, paths.checkpoints())
     said: list[str] = []
-    told = replace(context, warn=said.append)
-    assert len(find_trained(told, described("trec_car_b_flat", test=["a star"]))) == 1 and not said
-    assert not find_trained(told, described("trec_car_b_flat", test=["a star", "soup"]))
+    reported = replace(context, warn=said.append)
+    assert len(find_trained(reported, described("trec_car_b_flat", test=["a star"]))) == 1 and not said
+    assert not find_trained(reported, described("trec_car_b_flat", test=["a star", "soup"]))
     assert "is left out: it learned from pages that it would be tested on" in said[0]
 
 

@@ -45,8 +45,8 @@ def test_what_was_written_stands_on_the_page_with_reasons(context: Context, tabl
     assert "- 1 x no weights" in page and "- 1 x printed wrong: 3 is right" in page
     assert "More" not in page
     shown = RUNNER.invoke(app, ["papers"])
-    told = RUNNER.invoke(app, ["papers", "--output", str(tmp_path / "results.md")])
-    assert (shown.output, told.exit_code) == (page, 0)
+    result = RUNNER.invoke(app, ["papers", "--output", str(tmp_path / "results.md")])
+    assert (shown.output, result.exit_code) == (page, 0)
     assert (tmp_path / "results.md").read_text("utf-8") == page
 
 
@@ -64,7 +64,7 @@ def test_what_another_data_directory_had_measured_stays_on_the_page(
     results.write_results(context.storage, page)
     first = page.read_text("utf-8")
 
-    locate_table(folder, "toy", table).unlink()  # nothing of this paper was asked for
+    locate_table(folder, "toy", table).unlink()  # no cell of this paper was requested
     results.write_results(context.storage, page)
     assert page.read_text("utf-8") == first
 

@@ -1,4 +1,4 @@
-"""What the tests of the pipeline share."""
+"""Fixtures of the pipeline's tests."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +26,7 @@ def vectors(tiny_task: Task, tmp_path: Path) -> Vectors:
 
 @pytest.fixture
 def results(tiny_task: Task, vectors: Vectors, storage: Storage) -> Callable[..., dict[str, CellResult]]:
-    """What becomes of the cells of some methods, by method."""
+    """Return the results of the cells of some methods, by method."""
 
     def run(*methods: str) -> dict[str, CellResult]:
         found = list(cluster(tiny_task, vectors, cells_of(tiny_task, *methods), storage, ProcessExecutor()))

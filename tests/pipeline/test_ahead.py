@@ -36,16 +36,16 @@ def read(cards: Path, topics: pd.DataFrame) -> Storage:
 
 
 @pytest.mark.usefixtures("two_workers")
-def test_whoever_waits_for_vectors_is_told_how_many_there_are_and_has_those_of_this_process(
+def test_waiting_for_vectors_reports_their_number_and_takes_those_of_this_process(
     cards: Path, topics: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    storage, model, told = read(cards, topics), load_model("minilm"), list[tuple[str, int]]()
+    storage, model, reported = read(cards, topics), load_model("minilm"), list[tuple[str, int]]()
     monkeypatch.setattr("traube._pipeline.ahead.SECONDS", 0.001)
     with encode_ahead(storage, [replace(REQUEST, models=["bow"]), REQUEST]) as wait:
         wait(0, SILENT)  # nothing is encoded for it
-        wait(1, Progress(lambda name, n: told.append(("of", n)), lambda name, n: told.append(("done", n))))
+        wait(1, Progress(lambda name, n: reported.append(("of", n)), lambda name, n: reported.append(("done", n))))
     task = read_task(storage, "subjects")
-    assert ("of", len(task.scored)) in told
+    assert ("of", len(task.scored)) in reported
     ahead, encoded = embed_task(task, model, storage)
     here, all_texts = embed_task(task, model, Storage(tmp_path))
     assert (encoded, all_texts) == (0, len(task.scored))

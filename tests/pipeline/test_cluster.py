@@ -42,8 +42,8 @@ def test_a_method_of_ones_own_works_in_the_workers_and_labels_items_in_their_ord
     register_reducer("sum", Sum)
     register_clusterer("turns", Turns)
     method = parse_method("sum/turns", {"turns": {"step": 2}})
-    asked = cells(tiny_task, load_model("bow"), OWN, methods=[method], seeds=[1])
-    _, found = evaluate_cells(tiny_task, load_model("bow"), asked)
+    requested = cells(tiny_task, load_model("bow"), OWN, methods=[method], seeds=[1])
+    _, found = evaluate_cells(tiny_task, load_model("bow"), requested)
     coarse = found[(found["split"] == "late") & (found["level"] == "coarse")]
     assert coarse["item"].tolist() == list(range(36))
     assert coarse["cluster"].tolist() == [(1 + 2 * i) % 3 for i in range(36)]
@@ -193,8 +193,8 @@ def test_k_auto_is_chosen_from_a_splits_vectors_whatever_its_classes(
     tiny_task: Task, vectors: Vectors, storage: Storage
 ) -> None:
     """Of 36 texts at most four clusters are tried; the fine level has six classes."""
-    asked = [parse_method("none/kmeans", params) for params in (None, {"kmeans": {"k": "auto"}})]
-    given, chosen = (cells(tiny_task, load_model("bow"), OWN, methods=[method], seeds=[1])[0] for method in asked)
+    requested = [parse_method("none/kmeans", params) for params in (None, {"kmeans": {"k": "auto"}})]
+    given, chosen = (cells(tiny_task, load_model("bow"), OWN, methods=[method], seeds=[1])[0] for method in requested)
     assert given.cell_id != chosen.cell_id
     found = {
         r.cell.cell_id: r.assignments for r in cluster(tiny_task, vectors, [given, chosen], storage, ProcessExecutor())

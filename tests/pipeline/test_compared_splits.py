@@ -43,18 +43,20 @@ def task_of(frame: pd.DataFrame) -> Task:
     corpus, indexed = index_texts(frame)
     parts = {"first": indexed[:12], "second": indexed[12:]}
     return Task(
-        TaskCard(name="asked"), corpus, pd.concat([make_split(r, n, "topic", label="topic") for n, r in parts.items()])
+        TaskCard(name="queried"),
+        corpus,
+        pd.concat([make_split(r, n, "topic", label="topic") for n, r in parts.items()]),
     ).validate()
 
 
 @pytest.fixture
-def asked() -> Task:
+def requested() -> Task:
     """A task whose splits have queries."""
     return task_of(records())
 
 
 @pytest.fixture
-def unasked() -> Task:
+def unrequested() -> Task:
     """The same without."""
     return task_of(records().drop(columns="query"))
 
@@ -88,21 +90,21 @@ def results(task: Task, model: Model, home: Path, *methods: str) -> dict[str, Ce
     ids=str,
 )
 def test_scores_are_those_of_average_linkage_on_the_similaritys_distances(
-    asked: Task, drop: Drop, settings: dict[str, str]
+    requested: Task, drop: Drop, settings: dict[str, str]
 ) -> None:
     model = drop(**settings)
-    scores = evaluate(asked, model, [METHOD]).scores
+    scores = evaluate(requested, model, [METHOD]).scores
     found = scores[scores["metric"] == "ari/noise_as_cluster"].set_index("split")["value"]
-    for split in asked.test_splits():
-        vectors = model.encode([asked.texts[i] for i in split.rows])
+    for split in requested.test_splits():
+        vectors = model.encode([requested.texts[i] for i in split.rows])
         assert split.query is not None and split.labels is not None
-        query = model.encode([asked.texts[split.query]])[0]
+        query = model.encode([requested.texts[split.query]])[0]
         distances = model.similarity.distances(vectors, query)  # type: ignore[union-attr]
         by_hand = fcluster(linkage(squareform(distances.astype(np.float64)), "average"), 3, "maxclust")
         assert found[split.split] == pytest.approx(adjusted_rand_score(split.labels, by_hand))
 
 
-def test_other_queries_make_other_clusters_only_where_they_count(asked: Task, drop: Drop) -> None:
+def test_other_queries_make_other_clusters_only_where_they_count(requested: Task, drop: Drop) -> None:
     other = task_of(records().replace({"query star": "query bread the a"}))
     model = drop()
 
@@ -112,14 +114,14 @@ def test_other_queries_make_other_clusters_only_where_they_count(asked: Task, dr
         return similarity.distances(model.encode([task.texts[i] for i in split.rows]), query)
 
     assert model.similarity is not None
-    assert not np.allclose(distances_of(asked, model.similarity), distances_of(other, model.similarity))
+    assert not np.allclose(distances_of(requested, model.similarity), distances_of(other, model.similarity))
 
 
 # which cells make sense
 
 
 def test_what_works_on_vectors_is_unsupported_and_what_works_on_distances_is_not(
-    asked: Task, drop: Drop, home: Path
+    requested: Task, drop: Drop, home: Path
 ) -> None:
     good = ["none/agglomerative_average", "none/hdbscan"]
     bad = [
@@ -129,7 +131,7 @@ def test_what_works_on_vectors_is_unsupported_and_what_works_on_distances_is_not
         "pca/agglomerative_average",
         "umap/hdbscan",
     ]
-    found = results(asked, drop(), home, *good, *bad)
+    found = results(requested, drop(), home, *good, *bad)
     assert {name: found[name].status for name in good} == dict.fromkeys(good, "done")
     assert {name: found[name].status for name in bad} == dict.fromkeys(bad, "unsupported")
     assert found["none/kmeans"].reason == (
@@ -140,26 +142,28 @@ def test_what_works_on_vectors_is_unsupported_and_what_works_on_distances_is_not
     )
 
 
-def test_the_same_methods_stay_as_they_are_for_the_encoder_alone(asked: Task, tiny_bert: Path, home: Path) -> None:
+def test_the_same_methods_stay_as_they_are_for_the_encoder_alone(requested: Task, tiny_bert: Path, home: Path) -> None:
     copytree(tiny_bert, paths.checkpoints() / "plain")
-    found = results(asked, load_model("plain"), home, "none/kmeans", "none/hdbscan")
+    found = results(requested, load_model("plain"), home, "none/kmeans", "none/hdbscan")
     assert {name: result.status for name, result in found.items()} == {
         "none/kmeans": "done",
         "none/hdbscan": "unsupported",
     }
 
 
-def test_without_queries_one_that_compares_for_a_query_is_unsupported(unasked: Task, drop: Drop, home: Path) -> None:
-    (result,) = results(unasked, drop(query="text"), home, METHOD).values()
+def test_without_queries_one_that_compares_for_a_query_is_unsupported(
+    unrequested: Task, drop: Drop, home: Path
+) -> None:
+    (result,) = results(unrequested, drop(query="text"), home, METHOD).values()
     assert result.status == "unsupported"
-    assert result.reason == "mine compares texts for a query, and splits of asked have none"
+    assert result.reason == "mine compares texts for a query, and splits of requested have none"
 
 
 @pytest.mark.parametrize("settings", [{"query": "passages"}, {"network": "qs3m", "query": "none"}], ids=str)
 def test_without_queries_one_that_needs_no_text_of_a_query_is_scored(
-    unasked: Task, drop: Drop, home: Path, settings: dict[str, str]
+    unrequested: Task, drop: Drop, home: Path, settings: dict[str, str]
 ) -> None:
-    (result,) = results(unasked, drop(**settings), home, METHOD).values()
+    (result,) = results(unrequested, drop(**settings), home, METHOD).values()
     assert result.status == "done" and result.assignments is not None and len(result.assignments) == 24
 
 
@@ -173,8 +177,10 @@ def test_one_split_without_a_query_is_enough(drop: Drop, home: Path) -> None:
 # what goes wrong
 
 
-def test_vectors_that_are_not_those_of_the_weights_fail_with_the_reason(asked: Task, drop: Drop, home: Path) -> None:
-    (result,) = results(asked, drop(dimensions=16), home, METHOD).values()
+def test_vectors_that_are_not_those_of_the_weights_fail_with_the_reason(
+    requested: Task, drop: Drop, home: Path
+) -> None:
+    (result,) = results(requested, drop(dimensions=16), home, METHOD).values()
     assert result.status == "failed"
     assert "similarity/config.json: dimensions: 16" in result.reason
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.made import save_scored, with_replicates
+from tests.made import save_scored, store_task, with_replicates
 from traube._pipeline.cell import Cell
 from traube._pipeline.current import count_outdated, current_cells
 from traube._pipeline.params import Protocol
@@ -17,7 +17,7 @@ from traube._storage import Storage, open_storage
 from traube.components import parse_method
 from traube.models import load_model
 from traube.models._base import fingerprint_on
-from traube.tasks._stored import complete_task, get_manifest, save_corpus, save_rows
+from traube.tasks._stored import complete_task, get_manifest
 from traube.tasks._task import Task
 
 PAPER = Protocol(reducers=("none",), clusterers=("kmeans",), seeds=(1, 2))
@@ -27,9 +27,7 @@ Add = Callable[..., str]
 @pytest.fixture
 def storage(tmp_path: Path, tiny_task: Task) -> Storage:
     storage = open_storage(tmp_path)
-    save_corpus(storage, "tiny", tiny_task.corpus, tiny_task.corpus[["text_id"]], "raw")
-    save_rows(storage, tiny_task.card, tiny_task.splits)
-    complete_task(storage, tiny_task.card)
+    store_task(storage, tiny_task)
     return storage
 
 
@@ -77,7 +75,7 @@ def test_the_protocols_own_cells_count(storage: Storage, add: Add) -> None:
     assert set(counted["protocol"]) == {"paper"}
 
 
-def test_what_was_asked_for_besides_does_not_change_the_protocols_numbers(storage: Storage, add: Add) -> None:
+def test_other_requested_cells_do_not_change_the_protocols_numbers(storage: Storage, add: Add) -> None:
     own = add(seed=1)
     besides = {add(seed=7), add(method="none/agglomerative", seed=None)}
     assert current_cells(storage, {"paper": PAPER})["cell_id"].tolist() == [own]
@@ -109,9 +107,9 @@ def test_a_task_has_parameters_of_its_own_in_a_protocol(storage: Storage, add: A
         load_model("bow"),
         [parse_method("none/kmeans"), parse_method("none/kmeans", {"kmeans": {"n_init": 3}})],
     )
-    asked = cells(tiny_task, bow, special, methods=named, seeds=[1])
+    requested = cells(tiny_task, bow, special, methods=named, seeds=[1])
     # named as the protocol has it, it is as the protocol has it for this task; what is another one stays
-    assert [cell.method.clusterer_params["n_init"] for cell in asked] == [20, 3]
+    assert [cell.method.clusterer_params["n_init"] for cell in requested] == [20, 3]
 
 
 def test_cells_of_older_code_do_not_count(storage: Storage, add: Add) -> None:
@@ -165,7 +163,7 @@ def test_after_a_failed_reading_the_last_data_counts_and_not_the_best(storage: S
 
 
 class Raw:
-    """Where the task `tiny` comes from."""
+    """Return the source of the task `tiny`."""
 
     def __init__(self, version: str = "raw", absent: str | None = None) -> None:
         self.version, self.absent = version, absent

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.made import cells_of
+from tests.made import cells_of, store_task
 from traube._core.errors import TraubeError
 from traube._core.progress import Progress
 from traube._pipeline.cluster import REPRESENTATIONS, cluster
@@ -25,7 +25,6 @@ from traube.models import Vectors, load_model
 from traube.models._card import ModelCard
 from traube.models._transformer import Transformer
 from traube.models._vectors import locate_matrix, open_matrix
-from traube.tasks._stored import complete_task, save_corpus, save_rows
 from traube.tasks._task import Task, make_task
 
 OWN = Protocol(reducers=("none",), clusterers=("kmeans",))
@@ -52,9 +51,9 @@ def vectors_of_pets(pets: Task, base: Transformer, tmp_path: Path) -> Vectors:
 def test_they_come_last_and_leave_clusters_and_a_history(
     pets: Task, vectors_of_pets: Vectors, base: Transformer, storage: Storage
 ) -> None:
-    asked = cells(pets, base, OWN, methods=[AECL, KMEANS], seeds=[1])
+    requested = cells(pets, base, OWN, methods=[AECL, KMEANS], seeds=[1])
     results = []
-    for result in cluster(pets, vectors_of_pets, asked, storage, ProcessExecutor(), model=base):
+    for result in cluster(pets, vectors_of_pets, requested, storage, ProcessExecutor(), model=base):
         if result.cell.method is AECL:
             assert (storage.folder / "trainings" / result.cell.cell_id).exists()  # nobody has stored the cell yet
         results.append(result)
@@ -74,9 +73,7 @@ def test_they_come_last_and_leave_clusters_and_a_history(
 
 def test_a_sweep_that_was_stopped_goes_on_with_the_next_cell(pets: Task, base: Transformer, tmp_path: Path) -> None:
     bench = Workbench.at(tmp_path)
-    save_corpus(bench.storage, "pets", pets.corpus, pets.corpus, raw_version="")
-    save_rows(bench.storage, pets.card, pets.splits)
-    complete_task(bench.storage, pets.card)
+    store_task(bench.storage, pets)
     small = {"epochs": 1, "batch": 8, "frozen": True, "augmentation": "order"}
     protocol = Protocol(reducers=("none",), clusterers=("aecl",), parameters={"aecl": small}, seeds=(1, 2))
     sweep = Sweep(protocol="small", clusterer="aecl", values={"batch": (4, 8), "label_weight": (1.0,)})
@@ -121,8 +118,10 @@ def test_other_texts_are_made_as_the_recipe_says(base: Transformer, masked_model
 def test_one_that_was_stopped_goes_on_and_finds_the_same(
     pets: Task, vectors_of_pets: Vectors, base: Transformer, storage: Storage, tmp_path: Path
 ) -> None:
-    asked = cells(pets, base, OWN, methods=[AECL], seeds=[1])
-    (unbroken,) = cluster(pets, vectors_of_pets, asked, open_storage(tmp_path / "other"), ProcessExecutor(), model=base)
+    requested = cells(pets, base, OWN, methods=[AECL], seeds=[1])
+    (unbroken,) = cluster(
+        pets, vectors_of_pets, requested, open_storage(tmp_path / "other"), ProcessExecutor(), model=base
+    )
     steps: list[int] = []
 
     def stop(stage: str, amount: int) -> None:
@@ -131,8 +130,8 @@ def test_one_that_was_stopped_goes_on_and_finds_the_same(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(cluster(pets, vectors_of_pets, asked, storage, ProcessExecutor(), Progress(done=stop), model=base))
-    (resumed,) = cluster(pets, vectors_of_pets, asked, storage, ProcessExecutor(), model=base)
+        list(cluster(pets, vectors_of_pets, requested, storage, ProcessExecutor(), Progress(done=stop), model=base))
+    (resumed,) = cluster(pets, vectors_of_pets, requested, storage, ProcessExecutor(), model=base)
     assert resumed.assignments.equals(unbroken.assignments)
 
 
@@ -152,8 +151,8 @@ def test_one_that_fails_or_collapses_says_so_and_stops_no_other(
 ) -> None:
     same = parse_method("none/stcc", {"stcc": {"epochs": 1, "batch": 8, "codes": 1}})
     equal = make_task(["cat", "cat ", "cat  "], ["a", "a", "b"], name="equal")
-    asked = cells(equal, base, OWN, methods=[same], seeds=[1])
-    (collapsed,) = cluster(equal, vectors_of_pets, asked, storage, ProcessExecutor(), model=base)
+    requested = cells(equal, base, OWN, methods=[same], seeds=[1])
+    (collapsed,) = cluster(equal, vectors_of_pets, requested, storage, ProcessExecutor(), model=base)
     assert collapsed.status == "done"
     assert collapsed.reason.endswith("all texts are in one cluster")
     too_hot = parse_method("none/aecl", {"aecl": {**SHORT["aecl"], "learning_rate": 1.0, "instance_weight": 1e6}})

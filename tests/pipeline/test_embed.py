@@ -69,7 +69,7 @@ def cache(storage: Storage) -> EmbeddingCache:
 
 
 def encode(storage: Storage, texts: Sequence[str], **kwargs: int) -> list[str]:
-    """What had to be encoded. The vectors are right, in the order of the texts, or the test fails."""
+    """Return the texts that had to be encoded. The vectors are right, in the order of the texts, or the test fails."""
     encoder = Counting(**kwargs)
     vectors, encoded = embed(texts, encoder, storage, "")
     assert np.array_equal(vectors.load(), vectors_of(texts))
@@ -85,7 +85,7 @@ def test_a_second_run_encodes_nothing(storage: Storage) -> None:
 
 
 def test_of_a_task_only_the_scored_texts_are_encoded(tiny_task: Task, storage: Storage) -> None:
-    """What only a trainer sees is not encoded for the scores, and never passes for a vector."""
+    """Texts that only a trainer sees are not encoded for the scores, and never pass for a vector."""
     part = np.where(tiny_task.splits.index % 3 == 0, "train", "test")
     task = replace(tiny_task, rows=tiny_task.splits.assign(part=part))
     tested = set(task.splits.loc[task.splits["part"] == "test", "text_id"])

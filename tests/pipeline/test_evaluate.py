@@ -22,8 +22,8 @@ def ordered(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_texts_with_clear_topics_are_found_by_every_method(tiny_task: Task) -> None:
-    asked = cells_of(tiny_task, "none/kmeans", "none/agglomerative_cosine", "pca/minibatch_kmeans", seeds=(1, 2))
-    scores, assignments = evaluate_cells(tiny_task, load_model("bow"), asked)
+    requested = cells_of(tiny_task, "none/kmeans", "none/agglomerative_cosine", "pca/minibatch_kmeans", seeds=(1, 2))
+    scores, assignments = evaluate_cells(tiny_task, load_model("bow"), requested)
 
     assert list(scores.columns) == ["cell_id", "split", "level", "metric", "value", "replicates"]
     assert not scores.duplicated(["cell_id", "split", "level", "metric"]).any()
@@ -33,10 +33,10 @@ def test_texts_with_clear_topics_are_found_by_every_method(tiny_task: Task) -> N
     for _, of_cell in scores.groupby("cell_id"):
         assert set(of_cell[["split", "level"]].itertuples(index=False, name=None)) == problems
         assert len(of_cell) == len(problems) * len(names)
-    assert set(scores["cell_id"]) == {c.cell_id for c in asked}
-    assert len(assignments) == len(asked) * 4 * 36
+    assert set(scores["cell_id"]) == {c.cell_id for c in requested}
+    assert len(assignments) == len(requested) * 4 * 36
 
-    methods = {c.cell_id: c.method.name for c in asked}
+    methods = {c.cell_id: c.method.name for c in requested}
     chosen = scores[(scores["metric"] == "v_measure/noise_as_cluster") & (scores["level"] == "coarse")]
     means = chosen.groupby(chosen["cell_id"].map(methods))["value"].mean()
     assert (means > 0.5).all(), means
@@ -56,11 +56,11 @@ def test_umap_and_hdbscan_find_clear_topics_too(tiny_task: Task) -> None:
 def test_a_transformer_encodes_each_text_once_however_many_splits_hold_it(
     tiny_task: Task, minilm: Transformer, tmp_path: Path
 ) -> None:
-    asked = cells_of(tiny_task, "none/kmeans", model=minilm)
+    requested = cells_of(tiny_task, "none/kmeans", model=minilm)
     encoded: Counter[str] = Counter()
     progress = Progress(total=lambda stage, n: encoded.update({stage: n}))
-    first, _ = evaluate_cells(tiny_task, minilm, asked, tmp_path, progress=progress)
-    second, _ = evaluate_cells(tiny_task, minilm, asked, tmp_path, progress=progress)
+    first, _ = evaluate_cells(tiny_task, minilm, requested, tmp_path, progress=progress)
+    second, _ = evaluate_cells(tiny_task, minilm, requested, tmp_path, progress=progress)
     assert encoded["texts"] == 48  # in splits: 144
     assert ordered(first).equals(ordered(second))
     values = first.set_index(["split", "level", "metric"])["value"]
@@ -69,15 +69,15 @@ def test_a_transformer_encodes_each_text_once_however_many_splits_hold_it(
 
 
 def test_the_same_inputs_give_the_same_numbers_from_cold(tiny_task: Task) -> None:
-    asked = cells_of(tiny_task, "none/kmeans", "pca/minibatch_kmeans", "pca/agglomerative", seeds=(1, 2))
-    first, second = (evaluate_cells(tiny_task, load_model("bow"), asked) for _ in range(2))
+    requested = cells_of(tiny_task, "none/kmeans", "pca/minibatch_kmeans", "pca/agglomerative", seeds=(1, 2))
+    first, second = (evaluate_cells(tiny_task, load_model("bow"), requested) for _ in range(2))
     for a, b in zip(first, second, strict=True):
         assert ordered(a).equals(ordered(b))
 
 
 def test_seeds_make_a_difference(tiny_task: Task) -> None:
-    asked = cells_of(tiny_task, "none/minibatch_kmeans", seeds=range(6))
-    _, assignments = evaluate_cells(tiny_task, load_model("bow"), asked)
+    requested = cells_of(tiny_task, "none/minibatch_kmeans", seeds=range(6))
+    _, assignments = evaluate_cells(tiny_task, load_model("bow"), requested)
     fine = assignments[(assignments["level"] == "fine") & (assignments["split"] == "early")]
     assert len(set(fine.groupby("cell_id")["cluster"].agg(tuple))) > 1
 
@@ -99,7 +99,7 @@ def test_progress_adds_up(tiny_task: Task, storage: Storage) -> None:
     progress = Progress(
         total=lambda stage, n: expected.update({stage: n}), done=lambda stage, n: done.update({stage: n})
     )
-    asked = cells_of(tiny_task, "none/kmeans", "pca/kmeans")
-    evaluate_cells(tiny_task, load_model("bow"), asked, storage.folder, progress=progress)
+    requested = cells_of(tiny_task, "none/kmeans", "pca/kmeans")
+    evaluate_cells(tiny_task, load_model("bow"), requested, storage.folder, progress=progress)
     assert expected == {"texts": 48, "clusterings": 8, "scores": 8}
     assert done == {**expected, "cells": 2}

@@ -126,7 +126,7 @@ def children(monkeypatch: pytest.MonkeyPatch) -> Callable[[], set[int]]:
 @pytest.mark.slow
 def test_an_executor_leaves_no_process_behind(children: Callable[[], set[int]]) -> None:
     with ProcessExecutor() as executor:
-        assert not children()  # it starts none before it is asked to
+        assert not children()  # it starts none before the first cell
         list(executor.run([Job(sleep, (0.0,))]))
         executor.call_apart(os.getpid).result()
         assert len(children()) == executor.n_workers + 1
@@ -146,18 +146,18 @@ def test_an_evaluation_ends_its_own_executor_and_leaves_anothers(
     tiny_task: Task, children: Callable[[], set[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRAUBE_WORKERS", "1")
-    asked = cells_of(tiny_task, "none/kmeans")
-    evaluate_cells(tiny_task, load_model("bow"), asked)
+    requested = cells_of(tiny_task, "none/kmeans")
+    evaluate_cells(tiny_task, load_model("bow"), requested)
     wait_for(lambda: not children(), "the end of the process")
     with ProcessExecutor() as executor:
-        evaluate_cells(tiny_task, load_model("bow"), asked, executor=executor)
+        evaluate_cells(tiny_task, load_model("bow"), requested, executor=executor)
         with ensure_executor(executor) as lent:
             assert lent is executor
         assert len(children()) == 1
     wait_for(lambda: not children(), "the end of the process")
 
 
-def test_a_warm_up_that_is_stopped_starts_nothing_anew(
+def test_a_warm_up_that_is_stopped_starts_nothing_again(
     children: Callable[[], set[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # processes of its own: those that tests share live on where all is done before it is stopped
@@ -235,7 +235,7 @@ def grow(megabytes: int, memory: int) -> int:
 
 
 def test_a_worker_that_has_grown_goes_on(executor: Executor, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another would have to import and to compile everything anew."""
+    """Another would have to import and to compile everything again."""
     monkeypatch.setenv("TRAUBE_WORKERS", "1")
     assert len({process for _, process in executor.run([Job(grow, (megabytes,)) for megabytes in (0, 400, 0)])}) == 1
 

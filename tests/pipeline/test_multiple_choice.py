@@ -182,8 +182,8 @@ def test_a_saved_model_is_loaded_again_and_anything_else_is_one_line(tmp_path: P
 
 
 def test_the_prompt_is_the_papers() -> None:
-    asked = Question(("Hallo.", "Ja?", "Wo ist das?"), ("Wo liegt das?", "Nein."), (1.0, 0.0))
-    assert write_prompt(asked).splitlines() == [
+    requested = Question(("Hallo.", "Ja?", "Wo ist das?"), ("Wo liegt das?", "Nein."), (1.0, 0.0))
+    assert write_prompt(requested).splitlines() == [
         "Dialog:",
         "Äußerung 1: Hallo.",
         "Äußerung 2: Ja?",
@@ -194,25 +194,25 @@ def test_the_prompt_is_the_papers() -> None:
         "B. Nein.",
         "Antwort:",
     ]
-    assert write_prompt(asked, context=False).splitlines()[1:3] == ["Äußerung 1: Wo ist das?", QUESTION_LINE]
+    assert write_prompt(requested, context=False).splitlines()[1:3] == ["Äußerung 1: Wo ist das?", QUESTION_LINE]
 
 
 QUESTION_LINE = "Frage: Wählen Sie die Äußerung, die der letzten Äußerung im Dialog am ähnlichsten ist."
 
 
 def test_dialogues_become_questions(sample: Task) -> None:
-    asked = list_questions(sample)
-    assert [question.turns for question in asked] == [d.turns for d in giccs_like.DIALOGUES]
-    assert [question.options for question in asked] == [d.candidates for d in giccs_like.DIALOGUES]
-    assert all(question.gold[0] == max(question.gold) for question in asked)
+    requested = list_questions(sample)
+    assert [question.turns for question in requested] == [d.turns for d in giccs_like.DIALOGUES]
+    assert [question.options for question in requested] == [d.candidates for d in giccs_like.DIALOGUES]
+    assert all(question.gold[0] == max(question.gold) for question in requested)
 
 
 def test_the_four_scores_are_what_they_say() -> None:
     words = tokenizer("words")
     model = CausalModel(network(words), words)
-    asked = Question(("Hallo.", "Wann beginnt der Film?"), tuple(OPTIONS), (0, 1, 0, 0))
-    scores = score_options(model, asked)
-    sums = [plain(model, write_prompt(asked), option) for option in OPTIONS]
+    requested = Question(("Hallo.", "Wann beginnt der Film?"), tuple(OPTIONS), (0, 1, 0, 0))
+    scores = score_options(model, requested)
+    sums = [plain(model, write_prompt(requested), option) for option in OPTIONS]
     assert scores["sum"] == pytest.approx(sums, abs=1e-4)
     assert scores["per_token"] == pytest.approx(
         [s / len(o.split()) for s, o in zip(sums, OPTIONS, strict=True)], abs=1e-4

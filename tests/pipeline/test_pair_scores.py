@@ -1,4 +1,4 @@
-"""How well a model's similarities follow gold scores."""
+"""Correlation of a model's similarities with gold scores."""
 
 from pathlib import Path
 

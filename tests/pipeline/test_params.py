@@ -121,7 +121,7 @@ def test_the_params_that_come_with_traube_are_sound() -> None:
 
 
 def test_tasks_of_ones_own_have_a_protocol_of_their_own(cards: Path) -> None:
-    """What a card describes is evaluated by `own`, unless the benchmark holds it, or other tasks are named with it."""
+    """A card's task is evaluated by `own`, unless the benchmark holds it, or other tasks are named with it."""
     (cards / "mine.yaml").write_text("file: mine.csv\ntext: text\n")
     params = load_params()
     assert params.protocol_for(["mine"]) == "own"

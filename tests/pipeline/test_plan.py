@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.made import is_finished, save_done
+from tests.made import is_finished, save_done, store_task
 from traube._core.errors import TraubeError
 from traube._core.measure import Cost
 from traube._pipeline import cell as cells_module
@@ -208,16 +208,16 @@ def test_another_version_of_a_library_makes_its_cells_new_and_no_others(
 
 
 def test_the_cards_number_of_clusters_is_part_of_a_cell(cards: Path, storage: Storage) -> None:
-    """`clusters: 3` edited to 9 and run again computes anew: nothing else says how many clusters there are."""
+    """`clusters: 3` edited to 9 and run again computes again: nothing else says how many clusters there are."""
     (cards / "notes.csv").write_text("body\n" + "\n".join(f"note{i} topic{i % 3} more{i % 5}" for i in range(12)))
     found = []
     for k in (3, 9, 3):
         (cards / "notes.yaml").write_text(f"file: notes.csv\ntext: body\nclusters: {k}\n")
         task = load_task("notes")
-        asked = cells(task, load_model("bow"), PROTOCOL, protocol_name="own")
-        found.append({c.cell_id for c in asked})
-        assert {c.clusters for c in asked} == {k}
-        only = [c for c in asked if c.method.name == "none/kmeans"][:1]
+        requested = cells(task, load_model("bow"), PROTOCOL, protocol_name="own")
+        found.append({c.cell_id for c in requested})
+        assert {c.clusters for c in requested} == {k}
+        only = [c for c in requested if c.method.name == "none/kmeans"][:1]
         _, assignments = evaluate_cells(task, load_model("bow"), only)
         assert assignments["cluster"].nunique() == k
     assert found[0] == found[2]
@@ -299,7 +299,7 @@ def test_a_cell_without_its_record_is_not_stored(storage: Storage) -> None:
 def test_the_time_that_cells_take_grows_with_texts_models_and_weights(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is encoded already takes none; half as fast a machine takes twice as long."""
+    """Texts that are encoded already take no time; half as fast a computer takes twice as long."""
     from traube._pipeline import expected
 
     def measured(seconds: float) -> None:
@@ -308,9 +308,7 @@ def test_the_time_that_cells_take_grows_with_texts_models_and_weights(
     for name, count in (("few", 300), ("many", 3000)):
         texts = [f"text {i} " * 20 for i in range(count)]
         task = make_task(texts, [str(i % 3) for i in range(count)], name=name)
-        save_corpus(storage, name, task.corpus, task.corpus[["text_id"]], "raw")
-        save_rows(storage, task.card, task.splits)
-        complete_task(storage, task.card)
+        store_task(storage, task)
 
     def seconds(models: tuple[str, ...], task: str, reducer: str) -> float:
         cells = [Cell(task, "own", "", "f", Method(reducer, "kmeans"), 1, "own", "default", "d")]
@@ -333,9 +331,7 @@ def test_many_classes_are_said_beforehand(storage: Storage) -> None:
 
     texts = [f"text {i}" for i in range(3000)]
     task = make_task(texts, [str(i % 1500) for i in range(3000)], name="many")
-    save_corpus(storage, "many", task.corpus, task.corpus[["text_id"]], "raw")
-    save_rows(storage, task.card, task.splits)
-    complete_task(storage, task.card)
+    store_task(storage, task)
     cells = [
         Cell("many", "own", model, "f", Method(reducer, "kmeans"), seed, "own", "default", "d")
         for model in ("tfidf", "minilm")

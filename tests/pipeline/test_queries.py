@@ -21,7 +21,7 @@ def task() -> Task:
     records = pd.DataFrame({"text": TEXTS * 2, "label": ["x", "y", "y"] * 2, "query": ["star"] * 3 + ["cat"] * 3})
     corpus, records = index_texts(records)
     splits = [make_split(records[i : i + 3], name, "topic", label="label") for i, name in ((0, "one"), (3, "two"))]
-    return Task(TaskCard(name="asked"), corpus, pd.concat(splits, ignore_index=True)).validate()
+    return Task(TaskCard(name="queried"), corpus, pd.concat(splits, ignore_index=True)).validate()
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ def evaluated(task: Task, folder: Path, executor: Executor, progress: Progress =
 
 @pytest.fixture(scope="module")
 def here(tiny_task: Task, tmp_path_factory: pytest.TempPathFactory) -> Tables:
-    """What local processes make of the cells."""
+    """Return the results of local processes for the cells."""
     with ProcessExecutor() as executor:
         return evaluated(tiny_task, tmp_path_factory.mktemp("local"), executor)
 
@@ -154,7 +154,7 @@ def test_no_node_is_idle_while_jobs_wait_for_the_one_that_holds_their_vectors(
     jobs = [Job(where, (Vectors(path, np.arange(200), 200),)) for _ in range(150)]
     found = Counter(node for _, node in executor.run(jobs))
     assert len(found) == 2
-    assert min(found.values()) > 60  # 30 by Ray's default: the one that holds them is asked first
+    assert min(found.values()) > 60  # 30 by Ray's default: the one that holds them is requested first
 
 
 def test_a_job_that_fails_costs_only_itself(executor: RayExecutor) -> None:
@@ -202,7 +202,7 @@ def base(tiny_bert: Path) -> Transformer:
 
 
 class Trained:
-    """What trainings on a few texts make of them."""
+    """Return the results of trainings on a few texts."""
 
     def __init__(
         self,
@@ -217,10 +217,12 @@ class Trained:
         method = parse_method(
             "none/aecl", {"aecl": {"epochs": 24, "stage_1": 2, "stage_2": 2, "batch": 8, "augmentation": "eda"}}
         )
-        asked = cells(task, base, Protocol(reducers=("none",), clusterers=("kmeans",)), methods=[method], seeds=seeds)
+        requested = cells(
+            task, base, Protocol(reducers=("none",), clusterers=("kmeans",)), methods=[method], seeds=seeds
+        )
         vectors = embed(texts, base, Storage(folder), "")[0]
         storage, self.clusters, self.histories = open_storage(folder), dict[str, list[int]](), dict[str, Any]()
-        with closing(cluster(task, vectors, asked, storage, executor, progress, model=base)) as results:
+        with closing(cluster(task, vectors, requested, storage, executor, progress, model=base)) as results:
             for result in results:
                 assert result.assignments is not None, result.reason
                 self.clusters[result.cell.cell_id] = result.assignments["cluster"].tolist()

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.made import store_task
 from traube._core.errors import TraubeError
 from traube._pipeline.evaluate import evaluate
 from traube._pipeline.params import Protocol
@@ -15,7 +16,6 @@ from traube._pipeline.survey import survey_stored
 from traube._pipeline.workbench import Workbench
 from traube.models import load_model
 from traube.models._lexical import Lexical
-from traube.tasks._stored import complete_task, save_corpus, save_rows
 from traube.tasks._task import Stage, Task
 
 PROTOCOL = Protocol(reducers=("none",), clusterers=("kmeans", "agglomerative", "hdbscan"), seeds=(1,))
@@ -26,15 +26,13 @@ REQUEST = Request(["tiny"], ["bow"], "own", PROTOCOL)
 def bench(tiny_task: Task, tmp_path: Path) -> Workbench:
     """A workbench whose store has read a task."""
     bench = Workbench.at(tmp_path)
-    save_corpus(bench.storage, "tiny", tiny_task.corpus, tiny_task.corpus[["text_id"]], "raw")
-    save_rows(bench.storage, tiny_task.card, tiny_task.splits)
-    complete_task(bench.storage, tiny_task.card)
+    store_task(bench.storage, tiny_task)
     return bench
 
 
 @pytest.fixture
 def plan(bench: Workbench) -> Callable[[], Plan]:
-    """What is missing now."""
+    """Return the cells that are missing now."""
     return lambda: Plan.of(REQUEST, survey_stored(["tiny"], load_model("bow"), bench.storage))
 
 

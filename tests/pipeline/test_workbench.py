@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tests.made import store_task
 from traube._core.errors import TraubeError
 from traube._pipeline.workbench import Workbench
 from traube._storage.costs import get_cost
 from traube.models import ModelCard, fingerprint_on, load_model, model_of
-from traube.tasks._stored import complete_task, save_corpus, save_rows
 from traube.tasks._task import Task
 
 
@@ -18,9 +18,7 @@ from traube.tasks._task import Task
 def workbench(tmp_path: Path, tiny_task: Task) -> Workbench:
     """One that has read the tiny task."""
     workbench = Workbench.at(tmp_path)
-    save_corpus(workbench.storage, "tiny", tiny_task.corpus, tiny_task.corpus[["text_id"]], "raw")
-    save_rows(workbench.storage, tiny_task.card, tiny_task.splits)
-    complete_task(workbench.storage, tiny_task.card)
+    store_task(workbench.storage, tiny_task)
     return workbench
 
 

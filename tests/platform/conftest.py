@@ -147,11 +147,11 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
         publish_one_table(patch)
         connect(default_uri())
         with Launcher(SILENT) as launcher:
-            asked = Request(["words"], ["bow"], "tiny", load_params().chosen("tiny"))
+            requested = Request(["words"], ["bow"], "tiny", load_params().chosen("tiny"))
             steps: dict[str, Callable[[], list[str]]] = {
                 "new": list,
                 "read": lambda: launcher.datasets(["words"]),
-                "evaluated": lambda: launcher.evaluate("bow", ["words"], asked),
+                "evaluated": lambda: launcher.evaluate("bow", ["words"], requested),
                 "published": launcher.publish,
             }
             for name, step in steps.items():
@@ -202,7 +202,7 @@ def launcher(cards: Path, templates: Path, request: pytest.FixtureRequest) -> It
 
 @pytest.fixture
 def request_for() -> Callable[..., Request]:
-    """What is asked for: tasks and models under the protocol `tiny`."""
+    """Make a request of tasks and models under the protocol `tiny`."""
     from traube._pipeline.params import load_params
     from traube._pipeline.plan import Request
 

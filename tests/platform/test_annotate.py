@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from tests.made import simulate_judgements
+from tests.made import simulate_judgments
 from traube._cli.main import app
 from traube.tasks._annotation_sheets import draw_designs, read_items
 from traube.tasks._best_worst import read_design
@@ -30,7 +30,7 @@ def traube(cards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trau
 def answer(name: str, noise: float, annotators: int = 5) -> None:
     """Answers of annotators who see the truth with some noise."""
     items = read_items(Path("items.csv"))
-    simulate_judgements({item: TRUTH[item[-1]] for item in items}, draw_designs(items, 3), annotators, noise).to_csv(
+    simulate_judgments({item: TRUTH[item[-1]] for item in items}, draw_designs(items, 3), annotators, noise).to_csv(
         name, index=False
     )
 
@@ -63,7 +63,7 @@ def test_scores_and_agreement_of_perfect_annotators_are_perfect(traube: Traube) 
     assert scores == {f"{d}{c}": truth for d in ("d1", "d2") for c, truth in TRUTH.items()}
 
 
-def test_the_first_faulty_rows_are_told_all_are_written_to_a_file_and_the_rest_counts(traube: Traube) -> None:
+def test_the_first_faulty_rows_are_reported_all_are_written_to_a_file_and_the_rest_counts(traube: Traube) -> None:
     answer("answers.csv", noise=0.3)
     with Path("answers.csv").open("a") as file:
         file.write("eve,d1a,d2b,d1c,d1a,d1c\n" + "eve,d1a,d1b,d1c,d1a,d1a\n" * 15)
@@ -116,12 +116,12 @@ def test_a_file_that_cannot_be_used_does_not_take_the_others_along(traube: Traub
     traube("design", "items.csv", "--size", "3")
     result = traube("score", "answers.csv", "semicolons.csv", "latin.csv", "annotation/design.csv")
     assert result.exit_code == 0, result.output
-    told = " ".join(result.stderr.split())
-    assert "latin.csv:2: byte 0xfc is not UTF-8" in told and "design.csv: unknown column 'best'" in told
+    reported = " ".join(result.stderr.split())
+    assert "latin.csv:2: byte 0xfc is not UTF-8" in reported and "design.csv: unknown column 'best'" in reported
     assert "200 judgments" in result.stdout and "all 10 20 10 200" in " ".join(result.stdout.split())
 
 
-def test_judgements_that_are_in_no_group_are_counted(traube: Traube) -> None:
+def test_judgments_that_are_in_no_group_are_counted(traube: Traube) -> None:
     answer("answers.csv", noise=0)
     Path("halves.csv").write_text(
         "item,half\n" + "".join(f" d{d}{c} ,{'x' if c in 'abc' else 'y'}\n" for d in (1, 2) for c in TRUTH)

@@ -50,7 +50,7 @@ def drop(tiny_bert: Path) -> Callable[[str], Path]:
     return lambda name: Path(shutil.copytree(tiny_bert, paths.checkpoints() / name))
 
 
-def asked(result: dg.SensorResult) -> list[str | None]:
+def requested(result: dg.SensorResult) -> list[str | None]:
     return [request.partition_key for request in result.run_requests or []]
 
 
@@ -64,7 +64,7 @@ def test_a_quiet_folder_becomes_a_partition_and_a_run_and_only_once(tick: Tick, 
     drop("cob__words__a")
     assert "waiting until it is quiet" in said(tick())
     result = tick()
-    assert asked(result) == ["cob__words__a"]
+    assert requested(result) == ["cob__words__a"]
     assert result.dynamic_partitions_requests[0].partition_keys == ["cob__words__a"]
     (request,) = result.run_requests or []
     fingerprint = load_model("cob__words__a").fingerprint
@@ -100,7 +100,7 @@ def test_the_partition_of_a_model_that_is_gone_is_deleted(drop: Callable[[str], 
         return set(launcher.instance.get_dynamic_partitions(str(MODELS.name)))
 
     folder = drop("mine")
-    launcher.instance.add_dynamic_partitions(str(MODELS.name), ["tfidf"])  # asked for, and not of the benchmark
+    launcher.instance.add_dynamic_partitions(str(MODELS.name), ["tfidf"])  # requested, and not of the benchmark
     assert partitions() == {"bow", "mine", "tfidf"}
     shutil.rmtree(folder)
     assert partitions() == {"bow", "tfidf"}
@@ -111,34 +111,34 @@ def test_touched_is_not_changed_and_changed_is_evaluated_again(tick: Tick, drop:
     tick()
     first = (tick().run_requests or [])[0].run_key
     os.utime(folder / "config.json")
-    assert [asked(tick()) for _ in range(2)] == [[], []]
+    assert [requested(tick()) for _ in range(2)] == [[], []]
     weights = load_file(folder / "model.safetensors")
     save_file({name: tensor * 1.5 for name, tensor in weights.items()}, folder / "model.safetensors", {"format": "pt"})
-    assert asked(tick()) == []
+    assert requested(tick()) == []
     (request,) = tick().run_requests or []
     assert request.run_key != first
 
 
-def test_a_failed_evaluation_can_be_asked_for_again(tick: Tick, drop: Callable[[str], Path]) -> None:
+def test_a_failed_evaluation_can_be_requested_again(tick: Tick, drop: Callable[[str], Path]) -> None:
     drop("mine")
     tick()
     first = (tick().run_requests or [])[0].run_key
-    assert asked(tick()) == []
+    assert requested(tick()) == []
     request_again("mine")
     again = (tick().run_requests or [])[0].run_key
     assert str(first).endswith("#0")
     assert str(again).endswith("#1")
-    assert asked(tick()) == []
+    assert requested(tick()) == []
 
 
 def test_a_folder_that_was_away_is_known_again(tick: Tick, drop: Callable[[str], Path], tmp_path: Path) -> None:
     folder = drop("mine")
     tick()
-    assert asked(tick()) == ["mine"]
+    assert requested(tick()) == ["mine"]
     shutil.move(folder, tmp_path / "away")
     tick()
     shutil.move(tmp_path / "away", folder)
-    assert [asked(tick()) for _ in range(3)] == [[], [], []]
+    assert [requested(tick()) for _ in range(3)] == [[], [], []]
 
 
 def test_what_is_still_being_copied_is_waited_for(tick: Tick, drop: Callable[[str], Path]) -> None:
@@ -148,7 +148,7 @@ def test_what_is_still_being_copied_is_waited_for(tick: Tick, drop: Callable[[st
     assert "model.safetensors.tmp is being written" in said(tick())
     (folder / "model.safetensors.tmp").rename(folder / "model.safetensors")
     tick()
-    assert asked(tick()) == ["mine"]
+    assert requested(tick()) == ["mine"]
 
 
 def no_weights(folder: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_bad_folder_is_reported_once_and_blocks_no_other(
     drop("good")
     tick()
     result = tick()
-    assert asked(result) == ["good"]
+    assert requested(result) == ["good"]
     errors = checkpoints.errors()
     assert len(errors) == 1
     assert reason in str(next(iter(errors.values())))
@@ -216,7 +216,7 @@ def test_doctor_names_a_bad_folder(drop: Callable[[str], Path], cards: Path) -> 
 
 
 @pytest.mark.begin_with("new")
-def test_nothing_is_asked_for_before_a_task_has_been_read(launcher: Launcher, drop: Callable[[str], Path]) -> None:
+def test_nothing_is_requested_before_a_task_has_been_read(launcher: Launcher, drop: Callable[[str], Path]) -> None:
     drop("mine")
     context = dg.build_sensor_context(launcher.instance)
     result = sensor_of(build_defs(), "new_checkpoints")(context)
@@ -238,7 +238,7 @@ def test_a_link_is_refused_without_being_walked(tick: Tick, drop: Callable[[str]
     drop("good")
     (paths.checkpoints() / "link").symlink_to(tmp_path / "outside")
     tick()
-    assert asked(tick()) == ["good"]
+    assert requested(tick()) == ["good"]
     assert "leads out" in str(checkpoints.errors()[paths.checkpoints() / "link"])
 
 
@@ -255,6 +255,6 @@ def test_the_sensor_reports_a_hostile_folder_and_runs_nothing_of_it(
     (folder / "modules.json").write_text(json.dumps([{"idx": 0, "name": "0", "path": "", "type": kind}]))
     drop("mine")
     tick()
-    assert asked(tick()) == ["mine"]
+    assert requested(tick()) == ["mine"]
     assert "asks for the code of" in str(checkpoints.errors()[folder])
     assert not (tmp_path / "MARK").exists()

@@ -65,14 +65,14 @@ def test_run_computes_what_is_missing_then_nothing(traube: Traube) -> None:
     assert len(list(csv.DictReader(traube("leaderboard", "--all", "--format", "csv").stdout.splitlines()))) == 6
     assert "acc/noise_as_cluster" in traube("leaderboard", "--metric", "acc/noise_as_cluster").stdout
 
-    asked = traube("run", "--task", "words")  # of a task that is named, its last words are the answer
-    answer = " ".join(asked.stdout.split())
+    requested = traube("run", "--task", "words")  # of a task that is named, its last words are the answer
+    answer = " ".join(requested.stdout.split())
     assert "bow with" in answer and "no other model is scored on it" in answer
     again = traube("recommend", "words")
     said, left_out, command = again.stdout.splitlines()  # none is wrapped: commands in them can be copied
     assert left_out.startswith("Not compared, of the models made for ")
     assert command.startswith("To group new texts in this way: traube cluster FILE --model bow --method ")
-    assert asked.stdout.splitlines()[-3:] == [said, left_out, command]
+    assert requested.stdout.splitlines()[-3:] == [said, left_out, command]
     assert json.loads(traube("recommend", "words", "--json").stdout)["model"] == "bow"
 
     priced = {
@@ -109,7 +109,7 @@ def test_tables_of_tasks_that_a_run_did_not_touch_are_left_alone(traube: Traube,
 
 
 @pytest.mark.begin_with("published")
-def test_raw_data_that_changed_is_read_and_evaluated_anew(traube: Traube, cards: Path) -> None:
+def test_raw_data_that_changed_is_read_and_evaluated_again(traube: Traube, cards: Path) -> None:
     write_task(cards, "words", word_rows()[:50])
     again = traube("run", "--method", "none/agglomerative")
     assert "Reading words" in again.stdout
@@ -211,23 +211,23 @@ def test_the_table_of_the_shortest_texts_is_shown_while_others_are_computed(trau
 
 @pytest.mark.slow
 def test_a_check_that_blocks_from_now_on_takes_the_answer_away(traube: Traube, cards: Path) -> None:
-    twice, asked = (
+    twice, command = (
         [*word_rows(), *word_rows()[:2]],
         ["run", "-t", "words", "-m", "bow", "-m", "tfidf", "--method", "none/agglomerative"],
     )
     write_task(cards, "words", twice)
-    assert "bow" in traube(*asked).stdout
+    assert "bow" in traube(*command).stdout
     write_task(cards, "words", twice, "blocking: [texts_once]\n")
-    told = traube(*asked)
-    assert told.exit_code == 1
-    for again in (asked, [*asked, "-m", "lsa"]):  # with nothing to compute, and with something
-        told = traube(*again)
-        assert told.exit_code == 1
-        assert told.output.count("words/splits: the blocking check 'texts_once' failed") == 1
-        assert "better" not in told.stdout and "first" not in told.stdout and "best:" not in told.stdout
+    result = traube(*command)
+    assert result.exit_code == 1
+    for again in (command, [*command, "-m", "lsa"]):  # with nothing to compute, and with something
+        result = traube(*again)
+        assert result.exit_code == 1
+        assert result.output.count("words/splits: the blocking check 'texts_once' failed") == 1
+        assert "better" not in result.stdout and "first" not in result.stdout and "best:" not in result.stdout
     assert "the blocking check 'texts_once' failed" in traube("recommend", "words").stderr
     write_task(cards, "words", twice)
-    assert traube(*asked).exit_code == 0
+    assert traube(*command).exit_code == 0
 
 
 @pytest.mark.begin_with("published")
@@ -255,7 +255,7 @@ def test_texts_without_labels_are_grouped_and_described(traube: Traube, tmp_path
     result = traube("cluster", str(file), "--model", "bow", "-k", "3")
     assert result.exit_code == 0, result.output
     assert all(topic in result.stdout for topic in TOPICS)
-    assert "no score with -k" in result.stdout and "asked for" not in result.stdout
+    assert "no score with -k" in result.stdout
     with (tmp_path / "notes.txt.clusters.csv").open() as written:
         rows = list(csv.DictReader(written))
     assert len(rows) == 60
@@ -265,23 +265,23 @@ def test_texts_without_labels_are_grouped_and_described(traube: Traube, tmp_path
     assert len({row["name"] for row in rows}) == 3
 
     assert "clear groups (score" in traube("cluster", str(file), "--model", "bow").stdout
-    told = json.loads(traube("cluster", str(file), "--model", "bow", "--noise", "--json").stdout)
-    assert sum(group["texts"] for group in told["groups"]) + told["noise"] == 60
-    assert told["strays"] == 0 and told["score"] > 0.3 and len(told["groups"]) in told["about_as_good"]
+    reported = json.loads(traube("cluster", str(file), "--model", "bow", "--noise", "--json").stdout)
+    assert sum(group["texts"] for group in reported["groups"]) + reported["noise"] == 60
+    assert reported["strays"] == 0 and reported["score"] > 0.3 and len(reported["groups"]) in reported["about_as_good"]
     by_silhouette = traube("cluster", str(file), "--model", "bow", "--method", "none/kmeans")
     assert "k was chosen by silhouette" in by_silhouette.stdout
 
 
 def test_texts_join_groups_that_are_there(traube: Traube, tmp_path: Path) -> None:
-    file, labelled = tmp_path / "notes.txt", tmp_path / "labelled.csv"
+    file, labeled = tmp_path / "notes.txt", tmp_path / "labeled.csv"
     file.write_text("\n".join(text for text, _ in word_rows()))
-    with labelled.open("w", newline="") as written:
+    with labeled.open("w", newline="") as written:
         csv.writer(written).writerows([("text", "topic"), *word_rows()])
-    result = traube("cluster", str(file), "--like", str(labelled), "--group", "topic", "-m", "tfidf")
+    result = traube("cluster", str(file), "--like", str(labeled), "--group", "topic", "-m", "tfidf")
     assert result.exit_code == 0, result.output
     with (tmp_path / "notes.txt.clusters.csv").open() as written:
         assert [row["name"] for row in csv.DictReader(written)] == [topic for _, topic in word_rows()]
-    refused = traube("cluster", str(file), "--like", str(labelled), "--group", "topic", "-k", "3", "--seed", "1")
+    refused = traube("cluster", str(file), "--like", str(labeled), "--group", "topic", "-k", "3", "--seed", "1")
     assert "--like puts texts into groups that are there: leave out -k, --seed" in refused.stderr
 
 
@@ -293,8 +293,8 @@ def test_where_nothing_is_grouped_or_written_the_reason_is_said(traube: Traube, 
     file.write_text("a cat\ncat a\na cat.\na cat!\ncat, a\ncat: a\n")  # other texts, and the same words
     alike = traube("cluster", str(file), "-m", "bow", "-k", "3")
     assert "3 groups requested, 1 found: the texts are too similar for more" in " ".join(alike.stdout.split())
-    told = json.loads(traube("cluster", str(file), "-m", "bow", "-k", "3", "--json").stdout)
-    assert (told["k_given"], told["score"], len(told["groups"])) == (3, None, 1)
+    result = json.loads(traube("cluster", str(file), "-m", "bow", "-k", "3", "--json").stdout)
+    assert (result["k_given"], result["score"], len(result["groups"])) == (3, None, 1)
     table = tmp_path / "notes.csv"
     table.write_text("area,body\nfood,bread\n,ship\nsea,ship\nfood,\n")
     before = table.read_bytes()

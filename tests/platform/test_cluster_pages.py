@@ -13,9 +13,9 @@ def test_a_report_stands_beside_the_csv_file_unless_it_is_named_or_turned_off(tr
     file = tmp_path / "notes.txt"
     file.write_text("\n".join(text for text, _ in word_rows()))
     command = ("cluster", str(file), "-m", "tfidf", "-k", "3")
-    told = traube(*command)
+    result = traube(*command)
     page = (tmp_path / "notes.txt.clusters.html").read_text()
-    assert "notes.txt.clusters.html" in "".join(told.stdout.split())
+    assert "notes.txt.clusters.html" in "".join(result.stdout.split())
     assert "notes.txt: 3 groups of 60 texts" in page and "Grouped by tfidf, none/stable_kmeans." in page
 
     named, alone = tmp_path / "named.html", tmp_path / "map.html"
@@ -30,8 +30,8 @@ def test_a_report_stands_beside_the_csv_file_unless_it_is_named_or_turned_off(tr
 def test_too_few_texts_are_grouped_without_a_report(traube: Traube, tmp_path: Path) -> None:
     file = tmp_path / "few.txt"
     file.write_text("a ship\nbread\n")
-    told = traube("cluster", str(file), "-m", "tfidf", "-k", "2")
-    assert told.exit_code == 0 and "no report: a map needs at least 4 texts" in told.stdout
+    result = traube("cluster", str(file), "-m", "tfidf", "-k", "2")
+    assert result.exit_code == 0 and "no report: a map needs at least 4 texts" in result.stdout
 
 
 def test_without_datamapplot_groups_are_written_and_how_to_get_a_report_is_said(
@@ -40,8 +40,8 @@ def test_without_datamapplot_groups_are_written_and_how_to_get_a_report_is_said(
     monkeypatch.setattr("traube._reports.cluster_report.can_draw", lambda: False)
     file = tmp_path / "notes.txt"
     file.write_text("\n".join(text for text, _ in word_rows()))
-    told = traube("cluster", str(file), "-m", "tfidf", "-k", "3")
-    assert told.exit_code == 0 and (tmp_path / "notes.txt.clusters.csv").exists()
-    assert "no report: datamapplot is not installed: uv pip install datamapplot --override" in told.stdout
+    result = traube("cluster", str(file), "-m", "tfidf", "-k", "3")
+    assert result.exit_code == 0 and (tmp_path / "notes.txt.clusters.csv").exists()
+    assert "no report: datamapplot is not installed: uv pip install datamapplot --override" in result.stdout
     refused = traube("cluster", str(file), "-m", "tfidf", "-k", "3", "--report", str(tmp_path / "a.html"))
     assert refused.exit_code == 1 and "datamapplot is not installed" in refused.stderr

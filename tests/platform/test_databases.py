@@ -36,7 +36,7 @@ def making(home: Path) -> "subprocess.Popen[bytes]":
 
 
 def usable(home: Path) -> bool:
-    """Whether Dagster and MLflow work with the databases, and nothing else is left beside them."""
+    """Return whether Dagster and MLflow work with the databases, with no other file beside them."""
     from mlflow import MlflowClient
 
     with dg.DagsterInstance.from_config(str(home / "dagster")) as instance:
@@ -82,7 +82,7 @@ def test_four_first_starts_at_once_all_succeed(home: Path) -> None:
     assert usable(home)
 
 
-def test_what_an_earlier_version_left_half_made_is_made_anew(home: Path) -> None:
+def test_what_an_earlier_version_left_half_made_is_made_again(home: Path) -> None:
     for path in ("mlflow.db", "dagster/history/runs.db", "dagster/history/runs/index.db"):
         (home / path).parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(home / path)) as database:
@@ -94,7 +94,7 @@ def test_what_an_earlier_version_left_half_made_is_made_anew(home: Path) -> None
 
 
 @pytest.mark.parametrize("revisions", [1, 20])
-def test_a_database_whose_migrations_were_cut_off_is_made_anew(whole: Path, revisions: int) -> None:
+def test_a_database_whose_migrations_were_cut_off_is_made_again(whole: Path, revisions: int) -> None:
     """MLflow stamps each migration: with a stamp of one in the middle, it would never open it again."""
     from alembic.script import ScriptDirectory
     from mlflow.store.db.utils import _get_alembic_config
@@ -108,7 +108,7 @@ def test_a_database_whose_migrations_were_cut_off_is_made_anew(whole: Path, revi
     assert usable(whole)
 
 
-def test_a_database_of_somebody_elses_is_never_made_anew(home: Path, tmp_path: Path) -> None:
+def test_a_database_of_somebody_elses_is_never_made_again(home: Path, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "other.db")) as database, database:
         database.execute("CREATE TABLE own (id INTEGER)")
         database.execute("INSERT INTO own VALUES (7)")
@@ -143,7 +143,7 @@ def test_a_write_that_was_killed_is_undone(whole: Path) -> None:
     assert usable(whole)
 
 
-def test_what_holds_rows_is_never_made_anew(home: Path) -> None:
+def test_what_holds_rows_is_never_made_again(home: Path) -> None:
     with closing(sqlite3.connect(home / "mlflow.db")) as database, database:
         database.execute("CREATE TABLE runs (id INTEGER)")
         database.execute("INSERT INTO runs VALUES (1)")

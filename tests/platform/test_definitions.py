@@ -1,5 +1,6 @@
 """The shape of the graph, and that it loads light."""
 
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -82,6 +83,12 @@ def test_the_graph_can_be_read(definitions: dg.Definitions) -> None:
         for group in groups.values()
     }
     TopologicalSorter({group: before[group] - {group} for group in before}).prepare()  # no arrow leads back
+    assert all(graph.get(key).kinds and graph.get(key).description for key in groups)
+    described = str(graph.get(dg.AssetKey(["blurbs_s2s", "corpus"])).description)
+    assert re.search(r"\[Source\]\(https://\S+\)", described)
+    nightly = {key for key in groups if graph.get(key).freshness_policy}
+    assert nightly >= {dg.AssetKey(name) for name in ("leaderboard", "registry", "regressions")}
+    assert nightly >= {key for key in groups if key.path[0] == "papers"}
 
 
 @pytest.mark.parametrize(
@@ -124,6 +131,11 @@ def test_pages_show_who_answers_for_an_asset_and_its_code(tmp_path: Path, monkey
     with pytest.raises(TraubeError, match="owners"):
         load_params()
     assert build_defs(shown=True).resolve_asset_graph().get(node.key)  # the graph is loaded all the same
+    subprocess.run(["git", "init", "-q", tmp_path / "checkout"], check=True)
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "checkout" / ".git"))
+    subprocess.run(["git", "remote", "add", "origin", "https://github.com/anna/traube.git"], check=True)
+    code = build_defs(shown=True).resolve_asset_graph().get(node.key).metadata["dagster/code_references"]
+    assert "https://github.com/anna/traube/tree/main/assets/stages.py" in str(code)
 
 
 def test_the_jobs_are_known_and_what_runs_by_itself_is_on(definitions: dg.Definitions) -> None:
@@ -258,3 +270,12 @@ def test_loading_imports_nothing_heavy_from_whatever_folder_it_is_started(tmp_pa
     modules, file = done.stdout.splitlines()[-2:]
     assert not HEAVY & set(modules.split())
     assert Path(file).parent == paths.PROJECT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [("check", "defs"), ("list", "defs", "--json")], ids=" ".join)
+def test_dagsters_own_command_finds_the_definitions(command: tuple[str, ...]) -> None:
+    dg_command = Path(sys.executable).with_name("dg")
+    done = subprocess.run([dg_command, *command], cwd=paths.PROJECT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "pydocs_s2s/scores" in done.stdout or "loaded successfully" in done.stdout + done.stderr

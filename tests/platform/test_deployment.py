@@ -1,4 +1,4 @@
-"""What deploy/ holds, as far as it can be tried where there is neither Docker nor a cluster."""
+"""The files of deploy/, as far as they can be tried where there is neither Docker nor a cluster; the workflows."""
 
 import os
 import re
@@ -17,6 +17,19 @@ from tests.made import copy_project
 from traube._core import paths
 
 DEPLOY = paths.PROJECT / "deploy"
+
+
+def test_workflows_pin_each_action_by_its_commit() -> None:
+    lines = [
+        line
+        for path in (paths.PROJECT / ".github" / "workflows").glob("*.yml")
+        for line in path.read_text().splitlines()
+    ]
+    uses = [line.strip() for line in lines if "uses:" in line]  # a tag can be moved to other code, a commit cannot
+    assert (
+        uses
+        and [line for line in uses if not re.fullmatch(r"- uses: [\w./-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", line)] == []
+    )
 
 
 @pytest.fixture(scope="module")

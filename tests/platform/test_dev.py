@@ -1,4 +1,4 @@
-"""How `traube dev` chooses its ports; its servers are started in `tests/e2e/test_dev.py`."""
+"""The ports of `traube dev`; its servers are started in `tests/e2e/test_dev.py`."""
 
 import socket
 

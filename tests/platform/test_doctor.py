@@ -1,4 +1,4 @@
-"""What `traube doctor` says of the engine."""
+"""The findings of `traube doctor` about the engine."""
 
 import sys
 from importlib.util import find_spec

@@ -36,7 +36,7 @@ def gpu_day(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
         pytest.param("pytest.skip('no GPU')", True, True, marks=pytest.mark.slow),
     ],
 )
-def test_tests_that_fail_are_told_and_done_again(
+def test_tests_that_fail_are_reported_and_done_again(
     gpu_day: ModuleType, tmp_path: Path, body: str, tiny: bool, passes: bool
 ) -> None:
     (tmp_path / "tests" / "test_marked.py").write_text(MARKED.format(body))

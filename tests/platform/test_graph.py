@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -36,7 +37,7 @@ from traube.tasks._stored import get_manifest
 from traube.tasks._task import CORPUS_COLUMNS, SPLIT_COLUMNS
 
 Planned = Callable[..., Plan]
-Asked = Callable[..., Request]
+MakeRequest = Callable[..., Request]
 
 
 def read(launcher: Launcher, *tasks: str) -> list[str]:
@@ -47,7 +48,7 @@ def read(launcher: Launcher, *tasks: str) -> list[str]:
 @pytest.mark.all_papers
 @pytest.mark.all_tasks
 def test_from_raw_data_to_the_leaderboard(
-    launcher: Launcher, planned: Planned, request_for: Asked, storage: Storage, home: Path
+    launcher: Launcher, planned: Planned, request_for: MakeRequest, storage: Storage, home: Path
 ) -> None:
     assert planned(["words"]).unread == ["words"]
     assert read(launcher, "words") == []
@@ -69,7 +70,7 @@ def test_from_raw_data_to_the_leaderboard(
 
 
 @pytest.mark.begin_with("published")
-def test_the_page_of_a_task_is_made_when_it_is_asked_for(launcher: Launcher, home: Path) -> None:
+def test_the_page_of_a_task_is_made_on_request(launcher: Launcher, home: Path) -> None:
     page = home / "report" / "words.html"
     assert not page.exists()  # the command line makes a task's page when somebody opens it
     publish = launcher.definitions.resolve_job_def("publish")
@@ -93,6 +94,8 @@ def test_every_column_of_a_table_says_what_it_means(launcher: Launcher) -> None:
         schema = event.asset_materialization.metadata["dagster/column_schema"].value
         assert isinstance(schema, dg.TableSchema)
         assert {column.name: column.description for column in schema.columns} == columns
+        assert event.asset_materialization.metadata["dagster/row_count"].value >= 0
+        assert key[1:] != ("corpus",) or "fruit" in str(event.asset_materialization.metadata["preview"].value)
 
 
 def test_what_stops_nothing_is_noted(launcher: Launcher, cards: Path) -> None:
@@ -103,15 +106,15 @@ def test_what_stops_nothing_is_noted(launcher: Launcher, cards: Path) -> None:
 
 
 @pytest.mark.begin_with("evaluated")
-def test_what_is_stored_is_not_computed_again(launcher: Launcher, request_for: Asked, storage: Storage) -> None:
-    asked = request_for(["words"], ["bow"])
+def test_what_is_stored_is_not_computed_again(launcher: Launcher, request_for: MakeRequest, storage: Storage) -> None:
+    requested = request_for(["words"], ["bow"])
     before = storage.read_rows("cell")
-    launcher.evaluate("bow", ["words"], asked)
+    launcher.evaluate("bow", ["words"], requested)
     assert storage.read_rows("cell") == before
 
 
 def test_a_bad_task_stops_itself_and_no_other(
-    launcher: Launcher, cards: Path, request_for: Asked, planned: Planned, storage: Storage
+    launcher: Launcher, cards: Path, request_for: MakeRequest, planned: Planned, storage: Storage
 ) -> None:
     write_task(cards, "holes", [*word_rows(), ("  ", "birds")])
     with Launcher(SILENT) as launcher:  # definitions are read when they are built
@@ -126,16 +129,16 @@ def test_a_bad_task_stops_itself_and_no_other(
 @pytest.mark.slow
 @pytest.mark.begin_with("read")
 def test_a_task_whose_reading_was_cut_short_is_read_again_before_a_model_is_evaluated(
-    launcher: Launcher, request_for: Asked, planned: Planned, storage: Storage
+    launcher: Launcher, request_for: MakeRequest, planned: Planned, storage: Storage
 ) -> None:
     """Its tables were stored, and then the process was killed or the disk was full: nobody knows what checks would say."""
     storage.set_task_state("words", "ingested")
-    asked = request_for(["words"], ["bow"])
-    (error,) = launcher.evaluate("bow", ["words"], asked)
+    requested = request_for(["words"], ["bow"])
+    (error,) = launcher.evaluate("bow", ["words"], requested)
     assert "task 'words' has not been read yet; `traube run --task words` reads it" in error
     assert planned(["words"]).unread == ["words"]
     assert read(launcher, "words") == []
-    assert launcher.evaluate("bow", ["words"], asked) == []
+    assert launcher.evaluate("bow", ["words"], requested) == []
 
 
 @pytest.mark.begin_with("read")
@@ -154,7 +157,7 @@ def test_splits_of_a_corpus_that_nobody_checked_do_not_count(
 
 
 @pytest.mark.begin_with("read")
-def test_a_check_runs_again_without_its_table_being_read_anew(launcher: Launcher, storage: Storage) -> None:
+def test_a_check_runs_again_without_its_table_being_read_again(launcher: Launcher, storage: Storage) -> None:
     manifest = get_manifest(storage, "words")
     assert manifest is not None
     splits = dg.AssetKey(["words", "splits"])
@@ -171,14 +174,14 @@ def test_a_check_runs_again_without_its_table_being_read_anew(launcher: Launcher
 
 @pytest.mark.slow
 def test_a_check_that_failed_in_an_earlier_run_still_blocks(
-    launcher: Launcher, cards: Path, request_for: Asked, storage: Storage
+    launcher: Launcher, cards: Path, request_for: MakeRequest, storage: Storage
 ) -> None:
-    asked = request_for(["words"], ["bow"])
+    requested = request_for(["words"], ["bow"])
     # one class only: found by a check on splits, after they were stored
     write_task(cards, "words", [(text, "one") for text, _ in word_rows()])
     with Launcher(SILENT) as launcher:
         assert any("two_classes" in error for error in read(launcher, "words"))
-        refused = launcher.evaluate("bow", ["words"], asked)
+        refused = launcher.evaluate("bow", ["words"], requested)
         assert len(refused) == 1
         assert "words/splits: the blocking check 'two_classes' failed" in refused[0]
         assert storage.read_cells().empty
@@ -186,12 +189,12 @@ def test_a_check_that_failed_in_an_earlier_run_still_blocks(
     write_task(cards, "words", word_rows())
     with Launcher(SILENT) as launcher:
         assert read(launcher, "words") == []
-        assert launcher.evaluate("bow", ["words"], asked) == []
+        assert launcher.evaluate("bow", ["words"], requested) == []
     assert len(storage.read_cells()) == 6
 
 
 @pytest.mark.begin_with("evaluated")
-def test_checks_of_embeddings_are_recorded_by_model(launcher: Launcher, request_for: Asked) -> None:
+def test_checks_of_embeddings_are_recorded_by_model(launcher: Launcher, request_for: MakeRequest) -> None:
     for name in ("shape", "finite", "not_collapsed"):
         key = dg.AssetCheckKey(dg.AssetKey(["words", "embeddings"]), name)
         record = launcher.instance.get_latest_asset_check_evaluation_record(key)
@@ -202,14 +205,18 @@ def test_checks_of_embeddings_are_recorded_by_model(launcher: Launcher, request_
 
 
 @pytest.mark.begin_with("read")
-def test_scores_are_tracked_once_however_often_they_are_logged(launcher: Launcher, request_for: Asked) -> None:
+def test_scores_are_tracked_once_however_often_they_are_logged(
+    launcher: Launcher, request_for: MakeRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from mlflow import MlflowClient
 
     from resources.experiment import default_uri
 
-    asked = request_for(["words"], ["bow"])
+    for name in ("MLFLOW", "DAGSTER"):  # where others see the pages
+        monkeypatch.setenv(f"TRAUBE_{name}_UI", f"https://{name.lower()}.example.org/")
+    requested = request_for(["words"], ["bow"])
     for _ in range(2):
-        launcher.evaluate("bow", ["words"], asked)
+        launcher.evaluate("bow", ["words"], requested)
     client = MlflowClient(default_uri())
     experiment = client.get_experiment_by_name("traube")
     runs = client.search_runs([experiment.experiment_id])
@@ -222,22 +229,51 @@ def test_scores_are_tracked_once_however_often_they_are_logged(launcher: Launche
     assert launcher.instance.get_run_by_id(parent.data.tags["dagster.run_id"]) is not None
     assert parent.inputs.dataset_inputs[0].dataset.digest == parent.data.tags["traube.data_version"]
     assert parent.data.tags["mlflow.user"] and parent.data.tags["mlflow.source.name"]
+    if (paths.PROJECT / ".git").exists():
+        assert re.fullmatch(r"[0-9a-f]{40}", parent.data.tags["mlflow.source.git.commit"])
+    assert not {"fingerprint", "data_version", "code_version"} & parent.data.params.keys()  # no axes of a comparison
     assert parent.info.start_time < parent.info.end_time < time.time() * 1000  # when cells were computed
     assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
     child = next(run for run in runs if run.info.run_name == "none/agglomerative")
     assert 0 <= child.data.metrics["topic/v_measure/noise_as_cluster"] <= 1
     event = launcher.instance.get_latest_materialization_event(dg.AssetKey(["words", "scores"]))
-    assert parent.info.run_id in str(event.asset_materialization.metadata["mlflow"].value)
+    link = str(event.asset_materialization.metadata["mlflow"].value)
+    assert link.startswith("https://mlflow.example.org/#/") and link.endswith("?workflowType=machine_learning")
+    assert parent.info.run_id in link and parent.data.tags["traube.page"].startswith("https://dagster.example.org/")
+
+
+@pytest.mark.begin_with("read")
+def test_a_map_is_shown_by_dagster_and_by_mlflow(launcher: Launcher, cards: Path, storage: Storage) -> None:
+    import mlflow
+
+    from resources.artifacts import log_artifacts
+    from resources.experiment import default_uri
+    from resources.tracking import TrackingResource
+    from traube._reports.tables import leaderboard
+
+    by_umap = "    reducers: [umap]\n    clusterers: [minibatch_kmeans]\n    parameters: {umap: {n_epochs: 5}}\n"
+    paths.params().write_text(f"protocol: tiny\ntasks: [words]\nmodels: [bow]\nprotocols:\n  tiny:\n{by_umap}")
+    requested = Request(["words"], ["bow"], "tiny", load_params().chosen("tiny"))
+    assert launcher.evaluate("bow", ["words"], requested) == []
+    event = launcher.instance.get_latest_materialization_event(dg.AssetKey(["words", "scores"]))
+    assert event is not None and event.asset_materialization is not None
+    assert "data:image/png;base64" in str(event.asset_materialization.metadata["map"].value)
+    tracking = TrackingResource()
+    log_artifacts(tracking, leaderboard(storage), storage)
+    experiment = tracking.connect()
+    (run,) = experiment.client.search_runs([experiment.id], "tags.`traube.kind` = 'task'")
+    kept = Path(mlflow.artifacts.download_artifacts(run_id=run.info.run_id, tracking_uri=default_uri()))
+    assert (kept / "map.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.begin_with("evaluated")
-def test_a_seed_of_ones_own_leaves_the_protocols_numbers_alone(launcher: Launcher, request_for: Asked) -> None:
+def test_a_seed_of_ones_own_leaves_the_protocols_numbers_alone(launcher: Launcher, request_for: MakeRequest) -> None:
     """`traube run --method M --seed 5` once replaced MLflow's and Dagster's best score of the model."""
     from mlflow import MlflowClient
 
     from resources.experiment import default_uri
 
-    asked = request_for(["words"], ["bow"])
+    requested = request_for(["words"], ["bow"])
     client = MlflowClient(default_uri())
     experiment = client.get_experiment_by_name("traube").experiment_id
     before = {run.info.run_id: run.data for run in client.search_runs([experiment])}
@@ -248,7 +284,7 @@ def test_a_seed_of_ones_own_leaves_the_protocols_numbers_alone(launcher: Launche
 
     was = best()
     method = parse_method("none/minibatch_kmeans")
-    launcher.evaluate("bow", ["words"], dataclasses.replace(asked, methods=[method], seeds=[5]))
+    launcher.evaluate("bow", ["words"], dataclasses.replace(requested, methods=[method], seeds=[5]))
     assert was and best() == was
     after = {run.info.run_id: run.data for run in client.search_runs([experiment])}
     assert all(
@@ -261,7 +297,7 @@ def test_a_seed_of_ones_own_leaves_the_protocols_numbers_alone(launcher: Launche
 
 @pytest.mark.begin_with("read")
 def test_a_tracking_server_that_is_down_loses_no_score(
-    launcher: Launcher, request_for: Asked, storage: Storage, tmp_path: Path, monkeypatch
+    launcher: Launcher, request_for: MakeRequest, storage: Storage, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/no/such/folder/mlflow.db")
     assert launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"])) == []
@@ -270,7 +306,7 @@ def test_a_tracking_server_that_is_down_loses_no_score(
 
 @pytest.mark.slow
 @pytest.mark.begin_with("read")
-def test_what_a_tracking_server_missed_is_told_by_the_next_run(
+def test_scores_that_a_tracking_server_missed_are_tracked_by_the_next_run(
     traube: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mlflow import MlflowClient
@@ -293,19 +329,19 @@ def test_what_a_tracking_server_missed_is_told_by_the_next_run(
 @pytest.mark.slow
 @pytest.mark.begin_with("read")
 def test_who_is_killed_between_storing_and_telling_leaves_a_note(
-    launcher: Launcher, request_for: Asked, storage: Storage, monkeypatch: pytest.MonkeyPatch
+    launcher: Launcher, request_for: MakeRequest, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from resources.tracking import TrackingResource
     from resources.untracked import find_untracked
 
-    asked = request_for(["words"], ["bow"])
+    requested = request_for(["words"], ["bow"])
     with monkeypatch.context() as killed:
         killed.setattr(TrackingResource, "log_all", lambda *_: {})  # as if the process had ended here
-        launcher.evaluate("bow", ["words"], asked)
-    assert find_untracked(asked) == {"bow": ["words"]}
-    assert storage.rebuild() == [] and find_untracked(asked) == {"bow": ["words"]}
-    launcher.evaluate("bow", ["words"], asked)
-    assert find_untracked(asked) == {}
+        launcher.evaluate("bow", ["words"], requested)
+    assert find_untracked(requested) == {"bow": ["words"]}
+    assert storage.rebuild() == [] and find_untracked(requested) == {"bow": ["words"]}
+    launcher.evaluate("bow", ["words"], requested)
+    assert find_untracked(requested) == {}
 
 
 @pytest.mark.begin_with("published")
@@ -321,8 +357,8 @@ def test_the_doctor_finds_what_contradicts_the_leaderboard_and_it_or_a_run_mends
     assert "other scores" not in traube("doctor").output
     was = run.data.metrics["best/topic"]
     client.log_metric(run.info.run_id, "best/topic", was / 2)
-    told = " ".join(traube("doctor").output.split())
-    assert "words, bow: MLflow has other scores than the leaderboard" in told
+    reported = " ".join(traube("doctor").output.split())
+    assert "words, bow: MLflow has other scores than the leaderboard" in reported
     assert "Reporting bow on words to MLflow" in traube("run").output
     assert client.get_run(run.info.run_id).data.metrics["best/topic"] == was
     client.log_metric(run.info.run_id, "best/topic", was / 2)
@@ -336,7 +372,7 @@ def test_the_doctor_finds_what_contradicts_the_leaderboard_and_it_or_a_run_mends
 
 @pytest.mark.begin_with("evaluated")
 def test_scores_are_reported_again_if_only_some_of_them_were(
-    launcher: Launcher, request_for: Asked, monkeypatch: pytest.MonkeyPatch
+    launcher: Launcher, request_for: MakeRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The protocol's own scores once counted as reported if those of another seed were."""
     from resources.tracking import TrackingResource
@@ -351,16 +387,16 @@ def test_scores_are_reported_again_if_only_some_of_them_were(
             raise OSError("connection lost")
         return log(self, *given, own_choice=own_choice, **more)
 
-    asked = request_for(["words"], ["bow"])
+    requested = request_for(["words"], ["bow"])
     monkeypatch.setattr(TrackingResource, "log", fail_for_protocol)
-    launcher.evaluate("bow", ["words"], dataclasses.replace(asked, seeds=[5]))
-    assert find_untracked(asked) == {"bow": ["words"]}
+    launcher.evaluate("bow", ["words"], dataclasses.replace(requested, seeds=[5]))
+    assert find_untracked(requested) == {"bow": ["words"]}
 
 
 @pytest.mark.slow
 @pytest.mark.begin_with("evaluated")
 def test_a_report_of_one_protocol_settles_no_other_and_reports_earlier_seeds(
-    launcher: Launcher, request_for: Asked, monkeypatch: pytest.MonkeyPatch
+    launcher: Launcher, request_for: MakeRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once, any report of a model on a task counted for all of its scores."""
     from resources.tracking import TrackingResource
@@ -371,21 +407,21 @@ def test_a_report_of_one_protocol_settles_no_other_and_reports_earlier_seeds(
 
     with paths.params().open("a") as file:
         file.write("  other:\n    reducers: [none]\n    clusterers: [agglomerative]\n")
-    asked = request_for(["words"], ["bow"])
-    other = dataclasses.replace(asked, protocol_name="other", protocol=load_params().chosen("other"))
+    requested = request_for(["words"], ["bow"])
+    other = dataclasses.replace(requested, protocol_name="other", protocol=load_params().chosen("other"))
     with monkeypatch.context() as down:
         down.setattr(TrackingResource, "log", fail)
-        for request in (dataclasses.replace(asked, seeds=[5]), other):
+        for request in (dataclasses.replace(requested, seeds=[5]), other):
             launcher.evaluate("bow", ["words"], request)
-    launcher.evaluate("bow", ["words"], asked)
-    assert find_untracked(asked) == {} and find_untracked(other) == {"bow": ["words"]}
+    launcher.evaluate("bow", ["words"], requested)
+    assert find_untracked(requested) == {} and find_untracked(other) == {"bow": ["words"]}
     experiment = TrackingResource().connect()
     client = experiment.client
     assert "words x bow, own choice" in {run.info.run_name for run in client.search_runs([experiment.id])}
 
 
 @pytest.mark.begin_with("read")
-def test_an_absent_model_is_a_clear_failure(launcher: Launcher, request_for: Asked, monkeypatch) -> None:
+def test_an_absent_model_is_a_clear_failure(launcher: Launcher, request_for: MakeRequest, monkeypatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     errors = launcher.evaluate("gbert_base", ["words"], request_for(["words"], ["gbert_base"]))
     assert len(errors) == 1
@@ -394,7 +430,7 @@ def test_an_absent_model_is_a_clear_failure(launcher: Launcher, request_for: Ask
 
 @pytest.mark.e2e
 @pytest.mark.begin_with("evaluated")
-def test_two_leaderboards_at_once_lose_no_row(launcher: Launcher, request_for: Asked, storage: Storage) -> None:
+def test_two_leaderboards_at_once_lose_no_row(launcher: Launcher, request_for: MakeRequest, storage: Storage) -> None:
     code = (
         "import pytest; from tests.platform.conftest import publish_one_table; publish_one_table(pytest.MonkeyPatch())\n"
         "from operations.launch import Launcher; from traube._core.progress import SILENT\n"
@@ -433,7 +469,7 @@ def test_a_run_that_was_made_and_never_started_is_ended_too(launcher: Launcher) 
     assert end_lost_runs(launcher.instance) == [lost.run_id]
 
 
-def test_what_the_end_of_the_servers_cuts_off_is_cancelled_and_other_runs_are_not(launcher: Launcher) -> None:
+def test_what_the_end_of_the_servers_cuts_off_is_canceled_and_other_runs_are_not(launcher: Launcher) -> None:
     job = launcher.definitions.resolve_job_def("publish")
     gone = launcher.instance.create_run_for_job(job, tags={PID: str(os.getpid()), STARTED: "0.00"})
     never_started = launcher.instance.create_run_for_job(job)
@@ -445,7 +481,7 @@ def test_what_the_end_of_the_servers_cuts_off_is_cancelled_and_other_runs_are_no
     assert end_lost_runs(launcher.instance) == []
 
 
-def test_what_a_stopped_server_had_no_time_to_cancel_is_cancelled_by_whoever_looks_next(launcher: Launcher) -> None:
+def test_what_a_stopped_server_had_no_time_to_cancel_is_canceled_by_whoever_looks_next(launcher: Launcher) -> None:
     job = launcher.definitions.resolve_job_def("publish")
     gone = {PID: str(os.getpid()), STARTED: "0.00"}
     cut_off = launcher.instance.create_run_for_job(job, tags=gone)
@@ -457,7 +493,7 @@ def test_what_a_stopped_server_had_no_time_to_cancel_is_cancelled_by_whoever_loo
     assert end_lost_runs(launcher.instance) == [killed.run_id]
 
 
-def test_a_run_that_takes_longer_to_die_than_its_server_is_cancelled_too(
+def test_a_run_that_takes_longer_to_die_than_its_server_is_canceled_too(
     launcher: Launcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = launcher.instance.create_run_for_job(launcher.definitions.resolve_job_def("publish"))
@@ -466,8 +502,8 @@ def test_a_run_that_takes_longer_to_die_than_its_server_is_cancelled_too(
     assert end_lost_runs(launcher.instance) == []  # it lives
     monkeypatch.setattr("sensors.lost_runs.find_process", lambda instance, run: (os.getpid(), 0.0))
     assert end_lost_runs(launcher.instance) == []
-    cancelled = launcher.instance.get_run_by_id(run.run_id)
-    assert cancelled and cancelled.status == dg.DagsterRunStatus.CANCELED
+    canceled = launcher.instance.get_run_by_id(run.run_id)
+    assert canceled and canceled.status == dg.DagsterRunStatus.CANCELED
     assert not stop_note_path().exists()
 
 
@@ -480,7 +516,7 @@ def test_a_run_that_a_daemon_was_about_to_start_is_ended_unless_a_daemon_runs(la
 
 
 @pytest.mark.begin_with("evaluated")
-def test_every_cell_says_where_it_comes_from(launcher: Launcher, request_for: Asked, storage: Storage) -> None:
+def test_every_cell_says_where_it_comes_from(launcher: Launcher, request_for: MakeRequest, storage: Storage) -> None:
     cell = storage.read_cells().set_index("clusterer").loc["minibatch_kmeans"].iloc[0]
     assert launcher.instance.get_run_by_id(cell["run_id"]) is not None
     assert cell["seed"] == 42
@@ -507,31 +543,31 @@ def test_a_task_whose_checks_were_cut_short_is_read_again(
 
 @pytest.mark.begin_with("evaluated")
 def test_damaged_assignments_are_made_again(
-    launcher: Launcher, planned: Planned, request_for: Asked, storage: Storage
+    launcher: Launcher, planned: Planned, request_for: MakeRequest, storage: Storage
 ) -> None:
-    asked = request_for(["words"], ["bow"])
+    requested = request_for(["words"], ["bow"])
     cell = storage.read_rows("cell", task="words")[0]
     storage.save_cell({**cell, "status": "clustered"}, {"assignments": storage.read_cell_table(cell["cell_id"])})
     damage_blob(storage, storage.read_rows("cell", cell_id=cell["cell_id"])[0]["blob"])
     assert planned(["words"]).count == 1
-    assert launcher.evaluate("bow", ["words"], asked) == []
+    assert launcher.evaluate("bow", ["words"], requested) == []
     assert planned(["words"]).count == 0
 
 
 @pytest.mark.slow
 @pytest.mark.begin_with("read")
 def test_what_did_not_fit_the_memory_is_tried_again(
-    launcher: Launcher, planned: Planned, request_for: Asked, storage: Storage, monkeypatch: pytest.MonkeyPatch
+    launcher: Launcher, planned: Planned, request_for: MakeRequest, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = request_for(["words"], ["bow"])
+    requested = request_for(["words"], ["bow"])
     with monkeypatch.context() as patched:
         patched.setattr("traube._pipeline.executors.ProcessExecutor.memory", lambda executor, needs: 1000)
-        assert launcher.evaluate("bow", ["words"], asked) == []
+        assert launcher.evaluate("bow", ["words"], requested) == []
     refused = storage.read_cells()[storage.read_cells()["status"] == "unavailable"]
     assert len(refused) > 0
     assert "GiB" in refused["reason"].iloc[0]
     assert planned(["words"]).count == len(refused)
-    launcher.evaluate("bow", ["words"], asked)
+    launcher.evaluate("bow", ["words"], requested)
     assert planned(["words"]).count == 0
 
 
@@ -548,7 +584,7 @@ def test_one_model_that_cannot_be_used_does_not_stop_the_others(
 
 
 @pytest.mark.slow
-def test_a_label_columns_name_need_not_suit_mlflow(launcher: Launcher, cards: Path, request_for: Asked) -> None:
+def test_a_label_columns_name_need_not_suit_mlflow(launcher: Launcher, cards: Path, request_for: MakeRequest) -> None:
     import mlflow
 
     from resources.experiment import default_uri

@@ -49,7 +49,7 @@ def client(address: str = OURS) -> TestClient:
 
 
 def connect(origin: str, address: str = OURS) -> str:
-    """What a page of some origin is told over a WebSocket."""
+    """Return what a page of some origin receives over a WebSocket."""
     headers = {"Origin": origin, **of_site("same-origin", "websocket", "websocket")}
     url = f"{address.replace('http', 'ws')}/graphql"
     with client(address).websocket_connect(url, headers=headers) as socket:
@@ -57,7 +57,7 @@ def connect(origin: str, address: str = OURS) -> str:
 
 
 def of_site(site: str, mode: str = "cors", dest: str = "empty") -> dict[str, str]:
-    """What browsers say of a request and of the page it comes from."""
+    """Return the headers by which browsers describe a request and the page that makes it."""
     return {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": dest}
 
 

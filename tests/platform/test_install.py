@@ -1,4 +1,4 @@
-"""The installer: uv is told what pip was told."""
+"""The installer: uv gets the options that pip got."""
 
 import re
 from importlib.util import module_from_spec, spec_from_file_location

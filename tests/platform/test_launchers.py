@@ -90,7 +90,7 @@ def test_a_blocking_check_stops_a_task_in_the_same_words(
 
 
 def test_a_check_that_blocks_since_stops_both(cards: Path, run: Run, request_for: Callable[..., Request]) -> None:
-    """What the library found when it read the task is known to the platform."""
+    """Findings of the library when it read the task are known to the platform."""
     rows = [*word_rows(), word_rows()[0]]  # a text twice in its split is a warning
     write_task(cards, "twice", rows)
     request = request_for(["twice"], ["bow"])

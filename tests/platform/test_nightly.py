@@ -1,4 +1,4 @@
-"""What runs by itself: the night, raw data that is new, alerts, and runs whose process is gone."""
+"""Runs without a person: the night, new raw data, alerts, and runs whose process is gone."""
 
 import json
 import os
@@ -31,7 +31,7 @@ from traube._core import paths
 from traube._pipeline.plan import Request
 from traube._storage import Storage
 
-Asked = Callable[..., Request]
+MakeRequest = Callable[..., Request]
 WWM = dg.AssetKey(["trainers", "wwm_checkpoints"])
 
 
@@ -42,7 +42,7 @@ def night(launcher: Launcher, name: str = "nightly_benchmark") -> Any:
 
 @pytest.mark.begin_with("read")
 def test_the_night_asks_for_one_run_for_each_model_that_lacks_cells(
-    launcher: Launcher, cards: Path, request_for: Asked
+    launcher: Launcher, cards: Path, request_for: MakeRequest
 ) -> None:
     paths.params().write_text(PARAMS.replace("[bow]", "[bow, tfidf]"))
     assert {r.partition_key for r in night(launcher)} == {"bow", "tfidf"}
@@ -55,13 +55,13 @@ def test_the_night_asks_for_one_run_for_each_model_that_lacks_cells(
 
 
 @pytest.mark.begin_with("evaluated")
-def test_a_new_seed_in_params_is_the_nights_work(launcher: Launcher, request_for: Asked) -> None:
+def test_a_new_seed_in_params_is_computed_at_night(launcher: Launcher, request_for: MakeRequest) -> None:
     paths.params().write_text(PARAMS + "    seeds: [42, 7]\n")
     assert [r.partition_key for r in night(launcher)] == ["bow"]
 
 
 @pytest.mark.begin_with("read")
-def test_a_night_is_published_once(launcher: Launcher, request_for: Asked) -> None:
+def test_a_night_is_published_once(launcher: Launcher, request_for: MakeRequest) -> None:
     assert "published when they end" in night(launcher, "nightly_publish").skip_message
     launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
     assert night(launcher, "nightly_publish").tags[NIGHT] == "2026-01-01"
@@ -92,7 +92,7 @@ def test_scores_are_published_once_from_whatever_button(
 
 
 @pytest.mark.begin_with("evaluated")
-def test_a_night_that_is_cancelled_is_published_with_what_it_scored(launcher: Launcher) -> None:
+def test_a_night_that_is_canceled_is_published_with_what_it_scored(launcher: Launcher) -> None:
     instance, job = launcher.instance, launcher.definitions.resolve_job_def("evaluate")
     run = instance.create_run_for_job(
         job, status=dg.DagsterRunStatus.STARTED, tags={NIGHT: "2026-01-01", "dagster/partition": "bow"}
@@ -110,7 +110,9 @@ def test_a_night_that_is_cancelled_is_published_with_what_it_scored(launcher: La
 
 @pytest.mark.slow
 @pytest.mark.begin_with("evaluated")
-def test_a_day_is_remembered_as_its_night_left_it(launcher: Launcher, request_for: Asked, storage: Storage) -> None:
+def test_a_day_is_remembered_as_its_night_left_it(
+    launcher: Launcher, request_for: MakeRequest, storage: Storage
+) -> None:
     def remembered(day: str) -> int:
         (night,) = storage.read_rows("document", kind="night", key=day)
         return len(night["cells"])
@@ -128,8 +130,8 @@ def test_a_day_is_remembered_as_its_night_left_it(launcher: Launcher, request_fo
 
 
 @pytest.mark.begin_with("read")
-def test_what_mlflow_could_not_be_told_is_told_the_next_night(
-    launcher: Launcher, request_for: Asked, monkeypatch: pytest.MonkeyPatch
+def test_scores_that_mlflow_missed_are_tracked_the_next_night(
+    launcher: Launcher, request_for: MakeRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as down:
         down.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
@@ -168,7 +170,7 @@ def test_new_raw_data_is_read_once(launcher: Launcher, cards: Path) -> None:
 
 @pytest.fixture
 def webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
-    """What a webhook on this machine received."""
+    """Hold what a webhook on this machine received."""
     received: list[dict[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -225,10 +227,10 @@ def test_a_failed_run_raises_an_alert_that_says_how_to_try_again(
 
 def test_a_run_that_is_tagged_so_raises_no_alert(launcher: Launcher, cards: Path) -> None:
     job = launcher.definitions.resolve_job_def("train")
-    asked = {"asset_selection": [WWM], "partition_key": "words"}
+    requested = {"asset_selection": [WWM], "partition_key": "words"}
     config = {"ops": {"trainers__wwm_checkpoints": {"config": {"model": "bow"}}}}
     failed = job.execute_in_process(
-        config, launcher.instance, tags=dict([SILENT]), raise_on_error=False, run_id=str(uuid4()), **asked
+        config, launcher.instance, tags=dict([SILENT]), raise_on_error=False, run_id=str(uuid4()), **requested
     )
     run = launcher.instance.get_run_by_id(failed.run_id)
     assert run is not None and run.status == dg.DagsterRunStatus.FAILURE
@@ -278,12 +280,16 @@ def test_worse_scores_fail_a_check_and_raise_one_alert(
     save_task(storage)
     add_cell(storage, 0.5, "2026-01-01")
     add_cell(storage, after, "2026-01-02", fingerprint="f2")
+    versions = set()
     for _ in range(2):  # what is known already is not said again, whatever else changes
         resources = {"storage": StorageResource(), "benchmark": BenchmarkResource()}
         made = dg.materialize([regressions], resources=resources, tags={NIGHT: "2026-01-02"})
         (check,) = made.get_asset_check_evaluations()
         assert (check.passed, check.severity) == (after > 0.5, dg.AssetCheckSeverity.WARN)
+        (event,) = made.get_asset_materialization_events()
+        versions.add(event.materialization.tags["dagster/data_version"])
         add_cell(storage, 0.5, "2026-01-02", model="other")
+    assert len(versions) == 2  # since the other model is new
     alerts = [(alert["summary"], *alert["details"]) for alert in webhook]
     worse = ("Scores significantly worse than on 2026-01-01: 1", "tiny, ck with none/kmeans: 50.0 -> 40.0")
     assert alerts == ([worse] if after < 0.5 else [])

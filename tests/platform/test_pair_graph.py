@@ -142,7 +142,7 @@ def test_a_damaged_cell_is_made_again(run: Run) -> None:
     assert storage.get_cell(row["cell_id"]) is not None
 
 
-def test_bad_pairs_are_told_and_nothing_is_scored(run: Run, cards: Path) -> None:
+def test_bad_pairs_are_reported_and_nothing_is_scored(run: Run, cards: Path) -> None:
     (cards / "flat.csv").write_text("a,b,score\nred moon,red sun,0.5\nold bread,new car,0.5\nred sun,red moon,0.5\n")
     (cards / "flat.yaml").write_text("pairs: flat.csv\ntext_a: a\ntext_b: b\nscore: score\n")
     result = run("flat")
@@ -191,9 +191,9 @@ def test_the_night_and_new_checkpoints_evaluate_pair_tasks_that_are_there(
 
     night = schedule_of(definitions, "nightly_benchmark")
     context = dg.build_schedule_context(launcher.instance, datetime(2026, 1, 1, 2, tzinfo=UTC))
-    (asked,) = night(context)
+    (requested,) = night(context)
     of_pairs = {"mine/embeddings", "mine/pair_scores"}
-    assert of_pairs < stages(asked) and "words/scores" in stages(asked)
+    assert of_pairs < stages(requested) and "words/scores" in stages(requested)
     assert launcher.evaluate("bow", ["words", "mine"], request_for(["words"], ["bow"])) == []
     assert "nothing is missing" in night(context).skip_message  # and MLflow knows it
 
@@ -206,9 +206,9 @@ def test_the_night_and_new_checkpoints_evaluate_pair_tasks_that_are_there(
 
 
 def test_mlflow_holds_one_run_a_pair_task_and_model(launcher: Launcher, request_for: Callable[..., Request]) -> None:
-    asked = replace(request_for(["words"], ["bow"]), tasks=["mine"])
+    requested = replace(request_for(["words"], ["bow"]), tasks=["mine"])
     launcher.datasets(["mine"])
-    assert launcher.evaluate("bow", ["mine"], asked) == launcher.evaluate("bow", ["mine"], asked) == []
+    assert launcher.evaluate("bow", ["mine"], requested) == launcher.evaluate("bow", ["mine"], requested) == []
     experiment = TrackingResource().connect()
     client = experiment.client
     (run,) = client.search_runs([experiment.id])

@@ -61,7 +61,7 @@ def tiny_language_model(folder: Path) -> Path:
     return folder
 
 
-def test_without_a_task_pair_tasks_are_listed_and_what_is_missing_is_told(traube: Traube) -> None:
+def test_without_a_task_pair_tasks_are_listed_with_what_is_missing(traube: Traube) -> None:
     said = " ".join(traube().stdout.split())
     assert "mine: My own pairs." in said and "giccs: GiCCS" in said
     assert "stsb_de: The STS benchmark in German" in said and "missing: " in said
@@ -98,7 +98,7 @@ def test_pairs_without_a_history_are_scored_once(traube: Traube) -> None:
     ("arguments", "said"),
     [
         (["-t", "min"], "unknown task 'min': did you mean mine?"),
-        (["-t", "mine", "-m", "bow", "--part", "train"], "no pair's part is 'train'"),
+        (["-t", "mine", "-m", "bow", "--subset", "train"], "no pair is of the subset 'train'"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(traube: Traube, arguments: list[str], said: str) -> None:

@@ -32,7 +32,7 @@ from traube.comparison._standings import compare_candidates
 from traube.models._pins import PIN
 from traube.tasks._stored import get_card
 
-Asked = Callable[..., Request]
+MakeRequest = Callable[..., Request]
 pytestmark = pytest.mark.begin_with("published")
 
 
@@ -104,9 +104,9 @@ print(model.predict(texts).to_json(orient="records"))
     assert bird["distance"] >= 0
     # and on the command line
     (tmp_path / "new.txt").write_text("apple pear fruit\nowl robin birds\nplum cherry fruit")
-    told = CliRunner().invoke(app, ["cluster", str(tmp_path / "new.txt"), "--champion", "words", "--json"])
-    assert told.exit_code == 0, told.output
-    assert {(group["group"], group["texts"]) for group in json.loads(told.stdout)["groups"]} == {
+    result = CliRunner().invoke(app, ["cluster", str(tmp_path / "new.txt"), "--champion", "words", "--json"])
+    assert result.exit_code == 0, result.output
+    assert {(group["group"], group["texts"]) for group in json.loads(result.stdout)["groups"]} == {
         (fruit["cluster"], 2),
         (bird["cluster"], 1),
     }
@@ -144,14 +144,14 @@ def test_a_new_champion_raises_one_alert_and_a_kept_one_none(
 
 
 def test_the_cells_of_what_is_served_are_never_removed(launcher: Launcher, storage: Storage) -> None:
-    storage.remove("document", storage.read_rows("document", kind=NIGHT))  # nights pin cells too
+    storage.remove("document", storage.read_rows("document", kind=NIGHT))  # nightly runs pin cells too
     pinned = [cell for row in storage.read_rows("document", kind=PIN) for cell in row["cells"]]
     rows = storage.read_rows("cell")
     assert pinned and storage.remove("cell", rows) == len(rows) - len(pinned)
     assert sorted(row["cell_id"] for row in storage.read_rows("cell")) == sorted(pinned)
 
 
-def test_compare_says_who_is_better_or_why_it_cannot(launcher: Launcher, request_for: Asked) -> None:
+def test_compare_says_who_is_better_or_why_it_cannot(launcher: Launcher, request_for: MakeRequest) -> None:
     launcher.evaluate("tfidf", ["words"], request_for(["words"], ["tfidf"]))
     result = CliRunner().invoke(app, ["compare", "bow", "tfidf", "--json"])
     assert result.exit_code == 0
@@ -168,7 +168,7 @@ def test_compare_says_who_is_better_or_why_it_cannot(launcher: Launcher, request
 
 @pytest.mark.slow
 def test_a_champion_is_served_from_new_data_once_it_is_scored_on_it(
-    launcher: Launcher, cards: Path, request_for: Asked
+    launcher: Launcher, cards: Path, request_for: MakeRequest
 ) -> None:
     before = RegistryResource().find_version("words", "champion") or {}
     write_task(cards, "words", [*word_rows(), ("apple plum fig fruit", "fruit")])

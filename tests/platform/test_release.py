@@ -6,12 +6,17 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
+import yaml
 
 from tests.made import copy_project
 from tests.platform.conftest import PARAMS, word_rows, write_task
+from traube._core import paths
 
 pytestmark = pytest.mark.slow
 BIN = Path(sys.executable).parent
@@ -47,6 +52,13 @@ class Clone:
 
     def metrics(self) -> bytes:
         return (self.folder / "release" / "metrics.json").read_bytes()
+
+
+def test_the_lock_is_of_the_stages_that_stand() -> None:
+    """A dependency that is renamed without `dvc repro` would leave a release that no clone can compare itself with."""
+    stages, locked = (yaml.safe_load((paths.PROJECT / name).read_text())["stages"] for name in ("dvc.yaml", "dvc.lock"))
+    for name, stage in stages.items():
+        assert {*stage["deps"]} == {dep["path"] for dep in locked[name]["deps"]}
 
 
 def test_repro_runs_what_has_changed_and_equal_runs_give_equal_bytes(tmp_path: Path) -> None:
@@ -107,3 +119,30 @@ def test_raw_data_comes_back_from_a_remote_as_it_was(tmp_path: Path) -> None:
     clone.run("dvc", "pull", "data/raw/words/words.csv.dvc")
     assert (raw / "words.csv").read_bytes() == content
     assert hashlib.md5(content).hexdigest() in (raw / "words.csv.dvc").read_text()
+
+
+def test_a_file_of_somebody_else_is_imported_with_its_checksum(tmp_path: Path) -> None:
+    """The commands of docs/how-to/releases.md."""
+    served, clone = tmp_path / "served", tmp_path / "clone"
+    served.mkdir()
+    clone.mkdir()
+    (served / "words.csv").write_text("text,topic\nan apple,fruit\n")
+    handler = partial(SimpleHTTPRequestHandler, directory=str(served))
+
+    def dvc(*command: str) -> None:
+        subprocess.run([BIN / "dvc", *command], cwd=clone, check=True, capture_output=True)
+
+    def checksum() -> str:
+        return str(yaml.safe_load((clone / "words.csv.dvc").read_text())["outs"][0]["md5"])
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        dvc("init", "--no-scm")
+        dvc("import-url", f"http://127.0.0.1:{server.server_port}/words.csv", "words.csv")
+        assert checksum() == hashlib.md5((served / "words.csv").read_bytes(), usedforsecurity=False).hexdigest()
+        (served / "words.csv").write_text("text,topic\nan owl,bird\n")
+        os.utime(served / "words.csv", (0, 0))  # a server tells another file by its date
+        dvc("update", "words.csv.dvc")
+        assert checksum() == hashlib.md5((served / "words.csv").read_bytes(), usedforsecurity=False).hexdigest()
+        server.shutdown()
+    assert "owl" in (clone / "words.csv").read_text()

@@ -27,7 +27,7 @@ from traube._storage import Storage
 
 PARAMS = """
 protocol: tiny
-tasks: [asked, words]
+tasks: [queried, words]
 models: [bow]
 protocols:
   tiny:
@@ -40,7 +40,7 @@ METHOD = "none/agglomerative_average"
 
 @pytest.fixture
 def cards(cards: Path) -> Path:
-    """The cards folder, with the task `asked` too, whose splits have queries."""
+    """The cards folder, with the task `queried` too, whose splits have queries."""
     random = Random(0)
     rows = [
         (f"{topic} {topic} {topic} {' '.join(random.choices(WORDS, k=3))} {i}", topic, query, split)
@@ -48,9 +48,11 @@ def cards(cards: Path) -> Path:
         for topic in ("cat", "dog", "bread")
         for i in range(5 if split == "first" else 4)
     ]
-    with (cards / "asked.csv").open("w", newline="") as file:
+    with (cards / "queried.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("text", "topic", "question", "part_of"), *rows])
-    (cards / "asked.yaml").write_text("file: asked.csv\ntext: text\nlabels: topic\nsplit: part_of\nquery: question\n")
+    (cards / "queried.yaml").write_text(
+        "file: queried.csv\ntext: text\nlabels: topic\nsplit: part_of\nquery: question\n"
+    )
     (cards.parent / "params.yaml").write_text(PARAMS)
     return cards
 
@@ -84,7 +86,7 @@ def statuses(storage: Storage) -> dict[tuple[str, str], str]:
 def test_the_sensor_has_it_evaluated_where_splits_have_queries(
     launcher: Launcher, checkpoint: Path, storage: Storage
 ) -> None:
-    launcher.datasets(["asked", "words"])
+    launcher.datasets(["queried", "words"])
     definitions = build_defs()
     sensor, cursor, requests = sensor_of(definitions, "new_checkpoints"), None, []
     while not requests:
@@ -98,7 +100,7 @@ def test_the_sensor_has_it_evaluated_where_splits_have_queries(
     )
     assert done.success
     found = statuses(storage)
-    assert [key for key, status in found.items() if status == "done"] == [("asked", METHOD)]
+    assert [key for key, status in found.items() if status == "done"] == [("queried", METHOD)]
     assert set(found.values()) == {"done", "unsupported"} and len(found) == 8
     cells = storage.read_cells()
     (reason,) = set(cells[(cells["model"] == "mine") & (cells["task"] == "words")]["reason"])
@@ -112,10 +114,10 @@ def test_every_command_takes_it_for_a_model(
     traube("run", "-m", "mine", "-m", "bow")
     board = json.loads(traube("leaderboard", "--all", "--format", "json").stdout)
     shown = {(row["task"], row["model"], row["method"]): row for row in board}
-    assert shown["asked", "mine", METHOD]["status"] == "done"
+    assert shown["queried", "mine", METHOD]["status"] == "done"
     assert shown["words", "mine", METHOD]["status"] == "unsupported"
     assert "mine" in traube("leaderboard").stdout
-    (origin,) = json.loads(traube("provenance", "asked", "mine", METHOD, "--json").stdout)
+    (origin,) = json.loads(traube("provenance", "queried", "mine", METHOD, "--json").stdout)
     assert origin["status"] == "done" and origin["changed_since"] == [] and origin["scores"]
     listed = {row["model"]: row for row in json.loads(traube("models", "--json").stdout)}
     assert (listed["mine"]["kind"], listed["mine"]["status"]) == ("pairwise", "ready")
@@ -141,14 +143,14 @@ def test_commands_say_what_is_wrong_with_a_broken_one(cards: Path, checkpoint: P
 def test_it_becomes_champion_and_serves_new_passages_in_a_fresh_process(
     traube: Callable[..., Result], checkpoint: Path
 ) -> None:
-    traube("run", "-m", "mine", "-t", "asked")
-    held = RegistryResource().find_version("asked", "champion")
+    traube("run", "-m", "mine", "-t", "queried")
+    held = RegistryResource().find_version("queried", "champion")
     assert held is not None
     assert (held["model"], held["method"], held["decision"]) == ("mine", METHOD, "first")
     shutil.rmtree(checkpoint)  # what is served stays
     code = """
 import mlflow
-model = mlflow.pyfunc.load_model("models:/traube-asked@champion")
+model = mlflow.pyfunc.load_model("models:/traube-queried@champion")
 print(model.predict(["cat cat cat the", "bread bread bread the", "cat cat cat a"]).to_json(orient="records"))
 """
     environment = {**os.environ, "MLFLOW_TRACKING_URI": default_uri(), "TRAUBE_HOME": str(paths.home())}
@@ -163,7 +165,7 @@ def test_what_was_found_for_a_query_is_grouped_and_described(
     traube: Callable[..., Result], cards: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "found.csv"
-    shutil.copy(cards / "asked.csv", file)
+    shutil.copy(cards / "queried.csv", file)
     shown = traube("cluster", str(file), "--query", "query [red]star", "--model", "mine", "-k", "3").stdout
     assert f"3 groups by mine, {METHOD}, for: query [red]star" in " ".join(shown.split())
     assert all(topic in shown for topic in ("cat", "dog", "bread"))

@@ -1,4 +1,4 @@
-"""Trainings and studies as runs: on a task of the user's own, told to MLflow, and found by the checkpoint sensor."""
+"""Trainings and studies as runs: on a task of the user's own, tracked in MLflow, and found by the checkpoint sensor."""
 
 import csv
 import re
@@ -59,6 +59,8 @@ def test_a_training_is_a_checkpoint_that_the_sensor_finds(parted: Launcher, monk
     assert {"validation_ari", "loss", "shortcut", "seconds"} <= set(run.data.metrics)
     assert {"system/cpu_utilization_percentage", "system/system_memory_usage_megabytes"} <= set(run.data.metrics)
     assert run.info.status == "FINISHED"
+    client = TrackingResource().connect().client
+    assert len({point.step for point in client.get_metric_history(run.info.run_id, "validation_ari")}) > 1  # a curve
     about = {"trainer": "cob", "task": "parted", "model": "tiny", "epochs": "4.0", "layers": "1"}
     assert about.items() <= run.data.params.items()
     definitions = build_defs()
@@ -68,7 +70,7 @@ def test_a_training_is_a_checkpoint_that_the_sensor_finds(parted: Launcher, monk
     assert {request.partition_key for request in second.run_requests or []} == names
 
 
-def test_a_training_goes_on_without_mlflow_and_is_told_when_it_is_back(
+def test_a_training_goes_on_without_mlflow_and_is_tracked_when_it_is_back(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tracking = TrackingResource()
@@ -88,15 +90,15 @@ def test_a_training_goes_on_without_mlflow_and_is_told_when_it_is_back(
 
 def test_the_command_line_says_what_a_training_gained_and_left(parted: Launcher) -> None:
     values = [option for name, value in RECIPE.items() for option in ("--set", f"{name}={value}")]
-    told = CliRunner().invoke(app, ["train", "triplet", "parted", "-m", "tiny", *values])
-    assert told.exit_code == 0, told.output
-    assert re.search(r"validation_ari: \S+ before, \S+ after the last step, \S+ at best", told.output)
+    result = CliRunner().invoke(app, ["train", "triplet", "parted", "-m", "tiny", *values])
+    assert result.exit_code == 0, result.output
+    assert re.search(r"validation_ari: \S+ before, \S+ after the last step, \S+ at best", result.output)
     name = TRAINERS["triplet"].with_values(**RECIPE).name_checkpoints("parted", "tiny")
-    assert str(paths.checkpoints() / f"{name}-last") in told.output
+    assert str(paths.checkpoints() / f"{name}-last") in result.output
 
 
 @pytest.mark.slow
-def test_a_study_is_kept_and_told_to_mlflow(parted: Launcher) -> None:
+def test_a_study_is_kept_and_tracked_in_mlflow(parted: Launcher) -> None:
     assert parted.tune("cob", "parted", "tiny", 2, RECIPE) == []
     assert parted.tune("cob", "parted", "tiny", 3, RECIPE) == []
     path = locate_study(paths.home() / "studies", "cob", "parted", "tiny", RECIPE)
@@ -112,7 +114,7 @@ def test_a_trainer_that_cannot_learn_from_a_task_says_why(parted: Launcher) -> N
     graph = parted.definitions.resolve_asset_graph()
     after = graph.get(dg.AssetKey(["trainers", "cob_checkpoints"])).parent_keys
     assert dg.AssetKey(["parted", "splits"]) in after and dg.AssetKey(["words", "splits"]) not in after
-    for started in (parted.train, lambda *asked: parted.tune(*asked[:3], 1, {})):
+    for started in (parted.train, lambda *requested: parted.tune(*requested[:3], 1, {})):
         (error,) = started("cob", "words", "tiny", RECIPE, False)
         assert "words has no labeled splits for training and for validation, which cob learns from" in error
 
@@ -123,8 +125,8 @@ def test_models_trained_on_other_parts_are_not_marked(parted: Launcher) -> None:
 
     parted.train("cob", "parted", "tiny", RECIPE, unlabeled=False)
     parted.train("wwm", "parted", "tiny", {"epochs": "1", "batch": "8"}, unlabeled=False)
-    told = {name.split("__")[0]: trained_on(name) for name in checkpoint_cards()}
-    assert told == {"cob": None, "wwm": "parted"}
+    reported = {name.split("__")[0]: trained_on(name) for name in checkpoint_cards()}
+    assert reported == {"cob": None, "wwm": "parted"}
 
 
 DEEP = """
@@ -167,9 +169,9 @@ def test_methods_that_train_have_a_stage_of_their_own_and_sweeps_compute_what_is
     assert parted.evaluate("tiny", ["words"], requests["trained"]) == []
     event = parted.instance.get_latest_materialization_event(stage)
     assert event is not None and event.asset_materialization is not None
-    told = event.asset_materialization.metadata
-    assert told["clustered_now"].value == 1
-    assert {"method", "loss", "acc"} <= {word.strip() for word in str(told["last_epochs"].value).split("|")}
+    reported = event.asset_materialization.metadata
+    assert reported["clustered_now"].value == 1
+    assert {"method", "loss", "acc"} <= {word.strip() for word in str(reported["last_epochs"].value).split("|")}
     assert set(storage.read_cells("words").query("protocol == 'trained'")["clusterer"]) == {"kmeans", "aecl"}
 
     for _ in range(2):
@@ -180,5 +182,5 @@ def test_methods_that_train_have_a_stage_of_their_own_and_sweeps_compute_what_is
     deep_params.write_text(DEEP.replace("label_weight: [0.0, 5.0]", "augmentation: [published]"))
     (error,) = parted.sweep("weights", ["words"], "tiny", [])
     assert "1 of the cells failed; first: weights.augmentation=published: " in error
-    misspelt = CliRunner().invoke(app, ["sweep", "weight", "-t", "words", "-m", "tiny"])
-    assert misspelt.exit_code == 1 and "unknown sweep 'weight': did you mean weights?" in misspelt.output
+    misspelled = CliRunner().invoke(app, ["sweep", "weight", "-t", "words", "-m", "tiny"])
+    assert misspelled.exit_code == 1 and "unknown sweep 'weight': did you mean weights?" in misspelled.output

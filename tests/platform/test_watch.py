@@ -14,7 +14,7 @@ from traube.models import load_model
 
 
 def tick() -> str | dg.RunRequest:
-    """What the sensor asks for, or why it asks for nothing."""
+    """Return the runs that the sensor requests, or why it requests none."""
     result = sensor_of(build_defs(), "watched_models")(dg.build_sensor_context())
     return str(result.skip_message) if isinstance(result, dg.SkipReason) else result.run_requests[0]
 
@@ -53,7 +53,7 @@ def test_a_new_version_of_a_registered_model_becomes_a_checkpoint(cards: Path, t
     assert tick() == "nothing new"
 
 
-def test_a_model_that_cannot_be_had_is_said_and_asked_for_again(
+def test_a_model_that_cannot_be_had_is_reported_and_requested_again(
     cards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dg.RetryPolicy, "calculate_delay", lambda *_: 0)

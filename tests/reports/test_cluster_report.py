@@ -76,6 +76,13 @@ def test_every_layer_names_its_groups_on_the_map() -> None:
     assert unpacked(page, "hoverDataEncoded")["layer1"] == [0, 0, 1, -1]
 
 
+def test_a_group_within_another_may_share_its_name_and_one_elsewhere_is_numbered() -> None:
+    coarse = MapLayer(np.array([0, 0, 1, 1]), {0: "sea, ship", 1: "bread"})
+    fine = MapLayer(np.array([0, 1, 2, 3]), {0: "ship, sea", 1: "crew", 2: "dough", 3: "sea, ship"})
+    layers = groups_of(cluster_report(TEXTS, np.eye(4, dtype=np.float32), [coarse, fine], title="four"))
+    assert [group["name"] for group in layers[1]] == ["ship, sea", "crew", "dough", "sea, ship (3)"]
+
+
 def test_the_list_opens_with_the_chosen_layer() -> None:
     coarse = MapLayer(np.array([0, 0, 0, 0]), {0: "everything"})
     page = partial(cluster_report, TEXTS, np.eye(4, dtype=np.float32), [coarse, SEA], title="four")

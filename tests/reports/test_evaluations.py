@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 from sklearn.cluster import Birch, KMeans
 
+from tests.made import store_task
 from traube import Evaluation, compare, evaluate, leaderboard, make_task
 from traube._core.errors import TraubeError
 from traube._pipeline.executors import Executor, ProcessExecutor
@@ -19,7 +20,6 @@ from traube.comparison._candidates import candidates
 from traube.comparison._standings import Unlabeled, compare_on_tasks
 from traube.comparison._verdict import Undecided
 from traube.models._transformer import Transformer
-from traube.tasks._stored import complete_task, save_corpus, save_rows
 from traube.tasks._task import Task
 
 METHODS = ["none/kmeans", "none/agglomerative"]
@@ -43,15 +43,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def result(tiny_task: Task, folder: Path, executor: Executor) -> Evaluation:
     storage = open_storage(folder)
-    save_corpus(storage, tiny_task.name, tiny_task.corpus, tiny_task.corpus[["text_id"]], "raw")
-    save_rows(storage, tiny_task.card, tiny_task.splits)
-    complete_task(storage, tiny_task.card)
+    store_task(storage, tiny_task)
     return evaluate(tiny_task, ["bow", "lsa", "tfidf"], METHODS, seeds=[1, 2], folder=folder, executor=executor)
 
 
 @pytest.fixture
 def stored(result: Evaluation, folder: Path) -> Storage:
-    """What the command line reads: the same cells, as they were stored."""
+    """The evaluation that the command line reads has the same cells, as they were stored."""
     return open_storage(folder)
 
 
@@ -64,8 +62,8 @@ def test_tables_of_several_models_name_the_model(result: Evaluation) -> None:
 
 def test_a_result_is_short_to_print_and_a_table_in_a_notebook(result: Evaluation) -> None:
     first = result.means().iloc[0]
-    told = f"best {first['model']} with {first['method']}, {METRIC} {first['value']:.3f}"
-    assert repr(result) == f"Evaluation(task 'tiny', 3 models, 2 methods: {told})"
+    reported = f"best {first['model']} with {first['method']}, {METRIC} {first['value']:.3f}"
+    assert repr(result) == f"Evaluation(task 'tiny', 3 models, 2 methods: {reported})"
     assert "<table" in result._repr_html_() and METRIC in result._repr_html_()
 
 
@@ -137,8 +135,15 @@ def test_texts_models_and_embeddings_are_passed_as_they_are(minilm: Transformer,
         assert evaluate(TEXTS, one, labels=LABELS, executor=executor).means().shape == (1, 3)
 
 
+def test_embeddings_have_a_row_for_each_text_also_for_one_that_is_given_twice(executor: Executor) -> None:
+    twice = [*TEXTS, TEXTS[0]]
+    right = np.eye(3)[[*np.repeat([0, 1, 2], 4), 0]]
+    result = evaluate(twice, right, "none/kmeans", labels=[*LABELS, LABELS[0]], executor=executor)
+    assert result.means()["value"].tolist() == [1] and len(result.assignments) == len(twice)
+
+
 def test_an_estimator_clusters_as_it_is(executor: Executor) -> None:
-    """Its number of clusters stays, unlike that of a method that is told the number of classes."""
+    """Its number of clusters stays, unlike that of a method that knows the number of classes."""
     given = [Birch(n_clusters=2, threshold=0.1), KMeans(5), "none/kmeans"]
     embeddings = np.random.default_rng(0).normal(size=(len(TEXTS), 3))
     result = evaluate(TEXTS, embeddings, given, labels=LABELS, executor=executor)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.made import damage_blob
+from tests.made import damage_blob, store_task
 from traube._core.errors import TraubeError
 from traube._pipeline.evaluate import evaluate_cells
 from traube._pipeline.params import Protocol
@@ -15,7 +15,6 @@ from traube._pipeline.record import Recorder
 from traube._reports.exchange import export_mteb, import_mteb, imported_results
 from traube._storage import Storage, open_storage
 from traube.models import load_model
-from traube.tasks._stored import complete_task, save_corpus, save_rows
 from traube.tasks._task import Task
 
 OWN = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), seeds=(1, 2))
@@ -31,12 +30,10 @@ def storage(tmp_path: Path) -> Storage:
 @pytest.fixture
 def scored(storage: Storage, tiny_task: Task) -> Storage:
     """A storage in which the tiny task is scored with bag of words."""
-    save_corpus(storage, "tiny", tiny_task.corpus, tiny_task.corpus[["text_id"]], "raw")
-    save_rows(storage, tiny_task.card, tiny_task.splits)
-    complete_task(storage, tiny_task.card)
-    asked = cells(tiny_task, load_model("bow"), OWN)
-    scores, assignments = evaluate_cells(tiny_task, load_model("bow"), asked)
-    for cell in asked:
+    store_task(storage, tiny_task)
+    requested = cells(tiny_task, load_model("bow"), OWN)
+    scores, assignments = evaluate_cells(tiny_task, load_model("bow"), requested)
+    for cell in requested:
         Recorder(storage).save_clusters(cell, assignments[assignments["cell_id"] == cell.cell_id], 0.5)
         Recorder(storage).save_scores(cell, scores[scores["cell_id"] == cell.cell_id])
     return storage

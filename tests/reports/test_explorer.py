@@ -1,4 +1,4 @@
-"""What a task's page shows: the numbers behind its figures. The page itself is used in a browser by
+"""The page of a task: the numbers behind its figures. The page itself is used in a browser by
 tests/e2e/test_explorer_page.py.
 """
 
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.made import page_data, save_scored, with_replicates
+from tests.made import page_data, save_scored, store_task, with_replicates
 from traube._core import paths
 from traube._core.errors import TraubeError
 from traube._core.files import write_parquet
@@ -38,7 +38,6 @@ from traube.comparison._ranking import find_ties, rank
 from traube.comparison._regressions import CHANGES
 from traube.comparison._standings import Standing, read_standing
 from traube.models import load_model
-from traube.tasks._stored import complete_task, save_corpus, save_rows
 from traube.tasks._task import Task
 
 METRIC = "v_measure/noise_as_cluster"
@@ -130,7 +129,7 @@ def test_a_bar_is_a_largest_set_of_models_of_which_no_two_differ(rows: list[list
 
 
 def standing_on(names: list[str], *scores: tuple[float, ...]) -> Standing:
-    """How models stand by these scores of splits, the best first."""
+    """Return the standings of models by these scores of splits, the best first."""
     found = samples(*scores)
     return Standing((), tuple(found), compute_intervals(found), rank(names, found))
 
@@ -157,9 +156,7 @@ def test_whatever_a_text_holds_stays_inside_the_pages_data() -> None:
 def bench(tmp_path: Path, tiny_task: Task) -> Workbench:
     """The tiny task, with scores of two models."""
     bench = Workbench.at(tmp_path)
-    save_corpus(bench.storage, "tiny", tiny_task.corpus, tiny_task.corpus[["text_id"]], "raw")
-    save_rows(bench.storage, tiny_task.card, tiny_task.splits)
-    complete_task(bench.storage, tiny_task.card)
+    store_task(bench.storage, tiny_task)
     score(bench, tiny_task, "bow", {"early": 0.2, "late": 0.6})
     score(bench, tiny_task, "tfidf", {"early": 0.4, "late": 0.5})
     return bench

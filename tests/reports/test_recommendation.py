@@ -1,4 +1,4 @@
-"""Which model is best, in a sentence: what is sure is said to be, and what is not is not."""
+"""The best model in a sentence: certain if the difference is significant, and undecided if not."""
 
 from dataclasses import replace
 
@@ -39,7 +39,7 @@ def task(storage: Storage, topics: pd.DataFrame) -> Task:
 def scored(
     storage: Storage, task: Task, scores: dict[str, float], noise: float, seeds: tuple[int, ...] = SEEDS
 ) -> Recommendation:
-    """What is best of models with these scores, which vary by `noise` from seed to seed and with the texts."""
+    """Recommend among models with these scores, which vary by `noise` from seed to seed and with the texts."""
     protocol = Protocol(reducers=("none",), clusterers=("kmeans",), seeds=seeds)
     rng = np.random.default_rng(0)
     for model, score in scores.items():
@@ -59,7 +59,7 @@ def test_a_clear_lead_is_said_to_be_one(storage: Storage, task: Task) -> None:
     assert found.command == "traube cluster FILE --model tfidf --method none/kmeans"
 
 
-def test_what_cannot_be_told_apart_is_not_and_the_texts_that_would_show_it_are_counted(
+def test_models_that_cannot_be_distinguished_are_tied_and_the_texts_that_would_separate_them_are_counted(
     storage: Storage, task: Task
 ) -> None:
     found = scored(storage, task, {"bow": 0.1, "tfidf": 0.505, "lsa": 0.5}, noise=0.01)
@@ -88,7 +88,7 @@ def test_a_lead_of_nothing_is_none_in_practice(storage: Storage, task: Task) -> 
 
 
 def test_a_lead_that_is_open_is_no_tie_to_save_on(storage: Storage, task: Task) -> None:
-    """Where nothing tells a model from the winner because scores vary much, it is not "as good"."""
+    """A model is not "as good" only because scores vary too much to show a difference."""
     found = scored(storage, task, {"tfidf": 0.5, "lsa": 0.501, "bow": 0.42}, noise=0.05)
     leads = {rival.candidate.model: rival.verdict.difference for rival in found.ties}
     dearer = {rival.candidate.name: 1.0 for rival in found.rivals} | {found.winner.name: 20.0}

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.made import save_scored, with_replicates
+from tests.made import save_scored, store_task, with_replicates
 from traube._core import paths
 from traube._core.escaping import format_csv
 from traube._pipeline.cell import Cell
@@ -71,9 +71,7 @@ def add(storage: Storage) -> Add:
 
 
 def test_where_k_is_chosen_what_was_found_stands_beside_what_there_is(storage: Storage, tiny_task: Task) -> None:
-    save_corpus(storage, "tiny", tiny_task.corpus, tiny_task.corpus, raw_version="")
-    save_rows(storage, tiny_task.card, tiny_task.splits)
-    complete_task(storage, tiny_task.card)
+    store_task(storage, tiny_task)
     own = Protocol(reducers=("none",), clusterers=("kmeans",), parameters={"kmeans": {"k": "auto"}})
     auto, given = own.method("none/kmeans"), parse_method("none/kmeans")
     for protocol, method in (("auto", auto), ("given", given)):
@@ -114,7 +112,7 @@ def test_rows_that_are_kept_are_those_that_would_be_made(
             {"protocols": {"own": Protocol(reducers=("none",), clusterers=("kmeans",))}},
             {"tasks": []},
         ):
-            with pytest.raises(TypeError):  # they are made again, of what they are asked for
+            with pytest.raises(TypeError):  # they are made again, from the cells requested
                 leaderboard(storage, **changed)
     pd.testing.assert_frame_equal(kept, made)
     assert format_csv(kept) == format_csv(made) and kept.to_json() == made.to_json()
@@ -180,7 +178,7 @@ def test_ties_are_in_order_of_names_whatever_was_stored_first(storage: Storage, 
         assert table["best"].tolist() == [True, False, False]
 
 
-def test_the_metric_is_the_protocols_or_the_cards_or_the_one_asked_for(storage: Storage, add: Add) -> None:
+def test_the_metric_is_the_protocols_or_the_cards_or_the_requested_one(storage: Storage, add: Add) -> None:
     cell = add(0.5)
     values = {METRIC: 0.5, "ari/noise_dropped": 0.4, "acc/noise_dropped": 0.3}
     scores = pd.DataFrame({"split": "s", "level": "coarse", "metric": list(values), "value": list(values.values())})
@@ -241,7 +239,7 @@ def test_a_model_of_which_a_part_is_computed_is_marked(storage: Storage, add: Ad
 
 
 def test_one_split_with_one_seed_decides_no_place(storage: Storage, add: Add) -> None:
-    """What another seed would give is not known: by the texts alone, a third of equal models would differ."""
+    """Scores of another seed are unknown: by the texts alone, a third of equal models would differ."""
     add(0.80, model="lsa", spread=0.001)
     add(0.50, model="bow", spread=0.001)
     add(0.30, model="tfidf", method="none/agglomerative", seed=None, spread=0.001)

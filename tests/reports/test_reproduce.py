@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.made import save_scored
+from tests.made import save_scored, store_task
 from traube._core.errors import TraubeError
 from traube._pipeline.cell import Cell
 from traube._pipeline.evaluate import evaluate_cells
@@ -15,7 +15,6 @@ from traube._pipeline.record import Recorder, record
 from traube._reports.reproduce import Reproduction, reproduce
 from traube._storage import open_storage
 from traube.models import load_model
-from traube.tasks._stored import complete_task, save_corpus, save_rows
 from traube.tasks._task import Task
 
 OWN = Protocol(reducers=("pca",), clusterers=("minibatch_kmeans",), seeds=(1,))
@@ -29,9 +28,7 @@ def home_(tmp_path: Path) -> Path:
 @pytest.fixture
 def cell(home_: Path, tiny_task: Task) -> Cell:
     storage = open_storage(home_)
-    save_corpus(storage, "tiny", tiny_task.corpus, tiny_task.corpus[["text_id"]], "raw")
-    save_rows(storage, tiny_task.card, tiny_task.splits)
-    complete_task(storage, tiny_task.card)
+    store_task(storage, tiny_task)
     (cell,) = cells(tiny_task, load_model("lsa"), OWN)
     scores, assignments = evaluate_cells(tiny_task, load_model("lsa"), [cell], home_)
     Recorder(storage).save_clusters(cell, assignments, 0.0)

@@ -1,4 +1,4 @@
-"""Alerts go to https or to this machine, to nobody else, and their address is told to nobody."""
+"""Alerts go to https or to this machine, to nobody else, and their address is shown to nobody."""
 
 import json
 import threading
@@ -12,7 +12,7 @@ from resources.webhook import post
 
 
 class Receiver(HTTPServer):
-    """A webhook on this machine, which remembers what it got and answers as it is told."""
+    """A webhook on this machine, which remembers what it got and gives prepared answers."""
 
     def __init__(self, status: int = 204, location: str = "") -> None:
         self.received: list[tuple[str, dict[str, Any]]] = []

@@ -103,11 +103,11 @@ def test_killed_writers_lose_nothing(tmp_path: Path) -> None:
             )
             for name in names
         ]
-        told = [process.stdout.readline() if process.stdout else "" for process in processes]
+        reported = [process.stdout.readline() if process.stdout else "" for process in processes]
         time.sleep(chance.random() / 4)
         for process in processes:
             process.kill()
-        for name, process, first in zip(names, processes, told, strict=True):
+        for name, process, first in zip(names, processes, reported, strict=True):
             numbers = [first, *(process.stdout or ())]
             process.wait()
             texts += [f"{name} {int(number)} {i}" for number in numbers if number.endswith("\n") for i in range(50)]

@@ -1,4 +1,4 @@
-"""What callers rely on, with either database and either blob store."""
+"""The contract of the storage, with either database and either blob store."""
 
 import threading
 from pathlib import Path

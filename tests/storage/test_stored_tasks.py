@@ -1,4 +1,4 @@
-"""What is stored of a task comes back as it was, and counts once its checks are done."""
+"""A stored task comes back as it was, and counts once its checks are done."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What `traube clean` removes: what is used never, what is unused always, and nothing is computed anew afterwards."""
+"""`traube clean` removes what is unused and nothing else, so that nothing is computed again afterwards."""
 
 import os
 import re
@@ -80,7 +80,7 @@ def request() -> Request:
 
 
 def find(bench: Workbench, params: Params = PARAMS, *, outdated: bool = False) -> list[Unused]:
-    """What `traube clean` lists."""
+    """Return what `traube clean` lists."""
     old = list_outdated_cells(bench.storage, params.protocols) if outdated else ()
     return find_unused(bench.storage, paths.checkpoints(), list_owners(bench.storage, []), old)
 
@@ -203,7 +203,7 @@ def test_a_training_is_abandoned_after_a_week(bench: Workbench) -> None:
     assert remove(found) == found and not work.exists()
 
 
-def test_outdated_cells_go_only_if_they_are_asked_for_and_no_night_remembers_them(bench: Workbench) -> None:
+def test_outdated_cells_go_only_on_request_and_if_no_night_remembers_them(bench: Workbench) -> None:
     narrow = PARAMS.model_copy(
         update={"protocols": {"own": PROTOCOL.model_copy(update={"parameters": {"kmeans": {"n_init": 3}}})}}
     )

@@ -1,4 +1,4 @@
-"""What the tests of the task readers share. Where real raw data is absent, its tests are skipped with the reason."""
+"""Fixtures of the task readers' tests. Where real raw data is absent, its tests are skipped with the reason."""
 
 import gzip
 from collections.abc import Callable

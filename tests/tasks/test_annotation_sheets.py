@@ -26,7 +26,7 @@ def write(folder: Path, text: str = ITEMS) -> Path:
 
 
 class Page(HTMLParser):
-    """What a form holds: tags with their attributes, and all text."""
+    """The content of a form: tags with their attributes, and all text."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ def test_too_few_annotators_are_refused() -> None:
         make_sheets([("a", "b")], 2, 3)
 
 
-def test_a_filled_in_table_is_read_as_judgements(tmp_path: Path) -> None:
+def test_a_filled_in_table_is_read_as_judgments(tmp_path: Path) -> None:
     items = read_items(write(tmp_path))
     tuples = draw_designs(items, 3)
     sheet = make_sheets(tuples, 2)[0]
@@ -104,8 +104,8 @@ def test_a_form_asks_two_questions_about_every_item_and_needs_nothing_else(tmp_p
     sheet = make_sheets(draw_designs(items, 3), 1)[0]
     page = Page(sheet_form(sheet, items, WORDINGS["de"]))
     radios = [attributes for tag, attributes in page.tags if tag == "input" and attributes.get("type") == "radio"]
-    asked = Counter((radio["name"], radio["value"]) for radio in radios)
-    assert set(asked.values()) == {1} and len(asked) == 20 * 3 * 2
+    requested = Counter((radio["name"], radio["value"]) for radio in radios)
+    assert set(requested.values()) == {1} and len(requested) == 20 * 3 * 2
     assert "am wenigsten ähnlich" in page.text and "Assistent: Guten Tag" in page.text
     assert not [a for _, a in page.tags if {"src", "href"} & set(a)]  # nothing is loaded
     policy = next(a["content"] for tag, a in page.tags if tag == "meta" and "content" in a and "http-equiv" in a)

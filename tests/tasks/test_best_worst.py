@@ -1,4 +1,4 @@
-"""Best-worst scaling: tuples that are drawn, and judgements that are read."""
+"""Best-worst scaling: tuples that are drawn, and judgments that are read."""
 
 from collections import Counter
 from itertools import combinations
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.made import simulate_judgements
+from tests.made import simulate_judgments
 from traube._core.errors import TraubeError
 from traube.metrics._agreement import alpha, counting_scores, split_half
 from traube.metrics._correlation import spearman
@@ -89,7 +89,7 @@ def test_what_cannot_be_designed_is_refused(items: list[str], size: int, per_ite
         draw_tuples(items, size, per_item)
 
 
-def test_each_faulty_row_is_told_in_one_line_and_the_rest_is_kept(tmp_path: Path) -> None:
+def test_each_faulty_row_is_reported_in_one_line_and_the_rest_is_kept(tmp_path: Path) -> None:
     file = write(
         tmp_path,
         HEADER
@@ -173,7 +173,7 @@ def test_the_table_of_scores_says_what_they_are_made_of(tmp_path: Path) -> None:
         "score": [1.0, 0.25, 0.25],
         "best": [2, 0, 0],
         "worst": [0, 1, 1],
-        "judgements": [2, 2, 2],
+        "judgments": [2, 2, 2],
     }
 
 
@@ -191,7 +191,7 @@ def test_from_design_to_scores_the_truth_is_found_again_the_better_the_less_nois
     found = {}
     for noise in (0.0, 0.2, 2.0):
         file = tmp_path / f"{noise}.csv"
-        simulate_judgements(truth, tuples, 5, noise).to_csv(file, index=False)
+        simulate_judgments(truth, tuples, 5, noise).to_csv(file, index=False)
         judged = read_judgments([file], tuples=tuples).judgments
         found[noise] = (
             spearman(counting_scores(judged), list(truth.values())),

@@ -61,7 +61,7 @@ def test_a_broken_line_of_stsb_is_named(raw: Path, line: str, said: str) -> None
         load_pairs("stsb_de")
 
 
-def test_absent_raw_data_is_unavailable_and_its_origin_is_told(raw: Path) -> None:
+def test_absent_raw_data_is_unavailable_and_its_origin_is_reported(raw: Path) -> None:
     with pytest.raises(Unavailable, match=r"stsb_de_aws.*aws_stsb_de_train.csv is not there; get it from https://"):
         load_pairs("stsb_de_aws")
     with pytest.raises(
@@ -98,8 +98,8 @@ def test_other_names_of_giccs_columns_are_mapped_by_a_file_beside_it(raw: Path) 
         encoding="utf-8",
     )
     pairs = load_pairs("giccs").rows
-    told = pairs.loc[0, ["history", "n_turns", "dialogue", "domain", "source"]].tolist()
-    assert told == ["Hallo\nJa?", "3", "7", "hotel", ""]
+    reported = pairs.loc[0, ["history", "n_turns", "dialogue", "domain", "source"]].tolist()
+    assert reported == ["Hallo\nJa?", "3", "7", "hotel", ""]
     for groups in ("Bereich", "{Bereich: Bereich}"):  # which of the two it is, is not said
         said = f"turns: [Turn 1, Turn 2, Turn 3]\ntext_b: Paraphrase\nscore: Sim\ngroups: {groups}\n"
         (folder / "columns.yaml").write_text(said, encoding="utf-8")
@@ -141,7 +141,7 @@ def test_a_table_of_ones_own_is_a_pair_task_by_its_card(raw: Path, cards: Path) 
         ("text_a: a\ntext_b: o\nscore: s\n", "a,o,s\nx,y,much\n", "mine.csv:2: 'much' is no score"),
         ("text_a: a\ntext_b: o\nscore: s\n", "a,o,s\nx,y,1\nx,y,3\n", "pair 1: its score is no number from 0 to 1"),
         ("text_a: a\ntext_b: o\nscore: s\n", "a,o,s\nx,,1\n", "pair 0: a text is empty"),
-        ("text_a: a\ntext_b: o\nscore: s\npart: a\n", "a,o,s\nx,y,1\n", "pair 0: its part is none of train"),
+        ("text_a: a\ntext_b: o\nscore: s\npart: a\n", "a,o,s\nx,y,1\n", "pair 0: its subset is none of train"),
         ("text_a: a\ntext_b: o\nscore: s\ngroups: score\n", "a,o,s\nx,y,1\n", "a group's column has a name of its own"),
         ("turns: a\ntext_b: o\nscore: s\n", "a,o,s\n,y,1\n", "mine.csv:2: the dialogue has no turns"),
     ],
@@ -165,11 +165,11 @@ def test_turns_are_lines_or_a_list_in_json_and_may_begin_with_a_bracket(cards: P
     assert load_pairs("mine").rows["history"].tolist() == ["Hallo", "Hallo", "[lacht]"]
 
 
-def test_a_part_without_pairs_is_refused_and_parts_that_there_are_told() -> None:
+def test_a_part_without_pairs_is_refused_and_existing_parts_are_listed() -> None:
     records = pd.DataFrame({"text_a": ["a"], "text_b": ["b"], "score": [0.5]})
     task = make_pairs(PairCard(name="one"), records)
     assert len(select_pairs(task, "test").rows) == 1 and not has_history(task.rows)
-    with pytest.raises(TraubeError, match=r"no pair's part is 'train' \(there are: test\)"):
+    with pytest.raises(TraubeError, match=r"no pair is of the subset 'train' \(there are: test\)"):
         select_pairs(task, "train")
 
 

@@ -184,7 +184,7 @@ def test_each_level_of_a_split_is_a_problem_of_its_own(tiny_task: Task) -> None:
     ]
 
 
-def test_only_the_split_set_asked_for_is_given() -> None:
+def test_only_the_requested_split_set_is_returned() -> None:
     corpus, records = index_texts(pd.DataFrame({"text": ["a", "b"], "area": ["x", "y"]}))
     whole = make_split(records, "all", "area", label="area")
     half = make_split(records[:1], "half", "area", label="area", split_set="small")
@@ -212,7 +212,7 @@ def test_queries_are_texts_of_the_corpus_after_the_items() -> None:
 # queries
 
 
-def asked(rows: list[tuple[str, str, str | None]]) -> Task:
+def queried(rows: list[tuple[str, str, str | None]]) -> Task:
     """A task of (split, text, query)."""
     records = pd.DataFrame(rows, columns=["split", "text", "query"])
     corpus, indexed = index_texts(records)
@@ -221,19 +221,19 @@ def asked(rows: list[tuple[str, str, str | None]]) -> Task:
 
 
 def test_a_split_knows_the_text_of_its_query() -> None:
-    task = asked([("a", "x", "why?"), ("a", "y", "why?"), ("b", "x", "how?"), ("b", "z", None), ("c", "y", None)])
+    task = queried([("a", "x", "why?"), ("a", "y", "why?"), ("b", "x", "how?"), ("b", "z", None), ("c", "y", None)])
     queries = {s.split: None if s.query is None else task.texts[s.query] for s in task.test_splits()}
     assert queries == {"a": "why?", "b": "how?", "c": None}
 
 
 def test_a_text_may_be_a_query_too() -> None:
-    task = asked([("a", "x", "y"), ("a", "y", "y")])
+    task = queried([("a", "x", "y"), ("a", "y", "y")])
     (split,) = task.test_splits()
     assert split.query == split.rows[1]
 
 
 def test_a_split_that_names_two_queries_is_refused_by_name() -> None:
-    task = asked([("a", "x", "why?"), ("b", "x", "why?"), ("b", "y", "how?")])
+    task = queried([("a", "x", "why?"), ("b", "x", "why?"), ("b", "y", "how?")])
     with pytest.raises(
         TraubeError, match=r"^own: split 'b' \(none\): its rows name 2 queries \('why\?', 'how\?'\); a split has one"
     ):
@@ -241,6 +241,6 @@ def test_a_split_that_names_two_queries_is_refused_by_name() -> None:
 
 
 def test_a_query_that_is_no_text_of_the_corpus_is_refused() -> None:
-    task = asked([("a", "x", "why?"), ("a", "y", "why?")])
+    task = queried([("a", "x", "why?"), ("a", "y", "why?")])
     with pytest.raises(TraubeError, match=rf"^own: splits: query_id '{text_id('why?')}' is not in the corpus$"):
         list(Task(task.card, task.corpus[:2], task.splits).test_splits())

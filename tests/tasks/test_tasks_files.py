@@ -70,7 +70,7 @@ def test_whatever_wrote_the_table_it_is_the_same(tmp_path: Path, name: str, cont
         ("cp932", "日本語のテキストです。これはテストです。"),
     ],
 )
-def test_the_encodings_of_other_languages_are_told(tmp_path: Path, encoding: str, text: str) -> None:
+def test_the_encodings_of_other_languages_are_reported(tmp_path: Path, encoding: str, text: str) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(text.encode(encoding))
     assert detect_encoding(path) == encoding
@@ -112,13 +112,13 @@ def test_columns_are_guessed_where_they_are_obvious(found: Rows, text: str, labe
 
 
 @pytest.mark.parametrize("found", [rows(a=["x", "y"], b=["z", "z"]), rows(old=SENTENCES, new=SENTENCES)])
-def test_where_columns_are_not_obvious_the_question_is_asked(found: Rows) -> None:
+def test_where_columns_are_not_obvious_the_error_names_the_option(found: Rows) -> None:
     with pytest.raises(TraubeError, match=r"a.csv: which column holds the texts is not clear; name it with --text"):
         guess_text_column(found)
 
 
 @pytest.mark.parametrize("name", ["-", "tickets.csv", "./tickets", "a.CSV.gz", "b.xlsx"])
-def test_a_file_is_told_from_a_task(name: str) -> None:
+def test_a_file_is_distinguished_from_a_task(name: str) -> None:
     assert names_file(name)
     assert not names_file("tickets") and not names_file("pydocs_s2s")
 
@@ -143,7 +143,7 @@ def test_a_file_is_a_task_and_its_content_its_data_version(write: Callable[..., 
     assert load_task(made.name).data_version != first.data_version
 
 
-def test_what_is_told_of_a_file_is_said_in_a_line_and_stands_on_its_card(tmp_path: Path) -> None:
+def test_findings_about_a_file_are_printed_in_a_line_and_stand_on_its_card(tmp_path: Path) -> None:
     texts = [f"Der Zug nach München fällt heute leider aus, weil {i} Weichen gefroren sind" for i in range(9)]
     file = tmp_path / "zug.csv"
     file.write_bytes("\n".join(["Inhalt;Thema", *(f"{t};{i % 2}" for i, t in enumerate(texts))]).encode("cp1252"))

@@ -175,11 +175,11 @@ def reddit(raw_folder: Path) -> Iterator[Any]:
             )
 
         def do_GET(self) -> None:
-            asked = parse_qs(urlparse(self.path).query)["id"][0].split(",")
+            requested = parse_qs(urlparse(self.path).query)["id"][0].split(",")
             if len(self.calls) % 4 == 1 and not self.refused:
                 Handler.refused += 1
                 return self.answer({}, 429)
-            self.calls.append([i.removeprefix("t3_") for i in asked])
+            self.calls.append([i.removeprefix("t3_") for i in requested])
             posts = [self.post(i) for i in self.calls[-1] if not i.endswith("9")]
             return self.answer({"data": {"children": [{"data": post} for post in posts]}})
 
@@ -223,7 +223,7 @@ def test_submissions_are_fetched_once_each_at_the_rate_that_is_allowed(reddit: A
     path = raw_folder / "reddit_de" / "submissions.jsonl"
     download(path, api_of(reddit, waits))
     assert [len(call) for call in reddit.handler.calls] == [100, 100, 100, 60]
-    assert reddit.handler.refused == 1  # and asked again
+    assert reddit.handler.refused == 1  # and requested again
     assert waits == [7.0] * 4
     download(path, api_of(reddit, waits))
     assert len(reddit.handler.calls) == 4

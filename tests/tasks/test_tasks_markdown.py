@@ -83,7 +83,7 @@ def query(task: Task, split_set: str = "default") -> str:
     return task.texts[position]
 
 
-def labelled(task: Task) -> dict[str, str]:
+def labeled(task: Task) -> dict[str, str]:
     split = split_of(task)
     assert split.labels is not None
     return {task.texts[row]: label for row, label in zip(split.rows, split.labels, strict=True)}
@@ -91,14 +91,14 @@ def labelled(task: Task) -> dict[str, str]:
 
 def test_headings_are_sections_and_paragraphs_passages(wiki: Wiki) -> None:
     task = wiki({"sun.md": SUN}, "sections: hier")
-    assert labelled(task) == {
+    assert labeled(task) == {
         "It is hot. Very hot.": "Core",
         "Hydrogen becomes helium. Light escapes.": "Core/Fusion",
         "It is bright.": "Sunlight",
         "It is warm, 8 minutes old.": "Sunlight",
     }
     assert (query(task), query(task, "description")) == ("The Sun", "A star, and near us.")
-    assert set(labelled(wiki({"sun.md": SUN})).values()) == {"Core", "Sunlight"}
+    assert set(labeled(wiki({"sun.md": SUN})).values()) == {"Core", "Sunlight"}
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_the_title_is_the_query(name: str, text: str, title: str, wiki: Wiki) ->
     task = wiki({name: text})
     assert query(task) == title
     assert split_of(task).split == name
-    assert labelled(task) == {"It has seas.": "Near side", "It has craters.": "Far side"}
+    assert labeled(task) == {"It has seas.": "Near side", "It has craters.": "Far side"}
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_what_is_no_problem_to_cluster_is_left_out(name: str, text: str, wiki: W
 
 def test_a_passage_in_two_sections_counts_in_the_first(wiki: Wiki) -> None:
     task = wiki({"moon.md": f"{MOON}\nIt has seas.\n"})
-    assert labelled(task) == {"It has seas.": "Near side", "It has craters.": "Far side"}
+    assert labeled(task) == {"It has seas.": "Near side", "It has craters.": "Far side"}
 
 
 def test_a_passage_of_two_pages_is_stored_once(wiki: Wiki) -> None:

@@ -83,17 +83,17 @@ def test_an_absent_file_makes_the_task_unavailable(cards: Path) -> None:
 
 
 class Hub:
-    """Stands for the Hugging Face hub: a snapshot folder per commit, and a record of what was asked."""
+    """Stands for the Hugging Face hub: a snapshot folder per commit, and a record of the requests."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.online = True
         self.calls: list[dict[str, Any]] = []
 
-    def snapshot_download(self, repo_id: str, **asked: Any) -> str:
-        self.calls.append(asked)
-        folder = self.folder / "snapshots" / (asked["revision"] or COMMIT)
-        if not asked.get("local_files_only"):
+    def snapshot_download(self, repo_id: str, **requested: Any) -> str:
+        self.calls.append(requested)
+        folder = self.folder / "snapshots" / (requested["revision"] or COMMIT)
+        if not requested.get("local_files_only"):
             if not self.online:
                 raise OSError("no network\nand more lines")
             folder.mkdir(parents=True, exist_ok=True)
@@ -133,7 +133,7 @@ def test_a_file_in_the_cache_that_was_damaged_since_is_refused(hub: Hub) -> None
         load_task("blurbs")
 
 
-def test_only_the_part_that_is_needed_is_downloaded_at_the_revision_asked_for(hub: Hub, cards: Path) -> None:
+def test_only_the_part_that_is_needed_is_downloaded_at_the_requested_revision(hub: Hub, cards: Path) -> None:
     (cards / "blurbs.yaml").write_text(f"dataset: slvnwhrl/blurbs-clustering-s2s\nrevision: {'f' * 40}\npart: test\n")
     get_source("blurbs").fetch()
     assert hub.calls[0] == {"repo_type": "dataset", "revision": "f" * 40, "allow_patterns": ["test*", "*/test*"]}

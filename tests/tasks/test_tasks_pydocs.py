@@ -215,9 +215,9 @@ def test_another_version_of_a_package_is_other_raw_data(monkeypatch: pytest.Monk
 
 
 def test_the_size_in_a_card_gives_the_whole_documentation(cards: Path) -> None:
-    (cards / "manual.yaml").write_text("pydocs: p2p\nsize: full\nlicence: mixed\n")
+    (cards / "manual.yaml").write_text("pydocs: p2p\nsize: full\nlicense: mixed\n")
     mine, whole = get_source("manual"), get_source("pydocs_p2p_full")
-    assert mine.card == whole.card.model_copy(update={"name": "manual", "licence": "mixed"})
+    assert mine.card == whole.card.model_copy(update={"name": "manual", "license": "mixed"})
     assert mine.card.declared.splits == 28
 
 

@@ -1,4 +1,4 @@
-"""Which tasks there are, and what happens to the others when a card is broken."""
+"""The list of tasks, which one broken card does not break."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ def test_traubes_own_tasks(cards: Path) -> None:
     assert {s.card.family for s in found.values()} == {"pydocs", "german", "shorttext", "cob", "qs3m"}
     for name, source in found.items():
         assert source.name == name
-        assert source.card.licence and source.card.source and source.card.description and source.card.language
+        assert source.card.license and source.card.source and source.card.description and source.card.language
         assert source.card.declared.splits or source.card.declared.rows
 
 
@@ -28,11 +28,11 @@ def test_each_card_of_the_catalogue_is_of_a_task(cards: Path) -> None:
     assert sorted(read_yaml(CATALOGUE)[0]) == sorted(own)
 
 
-def test_absent_raw_data_is_named_with_its_origin_and_licence(cards: Path, raw_folder: Path) -> None:
+def test_absent_raw_data_is_named_with_its_origin_and_license(cards: Path, raw_folder: Path) -> None:
     for name, source in sources().items():
         if source.card.family != "pydocs":  # which needs no raw data
             missing = source.missing() or ""
-            assert re.search(r"is not there; get it from .+ \(licence: .+\)|downloads it$", missing), name
+            assert re.search(r"is not there; get it from .+ \(license: .+\)|downloads it$", missing), name
     place = re.escape(str(raw_folder / "10kgnad" / "train.csv"))
     with pytest.raises(Unavailable, match=rf"^task 'tenkgnad_p2p': {place} is not there; get it from https://"):
         load_task("tenkgnad_p2p")

@@ -1,4 +1,4 @@
-"""How random splits are drawn."""
+"""Random splits."""
 
 import hypothesis.strategies as st
 import numpy as np

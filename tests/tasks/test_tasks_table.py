@@ -158,9 +158,9 @@ def test_a_column_that_does_not_say_what_it_is_for_is_refused(own_task: Own, car
 
 def test_all_fields_of_a_task_card_may_be_given(own_task: Own) -> None:
     task = own_task(
-        CSV, "text: body\nfamily: support\nlicence: internal\nlanguage: en\ndeclared: {rows: [3, 3]}\nclusters: 2"
+        CSV, "text: body\nfamily: support\nlicense: internal\nlanguage: en\ndeclared: {rows: [3, 3]}\nclusters: 2"
     )
-    assert (task.card.family, task.card.licence, task.card.clusters) == ("support", "internal", 2)
+    assert (task.card.family, task.card.license, task.card.clusters) == ("support", "internal", 2)
     assert task.card.declared.rows == (3, 3)
 
 

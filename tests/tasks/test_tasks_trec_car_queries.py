@@ -103,10 +103,10 @@ def test_three_passages_of_a_training_article(level: str, car: Path) -> None:
     nested = article("Nested", section("A", paragraph("a"), section("B", paragraph("b"), paragraph("b2"))))
     write(car / "train" / "base.train.cbor", sun(), seen, *map(sun, map(str, range(10))), nested)
     task = load_task(f"trec_car_{level}").validate()
-    learnt = task.splits[task.splits["part"] != "test"]
-    assert set(learnt["split"]) == set(map(str, range(10)))
-    assert learnt.groupby("part")["split"].nunique().to_dict() == {"train": 9, "validation": 1}
-    for _, rows in learnt.groupby(["split_set", "split"]):
+    learned = task.splits[task.splits["part"] != "test"]
+    assert set(learned["split"]) == set(map(str, range(10)))
+    assert learned.groupby("part")["split"].nunique().to_dict() == {"train": 9, "validation": 1}
+    for _, rows in learned.groupby(["split_set", "split"]):
         labels = rows["label"].tolist()
         assert len(labels) == 3 and labels[0] == labels[1] != labels[2]
         assert not (labels[0].startswith("Core") and labels[2].startswith("Core"))
@@ -189,7 +189,7 @@ def test_the_real_sample(real_raw: RealRaw) -> None:
         assert sorted(tested.groupby("split_set")["split"].nunique()) == [39, 39, 40, 40, 40]
         assert tested.groupby("split")["split_set"].nunique().eq(1).all() and tested["split"].nunique() == 198
         in_parts = task.splits.groupby(["split_set", "split"])["part"].nunique()
-        assert in_parts.eq(1).all()  # no article is learnt from and tested
+        assert in_parts.eq(1).all()  # no article is learned from and tested
         assert pages["label"].nunique().sum() == classes
         assert int((pages.size() * (pages.size() - 1) // 2).sum()) == 80_636
         gold = theirs.groupby("page", sort=False)[column].apply(lambda rows: pd.factorize(rows)[0].tolist())

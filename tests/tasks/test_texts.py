@@ -1,4 +1,4 @@
-"""What people pass as texts, labels and embeddings, and what is said to those who pass something else."""
+"""Texts, labels and embeddings as people pass them, and the errors for all else."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Value scoring of best-worst judgements."""
+"""Value scoring of best-worst judgments."""
 
 from collections.abc import Callable
 from itertools import combinations
@@ -8,7 +8,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from tests.made import simulate_judgements
+from tests.made import simulate_judgments
 from traube.metrics._agreement import Judgments, compliance, counting_scores, split_half, split_half_of_annotators
 from traube.metrics._correlation import spearman
 from traube.tasks._best_worst import Columns, draw_tuples, read_judgments, scores_table
@@ -79,7 +79,7 @@ def test_whom_an_item_was_better_than_counts() -> None:
 
 def test_values_find_the_truth_and_are_in_the_table_beside_counts(tmp_path: Path) -> None:
     truth = {f"i{i:02d}": i / 40 for i in range(40)}
-    simulate_judgements(truth, draw_tuples(list(truth), 4, 2), 5, 0.1).to_csv(tmp_path / "answers.csv", index=False)
+    simulate_judgments(truth, draw_tuples(list(truth), 4, 2), 5, 0.1).to_csv(tmp_path / "answers.csv", index=False)
     judged = read_judgments([tmp_path / "answers.csv"]).judgments
     counts, values = counting_scores(judged), value_scores(judged)
     assert ((values > 0) & (values < 1)).all()
@@ -87,12 +87,12 @@ def test_values_find_the_truth_and_are_in_the_table_beside_counts(tmp_path: Path
     np.testing.assert_array_equal(values, value_scores(judged))
     np.testing.assert_allclose(values, value_scores(judged, seed=1), atol=1e-3)
     table = scores_table(judged, counts, values)
-    assert list(table) == ["item", "score", "value", "best", "worst", "judgements"]
+    assert list(table) == ["item", "score", "value", "best", "worst", "judgments"]
     assert table["value"].tolist() == values.tolist() and table["score"].tolist() == counts.tolist()
     assert split_half(judged, 3, scoring=value_scores).min() > 0.9
 
 
-def test_agreement_of_real_judgements_is_that_which_their_author_prints(real_raw: Callable[[str], Path]) -> None:
+def test_agreement_of_real_judgments_is_that_which_their_author_prints(real_raw: Callable[[str], Path]) -> None:
     """18,720 trials of the age of acquisition: the README beside them says that the least compliant of 72 participants is
     at 58.5 %, all of 10 % below the next, and that most are above 80 %, by value scores.
     """

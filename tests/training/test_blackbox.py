@@ -29,7 +29,7 @@ from traube.training._trainers.untrained import Untrained
 
 RECIPE = {"epochs": 3, "batch": 2, "learning_rate": 1e-3, "evaluate_every": 2, "max_length": 16}
 
-two_labellings = st.integers(2, 12).flatmap(
+two_labelings = st.integers(2, 12).flatmap(
     lambda n: st.tuples(*[st.lists(st.integers(0, 4), min_size=n, max_size=n)] * 2)
 )
 
@@ -48,7 +48,7 @@ def distances(seed: int, n: int) -> torch.Tensor:
 
 
 @settings(deadline=None)
-@given(two_labellings)
+@given(two_labelings)
 def test_losses_are_one_less_the_metrics(labels: tuple[list[int], list[int]]) -> None:
     gold, found = labels
     n = len(gold)
@@ -104,13 +104,13 @@ def test_a_right_clustering_has_no_gradient() -> None:
 
 
 @pytest.mark.parametrize("name", ["ri", "ari", "purity"])
-def test_any_metric_of_adjacency_matrices_can_be_optimised(name: str) -> None:
+def test_any_metric_of_adjacency_matrices_can_be_optimized(name: str) -> None:
     """Points that a linear map has to pull apart: thirty steps on the metric alone raise it."""
     rng = np.random.default_rng(0)
     classes = np.repeat([0, 1, 2], 10)
     points = torch.tensor(np.hstack([rng.normal(size=(30, 3)) + 2 * np.eye(3)[classes], 4 * rng.normal(size=(30, 3))]))
     weights = torch.eye(6, dtype=torch.float64).requires_grad_()
-    optimiser = torch.optim.Adam([weights], lr=0.1)
+    optimizer = torch.optim.Adam([weights], lr=0.1)
     gold = adjacency(classes)
     box = Blackbox(lam={"ri": 20.0, "ari": 2e4, "purity": 2e4}[name], cluster=linkage("average"))
     scores = []
@@ -119,9 +119,9 @@ def test_any_metric_of_adjacency_matrices_can_be_optimised(name: str) -> None:
         labels = box.cluster(d[0].detach().numpy(), 3)
         scores.append(adjusted_rand_score(classes, labels))
         loss = cob_loss(box, LOSSES[name], 0.0, d, [gold])
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
     assert np.mean(scores[-5:]) > scores[0] + 0.15
 
 

@@ -28,7 +28,9 @@ TEXTS = ["cat soup", "dog star", "soup bread", "the star", "a cat a dog", "bread
 @pytest.fixture
 def task() -> Task:
     corpus, records = index_texts(pd.DataFrame({"text": TEXTS, "label": [str(i % 2) for i in range(6)]}))
-    splits = [make_split(records, part, "l", label="label", part=part) for part in ("train", "validation", "test")]  # type: ignore[arg-type]
+    splits = [
+        make_split(records, subset, "l", label="label", subset=subset) for subset in ("train", "validation", "test")
+    ]  # type: ignore[arg-type]
     return Task(TaskCard(name="tiny"), corpus, pd.concat(splits, ignore_index=True)).validate()
 
 

@@ -1,4 +1,4 @@
-"""QS3M: similarities that are learnt for a query, on a frozen encoder."""
+"""QS3M: similarities that are learned for a query, on a frozen encoder."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pages(level: str = "flat", queries: bool = True) -> Task:
-    """Articles on cats and dogs, of which some are learnt from; each title is a query."""
+    """Articles on cats and dogs, of which some are learned from; each title is a query."""
     parts = {"train": ["star", "soup"], "validation": ["bread"], "test": ["query", "star soup"]}
     tables = []
     for part, titles in parts.items():
@@ -178,7 +178,7 @@ def test_recipes_that_cannot_be(changes: dict[str, str], said: str) -> None:
         Qs3m.with_values(**changes)
 
 
-def test_tasks_that_cannot_be_learnt_from(base: Transformer) -> None:
+def test_tasks_that_cannot_be_learned_from(base: Transformer) -> None:
     with pytest.raises(TraubeError, match=r"splits without a query; set query=passages or query=none"):
         Qs3m().fit(pages(queries=False), base, paths.checkpoints())
     without = pages()

@@ -24,11 +24,11 @@ FIXED = {name: value for name, value in RECIPE.items() if name != "batch"}
 @pytest.mark.slow
 def test_a_study_goes_on_where_it_stopped(base: Transformer, tmp_path: Path) -> None:
     path = locate_study(tmp_path, "cob", "words", "tiny")
-    told: list[tuple[int, Entry]] = []
+    reported: list[tuple[int, Entry]] = []
     first = search(Cob, words_task(), base, path, 2, FIXED)
-    found = search(Cob, words_task(), base, path, 4, FIXED, watch=lambda trial, entry: told.append((trial, entry)))
+    found = search(Cob, words_task(), base, path, 4, FIXED, watch=lambda trial, entry: reported.append((trial, entry)))
     assert (first.trials, found.trials) == (2, 4)
-    assert {trial for trial, _ in told} == {2, 3}
+    assert {trial for trial, _ in reported} == {2, 3}
     table = trials_table(found.study)
     assert table["value"].max() == pytest.approx(found.best["value"])
     assert table["lam"].is_unique  # not the same draws again
@@ -37,8 +37,8 @@ def test_a_study_goes_on_where_it_stopped(base: Transformer, tmp_path: Path) -> 
     trials, best = page_data(history(found.study))[0]["traces"]
     assert trials["x"] == [0, 1, 2, 3] and best["y"][-1] == pytest.approx(found.best["value"])
     assert page_data(importances(found.study))[0]["traces"][0]["y"]
-    again = search(Cob, words_task(), base, path, 4, FIXED, watch=lambda trial, entry: told.clear())
-    assert told and again.best == found.best  # nothing was computed
+    again = search(Cob, words_task(), base, path, 4, FIXED, watch=lambda trial, entry: reported.clear())
+    assert reported and again.best == found.best  # nothing was computed
 
 
 def test_trials_of_one_study_can_be_compared(base: Transformer, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What trainers declare: what they learn from, and what a study searches; and that a new one is one file."""
+"""Declarations of trainers: what they learn from, and what a study searches; a new one is one file."""
 
 import json
 import sys

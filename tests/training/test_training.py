@@ -35,9 +35,9 @@ def words_task() -> Task:
     corpus, indexed = index_texts(records)
     splits = [
         make_split(indexed, "all", "topic", label="topic"),
-        make_split(indexed[::2], "train_0", "topic", label="topic", part="train"),
-        make_split(indexed[::4], "train_1", "topic", label="topic", part="train"),
-        make_split(indexed[1::4], "validation", "topic", label="topic", part="validation"),
+        make_split(indexed[::2], "train_0", "topic", label="topic", subset="train"),
+        make_split(indexed[::4], "train_1", "topic", label="topic", subset="train"),
+        make_split(indexed[1::4], "validation", "topic", label="topic", subset="validation"),
     ]
     return Task(TaskCard(name="words"), corpus, pd.concat(splits, ignore_index=True))
 
@@ -181,8 +181,8 @@ def test_what_other_split_sets_train_on_is_not_seen() -> None:
     other = task.splits.assign(split_set="fold_2", part=task.splits["part"].map(swapped))
     both = Task(task.card, task.corpus, pd.concat([task.splits, other], ignore_index=True))
     assert Cob().select_texts(both, ()) == Cob().select_texts(task, ())
-    for part in ("train", "validation"):
-        pd.testing.assert_frame_equal(take_subset(both, part).corpus, take_subset(task, part).corpus)
+    for subset in ("train", "validation"):
+        pd.testing.assert_frame_equal(take_subset(both, subset).corpus, take_subset(task, subset).corpus)
 
 
 def test_another_recipe_has_another_name() -> None:

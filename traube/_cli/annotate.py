@@ -316,7 +316,7 @@ def _format_row(row: dict[str, Any]) -> dict[str, str]:
         "items": str(row["items"]),
         "tuples": str(row["tuples"]),
         "people": str(row["annotators"]),
-        "judged": str(row["judgements"]),
+        "judged": str(row["judgments"]),
         "alpha": format_number(row["alpha"]),
         "strong (best/worst)": f"{format_number(row['strong_best'])} / {format_number(row['strong_worst'])}",
         **_format_halves(row),

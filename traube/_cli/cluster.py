@@ -70,7 +70,9 @@ Champion = Annotated[
 NameWith = Annotated[
     str | None, typer.Option(help="Model that names the groups: an endpoint's URL#MODEL, or on this disk.")
 ]
-NameBudget = Annotated[int, typer.Option(min=1, help="Most tokens that --name-with may read and write.")]
+NameBudget = Annotated[
+    int, typer.Option("--name-budget", min=1, help="Most tokens that --name-with may read and write.")
+]
 Report = Annotated[Path | None, typer.Option(help="Report to write. Default: FILE.clusters.html.")]
 NoReport = Annotated[bool, typer.Option("--no-report", help="Write no report.")]
 MapFile = Annotated[Path | None, typer.Option("--map", help="HTML file for the labeled map alone.")]
@@ -95,7 +97,7 @@ class Options:
     group: str
     champion: str | None
     name_with: str | None
-    name_budget: int
+    budget: int
 
     def refuse_with(self, option: str, allowed: Collection[str] = (), **others: Any) -> None:
         """Refuse options that `option`, which puts texts into existing groups, does not allow."""
@@ -135,7 +137,7 @@ def cluster(
     group: GroupColumn = "group",
     champion: Champion = None,
     name_with: NameWith = None,
-    name_budget: NameBudget = 20_000,
+    budget: NameBudget = 20_000,
     report: Report = None,
     no_report: NoReport = False,
     map_file: MapFile = None,
@@ -157,21 +159,7 @@ def cluster(
     from traube.tasks._files import STDIN, save_stdin
 
     options = Options(
-        text,
-        model,
-        query,
-        method,
-        k,
-        layer,
-        groups,
-        seed,
-        precision,
-        noise,
-        like,
-        group,
-        champion,
-        name_with,
-        name_budget,
+        text, model, query, method, k, layer, groups, seed, precision, noise, like, group, champion, name_with, budget
     )
     is_piped = str(file) == STDIN
     file = save_stdin([text] if text else []) if is_piped else file
@@ -227,7 +215,7 @@ def _group(texts: list[str], options: Options, namer: "Namer | None", progress: 
     if options.layer is not None:
         result = result.at_layer(options.layer)
     if namer is not None:  # before the edits, which may call groups by these names
-        result = result.name_clusters(namer, budget=options.name_budget, progress=progress)
+        result = result.name_clusters(namer, budget=options.budget, progress=progress)
     fingerprint = result.fingerprint
     if edits is not None:
         result = result.edit(edits, seed)

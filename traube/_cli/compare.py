@@ -11,6 +11,7 @@ from traube._core import paths
 from traube._core.errors import TraubeError
 
 if TYPE_CHECKING:
+    from traube._pipeline.params import Params
     from traube._storage import Storage
     from traube.comparison._standings import Comparison
 
@@ -54,7 +55,7 @@ def compare(
     protocols: dict[str, list[str]] = {}
     for one in task or list_common_tasks(storage, a, b):
         protocols.setdefault(protocol or params.protocol_for(task or [one]), []).append(one)
-    comparisons = _compare_on(storage, protocols, a, b, metric, own_choice)
+    comparisons = _compare_on(storage, params, protocols, a, b, metric, own_choice)
     if as_json:
         print_json([_describe(found) for found in comparisons])
         return
@@ -65,13 +66,17 @@ def compare(
 
 
 def _compare_on(
-    storage: "Storage", protocols: dict[str, list[str]], a: str, b: str, metric: str | None, own_choice: bool
+    storage: "Storage",
+    params: "Params",
+    protocols: dict[str, list[str]],
+    a: str,
+    b: str,
+    metric: str | None,
+    own_choice: bool,
 ) -> list["Comparison"]:
     """Compare two models on the tasks of each protocol, and print the tasks that had to be left out."""
-    from traube._pipeline.params import load_params
     from traube.comparison._standings import compare_on_tasks
 
-    params = load_params()
     comparisons: list[Comparison] = []
     left_out: dict[str, str] = {}
     for name, tasks in protocols.items():

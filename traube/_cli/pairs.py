@@ -21,7 +21,7 @@ def pairs(
         typer.Option("--task", "-t", help="Pair task; repeat for more. Without one, they are listed."),
     ] = None,
     model: Models = None,
-    part: Annotated[str, typer.Option(help="Subset of pairs: test, validation or train.")] = "test",
+    subset: Annotated[str, typer.Option(help="Subset of pairs: test, validation or train.")] = "test",
     comparison: Annotated[
         str | None,
         typer.Option(help="Similarity: cosine, euclidean or dot. Default: the model's own, or cosine."),
@@ -54,7 +54,7 @@ def pairs(
     for name in task:
         source = get_source(name, PAIRS)
         source.fetch()
-        rows += _rows(source.load(), named, part, comparison, groups)
+        rows += _rows(source.load(), named, subset, comparison, groups)
     if as_json:
         print_json(rows)
         return
@@ -62,7 +62,7 @@ def pairs(
     print_table([_format_row(row, groups, histories) for row in rows], optional=("comparison", "pairs"))
 
 
-def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool) -> Iterator[dict[str, Any]]:
+def _rows(task: Any, models: list[str], subset: str, comparison: Any, groups: bool) -> Iterator[dict[str, Any]]:
     from traube._pipeline.evaluate import score_missing
     from traube._pipeline.executors import make_executor
     from traube._pipeline.pairs import choose_comparison, make_pair_cells
@@ -83,7 +83,7 @@ def _rows(task: Any, models: list[str], part: str, comparison: Any, groups: bool
                     raise
                 print_unavailable({name: str(error)})
                 continue
-            cells = make_pair_cells(manifest, model, [comparison or choose_comparison(model)], part)
+            cells = make_pair_cells(manifest, model, [comparison or choose_comparison(model)], subset)
             table = score_missing(cells, model, workbench, progress)
             yield from (table if groups else table[table["group"] == ALL]).to_dict("records")
 

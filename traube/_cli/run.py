@@ -26,7 +26,6 @@ from traube._core.errors import TraubeError, Unavailable
 from traube._core.progress import Progress
 
 if TYPE_CHECKING:
-    from traube._pipeline.cell import Cell
     from traube._pipeline.executors import Executor
     from traube._pipeline.plan import Plan, Request
     from traube._storage import Storage
@@ -200,7 +199,7 @@ def _evaluate(
     todo = plan(request, storage)
     print_unavailable({name: why for name, why in todo.unavailable.items() if name not in before.unavailable})
     print_outdated(storage.read_cells())
-    print_notes(describe_slow_cells(storage, _missing(todo)))
+    print_notes(describe_slow_cells(storage, todo.missing_cells))
     set_total(todo.count)
 
     lacking = [set(by_task) for by_task in todo.missing.values()]  # tasks, by model
@@ -237,7 +236,7 @@ def _requests_ahead(todo: "Plan", request: "Request", turns: list[tuple[str, dic
     """
     from traube._pipeline.executors import engine
 
-    if len(turns) < 2 or engine() != "local" or any(cell.method.trains for cell in _missing(todo)):
+    if len(turns) < 2 or engine() != "local" or any(cell.method.trains for cell in todo.missing_cells):
         return []
     return [replace(request, models=[name], tasks=list(counts)) for name, counts in turns]
 
@@ -259,14 +258,10 @@ def _stopped(tasks: Iterable[str], plan: "Plan", storage: "Storage") -> list[str
     return errors
 
 
-def _missing(todo: "Plan") -> list["Cell"]:
-    return [cell for by_task in todo.missing.values() for cells in by_task.values() for cell in cells]
-
-
 def _how_long(todo: "Plan", storage: "Storage", n_workers: int) -> str:
     from traube._pipeline.expected import estimate_run_seconds
 
-    trains = any(cell.method.trains for cell in _missing(todo))
+    trains = any(cell.method.trains for cell in todo.missing_cells)
     words = describe_duration(estimate_run_seconds(storage, todo.missing, n_workers))
     return f"{words}, and what trainings take" if trains else words
 

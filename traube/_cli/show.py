@@ -43,7 +43,7 @@ def tasks(
 
     if task is not None:
         source = get_source(task)
-        shown = ("description", "family", "language", "licence", "source", "citation")
+        shown = ("description", "family", "language", "license", "source", "citation")
         about = {"task": source.name, **{name: getattr(source.card, name) for name in shown}}
         about["citation"] = cite(source.card.citation)
         _print_one({**about, "status": source.missing() or "ready"}, as_json)
@@ -54,13 +54,13 @@ def tasks(
             "task": name,
             "family": s.card.family,
             "language": "-" if s.card.language == "und" else s.card.language,
-            "licence": s.card.licence,
+            "license": s.card.license,
             "status": s.missing() or "ready",
         }
         for name, s in sorted(sources().items(), key=lambda entry: entry[1].card.family != "own")
     ]
     rows += [
-        {"task": Path(path).stem, "family": "own", "language": "", "licence": "", "status": str(e)}
+        {"task": Path(path).stem, "family": "own", "language": "", "license": "", "status": str(e)}
         for path, e in card_errors().items()
     ]
     if as_json:
@@ -69,7 +69,7 @@ def tasks(
     absent = [name for name, source in sources().items() if source.missing()]
     for row in rows:
         row["status"] = "not here" if row["task"] in absent else row["status"]
-    print_table(rows, fold={"licence": 14, "status": 31}, optional=["licence", "language", "family"])
+    print_table(rows, fold={"license": 14, "status": 31}, optional=["license", "language", "family"])
     if absent:
         out.print(f"[dim]`traube tasks {absent[0]}` says where to get what is not here[/]")
 

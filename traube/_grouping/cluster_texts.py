@@ -38,7 +38,7 @@ from traube._pipeline.workbench import Workbench
 from traube._reports.cluster_report import MapLayer, cluster_report
 from traube.components import Method, parse_method
 from traube.components._apply import Labels, Matrix
-from traube.components._stability import EXACT, UNCLEAR
+from traube.components._stability import ALIKE, EXACT, UNCLEAR
 from traube.models import FunctionModel, Model, Similarity, to_model
 from traube.models._card import Precision
 from traube.models._vectors import Dense
@@ -46,7 +46,6 @@ from traube.tasks._texts import read_embeddings, read_texts
 
 STABLE = "none/stable_kmeans"
 WEAK, CLEAR = UNCLEAR, 0.25  # scores
-NEARLY = 0.02  # below the best score
 LISTED, CUT = 20, 100  # clusters that a notebook shows, and characters of each typical text
 PATH = " > "  # between the names of a path
 
@@ -476,7 +475,7 @@ class Clustering:
             return []
         exact = self.k_table["stability"] >= EXACT
         chosen = self.k_table["k"] == len(self.sizes())
-        near = exact if (exact & chosen).any() else self.k_table["excess"] >= self.score - NEARLY
+        near = exact if (exact & chosen).any() else self.k_table["excess"] >= self.score - ALIKE
         return [int(k) for k in self.k_table.loc[near, "k"] if k > 1]
 
     def without_strays(self) -> "Clustering":

@@ -15,6 +15,7 @@ from traube._pipeline.plan import Request
 from traube._pipeline.survey import unavailable
 from traube._pipeline.workbench import Workbench
 from traube._storage import Storage
+from traube.components._method import name_methods
 from traube.models import Model, Precision, Vectors
 from traube.tasks._stored import get_manifest, read_task
 from traube.tasks._task import Task
@@ -48,7 +49,7 @@ class Context:
         """Return the finished cells of some tasks under some protocols' own methods and seeds; with a column `method`."""
         cells = current_cells(self.storage, self.protocols, tasks)
         cells = cells[cells["protocol"].isin(names) & (cells["status"] == "done")]
-        return cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
+        return cells.assign(method=name_methods(cells))
 
     def vectors(self, task: Task, model: Model) -> Vectors:
         """Return a stored task's vectors under a model, from the cache if they are in it.

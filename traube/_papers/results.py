@@ -146,12 +146,7 @@ def _render_section(table: Table, rows: pd.DataFrame | None) -> str:
     beside = keys[printed["measured"].notna().to_numpy()].nunique()
     counts = f"{beside} of {keys.nunique()} printed numbers stand beside one measured here."
     notes = [f"- {count} x {note}" for note, count in printed["note"].value_counts().items()]
-    shown = table.shown(rows.drop(columns=WHEN)).map(_format_value)
+    shown = table.shown(rows.drop(columns=WHEN))
+    shown = shown.map(lambda value: f"{value:g}" if isinstance(value, float) else str(value)).where(shown.notna(), "")
     shown = shown.loc[:, (shown != "").any()]
     return "\n\n".join([title, counts, markdown(shown), *(["\n".join(notes)] if notes else [])])
-
-
-def _format_value(value: object) -> str:
-    if isinstance(value, float):
-        return "" if pd.isna(value) else f"{value:g}"
-    return "" if pd.isna(value) else str(value)

@@ -111,8 +111,13 @@ def cluster(
 
 def _explain_unsupported(cell: Cell, task: Task, similarity: Similarity | None, model: Model | None) -> str | None:
     """Return in one line why a cell makes no sense; None if it does make sense."""
+    if cell.method.trains and (model is None or not model.trainable):
+        fault = (
+            f"{cell.method.clusterer} trains an encoder, and {cell.model} is none: use a sentence-transformers model"
+        )
+        return cell.method.unsupported() or fault
     if cell.method.trains:
-        return cell.method.unsupported() or deep.explain_unsupported(cell, model)
+        return cell.method.unsupported()
     if components.get_clusterer(cell.method.clusterer).input_kind == "texts" and cell.model != WORDS:
         return f"{cell.method.clusterer} works on texts whatever the model: its result stands under {WORDS}"
     if similarity is None:

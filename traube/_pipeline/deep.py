@@ -34,13 +34,6 @@ def choose_augmentation(clusterer: DeepClusterer[Any], task: str, texts: Sequenc
     return swap_or_delete if kind == "order" else Published(get_source(task).read_augmentations())
 
 
-def explain_unsupported(cell: Cell, model: Model | None) -> str | None:
-    """Return in one line why a deep clusterer cannot train a model; None if it can."""
-    if model is not None and model.trainable:
-        return None
-    return f"{cell.method.clusterer} trains an encoder, and {cell.model} is none: use a sentence-transformers model"
-
-
 @dataclass(frozen=True, eq=False)
 class TrainingRequest:
     """A requested training on a split."""
@@ -103,7 +96,7 @@ def _train(request: TrainingRequest, model: Model, progress: Progress) -> Traine
     try:
         training = request.training(model)
         with locked(request.work):
-            # `explain_unsupported` has refused models that are no `Base`
+            # `traube._pipeline.cluster` has refused models that are no `Base`
             trained = training.run(cast(Base, model), request.work, progress)
     except Exception as error:  # whatever torch raises: the other cells go on
         return failure(error)

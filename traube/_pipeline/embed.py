@@ -128,7 +128,7 @@ def embed_task(
     """
     scored = task.scored
     if not len(scored):
-        raise TraubeError(f"task '{task.name}': no split's part is 'test', so there is nothing to score")
+        raise TraubeError(f"task '{task.name}': no split is of the subset 'test', so there is nothing to score")
     needed = np.arange(len(task.corpus)) if model.corpus_bound else scored
     texts = task.texts_at(needed)
     vectors, encoded = embed(texts, model, storage, task.corpus_version, progress, executor, task.name)

@@ -177,13 +177,7 @@ def evaluate(
     >>> result.scores[result.scores["metric"] == "acc/noise_as_cluster"][["model", "seed", "value"]].values.tolist()
     [['bow', 1, 1.0], ['bow', 2, 1.0], ['tfidf', 1, 1.0], ['tfidf', 2, 1.0]]
     """
-    if isinstance(task, Task):
-        if labels is not None or text_column is not None:
-            raise TypeError("evaluate: a task has its labels and texts: pass labels and text_column with texts only")
-        texts = task.texts
-    else:
-        texts = read_texts(task, "evaluate", text_column, labels).values
-        task = make_task(texts, None if labels is None else read_labels(labels, "evaluate", task))
+    task, texts = _to_task(task, labels, text_column)
     methods = _parse_methods(algorithms)
     samples, clusters, computed = [], [], list[Cell]()
     with (
@@ -200,6 +194,16 @@ def evaluate(
             computed += of_model
     together = (pd.concat(tables, ignore_index=True) for tables in (samples, clusters))
     return Evaluation(task.card, task.data_version, tuple(computed), *together)
+
+
+def _to_task(given: Any, labels: Any, text_column: str | None) -> tuple[Task, Sequence[str]]:
+    """Return the task that somebody passed, or that of their texts, and the texts as they were given."""
+    if not isinstance(given, Task):
+        texts = read_texts(given, "evaluate", text_column, labels).values
+        return make_task(texts, None if labels is None else read_labels(labels, "evaluate", given)), texts
+    if labels is not None or text_column is not None:
+        raise TypeError("evaluate: a task has its labels and texts: pass labels and text_column with texts only")
+    return given, given.texts
 
 
 def _parse_methods(algorithms: Any) -> list[Method]:
@@ -317,7 +321,7 @@ def evaluate_pairs(
     task: Task,
     model: Model,
     *,
-    part: str = "test",
+    subset: str = "test",
     comparison: Comparison | None = None,
     history: bool = False,
     folder: Path | None = None,
@@ -332,7 +336,7 @@ def evaluate_pairs(
         A pair task.
     model : Model
         Compares the texts.
-    part : str, default="test"
+    subset : {"test", "validation", "train"}, default="test"
         The pairs that are compared.
     comparison : str, optional
         By default the model's own, or the cosine.
@@ -354,7 +358,7 @@ def evaluate_pairs(
     Raises
     ------
     TraubeError
-        If the part has no pairs, history is requested and there is none, the comparison does not go
+        If the subset has no pairs, history is requested and there is none, the comparison does not go
         with the model, or a text cannot be encoded.
 
     Examples
@@ -371,10 +375,10 @@ def evaluate_pairs(
     if history and not has_history(task.rows):
         raise TraubeError(f"task '{task.name}': its pairs have no history")
     model.fetch()
-    cells = make_pair_cells(Manifest.of(task), model, [comparison or choose_comparison(model)], part)
+    cells = make_pair_cells(Manifest.of(task), model, [comparison or choose_comparison(model)], subset)
     with _open_workbench(task, folder, executor) as workbench:
         table = score_missing([c for c in cells if c.method.history == history], model, workbench, progress)
-    return table.drop(columns=["task", "model", "comparison", "history", "part"])
+    return table.drop(columns=["task", "model", "comparison", "history", "subset"])
 
 
 def score_missing(

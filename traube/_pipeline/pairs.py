@@ -57,7 +57,7 @@ class Compared(Method):
 
 @dataclass(frozen=True)
 class PairCell(Cell):
-    """A pair task under a model and a comparison; its split set is the part of the pairs."""
+    """A pair task under a model and a comparison; its split set is the subset of the pairs."""
 
     method: Compared
     code_version: ClassVar[str] = PAIRS_VERSION
@@ -96,7 +96,7 @@ def choose_comparison(model: Model) -> Comparison:
 
 
 def make_pair_cells(
-    manifest: Manifest, model: Model, comparisons: Sequence[str] | None = None, part: str = TEST
+    manifest: Manifest, model: Model, comparisons: Sequence[str] | None = None, subset: str = TEST
 ) -> list[PairCell]:
     """Return all cells of a pair task and a model, stored or not; by default of all comparisons that go with the model."""
     requested = comparisons or (("own",) if model.similarity is not None else COMPARISONS[:-1])
@@ -110,7 +110,7 @@ def make_pair_cells(
             method=Compared("none", comparison, {}, {"history": history}),
             seed=None,
             protocol="",
-            split_set=part,
+            split_set=subset,
             data_version=manifest.data_version,
             model_numerics=tuple(sorted(model.numerics.items())),
             precision=model.precision,
@@ -177,7 +177,7 @@ def read_pair_scores(storage: Storage, cells: Iterable[PairCell]) -> pd.DataFram
     Returns
     -------
     DataFrame
-        Task, model, comparison, history, part, group, value, pairs, dialogues, and `SCORES`.
+        Task, model, comparison, history, subset, group, value, pairs, dialogues, and `SCORES`.
     """
     tables = []
     for cell in cells:
@@ -189,6 +189,6 @@ def read_pair_scores(storage: Storage, cells: Iterable[PairCell]) -> pd.DataFram
         wide = splits.rename(columns={"name": "split"}).merge(by_metric, on=["level", "split"])
         wide = wide.rename(columns={"level": "group", "split": "value", "size": "pairs", "classes": "dialogues"})
         own = {"task": cell.task, "model": cell.model, "comparison": cell.method.clusterer}
-        about = {**own, "history": cell.method.history, "part": cell.split_set}
+        about = {**own, "history": cell.method.history, "subset": cell.split_set}
         tables.append(wide.assign(**about)[[*about, "group", "value", "pairs", "dialogues", *SCORES]])
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()

@@ -154,9 +154,14 @@ class Plan:
         return len(_flatten(self.requested))
 
     @property
+    def missing_cells(self) -> list[Cell]:
+        """The cells to compute."""
+        return _flatten(self.missing)
+
+    @property
     def count(self) -> int:
         """Number of missing cells."""
-        return len(_flatten(self.missing))
+        return len(self.missing_cells)
 
     @property
     def unread(self) -> list[str]:

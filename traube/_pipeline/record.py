@@ -135,7 +135,7 @@ class Recorder:
     def save_scores(self, cell: Cell, scores: pd.DataFrame) -> None:
         """Keep the scores (split, level, metric, value, replicates) of a clustered cell; it counts from now on."""
         splits = self.storage.read_splits(cell.data_version, cell.split_set)
-        self._update(cell, "done", scores=make_scores(scores, splits))
+        self.update(cell, "done", scores=make_scores(scores, splits))
 
     def save_similarities(self, cell: Cell, similarities: pd.DataFrame, scores: pd.DataFrame) -> None:
         """Keep the similarities (pair, similarity) and the scores (split, level, metric, value) of a pair cell."""
@@ -143,12 +143,8 @@ class Recorder:
         table = make_scores(scores.assign(replicates=None), splits)
         self._save(self._record(cell, "done"), {"similarities": similarities}, table)
 
-    def save_unscored(self, cell: Cell, status: str, reason: str) -> None:
-        """Note that a clustered cell could not be scored, and why."""
-        self._update(cell, status, reason)
-
-    def _update(self, cell: Cell, status: str, reason: str = "", scores: Sequence[Score] = ()) -> None:
-        """Store the outcome of a clustered cell, with its clusters and their cost."""
+    def update(self, cell: Cell, status: str, reason: str = "", scores: Sequence[Score] = ()) -> None:
+        """Keep the outcome of a clustered cell, with its clusters and their cost; the reason says why there are no scores."""
         storage, entry = self.storage, self._record(cell, status, reason=reason)
         assignments, clustered = storage.read_cell_table(cell.cell_id), storage.get_cell(cell.cell_id) or {}
         entry |= {name: clustered[name] for name in ("seconds", "texts", "total_seconds", "memory")}

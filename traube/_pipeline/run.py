@@ -134,7 +134,7 @@ def _cluster_and_score(
     scored_by = workbench.vectors(task, model, progress) if unscored and not task.is_labeled else None
     for cell, outcome in score_cells(task, unscored, storage, executor, scored_by, progress):
         if isinstance(outcome, Failure):
-            recorder.save_unscored(cell, outcome.status, outcome.reason)
+            recorder.update(cell, outcome.status, outcome.reason)
             yield Failed(cell, outcome.status, outcome.reason)
         else:
             recorder.save_scores(cell, outcome)

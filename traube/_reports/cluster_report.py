@@ -133,10 +133,16 @@ def cluster_report(
     _check(texts, layers)
     columns = pd.DataFrame(index=range(len(texts))) if columns is None else columns.reset_index(drop=True)
     most = min(LONGEST, max(SHORTEST, CHARACTERS // len(texts)))
-    names, scales = [_unique_names(layer) for layer in layers], _scales(columns)
-    data = _panel(texts, layers, names, columns, most) | {"chosen": len(layers) - 1 if chosen is None else chosen}
-    beside = {"panel": panel, "title": title, "notes": notes, "data": data}
-    beside["scripts"] = [_script(name) for name in SCRIPTS if name != "d3" or scales]
+    names, scales = _name_groups(layers), _scales(columns)
+    data = {
+        "layers": [_groups(*pair, texts) for pair in zip(layers, names, strict=True)],
+        "columns": [str(name) for name in columns],
+        "alone": ALONE,
+        "cut": most if any(len(text) > most for text in texts) else None,
+        "chosen": len(layers) - 1 if chosen is None else chosen,
+    }
+    files = resources.files("traube._reports") / "map_scripts"
+    scripts = [packed((files / f"{name}.js.gz").read_bytes()) for name in SCRIPTS if name != "d3" or scales]
     page = _draw(
         place_texts(vectors, random_state),
         layers,
@@ -144,7 +150,7 @@ def cluster_report(
         hover_text=[text if len(text) <= most else f"{text[:most]} ..." for text in texts],
         extra_point_data=_rows(layers, columns),
         title=escape(title),
-        custom_html=render("cluster_report.html", **beside),
+        custom_html=render("cluster_report.html", panel=panel, title=title, notes=notes, data=data, scripts=scripts),
         **scales,
     )
     return _make_offline(page)
@@ -157,22 +163,6 @@ def _check(texts: Sequence[str], layers: Sequence[MapLayer]) -> None:
         )
     if not layers or any(len(layer.labels) != len(texts) for layer in layers):
         raise TraubeError("a report needs at least one layer, with a label for each text")
-
-
-def _panel(
-    texts: Sequence[str],
-    layers: Sequence[MapLayer],
-    names: Sequence[Mapping[int, str]],
-    columns: pd.DataFrame,
-    most: int,
-) -> dict[str, Any]:
-    """Return what the lists beside the map are made of; `most` is the length at which texts are cut."""
-    return {
-        "layers": [_groups(*pair, texts) for pair in zip(layers, names, strict=True)],
-        "columns": [str(name) for name in columns],
-        "alone": ALONE,
-        "cut": most if any(len(text) > most for text in texts) else None,
-    }
 
 
 def _rows(layers: Sequence[MapLayer], columns: pd.DataFrame) -> pd.DataFrame:
@@ -252,19 +242,31 @@ def _own_files() -> Iterator[Path]:
                 os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
-def _script(name: str) -> str:
-    return packed((resources.files("traube._reports") / "map_scripts" / f"{name}.js.gz").read_bytes())
+def _name_groups(layers: Sequence[MapLayer]) -> list[dict[int, str]]:
+    """Name the groups of each layer. Only a group and those within it share a name, which the map draws once."""
+    named: list[dict[int, str]] = []
+    # the texts of the coarsest group of each name
+    holders = {_sort_words(ALONE): np.zeros(len(layers[0].labels), dtype=bool)}
+    for layer in layers:
+        found: dict[int, str] = {}
+        taken = set[str]()
+        for c in np.unique(layer.labels[layer.labels >= 0]).tolist():
+            own = layer.labels == c
+            name = " ".join(layer.names.get(c, "").split()) or f"group {c}"
+            words = _sort_words(name)
+            if words in taken or (words in holders and holders[words][own].mean() <= 0.5):
+                name = f"{name} ({c})"
+                words = _sort_words(name)
+            found[c] = name
+            taken.add(words)
+            holders.setdefault(words, own)
+        named.append(found)
+    return named
 
 
-def _unique_names(layer: MapLayer) -> dict[int, str]:
-    """Name each group as no other of its layer: the map takes groups of one name for one."""
-    found: dict[int, str] = {}
-    taken = {ALONE}
-    for c in np.unique(layer.labels[layer.labels >= 0]).tolist():
-        name = " ".join(layer.names.get(c, "").split()) or f"group {c}"
-        found[c] = name if name not in taken else f"{name} ({c})"
-        taken.add(found[c])
-    return found
+def _sort_words(name: str) -> str:
+    """Return the words of a name in one order: key words in another are the same name to a reader."""
+    return " ".join(sorted(name.replace(",", " ").split()))
 
 
 def _groups(layer: MapLayer, names: Mapping[int, str], texts: Sequence[str]) -> list[dict[str, Any]]:

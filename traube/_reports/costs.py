@@ -9,6 +9,7 @@ from traube._core.measure import Cost
 from traube._pipeline.params import Protocol
 from traube._storage import Storage
 from traube._storage.costs import read_costs
+from traube.components._method import name_methods
 from traube.tasks._stored import get_manifest, read_task
 
 NOTHING = Cost(1, np.nan, np.nan)  # is known
@@ -37,7 +38,7 @@ def costs(storage: Storage, protocols: Mapping[str, Protocol], cells: pd.DataFra
     done = cells[cells["status"] == "done"]
     if done.empty:
         return pd.DataFrame(columns=list(COLUMNS))
-    done = done.assign(method=done["reducer"] + "/" + done["clusterer"])
+    done = done.assign(method=name_methods(done))
     keys = list(zip(done["task"], done["protocol"], strict=True))
     items = {key: _clustered(storage, protocols, *key) for key in set(keys)}
     is_measured = done["total_seconds"].notna()

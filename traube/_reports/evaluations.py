@@ -56,8 +56,8 @@ def leaderboard(results: Evaluation | Sequence[Evaluation], metric: str | None =
     >>> leaderboard(result)[["model", "rank_low", "rank_high"]].values.tolist()
     [['bow', 1.0, 2.0], ['tfidf', 1.0, 2.0]]
     """
-    found = _checked(results)
-    cells = pd.concat([_cells_of(result) for result in found]).drop_duplicates("cell_id")
+    found = _check_results(results)
+    cells = _list_cells(found)
     scores = pd.concat([result.samples for result in found])
     scores = scores.drop_duplicates(["cell_id", "split", "level", "metric"])
     cards = {result.task.name: result.task for result in found}
@@ -100,7 +100,7 @@ def compare(results: Evaluation | Sequence[Evaluation], a: str, b: str, metric: 
     >>> compare(result, "bow", "tfidf").better
     ''
     """
-    found = _checked(results)
+    found = _check_results(results)
     names = sorted({result.task.name for result in found})
     if len(names) > 1:
         raise TraubeError(
@@ -110,14 +110,14 @@ def compare(results: Evaluation | Sequence[Evaluation], a: str, b: str, metric: 
     wanted = _full_name(metric, scores) or found[0].metric
     if wanted == WITHOUT_LABELS:
         raise Unlabeled(f"{names[0]} has no labels, so nothing says which model is best")
-    cells = pd.concat([_cells_of(result) for result in found]).drop_duplicates("cell_id")
+    cells = _list_cells(found)
     scores = scores[scores["metric"] == wanted].drop_duplicates(["cell_id", "split", "level"])
     options = make_candidates(cells, scores, found[0].data_version)
     one, other = find(options, a), find(options, b)
     return judge_pair(options, one, other, partial(sample_of, cells, scores), 1 if ":" in a + b else None)
 
 
-def _checked(results: Evaluation | Sequence[Evaluation]) -> list[Evaluation]:
+def _check_results(results: Evaluation | Sequence[Evaluation]) -> list[Evaluation]:
     found = [results] if isinstance(results, Evaluation) else list(results)
     if not found or not all(isinstance(result, Evaluation) for result in found):
         raise TypeError("pass what traube.evaluate returned, one result or a list of them")
@@ -129,9 +129,10 @@ def _checked(results: Evaluation | Sequence[Evaluation]) -> list[Evaluation]:
     return found
 
 
-def _cells_of(result: Evaluation) -> pd.DataFrame:
-    """Return the cells in the form in which the storage keeps them."""
-    return pd.DataFrame([record(cell, "done") for cell in result.cells]).assign(created="")
+def _list_cells(results: Sequence[Evaluation]) -> pd.DataFrame:
+    """Return the cells of results, each once, in the form in which the storage keeps them."""
+    cells = pd.DataFrame([record(cell, "done") for result in results for cell in result.cells])
+    return cells.assign(created="").drop_duplicates("cell_id")
 
 
 def _full_name(metric: str | None, scores: pd.DataFrame) -> str | None:

@@ -1,6 +1,6 @@
 """MTEB's result files, written and read; published rows stand beside measured ones, never among them."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -16,6 +16,7 @@ from traube._pipeline.current import current_cells, drop_sweeps
 from traube._pipeline.params import Protocol
 from traube._storage import Corrupt, Storage, write_table
 from traube.components import parse_method
+from traube.components._method import name_methods
 from traube.models import model_cards
 from traube.tasks._stored import get_card
 from traube.tasks._task import TaskCard
@@ -52,8 +53,8 @@ def export_mteb(
     folder : Path
         Where to write.
     method : str, optional
-        By default MTEB's own, mini-batch k-means on the vectors as they are, where a protocol has it; else the nearest to
-        it that the protocol has (`_usual_method`).
+        By default MTEB's own, mini-batch k-means on the vectors as they are, where a protocol has it; else any k-means on
+        the vectors, or else the first by name.
     protocol_name : str, optional
         Write scores under this protocol only.
 
@@ -64,12 +65,15 @@ def export_mteb(
     """
     cells = drop_sweeps(current_cells(storage, protocols), protocols)
     cells = cells[(cells["status"] == "done") & ((protocol_name is None) | (cells["protocol"] == protocol_name))]
-    cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
+    cells = cells.assign(method=name_methods(cells))
     if method is not None and len(cells):
         method = parse_method(method).name  # a misspelled one is named as such
         if method not in set(cells["method"]):
             raise TraubeError(f"nothing is scored by {method}; `traube run --method {method}` scores it")
-    usual = {name: method or _usual_method(set(own["method"])) for name, own in cells.groupby("protocol")}
+    usual = {}
+    for name, own in cells.groupby("protocol"):
+        nearest = [near for near in (MTEB_METHOD, "none/kmeans") if near in set(own["method"])]
+        usual[name] = method or [*nearest, own["method"].min()][0]
     cells = cells[cells["method"] == cells["protocol"].map(usual)]
     scores = storage.read_scores(cells, [V_MEASURE, "ami/noise_as_cluster"]).merge(cells, on="cell_id")
     written = {}
@@ -89,11 +93,6 @@ def export_mteb(
         by = f" by {method}" if method else ""
         raise TraubeError(f"no labeled task is scored{by} yet: `traube run{f' --method {method}' if method else ''}`")
     return written
-
-
-def _usual_method(scored: Collection[str]) -> str:
-    """Return the method nearest to MTEB's: any k-means on the vectors, or else the first."""
-    return next((name for name in (MTEB_METHOD, "none/kmeans") if name in scored), min(scored))
 
 
 def _result(card: TaskCard, rows: pd.DataFrame) -> dict[str, Any]:

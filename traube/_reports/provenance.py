@@ -14,7 +14,7 @@ from traube._pipeline.record import library_versions
 from traube._reports.found import describe_counts, found_k
 from traube._reports.tables import metric_of
 from traube._storage import Storage
-from traube.components._method import is_method
+from traube.components._method import is_method, name_methods
 from traube.metrics import SCORING_VERSION
 from traube.models import fingerprint_on, load_model
 from traube.tasks import get_source
@@ -40,7 +40,7 @@ def trace_provenance(
                 get_source(name)  # refuses pairs
             raise unknown(f"scored {kind}", name, sorted(set(every[kind])))
     cells = every[(every["task"] == task) & (every["model"] == model)]
-    names = cells["reducer"] + "/" + cells["clusterer"]
+    names = name_methods(cells)
     if method:
         meant = names.map(lambda name: is_method(name, method))
         if not meant.any():

@@ -15,6 +15,7 @@ from traube._pipeline.params import Params
 from traube._reports.charts import draw_bars
 from traube._reports.tables import leaderboard
 from traube._storage import Storage
+from traube.components._method import name_methods
 from traube.tasks._stored import get_manifest
 
 DIGITS = 6
@@ -44,7 +45,7 @@ def write_scores(storage: Storage, params: Params, folder: Path) -> None:
     protocols = {params.protocol: params.chosen()}
     cells = _own(current_cells(storage, protocols), params)
     scores = storage.read_scores(cells).merge(
-        cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])[["cell_id", "task", "model", "method", "seed"]]
+        cells.assign(method=name_methods(cells))[["cell_id", "task", "model", "method", "seed"]]
     )
     columns = ["task", "model", "method", "seed", "split", "level", "metric", "value"]
     scores = scores[columns].sort_values(columns[:-1], ignore_index=True)

@@ -21,9 +21,10 @@ from traube._reports.found import found_k
 from traube._storage import Corrupt, Storage, write_table
 from traube.comparison._candidates import WITHOUT_LABELS, about, main_metric
 from traube.comparison._jackknife import Sample, compute_intervals
-from traube.comparison._ranking import format_rank, rank
+from traube.comparison._ranking import rank
 from traube.comparison._samples import make_samples
 from traube.comparison._standings import choose_best_method
+from traube.components._method import name_methods
 from traube.metrics._correlation import Kind
 from traube.models._checkpoints import trained_on
 from traube.tasks._scored_pairs import ALL
@@ -115,7 +116,7 @@ def summary(
         columns, of methods with a k of their own (`traube._reports.found`).
     """
     cells = cells.assign(**{name: value for name, value in DEFAULTS.items() if name not in cells})
-    cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
+    cells = cells.assign(method=name_methods(cells))
     table, samples = _scored(cells, scores, cards, metric, protocols or {})
     others = cells[cells["status"] != "done"].drop_duplicates([*KEYS, "status"])
     others = others[[*KEYS, "precision", "status", "reason", "created"]].assign(level="", metric="")
@@ -212,7 +213,7 @@ def _with_found_k(
     found = found_k(storage, cells, {name: protocol.split_set for name, protocol in protocols.items()})
     if found.empty:
         return table
-    cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
+    cells = cells.assign(method=name_methods(cells))
     rows = found.merge(cells[["cell_id", *KEYS]]).groupby([*KEYS, "level"], as_index=False)[list(FOUND)].mean()
     return table.drop(columns=list(FOUND)).merge(rows, how="left", on=[*KEYS, "level"])[list(COLUMNS)]
 
@@ -309,7 +310,10 @@ def interval_in_words(low: float, high: float, metric: str, digits: int) -> str:
 
 def show_rank(row: Any) -> str:
     """Return the ranks of a leaderboard's row in words: `1`, `2–3 (tied)`, or a dash if there are none."""
-    return format_rank(row.rank_low, row.rank_high)
+    low, high = row.rank_low, row.rank_high
+    if pd.isna(low):
+        return "-"
+    return f"{low:.0f}" if low == high else f"{low:.0f}–{high:.0f} (tied)"
 
 
 def show_row(row: Any, method: str = "method") -> dict[str, str]:

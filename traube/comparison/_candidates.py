@@ -13,7 +13,7 @@ from traube._pipeline.current import cells_of_any_weights
 from traube._pipeline.params import Protocol
 from traube._storage import Storage
 from traube.comparison._jackknife import Sample
-from traube.components._method import is_method
+from traube.components._method import is_method, name_methods
 from traube.models import CORPUS_BOUND, model_cards
 from traube.tasks._stored import get_manifest
 from traube.tasks._task import TaskCard
@@ -124,8 +124,7 @@ def make_candidates(cells: pd.DataFrame, scores: pd.DataFrame, data_version: str
     if cells.empty:
         return []
     head, metric = cells.iloc[0], str(scores["metric"].iloc[0])
-    methods = cells["reducer"] + "/" + cells["clusterer"]
-    rows = zip(cells["model"], cells["fingerprint"], methods, cells["cell_id"], strict=True)
+    rows = zip(cells["model"], cells["fingerprint"], name_methods(cells), cells["cell_id"], strict=True)
     scored = []
     for (model, fingerprint, method), group in groupby(sorted(rows), key=itemgetter(0, 1, 2)):
         ids = tuple(cell_id for *_, cell_id in group)

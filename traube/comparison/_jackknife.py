@@ -189,8 +189,8 @@ def compute_difference(a: Sample, b: Sample) -> Difference:
     spread = _Spread.of((a.values - b.values)[None], (a.replicates - b.replicates)[None])
     noise = a.noise + b.noise
     squares = a.noise**2 / a.noise_df + b.noise**2 / b.noise_df
-    error, df = _compute_error(spread, noise, noise**2 / squares if squares > 0 else 1.0)  # Welch
-    return Difference(*(found.item() for found in (spread.mean, error, df, _compute_deviation(spread, error))))
+    found = _make_difference(spread, noise, noise**2 / squares if squares > 0 else 1.0)  # Welch
+    return Difference(*(value.item() for value in vars(found).values()))
 
 
 def compute_differences(samples: Sequence[Sample]) -> Difference:
@@ -202,12 +202,12 @@ def compute_differences(samples: Sequence[Sample]) -> Difference:
     together = noise[:, None] + noise[None, :]
     with np.errstate(invalid="ignore", divide="ignore"):
         df = np.where(together > 0, together**2 / (squares[:, None] + squares[None, :]), 1.0)
-    error, df = _compute_error(spread, together, df)
-    return Difference(spread.mean, error, df, _compute_deviation(spread, error))
+    return _make_difference(spread, together, df)
 
 
-def _compute_deviation(spread: "_Spread", error: Any) -> Any:
-    return np.sqrt(spread.between) if spread.n > 1 else error
+def _make_difference(spread: "_Spread", noise: Any, noise_df: Any) -> Difference:
+    error, df = _compute_error(spread, noise, noise_df)
+    return Difference(spread.mean, error, df, np.sqrt(spread.between) if spread.n > 1 else error)
 
 
 @dataclass(frozen=True)

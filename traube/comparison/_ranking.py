@@ -1,6 +1,5 @@
 """Ranks with ties: the models of a table, and the verdict on every pair of them."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,11 +33,9 @@ class Ranking:
     --------
     >>> import numpy as np
     >>> from traube.comparison import Sample, rank
-    >>> random = np.random.default_rng(42)
-    >>> good = Sample(("one", "two"), 0.8 + random.normal(scale=1e-3, size=(2, 21)), noise=0.0, noise_df=1.0)
-    >>> poor = Sample(("one", "two"), 0.2 + random.normal(scale=1e-3, size=(2, 21)), noise=0.0, noise_df=1.0)
-    >>> rank(["good", "poor"], [good, poor]).names
-    ('good', 'poor')
+    >>> equal = Sample(("one", "two"), np.full((2, 21), 0.8), noise=0.0, noise_df=1.0)
+    >>> rank(["one", "another"], [equal, equal]).ranks.tolist()  # tied
+    [[1.0, 2.0], [1.0, 2.0]]
     """
 
     names: tuple[str, ...]
@@ -86,13 +83,6 @@ class Ranking:
         found = Difference(*(values[i, j] for values in vars(self.found).values()))
         family = {"about": self.about, "comparisons": self.comparisons}
         return make_verdict(a, b, found, int(self.splits[i, j]), self.undecided[i, j], **family)
-
-
-def format_rank(low: float, high: float) -> str:
-    """Return the ranks that a model may have, such as `1` or `2–3 (tied)`; a dash if it has none."""
-    if math.isnan(low):
-        return "-"
-    return f"{low:.0f}" if low == high else f"{low:.0f}–{high:.0f} (tied)"
 
 
 def rank(names: Sequence[str], samples: Sequence[Sample], about: str = "") -> Ranking:

@@ -17,6 +17,7 @@ from traube.comparison._candidates import WITHOUT_LABELS, main_metric
 from traube.comparison._jackknife import Sample
 from traube.comparison._samples import make_samples
 from traube.comparison._verdict import Verdict, compare
+from traube.components._method import name_methods
 from traube.tasks._stored import get_card
 
 Key = tuple[Any, ...]
@@ -53,7 +54,7 @@ def select_counting_cells(storage: Storage, protocols: Mapping[str, Protocol]) -
     """Return the cells that count now, with the columns that may explain a change of their scores."""
     cells = drop_sweeps(current_cells(storage, protocols), protocols)
     cells = cells[cells["status"] == "done"]
-    cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
+    cells = cells.assign(method=name_methods(cells))
     kept = cells[["cell_id", *KEYS, "seed", *CAUSES]].copy()
     for column in ("params", "library_versions", "numerics"):
         kept[column] = kept[column].map(lambda value: json.dumps(value, sort_keys=True))
@@ -96,7 +97,13 @@ def find_regressions(
         return "", pd.DataFrame(columns=list(COLUMNS))
     then, after = (dict(iter(cells.groupby(KEYS))) for cells in (earlier, counting))
     differing = [key for key in sorted({*then, *after}) if _ids(then.get(key)) != _ids(after.get(key))]
-    before = {key: rows for key in differing if key in then and len(rows := _keep_scored(storage, then[key]))}
+    before = {}
+    for key in differing:
+        if key in then:  # only cells whose scores have not been removed since
+            stored = storage.read_cells(ids=then[key]["cell_id"].tolist())
+            is_scored = then[key]["cell_id"].isin(stored.loc[stored["status"] == "done", "cell_id"])
+            if is_scored.any():
+                before[key] = then[key][is_scored]
     changed = [key for key in differing if key in before or key in after]
     old = _read_samples(storage, protocols, before)
     new = _read_samples(storage, protocols, {key: after[key] for key in changed if key in after})
@@ -131,12 +138,6 @@ def _read_night_before(storage: Storage, day: str) -> tuple[str, pd.DataFrame | 
             with suppress(Corrupt):  # a corrupt snapshot cannot be recomputed: take the one before it
                 return row["key"], storage.read_table(row["files"]["cells"])
     return "", None
-
-
-def _keep_scored(storage: Storage, cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the cells whose scores have not been removed since."""
-    stored = storage.read_cells(ids=cells["cell_id"].tolist())
-    return cells[cells["cell_id"].isin(stored.loc[stored["status"] == "done", "cell_id"])]
 
 
 def _ids(cells: pd.DataFrame | None) -> set[str]:

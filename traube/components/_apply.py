@@ -129,13 +129,7 @@ def cluster(
     if n == 1 or given.get("n_clusters") == 1:
         return np.zeros(n, dtype=np.int64)
     X = _prepare(component, resolved, X, memory_bytes)
-    seconds = component.estimate_seconds(n, given.get("n_clusters"), sparse.issparse(X))
-    if seconds > LONGEST:
-        advice = "reduce the vectors first, for example by pca, or " if sparse.issparse(X) else ""
-        raise DoesNotFit(
-            f"{component.name} of {n:,} texts in {k:,} clusters would take about {seconds / 3600:,.1f} hours of a core, and one "
-            f"at most is spent on a split: {advice}take fewer texts or a coarser level of labels"
-        )
+    _refuse_long(component, X, given.get("n_clusters"))
     if sparse.issparse(X):
         # scikit-learn computes in double anyway, and converts block by block: a hundred times slower
         X = X.astype(np.float64)
@@ -335,6 +329,18 @@ def bytes_needed(component: Component, params: Mapping[str, Any], n: int, d: int
     """
     dense_copy = 8 * n * d if component.dense and is_sparse else 0
     return dense_copy + (8 * n * n if component.holds_distances(params) else 0)
+
+
+def _refuse_long(component: Component, X: Matrix, k: int | None) -> None:
+    """Refuse a clustering that would take longer than `LONGEST`."""
+    n, is_sparse = X.shape[0], sparse.issparse(X)
+    seconds = component.estimate_seconds(n, k, is_sparse)
+    if seconds > LONGEST:
+        advice = "reduce the vectors first, for example by pca, or " if is_sparse else ""
+        raise DoesNotFit(
+            f"{component.name} of {n:,} texts in {k:,} clusters would take about {seconds / 3600:,.1f} hours of a core, and one "
+            f"at most is spent on a split: {advice}take fewer texts or a coarser level of labels"
+        )
 
 
 def _prepare(component: Component, params: Mapping[str, Any], X: Matrix, memory_bytes: int | None) -> Matrix:

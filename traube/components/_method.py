@@ -3,10 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from traube._core.errors import TraubeError, unknown
 from traube.components._components import CLUSTERERS, REDUCERS, get_clusterer, get_reducer
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Params = Mapping[str, Mapping[str, Any]]
 
@@ -167,6 +170,11 @@ def _match_case(name: str, registry: Iterable[str]) -> str:
 def is_method(name: str, wanted: str) -> bool:
     """Return whether a person who writes `wanted` means the method of a name, registered or not."""
     return name.casefold() in (wanted.casefold(), f"none/{wanted}".casefold())
+
+
+def name_methods(cells: "pd.DataFrame") -> "pd.Series[str]":
+    """Return the name of each cell's method, as `Method.name` has it."""
+    return cells["reducer"] + "/" + cells["clusterer"]
 
 
 def grid(reducers: Iterable[str], clusterers: Iterable[str], params: Params | None = None) -> list[Method]:

@@ -11,7 +11,7 @@ from scipy import sparse
 Array: TypeAlias = NDArray[np.float32]
 Labels: TypeAlias = NDArray[np.int64]
 NARROW = 16  # clusters
-MICRO_ITERATIONS = 8
+MICRO_ITERATIONS = 4
 
 
 def unit(X: Array) -> Array:
@@ -138,15 +138,13 @@ def cluster_samples(
 
 def _lloyd_of_samples(X: Array, weighted: Array, centers: Array, iterations: int) -> Array:
     """Move the centers of each sample, float32 [samples, k, d], to the means of their points."""
-    samples, m, _ = X.shape
-    which, rows, labels = np.arange(samples)[:, None], np.arange(m), np.full((samples, m), -1)
+    columns, member = X.transpose(0, 2, 1), np.zeros(0, dtype=bool)
     for _ in range(iterations):
-        before, labels = labels, np.matmul(X, centers.transpose(0, 2, 1)).argmax(axis=2)
-        if np.array_equal(before, labels):
+        cosines = np.matmul(centers, columns)
+        before, member = member, cosines == cosines.max(axis=1, keepdims=True)
+        if np.array_equal(before, member):
             break
-        member = np.zeros((samples, centers.shape[1], m), dtype=np.float32)
-        member[which, labels, rows] = 1
-        found = np.matmul(member, weighted)
+        found = np.matmul(member.astype(np.float32), weighted)
         empty = ~found.any(axis=2)
         found[empty] = centers[empty]
         norms = np.linalg.norm(found, axis=2, keepdims=True)

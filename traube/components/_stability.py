@@ -29,17 +29,19 @@ TEXTS = 5_000  # most texts that are sampled
 TEXTS_A_CLUSTER = 8  # there must be so many for a number of clusters to be tried
 COMPONENTS = 50
 MICRO = 400  # micro clusters
-# From so many clusters on, the larger half of the numbers is tried again with more micro clusters: 400 blur 200 classes.
-# More than one for every three texts find too many.
-MANY, FINE, TEXTS_A_MICRO = 46, 800, 3
+# From so many clusters on, the larger half of the numbers, and those above 100, are tried with more micro clusters: 400 blur
+# 200 classes. More than one for every three texts find too many.
+MANY, COARSE, FINE, TEXTS_A_MICRO = 46, 100, 800, 3
 FEW = 8  # clusters, up to which every number of the grid is tried; above, every second, and the others are interpolated
 PARTITIONS, SAMPLES = 4, 8  # of the texts into micro clusters; of each
+MORE = 3  # times the samples where clusters are few: these agree less evenly, and are found faster
 NULL_CLOUDS, NULL_SAMPLES = 4, 4  # a single cloud may look stable by chance
 NEIGHBORS = 5  # samples that each is compared with
 # The same starts for all numbers of clusters: more starts alone make clusters more stable. Of few texts more.
 STARTED, MOST_STARTS = 1_000, 10  # the first is texts x starts
 ITERATIONS = 8
 WINDOW = 5  # numbers of the grid over which the excess is averaged
+ALIKE = 0.01  # below the largest excess another is about as good
 # An excess below the first says that no clusters are clear; then there are at most so many.
 UNCLEAR, READABLE = 0.12, 20
 # Stability from which clusters are the same in all samples, and what it takes beside: then nothing is smoothed.
@@ -85,14 +87,16 @@ def choose_stable_k(X: Any, seed: int, candidates: Iterable[int] | None = None) 
     seed : int
         Of everything random.
     candidates : iterable of int, optional
-        Numbers to try, at most n_texts / 8. By default 31 numbers from 2 to 210.
+        Numbers to try, at most n_texts / 8. By default 31 numbers from 2 to 210, those above 100 only if there seem to be
+        46 clusters or more.
 
     Returns
     -------
     k : int
-        Where the excess is largest, but where clusters are all but the same in all samples, the largest such number. At
-        most 20 where the excess is below .12, for then no clusters are clear. 1 if no number of clusters is more stable
-        than in a cloud, or there are fewer than 16 texts.
+        The middle of the numbers around the largest excess that come within .01 of it: which of them is ahead is chance.
+        Where clusters are all but the same in all samples, the largest such number. At most 20 where the excess is below
+        .12, for then no clusters are clear. 1 if no number of clusters is more stable than in a cloud, or there are fewer
+        than 16 texts.
     table : DataFrame
         Columns k, stability, null, excess; a row per candidate in ascending order, after one for a single cluster, whose
         excess is 0. The stabilities are mean adjusted Rand indices; the excess is their difference, the mean with two
@@ -127,7 +131,8 @@ def sample_clusters(
         return 1, _make_table([], np.empty(0), np.empty(0), np.empty(0)), sample_some(points, 1, seed)
 
     seen = points[rows]
-    k, table, samples = _choose(points, seen, ks, MICRO, random)
+    coarse = [k for k in ks if k <= COARSE] if candidates is None else ks
+    k, table, samples = _choose(points, seen, coarse, MICRO, random)
     micro = min(FINE, len(seen) // TEXTS_A_MICRO)
     if k < MANY or micro <= MICRO:
         return k, table, samples
@@ -144,10 +149,12 @@ def _choose(
 ) -> tuple[int, pd.DataFrame, Samples]:
     """Return the most stable of some numbers of clusters, judged on the seen points and so many micro clusters."""
     starts = int(np.clip(STARTED // len(seen), 1, MOST_STARTS))
-    samples = Samples(points, *_sample(seen, _thin_out(ks), PARTITIONS, SAMPLES, starts, random, micro))
+    samples = Samples(points, *_sample(seen, _thin_out(ks), PARTITIONS, SAMPLES, starts, random, micro, MORE))
     stability = _interpolate(ks, samples.stability)
     near = np.flatnonzero(stability >= NEARLY)
-    surer = _sample(seen, [ks[i] for i in near], 1, SAMPLES, max(starts, EXACT_STARTS), random, micro)[1]
+    surer = {}
+    if len(near):
+        surer = _sample(seen, [ks[i] for i in near], 1, SAMPLES, max(starts, EXACT_STARTS), random, micro, MORE)[1]
     exact = [i for i in near if surer[ks[i]] >= EXACT]
     stability[exact] = [surer[ks[i]] for i in exact]
     apart = np.full(len(ks), np.nan)
@@ -155,8 +162,9 @@ def _choose(
         # how much wider the gaps between clusters are than the widest of clouds without any
         clouds = [_measure_gap(draw_cloud(seen, random), ks[i], random) for _ in range(NULL_CLOUDS)]
         apart[i] = _measure_gap(seen, ks[i], random) - max(clouds)
+    thin = _thin_out(ks)
     null = [
-        _interpolate(ks, _sample(draw_cloud(seen, random), _thin_out(ks), 1, NULL_SAMPLES, starts, random, micro)[1])
+        _interpolate(ks, _sample(draw_cloud(seen, random), thin, 1, NULL_SAMPLES, starts, random, micro, MORE)[1])
         for _ in range(NULL_CLOUDS)
     ]
     table = _make_table(ks, stability, np.mean(null, axis=0), apart)
@@ -164,7 +172,21 @@ def _choose(
     if len(settled):
         return int(settled.iloc[-1]), table, samples
     shown = table if table["excess"].max() >= UNCLEAR else table[table["k"] <= READABLE]
-    return int(shown["k"].iloc[int(shown["excess"].argmax())]), table, samples
+    return _find_middle(shown["k"].to_numpy(), shown["excess"].to_numpy()), table, samples
+
+
+def _find_middle(ks: NDArray[np.int64], excess: NDArray[np.float64]) -> int:
+    """Return the geometric middle of the numbers around the best that are about as good.
+
+    Which of them is the best changes from sample to sample; where they lie hardly does.
+    """
+    best = excess.argmax()
+    if ks[best] == 1:
+        return 1
+    worse = (excess < excess[best] - ALIKE) | (ks == 1)
+    run = np.cumsum(worse)  # the same for neighbors none of which is worse
+    middle = np.log(ks[~worse & (run == run[best])]).mean()
+    return int(ks[np.abs(np.log(ks) - middle).argmin()])
 
 
 def sample_some(points: Array, k: int, seed: int) -> Samples:
@@ -275,8 +297,9 @@ def _sample(
     starts: int,
     random: np.random.Generator,
     n_micro: int,
+    more: int = 1,
 ) -> tuple[dict[int, Array], dict[int, float]]:
-    """Cluster bootstrap samples of the points' micro clusters.
+    """Cluster bootstrap samples of the points' micro clusters, for few clusters so many times more samples.
 
     Returns
     -------
@@ -287,34 +310,43 @@ def _sample(
     """
     centers: dict[int, list[Array]] = {k: [] for k in ks}
     stability: dict[int, list[float]] = {k: [] for k in ks}
-    steps = range(1, min(NEIGHBORS, samples - 1) + 1)
-    pairs = sorted({tuple(sorted((a, (a + step) % samples))) for a in range(samples) for step in steps})
+    few, many = [k for k in ks if k <= READABLE], [k for k in ks if k > READABLE]
     for _ in range(partitions):
         micro = find_micro_clusters(points, n_micro, random)
         size = np.bincount(micro).astype(np.float64)
-        weights = random.poisson(1, size=(samples, len(points))).astype(np.float32)
+        middle = unit(sum_clusters(points, micro))
+        weights = random.poisson(1, size=(samples * (more if few else 1), len(points))).astype(np.float32)
         drawn = np.stack([unit(sum_clusters(points, micro, own)) for own in weights])
         mass = np.stack([np.bincount(micro, weights=own) for own in weights]).astype(np.float32)
-        middle = unit(sum_clusters(points, micro))
-        for k, found in cluster_samples(drawn, mass, ks, starts, ITERATIONS, random):
-            centers[k].append(found)
-            labels = np.matmul(middle, found.transpose(0, 2, 1)).argmax(axis=2)
-            stability[k].append(float(np.mean([_compute_rand(labels[a], labels[b], size, k) for a, b in pairs])))
+        for part, count in ((few, samples * more), (many, samples)):
+            first, second = _pair_up(count)
+            for k, found in cluster_samples(drawn[:count], mass[:count], part, starts, ITERATIONS, random):
+                centers[k].append(found[:samples])
+                labels = np.matmul(middle, found.transpose(0, 2, 1)).argmax(axis=2)
+                stability[k].append(float(_compute_rand(labels[first], labels[second], size, k).mean()))
     return (
         {k: np.concatenate(found) for k, found in centers.items()},
         {k: float(np.mean(found)) for k, found in stability.items()},
     )
 
 
-def _compute_rand(a: Labels, b: Labels, size: NDArray[np.float64], k: int) -> float:
-    """Return the adjusted Rand index of two clusterings of weighted points.
+def _pair_up(samples: int) -> NDArray[np.int64]:
+    """Return pairs of samples, each with the next few in a circle, int64 [2, pairs]."""
+    steps = range(1, min(NEIGHBORS, samples - 1) + 1)
+    return np.array(sorted({tuple(sorted((a, (a + step) % samples))) for a in range(samples) for step in steps})).T
+
+
+def _compute_rand(a: Labels, b: Labels, size: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    """Return the adjusted Rand index of each row of a and the same row of b, clusterings of weighted points.
 
     It is 1 if both have one cluster, or single points alone.
     """
-    counts = np.bincount(a * k + b, weights=size, minlength=k * k).reshape(k, k)
+    cells = np.arange(len(a))[:, None] * k**2 + a * k + b
+    weights = np.broadcast_to(size, cells.shape).ravel()
+    counts = np.bincount(cells.ravel(), weights=weights, minlength=len(a) * k**2).reshape(-1, k, k)
     n = size.sum()
-    sizes_of = counts.ravel(), counts.sum(axis=1), counts.sum(axis=0)
-    together, first, second = (float(sizes @ sizes - n) / 2 for sizes in sizes_of)  # pairs of texts within clusters
+    sizes_of = counts.reshape(len(a), -1), counts.sum(axis=2), counts.sum(axis=1)
+    together, first, second = (((sizes**2).sum(axis=1) - n) / 2 for sizes in sizes_of)  # pairs of texts within clusters
     expected = first * second / max(n * (n - 1) / 2, 1)
-    largest = (first + second) / 2
-    return 1.0 if largest == expected else (together - expected) / (largest - expected)
+    beyond = (first + second) / 2 - expected
+    return np.where(beyond == 0, 1.0, (together - expected) / np.where(beyond == 0, 1, beyond))

@@ -316,7 +316,7 @@ class Reliability:
 
     items: int
     tuples: int
-    judgements: int
+    judgments: int
     annotators: int
     alpha: float  # Krippendorff's, of both questions
     strong_best: float  # shares of tuples
@@ -335,7 +335,7 @@ def reliability(judgments: Judgments, *, repetitions: int = REPETITIONS) -> Reli
     return Reliability(
         items=len(np.unique(judgments.shown)),
         tuples=len(np.unique(judgments.tuples)),
-        judgements=len(judgments),
+        judgments=len(judgments),
         annotators=len(np.unique(judgments.annotators)),
         alpha=alpha(judgments),
         strong_best=best,

@@ -52,7 +52,7 @@ def pearson(x: ArrayLike, y: ArrayLike) -> float:
     TraubeError
         If they are not as many, or a number is NaN or infinite.
     """
-    return float(_weighted(*_checked(x, y), np.ones((1, np.size(x))))[0])
+    return float(_correlate(*_check_scores(x, y), np.ones((1, np.size(x))))[0])
 
 
 def spearman(x: ArrayLike, y: ArrayLike) -> float:
@@ -62,7 +62,7 @@ def spearman(x: ArrayLike, y: ArrayLike) -> float:
     """
     from scipy.stats import rankdata
 
-    return pearson(*map(rankdata, _checked(x, y)))
+    return pearson(*map(rankdata, _check_scores(x, y)))
 
 
 def correlation(
@@ -94,7 +94,7 @@ def correlation(
     Correlation
         The correlation and its interval.
     """
-    left, right = _checked(x, y)
+    left, right = _check_scores(x, y)
     _, member = np.unique(np.arange(len(left)) if groups is None else np.asarray(groups), return_inverse=True)
     value = {"pearson": pearson, "spearman": spearman}[kind](left, right)
     count = int(member.max(initial=-1)) + 1
@@ -107,8 +107,8 @@ def correlation(
         # how often each item is drawn in each resample
         drawn = rng.multinomial(count, np.full(count, 1 / count), size=min(block, resamples - start))
         weights = drawn[:, member].astype(np.float64)
-        one, other = (side if kind == "pearson" else _weighted_ranks(side, weights) for side in (left, right))
-        resampled.append(_weighted(one, other, weights))
+        one, other = (side if kind == "pearson" else _rank_weighted(side, weights) for side in (left, right))
+        resampled.append(_correlate(one, other, weights))
     values = np.concatenate(resampled)
     values = values[np.isfinite(values)]
     tail = 100 * (1 - CONFIDENCE) / 2
@@ -116,7 +116,7 @@ def correlation(
     return Correlation(value, float(low), float(high), len(left), count)
 
 
-def _checked(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
+def _check_scores(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
     left, right = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if left.shape != right.shape:
         raise TraubeError(f"{left.size} predicted scores and {right.size} gold scores: there must be as many")
@@ -125,7 +125,7 @@ def _checked(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
     return left, right
 
 
-def _weighted(x: Floats, y: Floats, weights: Floats) -> Floats:
+def _correlate(x: Floats, y: Floats, weights: Floats) -> Floats:
     """Return Pearson's r under each row of weights [b, n], float64 [b]; x and y are [n] or [b, n]."""
     total = weights.sum(axis=1, keepdims=True)
     # of the original values: a centered constant leaves only rounding errors
@@ -137,7 +137,7 @@ def _weighted(x: Floats, y: Floats, weights: Floats) -> Floats:
     return np.clip(np.where(spread > 1e-12 * max(scale, 1e-300), r, np.nan), -1, 1)
 
 
-def _weighted_ranks(values: Floats, weights: Floats) -> Floats:
+def _rank_weighted(values: Floats, weights: Floats) -> Floats:
     """Return ranks in each resample, float64 [b, n], where an item counts as often as it was drawn."""
     order = np.argsort(values, kind="stable")
     begins = np.flatnonzero(np.diff(values[order], prepend=-np.inf))  # where the value changes

@@ -4,6 +4,7 @@ Code that turns texts into vectors belongs here; the choice of texts and the use
 """
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from traube._core.versions import get_version
 from traube.models import _checkpoints as checkpoints
 from traube.models._base import Encoder, Model, fingerprint_on
 from traube.models._card import ModelCard, Precision, catalogue
-from traube.models._given import FunctionModel, LoadedTransformer, is_network, make_name
+from traube.models._given import FunctionModel, LoadedTransformer, make_name
 from traube.models._lexical import Hashed, Lexical
 from traube.models._pairwise import Compared, Pairwise
 from traube.models._similarities import get_similarity
@@ -213,7 +214,8 @@ def to_model(given: Any, name: str | None = None, precision: Precision | None = 
     if isinstance(given, (str, Path)):
         found = load_model("minilm" if given == "auto" else given, precision=precision)
         return found if name in (None, found.name) else model_of(found.card.model_copy(update={"name": name}))
-    if is_network(given):
+    library = sys.modules.get("sentence_transformers")  # not imported for the test
+    if library is not None and isinstance(given, library.SentenceTransformer):
         return LoadedTransformer(given, name)
     if hasattr(given, "fingerprint") and not isinstance(given, type):
         model: Model = given

@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -25,12 +24,6 @@ Matrix: TypeAlias = Dense | sparse.csr_matrix
 def make_name(text: str) -> str:
     """Return a model's name that is made of the name of a folder, a hub id or a function."""
     return re.sub(r"[^a-z0-9_.-]+", "_", text.rstrip("/").rpartition("/")[2].lower()).strip("_.-") or "model"
-
-
-def is_network(given: Any) -> bool:
-    """Return whether something is a SentenceTransformer; its library is not imported for the test."""
-    library = sys.modules.get("sentence_transformers")
-    return library is not None and isinstance(given, library.SentenceTransformer)
 
 
 class LoadedTransformer(Transformer):

@@ -99,8 +99,8 @@ class Similarity(ABC):
             If the pairs would not fit the memory.
         """
         _check_memory(X.shape[0], memory_bytes)
-        alike = self._compared(X, self.make_query(X, text))
-        distances = _scaled(alike, alike)
+        alike = self._compare_finite(X, self.make_query(X, text))
+        distances = _make_distances(alike, alike)
         np.fill_diagonal(distances, 0)
         return distances
 
@@ -127,11 +127,13 @@ class Similarity(ABC):
         at_once = NEW_AT_ONCE if self.by_pairs else 1  # where a new item changes the others, each is compared alone
         _check_memory(n + min(new.shape[0], at_once), None)
         stack = sparse.vstack if sparse.issparse(page) else np.vstack
-        own = self._compared(page, query)
+        own = self._compare_finite(page, query)
         blocks = [new[start : start + at_once] for start in range(0, new.shape[0], at_once)]
-        return np.concatenate([_scaled(self._compared(stack([page, block]), query)[n:, :n], own) for block in blocks])
+        return np.concatenate(
+            [_make_distances(self._compare_finite(stack([page, block]), query)[n:, :n], own) for block in blocks]
+        )
 
-    def _compared(self, X: Any, query: Dense | None) -> Floats:
+    def _compare_finite(self, X: Any, query: Dense | None) -> Floats:
         alike = self.compare(X, query).astype(np.float64)
         if not np.isfinite(alike).all():
             raise TraubeError("a similarity is NaN or infinite: the weights are broken")
@@ -163,7 +165,7 @@ def _check_memory(n: int, memory_bytes: int | None) -> None:
         )
 
 
-def _scaled(alike: Floats, page: Floats) -> Dense:
+def _make_distances(alike: Floats, page: Floats) -> Dense:
     """Convert similarities [m, n] to distances: 0 for the most alike pair of a page [n, n], 1 for its least."""
     pairs = page[~np.eye(len(page), dtype=bool)]
     low, high = (pairs.min(), pairs.max()) if len(pairs) else (0.0, 0.0)
@@ -239,7 +241,7 @@ class TrainedSimilarity(Similarity):
             )
         if query is not None and with_sentences:
             query = query[:dimensions]  # the whole text's vector stands before its sentences
-        return page_similarities(_loaded(self), self.config.symmetric, X, query)
+        return page_similarities(_load_once(self), self.config.symmetric, X, query)
 
 
 def _stamps(folder: Path) -> tuple[Stamp, Stamp]:
@@ -265,7 +267,7 @@ def page_similarities(network: Any, symmetric: bool, X: Any, query: Dense | None
 
 
 @lru_cache(maxsize=4)
-def _loaded(similarity: TrainedSimilarity) -> Any:
+def _load_once(similarity: TrainedSimilarity) -> Any:
     network = load_network(similarity.folder / WEIGHTS, similarity.config)
     if _stamps(similarity.folder) != similarity.stamps:  # otherwise results would be stored under another fingerprint
         raise TraubeError(f"{similarity.folder}: its files changed while they were read; run again")

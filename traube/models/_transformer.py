@@ -6,7 +6,7 @@ This module encodes. `traube.models._weights` finds a model's folder and checks 
 import logging
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cached_property
@@ -87,11 +87,12 @@ class Transformer(OfCard, BatchEncoder):
         """Precision of the network; "auto" in its card is resolved by a measurement."""
         if self.card.precision != "auto":
             return self.card.precision
-
-        def encode_in(precision: str) -> Callable[[Sequence[str]], Dense]:
-            return Transformer(self.card.model_copy(update={"precision": precision}), self.device).encode
-
-        return resolve_precision(self.name, list(self._hashes.values()), self.device, encode_in)
+        return resolve_precision(
+            self.name,
+            list(self._hashes.values()),
+            self.device,
+            lambda tried: Transformer(self.card.model_copy(update={"precision": tried}), self.device).encode,
+        )
 
     @property
     def numerics(self) -> dict[str, str]:

@@ -211,21 +211,21 @@ def load_pairs(name: str) -> Task:
 
 
 @lru_cache(maxsize=1)
-def _readers() -> tuple[ModuleType, ...]:
+def _import_readers() -> tuple[ModuleType, ...]:
     from traube.tasks import _readers as readers
 
     return tuple(modules_of(readers))
 
 
 def _built_in() -> dict[str, Source]:
-    readers = [module for module in _readers() if hasattr(module, "sources")]
+    readers = [module for module in _import_readers() if hasattr(module, "sources")]
     return {source.name: source for module in readers for source in module.sources()}
 
 
 def _read_cards() -> tuple[dict[str, Source], dict[Path, TraubeError]]:
     """Return the sources of the cards, and the errors of the broken ones."""
     taken = {*_built_in(), *RESERVED}
-    readers = {key: reader for module in _readers() for key, reader in getattr(module, "CARDS", {}).items()}
+    readers = {key: reader for module in _import_readers() for key, reader in getattr(module, "CARDS", {}).items()}
 
     def read(path: Path) -> Source:
         if not _LEGAL.fullmatch(path.stem):

@@ -249,13 +249,13 @@ def _find_fault(row: _Row, known: set[frozenset[str]] | None, before: dict[tuple
 def scores_table(judgments: Judgments, scores: Floats, values: Floats | None = None) -> pd.DataFrame:
     """Return a row for each item that was shown.
 
-    The columns are `item`, `score`, perhaps `value` (by value scoring), `best`, `worst` and `judgements`.
+    The columns are `item`, `score`, perhaps `value` (by value scoring), `best`, `worst` and `judgments`.
     """
-    answers = {"best": judgments.best, "worst": judgments.worst, "judgements": judgments.shown.ravel()}
+    answers = {"best": judgments.best, "worst": judgments.worst, "judgments": judgments.shown.ravel()}
     counts = {name: np.bincount(items, minlength=len(judgments.items)) for name, items in answers.items()}
     learned = {} if values is None else {"value": values}
     table = pd.DataFrame({"item": list(judgments.items), "score": scores, **learned, **counts})
-    return table[table["judgements"] > 0].reset_index(drop=True)
+    return table[table["judgments"] > 0].reset_index(drop=True)
 
 
 def read_design(path: Path) -> list[Tuple]:

@@ -17,7 +17,7 @@ from traube._core.arrays import Bools, Ints
 from traube._core.config import OneOrMany
 from traube._core.errors import TraubeError
 from traube.tasks._source import Source
-from traube.tasks._task import PARTS, SPLIT_COLUMNS, Stage, Task, TaskCard, TaskType, text_id
+from traube.tasks._task import SPLIT_COLUMNS, SUBSETS, Stage, Task, TaskCard, TaskType, text_id
 
 # The columns, and their meanings: int, str, str, float, str, str and str. The card's groups (str), such as domain, are
 # columns besides.
@@ -51,12 +51,12 @@ def iterate_groups(task: Task) -> Iterator[tuple[str, str, Bools]]:
 
 
 def make_splits(task: Task) -> pd.DataFrame:
-    """Return the sets of pairs that are scored as splits: a set a part, a level a group, a split a value."""
+    """Return the sets of pairs that are scored as splits: a set a subset, a level a group, a split a value."""
     tables = []
-    for part in task.rows["part"].unique():
-        own = select_pairs(task, part)
+    for subset in task.rows["part"].unique():
+        own = select_pairs(task, subset)
         for group, value, chosen in iterate_groups(own):
-            split = {"split_set": part, "split": value, "level": group, "label": own.rows["dialogue"][chosen]}
+            split = {"split_set": subset, "split": value, "level": group, "label": own.rows["dialogue"][chosen]}
             tables.append(pd.DataFrame({**split, "part": "test"}))
     return pd.concat(tables, ignore_index=True)
 
@@ -99,13 +99,13 @@ def has_history(pairs: pd.DataFrame) -> bool:
     return "history" in pairs and bool((pairs["history"] != "").any())
 
 
-def select_pairs(task: Task, part: str) -> Task:
-    """Return the pairs of a part; the corpus stays whole."""
+def select_pairs(task: Task, subset: str) -> Task:
+    """Return the pairs of a subset; the corpus stays whole."""
     _get_card(task)
-    pairs = task.rows[task.rows["part"] == part].reset_index(drop=True)
+    pairs = task.rows[task.rows["part"] == subset].reset_index(drop=True)
     if pairs.empty:
-        there = ", ".join(name for name in PARTS if name in set(task.rows["part"]))
-        raise TraubeError(f"task '{task.name}': no pair's part is '{part}' (there are: {there})")
+        there = ", ".join(name for name in SUBSETS if name in set(task.rows["part"]))
+        raise TraubeError(f"task '{task.name}': no pair is of the subset '{subset}' (there are: {there})")
     return replace(task, rows=pairs)
 
 
@@ -145,7 +145,7 @@ def make_pairs(card: PairCard, records: pd.DataFrame) -> Task:
     ------
     TraubeError
         If there are none, a text is empty, a score is no number of the card's scale, a group's column is missing, or a
-        part is unknown; says which pair.
+        subset is unknown; says which pair.
 
     Examples
     --------
@@ -178,7 +178,7 @@ def make_pairs(card: PairCard, records: pd.DataFrame) -> Task:
     faults = (
         (empty.to_numpy(), "a text is empty"),
         (~given["score"].between(low, high).to_numpy(), f"its score is no number from {low:g} to {high:g}"),
-        (~given["part"].isin(PARTS).to_numpy(), f"its part is none of {', '.join(PARTS)}"),
+        (~given["part"].isin(SUBSETS).to_numpy(), f"its subset is none of {', '.join(SUBSETS)}"),
     )
     for fault, reason in faults:
         if fault.any():

@@ -12,7 +12,7 @@ from typing import Literal
 import pandas as pd
 
 from traube._core.errors import TraubeError
-from traube.tasks._task import SPLIT_COLUMNS, Part
+from traube.tasks._task import SPLIT_COLUMNS, Subset
 
 Level = Literal["flat", "hier"]
 
@@ -64,7 +64,7 @@ def select_passages(passages: Iterable[Passage]) -> list[Passage]:
     return list(found.values())
 
 
-def make_records(pages: Iterable[Page], level: Level, where: Path, part: Part = "test") -> pd.DataFrame:
+def make_records(pages: Iterable[Page], level: Level, where: Path, subset: Subset = "test") -> pd.DataFrame:
     """Return the clustering problems of some pages; pages that are not a clustering problem are left out.
 
     The query is the page's title in the split set `default`; in the split set `description` it is the text before the
@@ -98,7 +98,7 @@ def make_records(pages: Iterable[Page], level: Level, where: Path, part: Part = 
     leads = found.assign(split_set="description", query=found["lead"].where(described, found["query"]))
     tables = [titles, leads] if described.any() else [titles]
     columns = ["split_set", "part", "page", "query", "label", "text"]
-    return pd.concat(tables, ignore_index=True).assign(part=part)[columns]
+    return pd.concat(tables, ignore_index=True).assign(part=subset)[columns]
 
 
 def draw(indexed: pd.DataFrame, level: Level) -> pd.DataFrame:

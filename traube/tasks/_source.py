@@ -63,7 +63,7 @@ class Source(ABC):
         """Return why the task cannot be read here, and where to get the missing files; None if it can."""
         for path in self.files():
             if not path.is_file():
-                return f"{path} is not there; get it from {self.card.source} (licence: {self.card.licence})"
+                return f"{path} is not there; get it from {self.card.source} (license: {self.card.license})"
         return None
 
     def fetch(self) -> None:  # noqa: B027 (most raw data is put there by a person)

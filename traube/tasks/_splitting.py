@@ -46,7 +46,7 @@ def split_whole(records: pd.DataFrame, name: str, level: str) -> pd.DataFrame:
 
 
 def split_by_value(records: pd.DataFrame, column: str, level: str) -> pd.DataFrame:
-    """Return the records of each value of a column, in each part, as one split."""
+    """Return the records of each value of a column, in each subset, as one split."""
     groups = records.groupby([column, "part"], sort=False)
-    splits = [make_split(rows, name, level, label=level, part=part) for (name, part), rows in groups]
+    splits = [make_split(rows, name, level, label=level, subset=subset) for (name, subset), rows in groups]
     return pd.concat(splits, ignore_index=True)

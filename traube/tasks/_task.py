@@ -31,7 +31,7 @@ SPLIT_COLUMNS = {
     "query_id": "Id of the text that is the split's query, if it has one.",
     "part": "Train, validation or test.",
 }
-PARTS = ("train", "validation", "test")
+SUBSETS = ("train", "validation", "test")
 NULLABLE = ("label", "query_id")
 
 
@@ -124,7 +124,7 @@ class TaskCard(Strict):
     family: str = Field("own", pattern=r"^[a-z0-9_]+$", description="benchmark family")
     description: str = ""
     language: str = "und"
-    licence: str = "unknown"
+    license: str = "unknown"
     citation: str = Field("", description="keys of references.bib, or free text")
     source: str = Field("", description="where the raw data comes from")
     mteb: str = Field("", description="the task's name in MTEB, where it is one of MTEB's")
@@ -289,7 +289,7 @@ class Task:
         _refuse(self.splits.duplicated([*split, "item"]), splits, "item", "occurs twice in its split")
         at = pd.Index(self.corpus["text_id"]).get_indexer(pd.Index(self.splits["text_id"]))
         _refuse(pd.Series(at < 0), splits, "text_id", "is not in the corpus")
-        _refuse(~self.splits["part"].isin(PARTS), splits, "part", f"is none of {', '.join(PARTS)}")
+        _refuse(~self.splits["part"].isin(SUBSETS), splits, "part", f"is none of {', '.join(SUBSETS)}")
         if not self.is_labeled:
             return self
         _refuse(self.splits["label"].isna(), splits, "label", "is missing")
@@ -347,7 +347,7 @@ def index_texts(records: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     return corpus.drop_duplicates("text_id", ignore_index=True), indexed
 
 
-Part = Literal["train", "validation", "test"]
+Subset = Literal["train", "validation", "test"]
 
 
 def names_texts(labels: Sequence[str | None]) -> bool:
@@ -364,7 +364,7 @@ def make_split(
     level: str,
     *,
     label: str | None = None,
-    part: Part | pd.Series = "test",
+    subset: Subset | pd.Series = "test",
     split_set: str = "default",
 ) -> pd.DataFrame:
     """Return rows of the splits table for one (split, level), from records with `text_id`.
@@ -384,7 +384,7 @@ def make_split(
             "text_id": records["text_id"].to_numpy(),
             "label": records[label].to_numpy() if label else pd.array([None] * n, dtype="str"),
             "query_id": records["query_id"].to_numpy() if "query_id" in records else pd.array([None] * n, dtype="str"),
-            "part": part if isinstance(part, str) else part.to_numpy(),
+            "part": subset if isinstance(subset, str) else subset.to_numpy(),
         },
         columns=list(SPLIT_COLUMNS),
     )

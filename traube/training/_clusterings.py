@@ -133,13 +133,13 @@ class Problem:
     classes: NDArray[np.int64]  # [n], 0 to k - 1
 
 
-def take_subset(task: Task, part: str) -> Task:
+def take_subset(task: Task, subset: str) -> Task:
     """Return the task with a subset in place of its test subset, and the texts of that subset only.
 
     The split set is `default`, whose test subset the other split sets may train on. Queries are left out: these
     trainers do not use them.
     """
-    splits = task.splits[(task.splits["part"] == part) & (task.splits["split_set"] == "default")]
+    splits = task.splits[(task.splits["part"] == subset) & (task.splits["split_set"] == "default")]
     splits = splits.assign(query_id=None)
     corpus = task.corpus[task.corpus["text_id"].isin(splits["text_id"])].reset_index(drop=True)
     return replace(task, corpus=corpus, rows=splits.assign(part="test").reset_index(drop=True))

@@ -40,7 +40,7 @@ METRIC = "v_measure/noise_as_cluster"
 WATCHED = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), seeds=(42,))
 
 R = TypeVar("R", bound=TrainingRecipe)
-LEARNED = ("train", "validation")  # parts of splits whose labels are learned from
+LEARNED = ("train", "validation")  # subsets of a task whose labels are learned from
 Ranges = Mapping[str, tuple[float, float] | list[int]]
 Blocks = Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]
 
@@ -175,9 +175,9 @@ class Trainer(RecipeMixin[R]):
             raise TraubeError(f"{self.name} learns from labels; texts without labels are of no use to it")
         where = f"{task.name}: split set '{split_set}'"
         rows = task.splits[task.splits["part"].isin(LEARNED) & (task.splits["split_set"] == split_set)]
-        for part in LEARNED:
-            if not (rows["part"] == part).any():
-                raise TraubeError(f"{where}: there are no {part} splits, which {self.name} needs")
+        for subset in LEARNED:
+            if not (rows["part"] == subset).any():
+                raise TraubeError(f"{where}: there are no {subset} splits, which {self.name} needs")
         if rows["label"].isna().any():
             raise TraubeError(f"{where}: there are splits without labels, from which {self.name} cannot learn")
         return rows

@@ -32,7 +32,7 @@ SHORT = {
 
 @pytest.fixture(scope="session")
 def grouped() -> tuple[list[str], list[str]]:
-    """54 texts of three groups, each told by a word, and their groups."""
+    """54 texts of three groups, each recognizable by a word, and their groups."""
     texts = {
         f"{a} {word} {word} {word} {word} {b}".strip(): word
         for word in GROUPS

@@ -1,4 +1,4 @@
-"""What every deep clusterer does."""
+"""Behavior that all deep clusterers share."""
 
 import math
 from collections.abc import Sequence
@@ -125,15 +125,15 @@ def test_gold_labels_are_shown_and_change_nothing(
     name: str, base: Transformer, grouped: Grouped, tmp_path: Path
 ) -> None:
     texts, groups = grouped
-    told, blind, said = short(name), short(name), []
-    with_labels = told.fit_predict(texts, 3, base, 0, tmp_path / "a", Progress(said=said.append), groups)
+    with_truth, blind, said = short(name), short(name), []
+    with_labels = with_truth.fit_predict(texts, 3, base, 0, tmp_path / "a", Progress(said=said.append), groups)
     assert np.array_equal(with_labels, blind.fit_predict(texts, 3, base, 0, tmp_path / "b"))
     assert not {"acc", "nmi", "ps", "ns", "same_class_similarity"} & {key for e in blind.history for key in e}
-    assert all(-1 <= entry["same_class_similarity"] <= 1.0001 for entry in told.history)
+    assert all(-1 <= entry["same_class_similarity"] <= 1.0001 for entry in with_truth.history)
     if name not in ("stcc", "self_train"):  # which have no clusters before the end, or at first
-        assert 0 <= told.history[-1]["acc"] <= 1
+        assert 0 <= with_truth.history[-1]["acc"] <= 1
         assert "acc" in said[-1]
-    assert all(math.isfinite(value) for entry in told.history for value in entry.values())
+    assert all(math.isfinite(value) for entry in with_truth.history for value in entry.values())
 
 
 @EACH

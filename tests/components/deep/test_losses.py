@@ -136,7 +136,7 @@ def test_the_contrast_of_clusters_compares_columns(case: tuple[int, float]) -> N
     assert float(losses.cluster_contrast_coded(p, t)) == pytest.approx(coded / (2 * K))
 
 
-def test_labels_are_learnt_only_where_the_first_view_is_surer_than_the_threshold() -> None:
+def test_labels_are_learned_only_where_the_first_view_is_surer_than_the_threshold() -> None:
     p = torch.tensor([[0.97, 0.02, 0.01], [0.5, 0.3, 0.2], [0.01, 0.96, 0.03]])
     q = torch.tensor([[0.6, 0.3, 0.1], [0.2, 0.2, 0.6], [0.7, 0.2, 0.1]])
     first, second = p.log().requires_grad_(), q.log().requires_grad_()

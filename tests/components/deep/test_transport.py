@@ -1,4 +1,4 @@
-"""Transport of texts to clusters whose sizes are learnt, beside a general optimiser."""
+"""Transport of texts to clusters whose sizes are learned, beside a general optimizer."""
 
 import numpy as np
 import pytest

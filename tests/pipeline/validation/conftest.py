@@ -1,4 +1,4 @@
-"""Where Data Docs of a test are written."""
+"""A folder for the Data Docs of a test."""
 
 from pathlib import Path
 

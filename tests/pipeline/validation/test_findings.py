@@ -1,4 +1,4 @@
-"""What people see of what checks found: rows as plain text, a page of Data Docs, and the verdicts of a release."""
+"""Findings of checks as people see them: rows as plain text, a page of Data Docs, and the verdicts of a release."""
 
 import json
 import subprocess
@@ -140,7 +140,7 @@ def test_forty_thousand_rows_that_are_all_wrong(docs: Path) -> None:
 
 
 def test_stored_tasks_are_checked_for_a_release(docs: Path, tmp_path: Path) -> None:
-    """What is not stored is passed over; a verdict says whether the check blocks."""
+    """Tasks that are not stored are passed over; a verdict says whether the check blocks."""
     storage = open_storage(tmp_path)
     corpus, splits = fruit()
     splits.loc[2, "text_id"] = splits["text_id"][0]

@@ -1,4 +1,4 @@
-"""Findings as Dagster's asset checks: what is declared, what is told, and what is stopped."""
+"""Findings as Dagster's asset checks: declared, reported, and blocking."""
 
 from pathlib import Path
 

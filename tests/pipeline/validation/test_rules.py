@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from tests.pipeline.validation.fruit import CARD, check_corpus, check_splits, corpus_of, examples, failed, fruit
 from traube._pipeline.validation.facts import find_mojibake
 from traube._pipeline.validation.rules import CHECKS, blocks
-from traube.tasks._task import NULLABLE, PARTS, CheckName, Declared, TaskCard
+from traube.tasks._task import NULLABLE, SUBSETS, CheckName, Declared, TaskCard
 
 
 def test_faultless_tables_pass_every_check(docs: Path) -> None:
@@ -226,13 +226,13 @@ def test_a_card_makes_a_warning_block(docs: Path) -> None:
     assert check_corpus(docs, fruit()[0], card)["no_mojibake"].blocking
 
 
-def test_the_file_of_checks_names_the_parts_and_the_columns_that_may_be_null() -> None:
+def test_the_file_of_checks_names_the_subsets_and_the_columns_that_may_be_null() -> None:
     rules = [rule for checks in CHECKS.values() for check in checks for rule in check.rules]
-    of_part = [rule for rule in rules if rule.arguments.get("column") == "part"]
-    assert len(of_part) == 2
-    for rule in of_part:
-        assert rule.arguments["value_set"] == list(PARTS)
-        assert rule.says == f"the part is one of {', '.join(PARTS)}"
+    of_subset = [rule for rule in rules if rule.arguments.get("column") == "part"]
+    assert len(of_subset) == 2
+    for rule in of_subset:
+        assert rule.arguments["value_set"] == list(SUBSETS)
+        assert rule.says == f"the subset is one of {', '.join(SUBSETS)}"
     [complete] = [rule for rule in rules if rule.arguments.get("column") == "complete"]
     assert complete.says == f"nothing but {' and '.join(NULLABLE)} is null"
 

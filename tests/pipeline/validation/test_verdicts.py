@@ -21,7 +21,7 @@ TEXTS = ("gut und schön", None, "", " \u00a0\n\t", "ab ", "schÃ¶n und gut", "
 
 
 def by_pandas(monkeypatch: pytest.MonkeyPatch, *args: Any) -> Validation:
-    """What a check finds where Great Expectations is not installed."""
+    """Return the findings of a check where Great Expectations is not installed."""
     check, *of = args
     with monkeypatch.context() as patch:
         patch.setattr(validate, "find_spec", lambda name: None)

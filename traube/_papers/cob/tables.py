@@ -64,11 +64,11 @@ def sizes(context: Context) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["data", "column", "measured", "note"])
 
 
-def _measure_newsgroups(context: Context, parts: list[str]) -> tuple[dict[str, float], str]:
+def _measure_newsgroups(context: Context, subsets: list[str]) -> tuple[dict[str, float], str]:
     task = context.task("newsgroups")
     if task is None:
         return {}, "newsgroups has not been read here"
-    splits = task.splits[task.splits["part"].isin(parts)]
+    splits = task.splits[task.splits["part"].isin(subsets)]
     return _average(splits, "k_coarse"), "posts of which nothing is left are dropped from their block"
 
 

@@ -12,6 +12,7 @@ from traube._papers.published import Published, stack_grid
 from traube._papers.spec import count_split_sizes, deviation
 from traube._pipeline.current import current_cells
 from traube._reports.tables import metric_of
+from traube.components._method import name_methods
 from traube.metrics._spread import MEASURES, spread
 from traube.tasks._stored import get_card, read_task
 
@@ -162,7 +163,7 @@ def split_scores(context: Context) -> pd.DataFrame:
     storage, protocols = context.storage, context.protocols
     cells = current_cells(storage, protocols, TASKS)
     cells = cells[cells["status"] == "done"]
-    cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
+    cells = cells.assign(method=name_methods(cells))
     columns = ["task", "protocol", "method", "model", "split", "level", "value", "size", "classes"]
     tables = []
     for (task, name), rows in cells.groupby(["task", "protocol"]):

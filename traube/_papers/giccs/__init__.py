@@ -5,7 +5,7 @@ from functools import partial
 from traube._papers.giccs import figures, tables
 from traube._papers.spec import Figure, Paper, Table
 
-NO_JUDGMENTS = "there are no judgments in TRAUBE_RAW/giccs (judgements.csv and items.csv)"
+NO_JUDGMENTS = "there are no judgments in TRAUBE_RAW/giccs (judgments.csv and items.csv)"
 NOT_READ = "giccs has not been read: TRAUBE_RAW/giccs holds no data"
 
 PAPER = Paper(

@@ -1,6 +1,6 @@
 """GiCCS' tables, printed and measured; and the correlation of a model's quality on similarity with that on clustering.
 
-Agreement: TRAUBE_RAW/giccs/judgements.csv (annotator, item_1 to item_3, best, worst), items.csv (item, source,
+Agreement: TRAUBE_RAW/giccs/judgments.csv (annotator, item_1 to item_3, best, worst), items.csv (item, source,
 turns).
 """
 
@@ -72,7 +72,7 @@ def halves(context: Context) -> pd.DataFrame:
 
 def _read_judgments() -> Iterator[tuple[str, Judgments]]:
     """Yield the judgments of each source and number of turns, in the order of the items' table."""
-    answers, items = (raw() / "giccs" / name for name in ("judgements.csv", "items.csv"))
+    answers, items = (raw() / "giccs" / name for name in ("judgments.csv", "items.csv"))
     if not (answers.is_file() and items.is_file()):
         return
     judged = read_judgments([answers]).judgments

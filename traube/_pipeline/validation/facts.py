@@ -68,14 +68,14 @@ def compute_pair_facts(card: PairCard, pairs: pd.DataFrame, corpus: pd.DataFrame
     first, second = (pairs[name].map(texts) for name in ("text_id_a", "text_id_b"))
     ids = pairs[["text_id_a", "text_id_b"]].astype("string").fillna("")
     both = ids.min(axis=1) + " " + ids.max(axis=1)  # in whatever order
-    in_part = pairs.groupby([pairs["part"], both], sort=False)["score"]
+    in_subset = pairs.groupby([pairs["part"], both], sort=False)["score"]
     trained = pairs["part"].isin(["train", "validation"])
     facts = {
         "texts_known": first.notna() & second.notna(),
         "in_scale": pairs["score"].between(*card.scale),
-        "scores_in_part": pairs.groupby("part", sort=False)["score"].transform("nunique"),
-        "times_in_part": in_part.transform("size"),
-        "scores_of_texts": in_part.transform("nunique"),
+        "scores_in_subset": pairs.groupby("part", sort=False)["score"].transform("nunique"),
+        "times_in_subset": in_subset.transform("size"),
+        "scores_of_texts": in_subset.transform("nunique"),
         "pair_seen": trained.groupby(both).transform("any")[~trained],
         "text": first.fillna("(unknown)") + " | " + second.fillna("(unknown)"),
     }

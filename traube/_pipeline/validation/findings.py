@@ -84,7 +84,7 @@ def _pick_examples(
         texts = corpus[corpus["text_id"].isin(rows["text_id"])].drop_duplicates("text_id").set_index("text_id")["text"]
         rows = rows.assign(text=rows["text_id"].map(texts))
     subjects = [rule.arguments.get("column", "") for rule in check.rules]
-    # most tasks have one split set and one part, which say nothing
+    # most tasks have one split set and one subset, which say nothing
     constant = [c for c in ("split_set", "part") if c in rows and len(judged[c].unique()) == 1]
     places = [c for c in (*SPLIT, "item", "part") if c in rows and c not in constant]
     columns = dict.fromkeys(c for c in [*places, *subjects, "text_id", "label", "text"] if c in rows)

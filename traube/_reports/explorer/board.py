@@ -10,6 +10,7 @@ from traube._pipeline.params import Protocol
 from traube._reports.tables import show_interval, show_name, show_rank
 from traube._storage import Storage
 from traube.comparison._candidates import WITHOUT_LABELS, main_metric
+from traube.components._method import name_methods
 from traube.models._checkpoints import trained_on
 from traube.tasks._stored import get_card
 
@@ -79,7 +80,7 @@ def history(storage: Storage, protocols: Mapping[str, Protocol], task: str) -> l
     cells = cells[cells["status"] == "done"]
     if cells.empty:
         return []
-    cells = cells.assign(method=cells["reducer"] + "/" + cells["clusterer"])
+    cells = cells.assign(method=name_methods(cells))
     card = get_card(storage, task)
     wanted = {name: main_metric(card, protocols.get(name)) for name in cells["protocol"].unique()}
     scores = storage.read_scores(cells, set(wanted.values())).merge(cells[["cell_id", "method", "created", *STATE]])

@@ -41,21 +41,8 @@ def task_page(
     own, lookup = table[table["task"].isin((task, ""))], Lookup()
     cells = current_cells(bench.storage, protocols, [task], own_choice=True, lookup=lookup)
     done = own[own["status"] == "done"]
-    absent = own[own["status"] != "done"].drop_duplicates(["model", "method", "reason"])
-    board, past = rows(own, costs(bench.storage, protocols, cells)), history(bench.storage, protocols, task)
-    colors = color_models([*(row["model"] for row in board), *(point["line"] for point in past)])
-    data: dict[str, Any] = {
-        "board": board,
-        "absent": absent[["model", "method", "status", "reason"]].astype(object).fillna("").to_dict("records"),
-        "colors": COLORS,
-        "models": list(colors),
-        "views": [],
-        "pairs": [],
-        "answers": [],
-        "diagrams": [],
-        "history": past,
-        "changes": [] if changes is None or changes.empty else _format_records(changes[changes["task"] == task]),
-    }
+    data = _collect_rows(bench, protocols, task, own, cells, changes)
+    data |= {"views": [], "pairs": [], "answers": [], "diagrams": []}
     missing, shown = "", ""
     try:
         stored, chosen = bench.task(task), cells[~cells["own_choice"]]
@@ -65,7 +52,7 @@ def task_page(
         data["views"] = views(bench, stored, protocols.get(shown), firsts, lookup)
         if stored.is_labeled:  # silhouettes of different embedding spaces are not comparable
             standings = _read_standings(bench, protocols, stored, options, chosen)
-            data |= _compare_models(bench, protocols, stored, chosen, standings, shown, colors)
+            data |= _compare_models(bench, protocols, stored, chosen, standings, shown, color_models(data["models"]))
     except TraubeError as error:  # the stored texts are missing or corrupt
         missing = str(error)
     heatmaps = _draw_heatmaps(done)
@@ -87,6 +74,31 @@ def task_page(
         format_significance=format_significance,
         data=data,
     )
+
+
+def _collect_rows(
+    bench: Workbench,
+    protocols: Mapping[str, Protocol],
+    task: str,
+    own: pd.DataFrame,
+    cells: pd.DataFrame,
+    changes: pd.DataFrame | None,
+) -> dict[str, Any]:
+    """Return the task's leaderboard, what is absent from it, its scores over time, and its changes."""
+    absent = own[own["status"] != "done"].drop_duplicates(["model", "method", "reason"])
+    board, past = rows(own, costs(bench.storage, protocols, cells)), history(bench.storage, protocols, task)
+    changed = [] if changes is None or changes.empty else changes[changes["task"] == task].to_dict("records")
+    return {
+        "board": board,
+        "absent": absent[["model", "method", "status", "reason"]].astype(object).fillna("").to_dict("records"),
+        "colors": COLORS,
+        "models": list(color_models([*(row["model"] for row in board), *(point["line"] for point in past)])),
+        "history": past,
+        "changes": [
+            {key: number(value, 6) if isinstance(value, float) else value for key, value in change.items()}
+            for change in changed
+        ],
+    }
 
 
 def _list_candidates(
@@ -156,10 +168,3 @@ def _read_standings(
             elif at := candidates(bench.storage, task.name, name, protocols[name], metric, cells, level):
                 found[name, level] = read_standing(bench.storage, at)
     return found
-
-
-def _format_records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    return [
-        {key: number(value, 6) if isinstance(value, float) else value for key, value in row.items()}
-        for row in frame.to_dict("records")
-    ]

@@ -195,6 +195,9 @@ function replace(name, changes) {
   map[name] = layer
 }
 
+// key words in another order are the same name to a reader
+const sortWords = name => name.split(/[\s,]+/).sort().join(" ")
+
 // A label is there or not: deck.gl would fade those whose middle is at the edge of another
 class WholeLabels extends deck.CollisionFilterExtension {
   getShaders() {
@@ -335,7 +338,8 @@ function start() {
     refresh()
   }) // the lasso's
   listen()
-  replace("labelLayer", { extensions: [new WholeLabels()] })
+  map.labelData = [...new Map(map.labelData.map(one => [sortWords(one.label), one])).values()] // the coarsest group of a name is the last
+  replace("labelLayer", { data: map.labelData, extensions: [new WholeLabels()] })
   if (matchMedia("(max-width: 768px)").matches) replace("labelLayer", { sizeMinPixels: 9, sizeMaxPixels: 13, collisionTestProps: { sizeScale: 3, sizeMinPixels: 24, sizeMaxPixels: 32 } })
   const scheme = matchMedia("(prefers-color-scheme: dark)")
   setDark(scheme.matches)

@@ -108,8 +108,8 @@ def sample(X: Any, clusters: Any, shape: tuple[int, int], alpha: float, beta: fl
     ----------
     X : Words
         Counts from `count_words`; every text has a word.
-    clusters : int64 array
-        Clusters to begin with, int64 [n].
+    clusters : ndarray of shape (n_texts,)
+        Clusters to begin with, int64.
     shape : tuple of int
         Number of clusters, and of different words.
     """

@@ -59,18 +59,18 @@ class LazyTable(Mapping[str, Any]):
     def __init__(self, module: str, table: str) -> None:
         self._module, self._table = module, table
 
-    def _loaded(self) -> Mapping[str, Any]:
+    def _load(self) -> Mapping[str, Any]:
         table: Mapping[str, Any] = getattr(import_module(self._module), self._table)
         return table
 
     def __contains__(self, name: object) -> bool:
-        return name in KNOWN or name in self._loaded()
+        return name in KNOWN or name in self._load()
 
     def __getitem__(self, name: str) -> Any:
-        return self._loaded()[name]
+        return self._load()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._loaded())
+        return iter(self._load())
 
     def __len__(self) -> int:
-        return len(self._loaded())
+        return len(self._load())

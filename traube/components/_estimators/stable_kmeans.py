@@ -18,7 +18,7 @@ from traube.components._stability import cluster_stability, project, sample_clus
 STEPS = 8
 STARTS, ITERATIONS = 10, 30
 MOST = 20_000  # vectors that are smoothed
-COMPONENTS = 100  # of sparse vectors
+COMPONENTS = 100  # of sparse vectors, and of smoothed ones, which vary in few directions
 BLOCK = 2**26  # bytes of a block of cosines
 
 
@@ -93,18 +93,19 @@ class StableKMeans(ClusterMixin, _SparseInput):
         if k == X.shape[0]:
             return np.arange(k)
         # unit vectors about their mean; of sparse ones, their first 100 principal directions
-        points, random = normalize(X), np.random.default_rng(seed)
+        points, random, svd = normalize(X), np.random.default_rng(seed), TruncatedSVD(COMPONENTS, random_state=seed)
         if sparse.issparse(points):
-            small = min(points.shape) <= COMPONENTS
-            points = points.toarray() if small else TruncatedSVD(COMPONENTS, random_state=seed).fit_transform(points)
+            points = points.toarray() if min(points.shape) <= COMPONENTS else svd.fit_transform(points)
         points = unit(np.asarray(points, dtype=np.float32))
         points = unit(points - points.mean(axis=0))
 
         rows = np.arange(len(points))
         if len(points) > MOST:
             rows = np.sort(random.choice(len(points), MOST, replace=False))
-        found = cluster_spherical(smooth(points[rows], self.n_neighbors), k, STARTS, ITERATIONS, random)
-        found = renumber(found)
+        smoothed = smooth(points[rows], self.n_neighbors)
+        if min(smoothed.shape) > COMPONENTS:
+            smoothed = unit(svd.fit_transform(smoothed))
+        found = renumber(cluster_spherical(smoothed, k, STARTS, ITERATIONS, random))
         if len(rows) == len(points):
             return found
         # all other points join the cluster with the nearest mean

@@ -43,6 +43,6 @@ register_clusterer(
     finds_k=True,
     seeded=True,
     dense=False,
-    version="3",  # stability of bootstraps of micro clusters
+    version="4",  # stability of bootstraps of micro clusters, the middle of the best numbers
     types={"n_neighbors": Several},
 )

@@ -11,7 +11,7 @@ from traube._core.errors import TraubeError, unknown
 from traube._core.paths import raw
 from traube.tasks._reading import find_file, read_rows
 from traube.tasks._source import Source, catalogue_card
-from traube.tasks._task import Part, TaskCard, make_split
+from traube.tasks._task import Subset, TaskCard, make_split
 
 SUBJECTS = {
     "astro-ph": "Astrophysics",
@@ -73,14 +73,14 @@ class ArxivSubjects(Source):
             folds = [rows.iloc[fold] for _, fold in StratifiedKFold(2).split(np.empty(len(rows)), rows["subtopic"])]
             for split_set, scored, learned in zip(("default", "fold_2"), folds, reversed(folds), strict=True):
                 tenth = len(learned) // 10
-                parts: dict[Part, pd.DataFrame] = {
+                subsets: dict[Subset, pd.DataFrame] = {
                     "test": scored,
                     "validation": learned[:tenth],
                     "train": learned[tenth:],
                 }
-                for part, chosen in parts.items():
-                    name = str(subject) if part == "test" else f"{subject} ({part})"
-                    split = make_split(chosen, name, "subtopic", label="subtopic", part=part, split_set=split_set)
+                for subset, chosen in subsets.items():
+                    name = str(subject) if subset == "test" else f"{subject} ({subset})"
+                    split = make_split(chosen, name, "subtopic", label="subtopic", subset=subset, split_set=split_set)
                     splits.append(split)
         return pd.concat(splits, ignore_index=True)
 

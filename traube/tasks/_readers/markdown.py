@@ -21,7 +21,7 @@ from traube.tasks._reading import read_any_text
 from traube.tasks._sections import Level, Page, Passage, draw, make_records
 from traube.tasks._source import CardSource, KeyLines
 from traube.tasks._splitting import make_rng
-from traube.tasks._task import Part, TaskCard
+from traube.tasks._task import Subset, TaskCard
 
 if TYPE_CHECKING:  # importing it takes longer than listing all tasks
     from markdown_it.token import Token
@@ -87,7 +87,7 @@ class Markdown(CardSource[MarkdownCard]):
         found = make_records(pages, self.settings.sections, self.folder)
         if found.empty:
             raise TraubeError(f"{self.folder}: none of its {len(files)} pages has passages in two sections")
-        return found.assign(part=found["page"].map(self._part))
+        return found.assign(part=found["page"].map(self._draw_subset))
 
     @override
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
@@ -96,7 +96,7 @@ class Markdown(CardSource[MarkdownCard]):
     def _name(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
 
-    def _part(self, page: str) -> Part:
+    def _draw_subset(self, page: str) -> Subset:
         """Return a page's subset, which depends on its name only: a new page leaves the others where they are."""
         drawn = make_rng(page).random()
         if drawn < self.settings.train:

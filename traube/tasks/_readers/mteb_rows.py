@@ -32,7 +32,7 @@ class RowsCard(TaskCard):
     rows: PathName | None = None
     dataset: str | None = Field(None, pattern=r"^[\w.-]+/[\w.-]+$")
     revision: str | None = Field(None, pattern=r"^[0-9a-f]{40}$")
-    part: str = Field("test", pattern=r"^[\w.-]+$", description="which part of the data set: how its files begin")
+    part: str = Field("test", pattern=r"^[\w.-]+$", description="which subset of the data set: how its files begin")
 
     @model_validator(mode="after")
     def _either(self) -> "RowsCard":

@@ -28,8 +28,8 @@ LEVEL = "newsgroup"
 class Newsgroups(Source):
     """Posts without headers, footers and quotes; those of which nothing is left are dropped from their block.
 
-    Posts come in the order in which scikit-learn shuffles them; each part is cut into consecutive blocks, and the rest
-    that fills no block is dropped. Of the training part the last fifth of the blocks is for validation.
+    Posts come in the order in which scikit-learn shuffles them; each subset is cut into consecutive blocks, and the rest
+    that fills no block is dropped. Of the training subset the last fifth of the blocks is for validation.
 
     Parameters
     ----------
@@ -81,16 +81,16 @@ class Newsgroups(Source):
                     pass
         except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error) as error:
             raise TraubeError(f"{path}: not a readable archive ({error})") from None
-        return pd.concat([self._blocks(path, posts, part) for part in ("train", "test")], ignore_index=True)
+        return pd.concat([self._blocks(path, posts, subset) for subset in ("train", "test")], ignore_index=True)
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """Return a split for each block."""
         return split_by_value(records, "split", LEVEL)
 
-    def _blocks(self, path: Path, archived: Mapping[tuple[str, ...], str], part: str) -> pd.DataFrame:
+    def _blocks(self, path: Path, archived: Mapping[tuple[str, ...], str], subset: str) -> pd.DataFrame:
         from sklearn.datasets import _twenty_newsgroups as twenty
 
-        folder = f"20news-bydate-{part}"
+        folder = f"20news-bydate-{subset}"
         names = sorted(name for name in archived if name[:-2] == (folder,))
         if not names:
             raise TraubeError(f"{path}: there is no folder {folder} in it")
@@ -107,8 +107,10 @@ class Newsgroups(Source):
             raise TraubeError(f"{path}: {folder} has {len(posts)} posts, fewer than a block of {BLOCK}")
         posts = posts[: count * BLOCK]
         number, first_held_out = posts.index // BLOCK, count - round(VALIDATION * count)
-        is_held_out = (number >= first_held_out) & (part == "train")
-        return posts.assign(split=[f"{part}_{i:03d}" for i in number], part=np.where(is_held_out, "validation", part))
+        is_held_out = (number >= first_held_out) & (subset == "train")
+        return posts.assign(
+            split=[f"{subset}_{i:03d}" for i in number], part=np.where(is_held_out, "validation", subset)
+        )
 
 
 def _read_text(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:

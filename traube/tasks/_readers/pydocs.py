@@ -107,7 +107,7 @@ class PydocsCard(TaskCard):
             family="pydocs",
             description=f"Documentation of {len(packages)} Python packages ({TEXTS[self.pydocs]}), by package and subpackage.",
             language="en",
-            licence="each package's own (BSD, Apache-2.0, MIT, LGPL, Matplotlib)",
+            license="each package's own (BSD, Apache-2.0, MIT, LGPL, Matplotlib)",
             citation="the packages and versions in requirements.lock",
             source=f"the installed packages {', '.join(packages)}",
             declared=DECLARED[self.size],

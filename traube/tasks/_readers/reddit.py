@@ -60,7 +60,7 @@ class Reddit(Source):
     def missing(self) -> str | None:
         if not self.files()[0].is_file():
             return f"{super().missing()}; with {ID} and {SECRET} in the environment `traube run --task {self.name}` fetches it"
-        left = len(set(_ids()) - set(_fetched(self.files()[0])))
+        left = len(set(_ids()) - set(_read_fetched(self.files()[0])))
         return f"{left} submissions are still to be fetched: `traube run --task {self.name}`" if left > 0 else None
 
     @override
@@ -68,7 +68,7 @@ class Reddit(Source):
         if self.missing() is None:
             return
         if not _ids():
-            origin = "https://github.com/ClimSocAna/tecb-de (licence: MIT)"
+            origin = "https://github.com/ClimSocAna/tecb-de (license: MIT)"
             raise Unavailable(f"{_id_file()} is not there; get it from {origin}")
         if not (os.environ.get(ID) and os.environ.get(SECRET)):
             fix = f"set {ID} and {SECRET} (reddit.com/prefs/apps)"
@@ -77,7 +77,7 @@ class Reddit(Source):
 
     @override
     def read(self) -> pd.DataFrame:
-        found = _fetched(self.files()[0]).values()
+        found = _read_fetched(self.files()[0]).values()
         posts = [p for p in found if p.get("title") and p["selftext"] not in ("[removed]", "[deleted]")]
         clean = clean_as_paper if self.way == "paper" else clean_text
         rows = [(clean(p["title"]), clean(p["selftext"]), p["subreddit"]) for p in posts]
@@ -188,7 +188,7 @@ def download(path: Path, api: Api) -> None:
         if path.is_file() and not (data := path.read_bytes()).endswith(b"\n"):
             with path.open("r+b") as file:  # the last line was being written when the download was stopped
                 file.truncate(data.rfind(b"\n") + 1)
-        here = _fetched(path)
+        here = _read_fetched(path)
         for batch, posts in api.submissions([i for i in _ids() if i not in here]):
             for submission in batch:
                 post = posts.get(submission, {})
@@ -208,7 +208,7 @@ def _id_file() -> Path:
     return find_file(raw() / "tecb_de" / "reddit_submission_ids.txt")
 
 
-def _fetched(path: Path) -> dict[str, dict[str, Any]]:
+def _read_fetched(path: Path) -> dict[str, dict[str, Any]]:
     """Return the contents of the file, by id."""
     if not path.is_file():
         return {}

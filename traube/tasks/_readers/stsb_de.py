@@ -33,13 +33,13 @@ class StsbDe(PairSource):
         reader of CSV joins rows of DeepL's files, from one mark to the next, and finds 1,344 of 1,379 test pairs.)
         """
         rows = []
-        for path, part in zip(self.files(), FILES.values(), strict=True):
+        for path, subset in zip(self.files(), FILES.values(), strict=True):
             for number, line in enumerate(read_lines(path), start=1):
                 fields = line.split("\t")
                 if len(fields) != 3:
                     expected = "score, sentence, sentence with tabs between"
                     raise TraubeError(f"{path}:{number}: {len(fields)} fields instead of {expected}")
-                rows.append((as_score(fields[0], f"{path}:{number}"), fields[1].strip(), fields[2].strip(), part))
+                rows.append((as_score(fields[0], f"{path}:{number}"), fields[1].strip(), fields[2].strip(), subset))
         return pd.DataFrame(rows, columns=["score", "text_a", "text_b", "part"])
 
 

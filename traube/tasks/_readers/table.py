@@ -10,7 +10,7 @@ from traube._core.config import OneOrMany, PathName
 from traube._core.errors import TraubeError, unknown
 from traube.tasks._reading import UTF_8, Rows, read_rows
 from traube.tasks._source import CardSource, KeyLines
-from traube.tasks._task import PARTS, Part, TaskCard, make_split, names_texts
+from traube.tasks._task import SUBSETS, Subset, TaskCard, make_split, names_texts
 
 
 class TableCard(TaskCard):
@@ -70,8 +70,8 @@ class Table(CardSource[TableCard]):
             for value, place in zip(columns[key], rows.places, strict=True):
                 if value is None and key != "query":
                     raise TraubeError(f"{place}: column '{column}' is empty")
-                if key == "part" and value not in PARTS:
-                    raise TraubeError(f"{place}: column '{column}': '{value}' is none of {', '.join(PARTS)}")
+                if key == "part" and value not in SUBSETS:
+                    raise TraubeError(f"{place}: column '{column}': '{value}' is none of {', '.join(SUBSETS)}")
         return pd.DataFrame({name: pd.array(values, dtype="str") for name, values in columns.items()})
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
@@ -80,8 +80,10 @@ class Table(CardSource[TableCard]):
         labels: dict[str, str | None] = {level: f"level:{level}" for level in self.settings.labels} or {"none": None}
         splits = []
         for name, group in groups:
-            part: Part | pd.Series = group.get("part", "test")
-            splits += [make_split(group, str(name), level, label=label, part=part) for level, label in labels.items()]
+            subset: Subset | pd.Series = group.get("part", "test")
+            splits += [
+                make_split(group, str(name), level, label=label, subset=subset) for level, label in labels.items()
+            ]
         return pd.concat(splits, ignore_index=True)
 
 

@@ -21,7 +21,7 @@ from traube.tasks._reading import find_file, read_lines
 from traube.tasks._sections import Passage
 from traube.tasks._source import Source, catalogue_card
 from traube.tasks._splitting import make_rng, shuffle, split_by_value
-from traube.tasks._task import Part, TaskCard
+from traube.tasks._task import Subset, TaskCard
 
 Level = Literal["coarse", "fine"]
 
@@ -34,7 +34,7 @@ CAR_B = "benchmarkY1-train/train.pages.cbor"
 
 SIZES = (30, 35, 40)  # passages of the articles that COB trains on (section 4.4.2)
 VALIDATION_PAGES = 25
-TEST200_SHARES: dict[Part, float] = {"train": 0.5, "validation": 0.125, "test": 0.375}
+TEST200_SHARES: dict[Subset, float] = {"train": 0.5, "validation": 0.125, "test": 0.375}
 
 # Kinds of the parts of an article, in the order of their numbers.
 SECTION, PARAGRAPH, _IMAGE, ITEM = range(4)
@@ -62,27 +62,27 @@ class TrecCar(Source):
         test = find_first("benchmarkY1-test/test.pages.cbor", "benchmarkY1-test/test.pages.cbor-paragraphs.cbor")
         return [test, *(path for path in self._optional().values() if path.is_file())]
 
-    def _optional(self) -> dict[Part, Path]:
+    def _optional(self) -> dict[Subset, Path]:
         return {"train": find_first(*TRAIN), "validation": find_first(CAR_B)}
 
     @override
     def read(self) -> pd.DataFrame:
         tables = [read_passages(self.files()[0]).assign(part="test")]
         # an article of several files is tested, or else validated: the training files are of the same Wikipedia
-        for part, path in reversed(self._optional().items()):
+        for subset, path in reversed(self._optional().items()):
             if not path.is_file():
                 continue
             seen = {page for earlier in tables for page in earlier["page"].unique()}
             unseen = read_passages(path)
             unseen = unseen[~unseen["page"].isin(seen)]
-            if part == "train":  # of both levels the same articles
+            if subset == "train":  # of both levels the same articles
                 unseen = _clusterable(unseen, "coarse")
                 chosen = unseen.groupby("page")["text"].transform("size").isin(SIZES)
             else:
                 pages = _clusterable(unseen, self.level)["page"].unique()
                 drawn = shuffle(len(pages), make_rng("benchmarkY1-train"))[:VALIDATION_PAGES]
                 chosen = unseen["page"].isin({pages[i] for i in drawn})
-            tables.append(unseen[chosen].assign(part=part))
+            tables.append(unseen[chosen].assign(part=subset))
         return _clusterable(pd.concat(tables, ignore_index=True), self.level)
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
@@ -91,7 +91,7 @@ class TrecCar(Source):
 
 
 class Test200(TrecCar):
-    """The 200 articles that TREC CAR published as a sample, with random parts: half trains, an eighth validates."""
+    """The 200 articles that TREC CAR published as a sample, with random subsets: half trains, an eighth validates."""
 
     @override
     def files(self) -> list[Path]:
@@ -100,17 +100,17 @@ class Test200(TrecCar):
     @override
     def read(self) -> pd.DataFrame:
         records = _clusterable(read_passages(self.files()[0]), self.level)
-        return records.assign(part=draw_parts(records["page"]))
+        return records.assign(part=draw_subsets(records["page"]))
 
 
-def draw_parts(pages: pd.Series) -> pd.Series:
+def draw_subsets(pages: pd.Series) -> pd.Series:
     """Return the subset of each passage, from the names of their articles."""
     names = pages.unique()
-    parts: dict[str, str] = {}
+    subsets: dict[str, str] = {}
     order = [names[i] for i in shuffle(len(names), make_rng("test200"))]
-    for part, share in TEST200_SHARES.items():
-        parts |= dict.fromkeys(order[len(parts) : len(parts) + round(share * len(names))], part)
-    return pages.map(parts).fillna("test")
+    for subset, share in TEST200_SHARES.items():
+        subsets |= dict.fromkeys(order[len(subsets) : len(subsets) + round(share * len(names))], subset)
+    return pages.map(subsets).fillna("test")
 
 
 def read_passages(path: Path) -> pd.DataFrame:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from typing_extensions import override
 
-from traube.tasks._readers.trec_car import CAR_B, TRAIN, draw_parts, find_first, read_articles
+from traube.tasks._readers.trec_car import CAR_B, TRAIN, draw_subsets, find_first, read_articles
 from traube.tasks._sections import LEVELS, Level, Page, Passage, draw, get_path, make_records, select_passages
 from traube.tasks._source import Source, catalogue_card
 from traube.tasks._splitting import make_rng, shuffle
@@ -77,7 +77,7 @@ class CarA(CarB):
 
 
 class Test200(CarB):
-    """The public sample of 198 articles, with COB's parts (`trec_car`).
+    """The public sample of 198 articles, with COB's subsets (`trec_car`).
 
     No article has a text before its first section, so there are no descriptions. The split sets `fold_1` to `fold_5`
     test a fifth of the articles each; a tenth validates.
@@ -89,7 +89,7 @@ class Test200(CarB):
     @override
     def read(self) -> pd.DataFrame:
         found = super().read()
-        return found.assign(part=draw_parts(found["page"]))
+        return found.assign(part=draw_subsets(found["page"]))
 
     @override
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
@@ -98,10 +98,10 @@ class Test200(CarB):
         tables = [records]
         for fold in range(5):
             rest = [i for place, i in enumerate(order) if place % 5 != fold]
-            part = np.full(len(names), "train", dtype=object)
-            part[order[fold::5]], part[rest[: len(names) // 10]] = "test", "validation"
-            parts = records["page"].map(dict(zip(names, part, strict=True)))
-            tables.append(records.assign(split_set=f"fold_{fold + 1}", part=parts))
+            drawn = np.full(len(names), "train", dtype=object)
+            drawn[order[fold::5]], drawn[rest[: len(names) // 10]] = "test", "validation"
+            subsets = records["page"].map(dict(zip(names, drawn, strict=True)))
+            tables.append(records.assign(split_set=f"fold_{fold + 1}", part=subsets))
         return draw(pd.concat(tables, ignore_index=True), self.level)
 
 

@@ -258,9 +258,9 @@ class PagePairs(Examples):
             raise TraubeError("there are no pairs: no train split has two texts of one group and one of another")
         super().__init__(len(self.same), recipe.seed)
 
-    def pages(self, task: Task, part: str) -> list[Split]:
+    def pages(self, task: Task, subset: str) -> list[Split]:
         """Return the splits of a subset; their rows are those of `vectors`."""
-        chosen = replace(task, rows=task.splits[task.splits["part"] == part].assign(part="test"))
+        chosen = replace(task, rows=task.splits[task.splits["part"] == subset].assign(part="test"))
         rows = np.array([self.row_of.get(text, -1) for text in task.texts], dtype=np.int64)
         return [
             Split(s.split, s.level, s.items, rows[s.rows], s.labels, None if s.query is None else int(rows[s.query]))
