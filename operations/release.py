@@ -35,10 +35,10 @@ def release(
     match stage:
         case "datasets":
             from operations.launch import Launcher
-            from traube._pipeline.survey import unread
+            from traube._pipeline.survey import find_not_ingested
             from traube._reports.release import write_datasets
 
-            new, unavailable = unread(params.tasks, storage)
+            new, unavailable = find_not_ingested(params.tasks, storage)
             if new:
                 out.print(f"Reading {', '.join(new)}")
                 with Launcher(SILENT) as launcher:

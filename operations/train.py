@@ -159,11 +159,11 @@ def _parse_values(recipe: list[str] | None) -> dict[str, str]:
 def run_on_tasks(tasks: list[str], model: str, verbose: bool, work: Callable[["Launcher"], list[str]]) -> None:
     """Run work on a model and tasks; tasks that are not ingested are read first."""
     from operations.launch import Launcher
-    from traube._pipeline.survey import unread
+    from traube._pipeline.survey import find_not_ingested
     from traube._storage import open_storage
 
     fetch(tasks, [model])
-    new, unavailable = unread(tasks, open_storage(paths.home()))
+    new, unavailable = find_not_ingested(tasks, open_storage(paths.home()))
     for name, reason in unavailable.items():
         raise TraubeError(f"{name} is unavailable: {reason}")
     with show_progress(hidden=verbose) as (progress, _), Launcher(progress, verbose) as launcher:

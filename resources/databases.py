@@ -24,7 +24,9 @@ from traube._core.system_errors import explain_errors
 from traube._storage import open_storage
 
 EXPERIMENT = "traube"
-KIND = {"mlflow.experimentKind": "custom_model_development"}  # its tag: MLflow opens it with its runs, not with traces
+EXPERIMENT_TAGS = {
+    "mlflow.experimentKind": "custom_model_development"
+}  # its tag: MLflow opens it with its runs, not with traces
 SETTINGS = "dagster.yaml"
 DAGSTER_DATABASE = "TRAUBE_DAGSTER_DATABASE"  # set by us for Dagster's processes, which have the file's `env`
 STAMP = "alembic_version"  # Dagster and MLflow note in it which tables they have made
@@ -35,13 +37,13 @@ class Database:
     """A SQLite file that Dagster or MLflow makes and uses."""
 
     path: Path
-    table: str  # the one that is filled first when it is used
-    whole: Path  # what is moved away with it if it is corrupt
-    holds: str  # what is lost then
+    table: str  # the table that use fills first
+    whole: Path  # file or folder to move away if the database is corrupt
+    holds: str  # contents that are lost then, in words
     last: tuple[str, str] = (STAMP, "1")  # a table, and a row of it that is written once all tables are made
 
     def count_rows(self) -> int | None:
-        """Return how many rows the table has, 0 or 1; None if the tables were never finished.
+        """Return 1 if the table has rows, 0 if it is empty, None if the tables were never finished.
 
         Raises an error if the file is no database.
         """
@@ -112,7 +114,7 @@ def make_dagster(folder: Path) -> None:
             if not _is_made(folder):  # another process may have been faster
                 with _build_aside(folder) as new:
                     _link_settings(new)
-                    _make_dagster(new)
+                    _create_dagster_tables(new)
     if not (folder / SETTINGS).exists():  # the checkout was moved
         _link_settings(folder)
 
@@ -131,7 +133,7 @@ def _make_shared_dagster(folder: Path) -> None:
     if file.is_symlink() or not file.is_file() or file.read_text(encoding="utf-8") != text:
         file.unlink(missing_ok=True)
         write_text(file, text)
-    _make_schema("dagster", lambda: _make_dagster(folder))
+    _make_schema("dagster", lambda: _create_dagster_tables(folder))
 
 
 def _make_schema(name: str, make_tables: Callable[[], None]) -> None:
@@ -163,7 +165,7 @@ def connect() -> Any:
 
 def make_shared_mlflow(artifacts: str) -> None:
     """Make MLflow's tables in the shared database, with our experiment in it, unless they are there."""
-    _make_schema("mlflow", lambda: _make_mlflow(get_mlflow_url(), artifacts))
+    _make_schema("mlflow", lambda: _create_mlflow_tables(get_mlflow_url(), artifacts))
 
 
 def get_mlflow_url() -> str:
@@ -196,17 +198,17 @@ def make_mlflow(path: Path, artifacts: str) -> None:
         if get_mlflow_database(path).count_rows() is not None:
             return
         with _build_aside(path) as new:
-            _make_mlflow(f"sqlite:///{new}", artifacts)
+            _create_mlflow_tables(f"sqlite:///{new}", artifacts)
 
 
-def _make_mlflow(url: str, artifacts: str) -> None:
+def _create_mlflow_tables(url: str, artifacts: str) -> None:
     from mlflow.entities import ExperimentTag
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
     logging.getLogger("mlflow").setLevel(os.environ.get("MLFLOW_LOGGING_LEVEL", "WARNING"))  # it is no news
     store = SqlAlchemyStore(url, artifacts)
     if store.get_experiment_by_name(EXPERIMENT) is None:
-        store.create_experiment(EXPERIMENT, artifacts, [ExperimentTag(*tag) for tag in KIND.items()])
+        store.create_experiment(EXPERIMENT, artifacts, [ExperimentTag(*tag) for tag in EXPERIMENT_TAGS.items()])
     store.engine.dispose()
 
 
@@ -239,7 +241,7 @@ def _remove(path: Path) -> None:
         path.with_name(f"{path.name}{ending}").unlink(missing_ok=True)
 
 
-def _make_dagster(folder: Path) -> None:
+def _create_dagster_tables(folder: Path) -> None:
     with dg.DagsterInstance.local_temp(str(folder)) as instance:  # with a folder of its own it is not temporary
         instance.get_runs(limit=1)
         instance.all_instigator_state()

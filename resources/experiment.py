@@ -15,7 +15,7 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from resources.databases import EXPERIMENT, KIND, get_mlflow_url, make_mlflow, make_shared_mlflow
+from resources.databases import EXPERIMENT, EXPERIMENT_TAGS, get_mlflow_url, make_mlflow, make_shared_mlflow
 from traube._core import paths, settings
 from traube._core.errors import TraubeError
 from traube._core.hashing import digest
@@ -185,5 +185,5 @@ def connect(uri: str) -> Experiment:
             f"{shown}: made by another MLflow; back it up, then `mlflow db upgrade` with this URL brings it up to date"
         ) from None
     if experiment is None:
-        return Experiment(client, str(client.create_experiment(EXPERIMENT, artifact_root(), KIND)))
+        return Experiment(client, str(client.create_experiment(EXPERIMENT, artifact_root(), EXPERIMENT_TAGS)))
     return Experiment(client, str(experiment.experiment_id))

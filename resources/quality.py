@@ -41,7 +41,7 @@ class QualityResource(dg.ConfigurableResource):
         storage: Storage,
         version: str,
     ) -> list[dg.AssetCheckResult]:
-        """Check a version of a task's table (the corpus too) and keep which checks passed; one result for each check."""
+        """Check a version of a task's table, store which checks passed, and return a result for each check."""
         docs = Path(self.folder or data_docs())
         validation = in_own_process(executor, validate_table, card, table, rows, corpus, docs)
         keep_findings(storage, card.name, table, version, validation.findings)

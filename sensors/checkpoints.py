@@ -12,7 +12,7 @@ from traube._core import paths
 from traube._core.errors import TraubeError
 from traube._pipeline.pairs import asks_for_query
 from traube._pipeline.params import Params, load_params
-from traube._pipeline.survey import unread
+from traube._pipeline.survey import find_not_ingested
 from traube._storage import open_storage
 from traube.models import _checkpoints as checkpoints
 from traube.models import load_model
@@ -42,7 +42,7 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
     def new_checkpoints(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         seen = {name: Seen(**entry) for name, entry in json.loads(context.cursor or "{}").items()}
         params = load_params()
-        new, unavailable = unread([*params.tasks, *params.pair_tasks], open_storage(paths.home()))
+        new, unavailable = find_not_ingested([*params.tasks, *params.pair_tasks], open_storage(paths.home()))
         tasks = [name for name in params.tasks if name not in {*new, *unavailable}]
         pairs = [name for name in params.pair_tasks if name not in {*new, *unavailable}]
         if not tasks:

@@ -46,8 +46,8 @@ def _find_runs(
     """Yield this node's unfinished runs, and whether the process of each is alive; None if unknown."""
     for run in instance.get_runs(dg.RunsFilter(statuses=statuses)):
         host = run.tags.get(HOST) if is_of_command(run) else None
-        # a run without a host was launched by a daemon
-        if host == platform.node() if host else _has_daemon_runs():
+        is_here = host == platform.node() if host else _has_daemon_runs()  # without a host: launched by a daemon
+        if is_here:
             process = find_process(instance, run)
             yield run, _is_alive(*process) if process else None
 
@@ -95,7 +95,7 @@ def cancel_cut_off_runs(instance: dg.DagsterInstance) -> list[str]:
 
 
 def stop_note_path() -> Path:
-    """Return the file that says that somebody stopped `traube dev`, until its runs are canceled.
+    """Return the path of the file that exists from when `traube dev` is stopped until its runs are canceled.
 
     On a busy machine `traube dev` may have to end before its runs; the next search for lost runs cancels them.
     """
@@ -128,7 +128,7 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
         name="lost_runs",
         default_status=dg.DefaultSensorStatus.RUNNING,
         minimum_interval_seconds=30,
-        description="Ends runs whose process is gone; the daemon starts those that it launched again, twice at most.",
+        description="Ends runs whose process is gone; the daemon restarts those that it launched, at most twice.",
     )
     def lost_runs(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         lost = end_lost_runs(context.instance)

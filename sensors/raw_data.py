@@ -12,7 +12,7 @@ from sensors import Jobs
 from traube._core import paths
 from traube._core.hashing import digest
 from traube._pipeline.params import load_params
-from traube._pipeline.survey import get_raw_version, unread
+from traube._pipeline.survey import find_not_ingested, get_raw_version
 from traube._storage import open_storage
 from traube.tasks import get_source
 
@@ -29,9 +29,9 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
     )
     def raw_data() -> dg.RunRequest | dg.SkipReason:
         storage, params = open_storage(paths.home()), load_params()
-        tasks, _ = unread([*params.tasks, *params.pair_tasks], storage)
+        tasks, _ = find_not_ingested([*params.tasks, *params.pair_tasks], storage)
         if not tasks:
-            return dg.SkipReason("every task is stored as its raw data is")
+            return dg.SkipReason("no raw data is new or has changed")
         # with what is stored, so that data put back as it was is read again; with the date: what fails is tried daily
         versions = [(task, get_source(task, None).raw_version(), get_raw_version(task, storage)) for task in tasks]
         key = digest([versions, datetime.now(UTC).date().isoformat()])

@@ -34,6 +34,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from traube._core.errors import TraubeError
     from traube._grouping.cluster_texts import Clustering, cluster_texts
     from traube._grouping.estimators import EmbeddingClusterer, TextClusterer
     from traube._pipeline.evaluate import Evaluation, evaluate, evaluate_pairs
@@ -56,6 +57,7 @@ __all__ = [
     "EmbeddingClusterer",
     "Evaluation",
     "TextClusterer",
+    "TraubeError",
     "cluster_texts",
     "compare",
     "evaluate",
@@ -72,6 +74,7 @@ _DEFINED_IN = {
     "Clustering": "traube._grouping.cluster_texts",
     "EmbeddingClusterer": "traube._grouping.estimators",
     "TextClusterer": "traube._grouping.estimators",
+    "TraubeError": "traube._core.errors",
     "Evaluation": "traube._pipeline.evaluate",
     "cluster_texts": "traube._grouping.cluster_texts",
     "compare": "traube._reports.evaluations",

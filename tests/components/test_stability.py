@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,8 +20,8 @@ from traube.components._layers import find_layers
 from traube.components._spherical import cluster_spherical, draw_starts, run_lloyd, unit
 from traube.components._stability import (
     _compute_rand,
-    _find_middle,
     cluster_stability,
+    find_alike,
     project,
     sample_clusters,
     sample_some,
@@ -98,12 +99,20 @@ def test_candidates_are_sorted_unique_and_within_reach(blobs: Blobs) -> None:
         choose_stable_k(blobs[0], 0, [1, 4, 38])
 
 
-def test_of_numbers_that_are_about_as_good_the_middle_is_taken() -> None:
-    """Chance decides which of them is ahead; a number that is as good but lies far away has no say."""
-    ks, excess = np.array([1, 2, 4, 8, 16, 32, 64]), np.array([0, 0.1, 0.291, 0.3, 0.295, 0.1, 0.299])
-    assert _find_middle(ks, excess) == 8
-    assert _find_middle(ks, np.array([0, 0.3, 0.295, 0.291, 0.2, 0.1, 0.1])) == 4
-    assert _find_middle(ks, -excess) == 1
+@pytest.mark.parametrize(
+    ("excess", "alike"),
+    [
+        ([0, 0.1, 0.291, 0.3, 0.295, 0.1, 0.299], [4, 8, 16]),
+        ([0, 0.3, 0.295, 0.291, 0.2, 0.1, 0.1], [2, 4, 8]),
+        ([0, 0.01, 0.05, 0.07, 0.05, 0.1, 0.1], [4, 8, 16]),  # not clear: more are alike, and 20 the most
+        ([0, -0.1, -0.2, -0.3, -0.2, -0.1, -0.1], [1]),
+    ],
+)
+def test_a_number_that_is_as_good_as_the_best_but_lies_far_away_has_no_say(
+    excess: list[float], alike: list[int]
+) -> None:
+    table = pd.DataFrame({"k": [1, 2, 4, 8, 16, 32, 64], "excess": excess})
+    assert find_alike(table).tolist() == alike
 
 
 def test_the_number_of_weak_groups_hardly_depends_on_the_seed() -> None:

@@ -282,7 +282,7 @@ def test_texts_join_groups_that_are_there(traube: Traube, tmp_path: Path) -> Non
     with (tmp_path / "notes.txt.clusters.csv").open() as written:
         assert [row["name"] for row in csv.DictReader(written)] == [topic for _, topic in word_rows()]
     refused = traube("cluster", str(file), "--like", str(labeled), "--group", "topic", "-k", "3", "--seed", "1")
-    assert "--like puts texts into groups that are there: leave out -k, --seed" in refused.stderr
+    assert "--like puts texts into existing groups: leave out -k, --seed" in refused.stderr
 
 
 def test_where_nothing_is_grouped_or_written_the_reason_is_said(traube: Traube, tmp_path: Path) -> None:

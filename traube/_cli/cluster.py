@@ -107,7 +107,7 @@ class Options:
             "-k" if name == "k" else f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None
         ]
         if wrong:
-            raise TraubeError(f"{option} puts texts into groups that are there: leave out {', '.join(wrong)}")
+            raise TraubeError(f"{option} puts texts into existing groups: leave out {', '.join(wrong)}")
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ def _group(texts: list[str], options: Options, namer: "Namer | None", progress: 
 def _write_pages(
     pages: dict[Path, bool], rows: "Rows", texts: list[str], column: str, found: Grouped, options: Options
 ) -> list[Path]:
-    """Write the pages, if there are texts enough for a map, and return which were written."""
+    """Write the pages (paths, and whether each has a panel) if there are enough texts for a map; return those written."""
     import pandas as pd
 
     from traube._grouping.cluster_texts import CLEAR, encode_texts, find_filled
@@ -254,7 +254,7 @@ def _print_result(rows: "Rows", table: "pd.DataFrame", texts: list[str], found: 
     if options.champion is None:
         _print_language(texts, options.model or DEFAULT_MODEL, rows.path)
     _print_groups(texts, found.result, found.by)
-    _print_notes(found.result, found.by, options.k)
+    _print_caveats(found.result, found.by, options.k)
     if options.champion is None and options.like is None:
         _print_layers(found)
     moved = [name for name in table if str(name).startswith("traube_") and name not in rows.columns]
@@ -411,7 +411,7 @@ def _print_groups(texts: list[str], result: "Clustering", by: str) -> None:
         out.print(f"and {pluralize(len(sizes) - LISTED, 'smaller group')}: in the file, or with --json")
 
 
-def _print_notes(result: "Clustering", by: str, k: int | None) -> None:
+def _print_caveats(result: "Clustering", by: str, k: int | None) -> None:
     """Print the notes on the groups; `k` is None if their number was found."""
     noise, blank, strays = result.noise, result.blank, result.unsettled
     if blank:

@@ -46,7 +46,7 @@ def prepare_home() -> None:
 
 
 class Launcher(AbstractContextManager["Launcher"]):
-    """Computes in this process; `verbose` prints warnings of single cells, and tracebacks."""
+    """Launcher that computes in this process; `verbose` prints warnings of single cells, and tracebacks."""
 
     def __init__(self, progress: Progress, verbose: bool = False, executor: Executor | None = None) -> None:
         prepare_home()
@@ -56,7 +56,7 @@ class Launcher(AbstractContextManager["Launcher"]):
         self.workbench = Workbench.at(paths.home(), self.executor)
         self.storage = self.workbench.storage
         self.notes: list[str] = []  # what checks found that stops nothing, a line each
-        self.lost: list[str] = []  # ids of runs whose process is gone; always empty, because nobody keeps runs here
+        self.lost: list[str] = []  # ids of runs whose process is gone; empty, since only a platform records runs
 
     def __exit__(self, *raised: Any) -> None:
         self._open.__exit__(*raised)
@@ -71,13 +71,15 @@ class Launcher(AbstractContextManager["Launcher"]):
             with self._step(f"{name}/corpus", errors):
                 read = read_corpus(source, self.storage)
                 on_corpus = self._validate(source.card, "corpus", read.texts, read.texts, read.version)
-                if self._stops(name, "corpus", on_corpus, errors):
+                if self._note_findings(name, "corpus", on_corpus, errors):
                     continue
                 with self._step(f"{name}/{table}", errors):
                     rows, manifest = draw(source, self.storage)
                     validation = self._validate(source.card, table, rows, read.texts, manifest.data_version)
-                    complete_task(self.storage, source.card)  # only now: if checks were cut short, it is read again
-                    self._stops(name, table, validation, errors)
+                    complete_task(
+                        self.storage, source.card
+                    )  # after the checks: if they are interrupted, the task is read again
+                    self._note_findings(name, table, validation, errors)
         return errors
 
     def evaluate(self, model: str, tasks: Sequence[str], request: Request) -> list[str]:
@@ -157,8 +159,8 @@ class Launcher(AbstractContextManager["Launcher"]):
             case Clustered() if event.reason:
                 self._warn(f"{event.cell.title}: {event.reason}")
 
-    def _stops(self, name: str, table: str, validation: Validation, errors: list[str]) -> bool:
-        """Note which checks failed, and return whether one of them stops the task."""
+    def _note_findings(self, name: str, table: str, validation: Validation, errors: list[str]) -> bool:
+        """Note the checks that failed, and return whether one of them stops the task."""
         failed = [finding for finding in validation.findings if not finding.passed]
         for f in failed:
             line = describe_failed_check(
@@ -173,7 +175,7 @@ class Launcher(AbstractContextManager["Launcher"]):
         try:
             yield
         except Exception as error:
-            stopping.check()  # a library may have made another error of the end
+            stopping.check()  # a library may have turned the interruption into another error
             if self.verbose and not isinstance(error, TraubeError):
                 err.print(escape(traceback.format_exc()))
             line = (

@@ -100,7 +100,7 @@ def print_language(storage: "Storage", task: str, models: "Sequence[str]") -> No
 def _print_fit(line: str, fit: "LanguageFit", task: str) -> None:
     command = fit.command(f"traube run -t {quote(task)}")
     add = f" To add them: [bold]{escape(command)}[/]" if command else ""
-    style = "yellow" if line == fit.warning else "dim"
+    style = "yellow" if fit.warning else "dim"
     out.print(f"[{style}]{escape(line)}[/]{add}", highlight=False, soft_wrap=True)
 
 

@@ -7,7 +7,17 @@ LISTED = 30  # names that an error lists at most
 
 
 class TraubeError(Exception):
-    """Something the user can put right, shown as one line. Line breaks and commands that it quotes are written out."""
+    """Error that the user can put right, shown as one line. Line breaks and commands that it quotes are written out.
+
+    Examples
+    --------
+    >>> from traube import TraubeError, load_model
+    >>> try:
+    ...     load_model("tfidff")
+    ... except TraubeError as error:
+    ...     print(error)
+    unknown model 'tfidff': did you mean tfidf or tfidf_all?
+    """
 
     def __str__(self) -> str:
         return printable(super().__str__())

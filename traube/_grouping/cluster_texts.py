@@ -38,7 +38,7 @@ from traube._pipeline.workbench import Workbench
 from traube._reports.cluster_report import MapLayer, cluster_report
 from traube.components import Method, parse_method
 from traube.components._apply import Labels, Matrix
-from traube.components._stability import ALIKE, EXACT, UNCLEAR
+from traube.components._stability import EXACT, UNCLEAR, find_alike
 from traube.models import FunctionModel, Model, Similarity, to_model
 from traube.models._card import Precision
 from traube.models._vectors import Dense
@@ -475,8 +475,8 @@ class Clustering:
             return []
         exact = self.k_table["stability"] >= EXACT
         chosen = self.k_table["k"] == len(self.sizes())
-        near = exact if (exact & chosen).any() else self.k_table["excess"] >= self.score - ALIKE
-        return [int(k) for k in self.k_table.loc[near, "k"] if k > 1]
+        alike = self.k_table.loc[exact, "k"] if (exact & chosen).any() else find_alike(self.k_table)
+        return [int(k) for k in alike if k > 1]
 
     def without_strays(self) -> "Clustering":
         """Return the clustering with texts that fit no cluster as noise; no other text moves."""

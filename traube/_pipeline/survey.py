@@ -19,8 +19,8 @@ def plan(request: Request, storage: Storage) -> Plan:
 
 
 def survey(request: Request, storage: Storage) -> AtHand:
-    """Find out which of a request's tasks and models there are: those tasks that are stored as their raw data is now."""
-    new, unavailable = unread(request.tasks, storage)
+    """Return the requested tasks whose stored tables are current, the usable models, and the stored cells."""
+    new, unavailable = find_not_ingested(request.tasks, storage)
     models = find_usable_models(request, unavailable)
     known = (name for name in dict.fromkeys(request.tasks) if name not in new and name not in unavailable)
     tasks = {name: manifest for name in known if (manifest := get_manifest(storage, name))}
@@ -28,7 +28,7 @@ def survey(request: Request, storage: Storage) -> AtHand:
 
 
 def survey_stored(tasks: Iterable[str], model: Model, storage: Storage) -> AtHand:
-    """Find out what there is of stored tasks, whatever has become of their raw data, and a model."""
+    """Return stored tasks, even if their raw data has changed since, with a model and the stored cells."""
     found = {}
     for name in tasks:
         if (manifest := get_manifest(storage, name)) is None:
@@ -47,7 +47,7 @@ def _stored_cells(tasks: Mapping[str, Manifest], storage: Storage) -> tuple[set[
     return finished, clustered
 
 
-def unread(tasks: Iterable[str], storage: Storage) -> tuple[list[str], dict[str, str]]:
+def find_not_ingested(tasks: Iterable[str], storage: Storage) -> tuple[list[str], dict[str, str]]:
     """Return the tasks whose stored tables are absent, corrupt or older than the raw data; and why others are unavailable."""
     new, unavailable = [], {}
     for name in dict.fromkeys(tasks):
@@ -67,7 +67,7 @@ def get_raw_version(task: str, storage: Storage) -> str | None:
 
 def unavailable(request: Request, storage: Storage, lookup: Lookup | None = None) -> dict[str, str]:
     """Return the reason by name of a clustering task or a model that is requested and cannot be had here."""
-    reasons = unread((task for task in request.tasks if task not in sources(PAIRS)), storage)[1]
+    reasons = find_not_ingested((task for task in request.tasks if task not in sources(PAIRS)), storage)[1]
     find_usable_models(request, reasons, lookup)
     return reasons
 
@@ -75,12 +75,12 @@ def unavailable(request: Request, storage: Storage, lookup: Lookup | None = None
 def find_usable_models(request: Request, unavailable: dict[str, str], lookup: Lookup | None = None) -> dict[str, Model]:
     """Return the models whose weights are here and valid.
 
-    The reasons why others are not are noted in `unavailable`, by name: one bad model does not stop the others.
+    The reason why a model cannot be used is added to `unavailable`, by name: the others go on.
 
     Raises
     ------
     Unknown
-        If there is no model of a name: a misspelled one is no bad one.
+        If a requested name is that of no model, such as a misspelled one.
     """
     models, lookup = {}, lookup or Lookup()
     for name in dict.fromkeys(request.models):

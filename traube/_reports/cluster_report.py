@@ -254,7 +254,7 @@ def _name_groups(layers: Sequence[MapLayer]) -> list[dict[int, str]]:
             own = layer.labels == c
             name = " ".join(layer.names.get(c, "").split()) or f"group {c}"
             words = _sort_words(name)
-            if words in taken or (words in holders and holders[words][own].mean() <= 0.5):
+            while words in taken or (words in holders and holders[words][own].mean() <= 0.5):
                 name = f"{name} ({c})"
                 words = _sort_words(name)
             found[c] = name

@@ -141,6 +141,7 @@ def _lloyd_of_samples(X: Array, weighted: Array, centers: Array, iterations: int
     columns, member = X.transpose(0, 2, 1), np.zeros(0, dtype=bool)
     for _ in range(iterations):
         cosines = np.matmul(centers, columns)
+        # a point as near to two centers counts in both; an empty micro cluster in all, with weight 0
         before, member = member, cosines == cosines.max(axis=1, keepdims=True)
         if np.array_equal(before, member):
             break

@@ -34,14 +34,15 @@ MICRO = 400  # micro clusters
 MANY, COARSE, FINE, TEXTS_A_MICRO = 46, 100, 800, 3
 FEW = 8  # clusters, up to which every number of the grid is tried; above, every second, and the others are interpolated
 PARTITIONS, SAMPLES = 4, 8  # of the texts into micro clusters; of each
-MORE = 3  # times the samples where clusters are few: these agree less evenly, and are found faster
+MORE = 5  # times the samples for up to READABLE clusters: these agree less evenly, and are found faster
 NULL_CLOUDS, NULL_SAMPLES = 4, 4  # a single cloud may look stable by chance
 NEIGHBORS = 5  # samples that each is compared with
 # The same starts for all numbers of clusters: more starts alone make clusters more stable. Of few texts more.
 STARTED, MOST_STARTS = 1_000, 10  # the first is texts x starts
 ITERATIONS = 8
 WINDOW = 5  # numbers of the grid over which the excess is averaged
-ALIKE = 0.01  # below the largest excess another is about as good
+# So far below the largest excess another is about as good; where no clusters are clear, chance moves the largest further.
+ALIKE, VAGUE = 0.01, 0.03
 # An excess below the first says that no clusters are clear; then there are at most so many.
 UNCLEAR, READABLE = 0.12, 20
 # Stability from which clusters are the same in all samples, and what it takes beside: then nothing is smoothed.
@@ -93,7 +94,8 @@ def choose_stable_k(X: Any, seed: int, candidates: Iterable[int] | None = None) 
     Returns
     -------
     k : int
-        The middle of the numbers around the largest excess that come within .01 of it: which of them is ahead is chance.
+        The middle of the numbers around the largest excess that come within .01 of it, or .03 where no clusters are
+        clear: which of them is ahead is chance.
         Where clusters are all but the same in all samples, the largest such number. At most 20 where the excess is below
         .12, for then no clusters are clear. 1 if no number of clusters is more stable than in a cloud, or there are fewer
         than 16 texts.
@@ -171,22 +173,24 @@ def _choose(
     settled = table.loc[(table["stability"] >= EXACT) & (table["excess"] >= BEYOND), "k"]
     if len(settled):
         return int(settled.iloc[-1]), table, samples
-    shown = table if table["excess"].max() >= UNCLEAR else table[table["k"] <= READABLE]
-    return _find_middle(shown["k"].to_numpy(), shown["excess"].to_numpy()), table, samples
+    alike = find_alike(table)
+    return int(alike[np.abs(np.log(alike) - np.log(alike).mean()).argmin()]), table, samples
 
 
-def _find_middle(ks: NDArray[np.int64], excess: NDArray[np.float64]) -> int:
-    """Return the geometric middle of the numbers around the best that are about as good.
+def find_alike(table: pd.DataFrame) -> NDArray[np.int64]:
+    """Return the numbers around the best that are about as good; 1 alone if none is more stable than in a cloud.
 
     Which of them is the best changes from sample to sample; where they lie hardly does.
     """
+    is_clear = table["excess"].max() >= UNCLEAR
+    shown = table if is_clear else table[table["k"] <= READABLE]
+    ks, excess = shown["k"].to_numpy(), shown["excess"].to_numpy()
     best = excess.argmax()
     if ks[best] == 1:
-        return 1
-    worse = (excess < excess[best] - ALIKE) | (ks == 1)
+        return ks[[best]]
+    worse = (excess < excess[best] - (ALIKE if is_clear else VAGUE)) | (ks == 1)
     run = np.cumsum(worse)  # the same for neighbors none of which is worse
-    middle = np.log(ks[~worse & (run == run[best])]).mean()
-    return int(ks[np.abs(np.log(ks) - middle).argmin()])
+    return ks[~worse & (run == run[best])]
 
 
 def sample_some(points: Array, k: int, seed: int) -> Samples:
@@ -299,7 +303,7 @@ def _sample(
     n_micro: int,
     more: int = 1,
 ) -> tuple[dict[int, Array], dict[int, float]]:
-    """Cluster bootstrap samples of the points' micro clusters, for few clusters so many times more samples.
+    """Cluster bootstrap samples of the points' micro clusters; `more` times as many for up to `READABLE` clusters.
 
     Returns
     -------
@@ -310,15 +314,15 @@ def _sample(
     """
     centers: dict[int, list[Array]] = {k: [] for k in ks}
     stability: dict[int, list[float]] = {k: [] for k in ks}
-    few, many = [k for k in ks if k <= READABLE], [k for k in ks if k > READABLE]
+    readable, many = [k for k in ks if k <= READABLE], [k for k in ks if k > READABLE]
     for _ in range(partitions):
         micro = find_micro_clusters(points, n_micro, random)
         size = np.bincount(micro).astype(np.float64)
         middle = unit(sum_clusters(points, micro))
-        weights = random.poisson(1, size=(samples * (more if few else 1), len(points))).astype(np.float32)
+        weights = random.poisson(1, size=(samples * (more if readable else 1), len(points))).astype(np.float32)
         drawn = np.stack([unit(sum_clusters(points, micro, own)) for own in weights])
         mass = np.stack([np.bincount(micro, weights=own) for own in weights]).astype(np.float32)
-        for part, count in ((few, samples * more), (many, samples)):
+        for part, count in ((readable, samples * more), (many, samples)):
             first, second = _pair_up(count)
             for k, found in cluster_samples(drawn[:count], mass[:count], part, starts, ITERATIONS, random):
                 centers[k].append(found[:samples])

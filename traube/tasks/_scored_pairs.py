@@ -19,8 +19,8 @@ from traube._core.errors import TraubeError
 from traube.tasks._source import Source
 from traube.tasks._task import SPLIT_COLUMNS, SUBSETS, Stage, Task, TaskCard, TaskType, text_id
 
-# The columns, and their meanings: int, str, str, float, str, str and str. The card's groups (str), such as domain, are
-# columns besides.
+# Columns and their meanings. `pair` is int64, `score` float64, the others are str; so are the columns of the card's groups,
+# such as domain, which follow them.
 PAIR_COLUMNS = {
     "pair": "Number of the pair.",
     "text_id_a": "Id of the first text, from its hash.",
@@ -34,7 +34,7 @@ ALL = "all"  # the group of all pairs
 BETWEEN_TURNS = " "  # where a history is joined to a text
 
 
-def _own_names(groups: tuple[str, ...]) -> tuple[str, ...]:
+def _check_group_names(groups: tuple[str, ...]) -> tuple[str, ...]:
     taken = [name for name in groups if name in (*PAIR_COLUMNS, ALL)]
     if taken or len(set(groups)) < len(groups):
         raise ValueError(f"{', '.join(taken) or 'a column'}: a group's column has a name of its own")
@@ -42,7 +42,7 @@ def _own_names(groups: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def iterate_groups(task: Task) -> Iterator[tuple[str, str, Bools]]:
-    """Yield all pairs, and those of each value of each group that has several: group, value, which pairs."""
+    """Yield group, value and a mask of its pairs: first of all pairs, then of each value of a group with several."""
     yield ALL, "", np.ones(len(task.rows), dtype=bool)
     for name in _get_card(task).groups:
         values = task.rows[name].to_numpy()
@@ -51,7 +51,7 @@ def iterate_groups(task: Task) -> Iterator[tuple[str, str, Bools]]:
 
 
 def make_splits(task: Task) -> pd.DataFrame:
-    """Return the sets of pairs that are scored as splits: a set a subset, a level a group, a split a value."""
+    """Return a split for each value of each group: its split set is the subset, its level the group."""
     tables = []
     for subset in task.rows["part"].unique():
         own = select_pairs(task, subset)
@@ -78,11 +78,11 @@ class PairCard(TaskCard):
 
     family: str = Field("similarity", pattern=r"^[a-z0-9_]+$", description="benchmark family")
     scale: tuple[float, float] = (0.0, 1.0)  # the least and the greatest score
-    groups: Annotated[OneOrMany, AfterValidator(_own_names)] = ()  # each value is also scored by itself
+    groups: Annotated[OneOrMany, AfterValidator(_check_group_names)] = ()  # each value is also scored by itself
 
     @field_validator("clusters", "declared", "main_metric")
     @classmethod
-    def _of_clustering(cls, value: Any, info: ValidationInfo) -> Any:
+    def _refuse_clustering_keys(cls, value: Any, info: ValidationInfo) -> Any:
         if value != cls.model_fields[str(info.field_name)].default:
             raise ValueError("a pair task has no clusters")
         return value
@@ -144,7 +144,7 @@ def make_pairs(card: PairCard, records: pd.DataFrame) -> Task:
     Raises
     ------
     TraubeError
-        If there are none, a text is empty, a score is no number of the card's scale, a group's column is missing, or a
+        If there are no records, a text is empty, a score is no number of the card's scale, a group's column is missing, or a
         subset is unknown; says which pair.
 
     Examples
@@ -164,15 +164,15 @@ def make_pairs(card: PairCard, records: pd.DataFrame) -> Task:
             "text_id_a": [text_id(text) for text in records["text_a"]],
             "text_id_b": [text_id(text) for text in records["text_b"]],
             "score": records["score"].to_numpy(np.float64),
-            "part": _texts(records, "part", "test"),
-            "dialogue": _texts(records, "dialogue", numbers),
-            "history": _texts(records, "history", ""),
+            "part": _fill_texts(records, "part", "test"),
+            "dialogue": _fill_texts(records, "dialogue", numbers),
+            "history": _fill_texts(records, "history", ""),
         }
     )
     for group in card.groups:
         if group not in records:
             raise TraubeError(f"task '{card.name}': there is no column '{group}' to group by")
-        given[group] = _texts(records, group, "")
+        given[group] = _fill_texts(records, group, "")
     empty = (records["text_a"].str.strip() == "") | (records["text_b"].str.strip() == "")
     low, high = card.scale
     faults = (
@@ -190,7 +190,7 @@ def make_pairs(card: PairCard, records: pd.DataFrame) -> Task:
     return Task(card, corpus, given)
 
 
-def _texts(records: pd.DataFrame, name: str, default: str | list[str]) -> list[str]:
+def _fill_texts(records: pd.DataFrame, name: str, default: str | list[str]) -> list[str]:
     if name in records:
         return ["" if pd.isna(value) else str(value) for value in records[name]]
     return [default] * len(records) if isinstance(default, str) else default

@@ -25,7 +25,7 @@ from traube.tasks._task import TaskCard
 Kind = Literal["s2s", "p2p"]
 
 FOLDER = "germeval2019_task1"
-SUBSETS = ("blurbs_train.txt", "blurbs_dev.txt", "blurbs_test.txt")  # of a classification task; here one collection
+FILES = ("blurbs_train.txt", "blurbs_dev.txt", "blurbs_test.txt")  # of a classification task; here one collection
 DRAWN = 10  # splits by top genre, and as many by second-level genre
 
 # The files look like XML and are not: `&` stands for itself, and so may `<`. Tags are recognized by their names.
@@ -57,7 +57,7 @@ class Blurbs(Source):
 
     def files(self) -> list[Path]:
         """Return the labeled subsets that exist: splits can be drawn from any of them."""
-        paths = [find_file(raw() / FOLDER / subset) for subset in SUBSETS]
+        paths = [find_file(raw() / FOLDER / subset) for subset in FILES]
         return [p for p in paths if p.is_file()] or paths
 
     @override

@@ -18,7 +18,7 @@ from traube.tasks._task import TaskCard
 Kind = Literal["s2s", "p2p"]
 
 SPLITS = 10
-SUBSETS = ("train.csv", "test.csv")  # upstream's classification task; for clustering they are one collection
+FILES = ("train.csv", "test.csv")  # upstream's classification task; for clustering they are one collection
 CATEGORIES = {"Etat", "Inland", "International", "Kultur", "Panorama", "Sport", "Web", "Wirtschaft", "Wissenschaft"}
 
 
@@ -36,7 +36,7 @@ class TenKGnad(Source):
     @override
     def files(self) -> list[Path]:
         database = raw() / "one_million_posts" / "corpus.sqlite3"
-        csv = [find_file(raw() / "10kgnad" / subset) for subset in SUBSETS]
+        csv = [find_file(raw() / "10kgnad" / subset) for subset in FILES]
         there = [p for p in csv if p.is_file()]  # samples can be drawn from either alone
         return [database] if self.kind == "s2s" or database.is_file() else there or csv
 
