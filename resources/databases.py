@@ -1,7 +1,7 @@
 """The databases of the data directory, Dagster's and MLflow's; or both, as schemas of the shared Postgres."""
-# Neither makes its tables in one step, so a first start that is interrupted would leave tables that no later start can
-# finish. Here they are made under a temporary name, which becomes theirs when they are whole. What is half made, and
-# holds nothing, is made again; what is corrupt is named.
+# Dagster and MLflow make their tables in several steps, and cannot finish them after an interrupted first start. So the
+# databases are made under a temporary name and renamed when they are complete. An incomplete database without rows is made
+# again; a corrupt one is an error that names it.
 
 import logging
 import os

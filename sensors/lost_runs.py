@@ -63,7 +63,8 @@ def end_lost_runs(instance: dg.DagsterInstance) -> list[str]:
     for run, is_alive in _find_runs(instance):
         if is_alive is False:
             is_canceled = run.status == dg.DagsterRunStatus.CANCELING
-            (instance.report_run_canceled if is_canceled else instance.report_run_failed)(run, GONE)
+            report_end = instance.report_run_canceled if is_canceled else instance.report_run_failed
+            report_end(run, GONE)
             lost.append(run.run_id)
     return lost
 

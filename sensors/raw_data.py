@@ -32,7 +32,7 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
         tasks, _ = find_not_ingested([*params.tasks, *params.pair_tasks], storage)
         if not tasks:
             return dg.SkipReason("no raw data is new or has changed")
-        # with what is stored, so that data put back as it was is read again; with the date: what fails is tried daily
+        # the key has the stored version, so that restored data is read again, and the date: a failed read is retried daily
         versions = [(task, get_source(task, None).raw_version(), get_raw_version(task, storage)) for task in tasks]
         key = digest([versions, datetime.now(UTC).date().isoformat()])
         return dg.RunRequest(run_key=key, asset_selection=data_keys(tasks))

@@ -63,6 +63,7 @@ class Launcher(AbstractContextManager["Launcher"]):
 
     def datasets(self, tasks: Sequence[str]) -> list[str]:
         """Read tasks, check their tables, and return the errors, one line each."""
+        # a step lies within the one that it needs: an error skips what follows it there, and the next task goes on
         errors: list[str] = []
         for task in tasks:
             stopping.check()

@@ -100,15 +100,15 @@ def make_sheets(tuples: Sequence[Tuple], annotators: int, each: int | None = Non
     rng = make_rng(f"sheets {annotators} {per_tuple}", seed)
     judged: list[list[Tuple]] = [[] for _ in range(annotators)]
     order = shuffle(len(tuples), rng)
-    # those who have judged least, and of these, those who have met least: panels that stay among themselves would never
-    # be compared
+    # each tuple goes to those who have judged least, and of these to those who have met each other least: annotators who
+    # share no tuple cannot be compared
     times, met = np.zeros(annotators), [Counter[int]() for _ in range(annotators)]
     for index in order:
         people = least_met(times, met, per_tuple, rng)
         times[people] += 1
-        for one in people:
-            judged[one].append(tuples[index])
-            met[one].update(other for other in people if other != one)
+        for person in people:
+            judged[person].append(tuples[index])
+            met[person].update(other for other in people if other != person)
     found, digits = [], len(str(annotators))
     for number, own in enumerate(judged, start=1):
         order = shuffle(len(own), rng)
