@@ -156,7 +156,7 @@ def test_without_queries_one_that_compares_for_a_query_is_unsupported(
 ) -> None:
     (result,) = results(unrequested, drop(query="text"), home, METHOD).values()
     assert result.status == "unsupported"
-    assert result.reason == "mine compares texts for a query, and splits of requested have none"
+    assert result.reason == "mine compares texts for a query, and splits of queried have none"
 
 
 @pytest.mark.parametrize("settings", [{"query": "passages"}, {"network": "qs3m", "query": "none"}], ids=str)
