@@ -13,7 +13,7 @@ from collections import defaultdict
 from pathlib import Path
 
 HERE = Path(__file__).parent
-TARGET = HERE.parent / "traube" / "reports" / "map_scripts"
+TARGET = HERE.parent / "traube" / "_reports" / "map_scripts"
 SCRIPTS = ("deck.gl/dist.min.js", "apache-arrow/Arrow.es2015.min.js", "d3/dist/d3.min.js")
 LICENSES = ("LICENSE*", "LICENCE*", "license*", "NOTICE*", "COPYING*")
 

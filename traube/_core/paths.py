@@ -15,7 +15,7 @@ _PACKAGE_PARENT = Path(__file__).resolve().parents[2]  # the checkout, or site-p
 IN_CHECKOUT = (_PACKAGE_PARENT / "operations").is_dir() and (_PACKAGE_PARENT / "definitions.py").is_file()
 PROJECT = _PACKAGE_PARENT if IN_CHECKOUT else Path.home() / ".traube"
 _HOME: ContextVar[Path | None] = ContextVar("home", default=None)  # set by `use_home`
-_PACKAGED_PARAMS = _PACKAGE_PARENT / "traube" / "pipeline" / "params.yaml"  # in a wheel only
+_PACKAGED_PARAMS = _PACKAGE_PARENT / "traube" / "_pipeline" / "params.yaml"  # in a wheel only
 
 
 def _from_environment(variable: str, default: Path) -> Path:

@@ -268,7 +268,7 @@ def _of_clusterings(
 
 def _made_of(cells: pd.DataFrame, cards: Mapping[str, TaskCard], protocols: Mapping[str, Protocol]) -> str:
     """Return a hash of all that rows are made of, the code of comparisons and tables included."""
-    code = [file_sha256(file) for room in ("comparison", "reports") for file in sorted(ROOMS.glob(f"{room}/*.py"))]
+    code = [file_sha256(file) for room in ("comparison", "_reports") for file in sorted(ROOMS.glob(f"{room}/*.py"))]
     settings = [{name: one.model_dump(mode="json") for name, one in named.items()} for named in (cards, protocols)]
     return digest([frame_digest(cells[["cell_id", "created", CHOICE]]), settings, code])
 
