@@ -8,7 +8,7 @@ import torch
 
 from tests.components.deep.conftest import QUICK
 from traube.components._deep.clusterers.aecl import Aecl, count_stages, spread_weight
-from traube.components._deep.encoding import Encoded, copy_network
+from traube.components._deep.encoding import Encoded, copy_network, encode_frozen
 from traube.models._transformer import Transformer
 
 Grouped = tuple[list[str], list[str]]
@@ -93,6 +93,21 @@ def test_attention_learns_from_equation_7_and_stays_at_chance_without_it(
         ns[contrast] = clusterer.history[-1]["ns"]
     assert ns["coded"] < 0.8 * chance
     assert ns["unguided"] == pytest.approx(chance, abs=0.05)
+
+
+def test_a_frozen_encoder_encodes_a_task_once_for_all_seeds_and_only_the_last_task_is_kept(
+    base: Transformer, grouped: Grouped
+) -> None:
+    def views(texts: list[str]) -> list[Encoded]:
+        return [Encoded(copy_network(base, 32, True), view) for view in (texts, [f"{text} query" for text in texts])]
+
+    first = encode_frozen(base, views(grouped[0]))
+    again = encode_frozen(base, views(grouped[0]))  # another training has networks of its own
+    assert all(a is b for a, b in zip(first, again, strict=True))
+    others = encode_frozen(base, views(grouped[0][1:]))
+    assert torch.allclose(others[1], first[1][1:], atol=1e-5)
+    anew = encode_frozen(base, views(grouped[0]))
+    assert torch.equal(anew[0], first[0]) and anew[0] is not first[0]
 
 
 def test_a_frozen_encoder_stays_as_it_is_and_one_that_learns_does_not(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from pydantic import Field
 
 from traube.components._deep.clusterer import DeepRecipe, Fit, Rows, Views
-from traube.components._deep.encoding import Base, Encoded, copy_network
+from traube.components._deep.encoding import Base, Encoded, copy_network, encode_frozen
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,13 +46,14 @@ class EncoderFit(Fit[E]):
         recipe = self.recipe
         self.network = copy_network(base, recipe.max_length, recipe.dropout)
         self.views = [Encoded(self.network, view, recipe.bf16) for view in views]
-        plain = self.views[0].vectors()
+        encoded = encode_frozen(base, self.views) if recipe.frozen else [self.views[0].vectors()]
+        plain = encoded[0]
         # many encoders end with unit vectors, whose entries are too small for the heads' first weights
         scale = plain.shape[1] ** 0.5 / max(float(plain.norm(dim=1).mean()), 1e-12) if recipe.scaled else 1.0
         self.memory = {"scale": scale}
         self.first = plain * scale
         # vectors that stay as they are are computed once
-        self._fixed = [self.first, *(view.vectors() * scale for view in self.views[1:])] if recipe.frozen else None
+        self._fixed = [self.first, *(vectors * scale for vectors in encoded[1:])] if recipe.frozen else None
 
     def learn(self, heads: Any) -> None:
         """Put heads on the encoder; the heads and, unless frozen, the encoder are learned (Adam)."""
