@@ -125,10 +125,12 @@ def cluster_samples(
         Rows of length 1, float32.
     """
     samples, m, _ = X.shape
-    which, weighted = np.arange(samples)[:, None], X * weights[:, :, None]
+    which = np.arange(samples)[:, None]
+    columns = np.ascontiguousarray(X.transpose(0, 2, 1))  # products of few rows by these take half the time
+    weighted = (columns * weights[:, None, :]).transpose(0, 2, 1)
     begin = [_draw_starts_of_samples(X, weights, min(max(ks, default=1), m), random) for _ in range(starts)]
     for k in ks:
-        found = [_lloyd_of_samples(X, weighted, X[which, rows[:, :k]], iterations) for rows in begin]
+        found = [_lloyd_of_samples(columns, weighted, X[which, rows[:, :k]], iterations) for rows in begin]
         best = found[0]
         if starts > 1:
             fits = [(np.matmul(X, centers.transpose(0, 2, 1)).max(axis=2) * weights).sum(axis=1) for centers in found]
@@ -136,9 +138,9 @@ def cluster_samples(
         yield k, best
 
 
-def _lloyd_of_samples(X: Array, weighted: Array, centers: Array, iterations: int) -> Array:
-    """Move the centers of each sample, float32 [samples, k, d], to the means of their points."""
-    columns, member = X.transpose(0, 2, 1), np.zeros(0, dtype=bool)
+def _lloyd_of_samples(columns: Array, weighted: Array, centers: Array, iterations: int) -> Array:
+    """Move the centers of each sample, float32 [samples, k, d], to the means of their points [samples, d, m]."""
+    member = np.zeros(0, dtype=bool)
     for _ in range(iterations):
         cosines = np.matmul(centers, columns)
         # a point as near to two centers counts in both; an empty micro cluster in all, with weight 0

@@ -326,7 +326,8 @@ def _sample(
             first, second = _pair_up(count)
             for k, found in cluster_samples(drawn[:count], mass[:count], part, starts, ITERATIONS, random):
                 centers[k].append(found[:samples])
-                labels = np.matmul(middle, found.transpose(0, 2, 1)).argmax(axis=2)
+                cosines = middle @ found.reshape(count * k, -1).T
+                labels = cosines.reshape(len(middle), count, k).argmax(axis=2).T
                 stability[k].append(float(_compute_rand(labels[first], labels[second], size, k).mean()))
     return (
         {k: np.concatenate(found) for k, found in centers.items()},

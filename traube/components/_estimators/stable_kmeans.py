@@ -67,8 +67,15 @@ class StableKMeans(ClusterMixin, _SparseInput):
 
     def fit(self, X: Any, y: None = None) -> Self:
         """Fit on [n, d], dense or csr."""
+        from threadpoolctl import threadpool_limits
+
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        # threads would wait for each other most of the time: the products are small
+        with threadpool_limits(1, "blas"):
+            self._fit(X, int(check_random_state(self.random_state).randint(2**31 - 1)))
+        return self
+
+    def _fit(self, X: Any, seed: int) -> None:
         points = project(X, seed)
         if self.n_clusters is None:
             k, self.k_table_, samples = sample_clusters(points, seed)
@@ -82,7 +89,6 @@ class StableKMeans(ClusterMixin, _SparseInput):
         self.layer_stability_ = [cluster_stability(samples, layer, seed) for layer in self.layers_]
         own = [layer is self.labels_ for layer in self.layers_].index(True)
         self.cluster_stability_ = self.layer_stability_[own]
-        return self
 
     def _cluster(self, X: Any, k: int, seed: int) -> Labels:
         from sklearn.decomposition import TruncatedSVD
@@ -130,14 +136,14 @@ def find_neighbors(points: Array, k: int) -> tuple[NDArray[np.int64], Array]:
     rows, distances = np.empty((n, k), dtype=np.int64), np.empty((n, k), dtype=np.float32)
     block = max(1, BLOCK // (4 * n))
     for start in range(0, n, block):
-        cosines = points[start : start + block] @ points.T
-        own = np.arange(len(cosines))
-        cosines[own, start + own] = np.inf
-        best = np.argpartition(-cosines, k - 1, axis=1)[:, :k]
-        values = np.take_along_axis(cosines, best, axis=1)
-        order = np.argsort(-values, axis=1, kind="stable")
+        opposite = -points[start : start + block] @ points.T  # cosines, the largest first
+        own = np.arange(len(opposite))
+        opposite[own, start + own] = -np.inf
+        best = np.argpartition(opposite, k - 1, axis=1)[:, :k]
+        values = np.take_along_axis(opposite, best, axis=1)
+        order = np.argsort(values, axis=1, kind="stable")
         rows[start : start + block] = np.take_along_axis(best, order, axis=1)
-        distances[start : start + block] = 1 - np.take_along_axis(values, order, axis=1)
+        distances[start : start + block] = 1 + np.take_along_axis(values, order, axis=1)
     distances[:, 0] = 0
     return rows, np.maximum(distances, 0)
 
