@@ -42,7 +42,7 @@ def test_what_was_written_stands_on_the_page_with_reasons(context: Context, tabl
     assert "1 of 3 printed numbers stand beside one measured here." in page
     lines = [line.replace("&#124;", "/") for line in page.splitlines() if line.startswith("| ")]
     assert lines[2:] == ["| a | 1.50 / 1.25 | 2 / – |", "| b | 4 / – |  |", "| c |  | – / 7 |"]
-    assert "- 1 x no weights" in page and "- 1 x printed wrong: 3 is right" in page
+    assert "- 1 x no weights\n" in page and "- 1 x no weights; printed wrong: 3 is right\n" in page
     assert "More" not in page
     shown = RUNNER.invoke(app, ["papers"])
     result = RUNNER.invoke(app, ["papers", "--output", str(tmp_path / "results.md")])

@@ -93,6 +93,8 @@ def test_what_is_printed_wrong_stays_and_has_a_note(tmp_path: Path, monkeypatch:
     assert table["note"].tolist() == ["", "printed wrong: 2.25 is right (a typo)", ""]
     measured = PRINTED[["model", "task"]].assign(measured=1.0, note="mean of two")
     assert join_printed(table, measured, "")["note"][1] == "mean of two; printed wrong: 2.25 is right (a typo)"
+    nothing = join_printed(table, measured[:0], "no weights")
+    assert nothing["note"].tolist() == ["no weights", "no weights; printed wrong: 2.25 is right (a typo)", "no weights"]
 
 
 def test_people_see_a_grid_or_else_the_rows() -> None:

@@ -144,7 +144,7 @@ def join_printed(published: pd.DataFrame, measured: pd.DataFrame, absent: str) -
     measured : DataFrame
         As in `Table`.
     absent : str
-        The note beside a number that is not measured, where there is no other.
+        The note beside a number that is not measured, where `measured` has none; the printed one follows.
 
     Returns
     -------
@@ -165,9 +165,9 @@ def join_printed(published: pd.DataFrame, measured: pd.DataFrame, absent: str) -
     table = table.assign(_group=rows).sort_values(["_group", "_row", "_printed"])
     notes = []
     for said, note, value in zip(table["_said"], table["note"], table["measured"], strict=True):
-        text = "; ".join(str(each) for each in (said, note) if pd.notna(each) and each)
+        why = absent if pd.isna(value) and (pd.isna(said) or not said) else said
+        text = "; ".join(str(each) for each in (why, note) if pd.notna(each) and each)
         # raw files are named relative to TRAUBE_RAW: a table is the same on every machine
-        text = text.replace(f"{paths.raw()}/", "TRAUBE_RAW/")
-        notes.append(text or ("" if pd.notna(value) else absent))
+        notes.append(text.replace(f"{paths.raw()}/", "TRAUBE_RAW/"))
     more = [column for column in measured.columns if column not in (*keys, "note")]
     return table.assign(note=notes)[[*keys, "published", *others, *more, "note"]].reset_index(drop=True)
