@@ -8,9 +8,9 @@ import pandas as pd
 from pydantic import Field
 
 from traube._pipeline.executors import Executor
-from traube._pipeline.validation.findings import keep_findings
 from traube._pipeline.validation.rules import CHECKS, Table, blocks
-from traube._pipeline.validation.validate import QUALITY, data_docs, in_own_process, validate_table
+from traube._pipeline.validation.validate import QUALITY, data_docs, validate_version
+from traube._pipeline.workbench import Workbench
 from traube._reports.markdown import markdown_rows
 from traube._reports.pages import SERVED
 from traube._storage import Storage
@@ -43,8 +43,7 @@ class QualityResource(dg.ConfigurableResource):
     ) -> list[dg.AssetCheckResult]:
         """Check a version of a task's table, store which checks passed, and return a result for each check."""
         docs = Path(self.folder or data_docs())
-        validation = in_own_process(executor, validate_table, card, table, rows, corpus, docs)
-        keep_findings(storage, card.name, table, version, validation.findings)
+        validation = validate_version(Workbench(storage, executor), card, table, rows, corpus, version, docs)
         results = []
         for finding in validation.findings:
             metadata: dict[str, Any] = {

@@ -4,9 +4,8 @@ import traceback
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
-
-import pandas as pd
 
 from traube._cli.printing import describe_failed_check, err, escape
 from traube._core import paths, stopping
@@ -21,9 +20,8 @@ from traube._pipeline.plan import Plan, Request, make_request
 from traube._pipeline.run import Clustered, Encoded, Event, Failed, run
 from traube._pipeline.stages import describe_failures, draw, read_corpus
 from traube._pipeline.survey import survey_stored
-from traube._pipeline.validation.findings import keep_findings, refuse_stored
-from traube._pipeline.validation.rules import Table
-from traube._pipeline.validation.validate import Validation, data_docs, in_own_process, validate_table
+from traube._pipeline.validation.findings import refuse_stored
+from traube._pipeline.validation.validate import Validation, data_docs, validate_version
 from traube._pipeline.workbench import Workbench
 from traube._reports.pages import publish_index, publish_leaderboard, publish_regressions
 from traube._storage import open_storage
@@ -31,7 +29,7 @@ from traube.models import Model, load_model
 from traube.models._checkpoint_exchange import exchange_with_nodes
 from traube.tasks import get_source
 from traube.tasks._stored import complete_task
-from traube.tasks._task import Stage, TaskCard
+from traube.tasks._task import Stage
 
 
 def prepare_home() -> None:
@@ -71,12 +69,13 @@ class Launcher(AbstractContextManager["Launcher"]):
             name, table = source.name, source.card.type.table
             with self._step(f"{name}/corpus", errors):
                 read = read_corpus(source, self.storage)
-                on_corpus = self._validate(source.card, "corpus", read.texts, read.texts, read.version)
+                validate = partial(validate_version, self.workbench, source.card, corpus=read.texts, folder=data_docs())
+                on_corpus = validate("corpus", read.texts, version=read.version)
                 if self._note_findings(name, "corpus", on_corpus, errors):
                     continue
                 with self._step(f"{name}/{table}", errors):
                     rows, manifest = draw(source, self.storage)
-                    validation = self._validate(source.card, table, rows, read.texts, manifest.data_version)
+                    validation = validate(table, rows, version=manifest.data_version)
                     complete_task(
                         self.storage, source.card
                     )  # after the checks: if they are interrupted, the task is read again
@@ -124,13 +123,6 @@ class Launcher(AbstractContextManager["Launcher"]):
                     with self._step(f"papers/{name}/{figure.name}", errors):
                         write_figure(paths.home(), name, figure, context)
         return errors
-
-    def _validate(
-        self, card: TaskCard, table: Table, rows: pd.DataFrame, corpus: pd.DataFrame, version: str
-    ) -> Validation:
-        validation = in_own_process(self.executor, validate_table, card, table, rows, corpus, data_docs())
-        keep_findings(self.storage, card.name, table, version, validation.findings)
-        return validation
 
     def _evaluate(self, name: str, model: Model, request: Request, errors: list[str]) -> None:
         request = replace(request, tasks=[name])

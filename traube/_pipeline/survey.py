@@ -21,10 +21,10 @@ def plan(request: Request, storage: Storage) -> Plan:
 def survey(request: Request, storage: Storage) -> AtHand:
     """Return the requested tasks whose stored tables are current, the usable models, and the stored cells."""
     new, unavailable = find_not_ingested(request.tasks, storage)
-    models = find_usable_models(request, unavailable)
+    models, unusable = find_usable_models(request)
     known = (name for name in dict.fromkeys(request.tasks) if name not in new and name not in unavailable)
     tasks = {name: manifest for name in known if (manifest := get_manifest(storage, name))}
-    return AtHand(tasks, models, *_stored_cells(tasks, storage), new, unavailable)
+    return AtHand(tasks, models, *_stored_cells(tasks, storage), new, unavailable | unusable)
 
 
 def survey_stored(tasks: Iterable[str], model: Model, storage: Storage) -> AtHand:
@@ -68,26 +68,23 @@ def get_raw_version(task: str, storage: Storage) -> str | None:
 def unavailable(request: Request, storage: Storage, lookup: Lookup | None = None) -> dict[str, str]:
     """Return the reason by name of a clustering task or a model that is requested and cannot be had here."""
     reasons = find_not_ingested((task for task in request.tasks if task not in sources(PAIRS)), storage)[1]
-    find_usable_models(request, reasons, lookup)
-    return reasons
+    return reasons | find_usable_models(request, lookup)[1]
 
 
-def find_usable_models(request: Request, unavailable: dict[str, str], lookup: Lookup | None = None) -> dict[str, Model]:
-    """Return the models whose weights are here and valid.
-
-    The reason why a model cannot be used is added to `unavailable`, by name: the others go on.
+def find_usable_models(request: Request, lookup: Lookup | None = None) -> tuple[dict[str, Model], dict[str, str]]:
+    """Return the models whose weights are here and valid; and why others cannot be used.
 
     Raises
     ------
     Unknown
         If a requested name is that of no model, such as a misspelled one.
     """
-    models, lookup = {}, lookup or Lookup()
+    models, unusable, lookup = {}, {}, lookup or Lookup()
     for name in dict.fromkeys(request.models):
         try:
             models[name] = lookup.usable(name, request.protocol.precision)
         except Unknown:
             raise
         except TraubeError as error:
-            unavailable[name] = str(error)
-    return models
+            unusable[name] = str(error)
+    return models, unusable

@@ -1,19 +1,19 @@
 """Checks of the tables of a task by Great Expectations, with a page of Data Docs.
 
-It takes two seconds to import, and much memory: best in a process of its own (`in_own_process`). Where it is not
+It takes two seconds to import, and much memory: best in a process of its own (`validate_version`). Where it is not
 installed, `verdicts` judges the same rules.
 """
 
 import html
 import json
 import warnings
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import pandas as pd
 
@@ -22,15 +22,14 @@ from traube._core.files import locked, write_text
 from traube._pipeline.executors import Executor
 from traube._pipeline.executors.base import explain_broken_pool
 from traube._pipeline.validation.facts import FACTS
-from traube._pipeline.validation.findings import Finding, make_finding
+from traube._pipeline.validation.findings import Finding, keep_findings, make_finding
 from traube._pipeline.validation.rules import CHECKS, Table, blocks
 from traube._pipeline.validation.verdicts import Verdict, judge, list_applied_rules
+from traube._pipeline.workbench import Workbench
 from traube._storage import Storage
 from traube.tasks._stored import get_card, read_task
 from traube.tasks._task import CORPUS_COLUMNS, SPLIT_COLUMNS, TaskCard
 
-P = ParamSpec("P")
-T = TypeVar("T")
 COLUMNS: dict[Table, Collection[str]] = {"corpus": CORPUS_COLUMNS, "splits": SPLIT_COLUMNS}  # that are judged
 QUALITY = "quality"  # folder in the data directory
 
@@ -183,19 +182,31 @@ def warm_up(executor: Executor) -> None:
         executor.call_apart(_import)
 
 
-def in_own_process(executor: Executor, check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what a check returns, computed in the executor's process for this.
+def validate_version(
+    workbench: Workbench,
+    card: TaskCard,
+    table: Table,
+    rows: pd.DataFrame,
+    corpus: pd.DataFrame,
+    version: str,
+    folder: Path,
+) -> Validation:
+    """Check a version of a task's table (`validate_table`) in the executor's process for this, and keep the findings.
 
     Where Great Expectations is not installed, the check is computed here. If the process is killed, a TraubeError is
     raised, and the next call starts another.
     """
+    executor = workbench.executor
     if not find_spec("great_expectations"):
-        return check(*args, **kwargs)
-    try:
-        return executor.call_apart(check, *args, **kwargs).result()
-    except BrokenProcessPool as error:
-        executor.close(kill=True)
-        raise explain_broken_pool(error) from None
+        validation = validate_table(card, table, rows, corpus, folder)
+    else:
+        try:
+            validation = executor.call_apart(validate_table, card, table, rows, corpus, folder).result()
+        except BrokenProcessPool as error:
+            executor.close(kill=True)
+            raise explain_broken_pool(error) from None
+    keep_findings(workbench.storage, card.name, table, version, validation.findings)
+    return validation
 
 
 def _import() -> None:  # returns nothing: a module that is sent back would be imported by the caller, too
