@@ -106,8 +106,8 @@ def test_a_frozen_encoder_encodes_a_task_once_for_all_seeds_and_only_the_last_ta
     assert all(a is b for a, b in zip(first, again, strict=True))
     others = encode_frozen(base, views(grouped[0][1:]))
     assert torch.allclose(others[1], first[1][1:], atol=1e-5)
-    anew = encode_frozen(base, views(grouped[0]))
-    assert torch.equal(anew[0], first[0]) and anew[0] is not first[0]
+    encoded = encode_frozen(base, views(grouped[0]))
+    assert torch.equal(encoded[0], first[0]) and encoded[0] is not first[0]
 
 
 def test_a_frozen_encoder_stays_as_it_is_and_one_that_learns_does_not(
