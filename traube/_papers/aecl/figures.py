@@ -89,9 +89,9 @@ def sensitivity(name: str, context: Context) -> Drawing | None:
     Figure 7 is accuracy by the weights of the losses, and by the other numeric parameters of the sweep except the
     stages; figures 8 and 9 are accuracy and NMI by the number of epochs of a stage.
     """
-    table, label = _measure_sweep(context), "x100"
+    table, label = _measure_sweep(context), "accuracy and NMI x100"
     if name == "figure_7":
-        label = f"accuracy {label}"
+        label = "accuracy x100"
         table = table[(table["metric"] == "acc") & ~table["parameter"].isin(STAGES.values())]
     else:
         table = table[(table["parameter"] == STAGES[name]) & table["metric"].isin(PRINTED)]
