@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Self
 
 import numpy as np
@@ -44,15 +45,13 @@ class Evoc(ClusterMixin, BaseEstimator):
 
     def fit(self, X: Any, y: None = None) -> Self:
         """Fit on [n, d]."""
-        try:
-            from evoc import EVoC
-        except ModuleNotFoundError as error:
-            if error.name and error.name.partition(".")[0] != "evoc":
-                raise
-            raise Unsupported(f"evoc is not installed: {install_hint('evoc')}") from None
+        if not find_spec("evoc"):
+            raise Unsupported(f"evoc is not installed: {install_hint('evoc')}")
         if len(X) <= self.n_neighbors:
             self.labels_ = np.full(len(X), -1, dtype=np.int64)
             return self
+        from evoc import EVoC  # which compiles for minutes
+
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # equal vectors are no neighbors' distances apart
             self.labels_ = np.asarray(EVoC(**self.get_params()).fit_predict(np.asarray(X, np.float32)), dtype=np.int64)
