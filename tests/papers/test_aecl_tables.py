@@ -68,7 +68,7 @@ def test_sizes_stand_beside_what_is_printed_wrong(context: Context, task: Task) 
 
 def test_each_set_has_the_lambda_4_and_the_other_texts_that_are_published() -> None:
     protocols = load_params().protocols
-    for name in (*tables.WITHOUT.values(), *tables.WITHOUT_FROZEN.values()):
+    for name in (*tables.WITHOUT.values(), *tables.VARIANTS, *tables.WITHOUT_FROZEN.values()):
         found = {}
         for task in tables.TASKS:
             (aecl,) = (m for m in protocols[name].for_task(task).methods() if m.clusterer == "aecl")
@@ -106,6 +106,13 @@ def test_results_are_means_over_seeds_by_the_papers_names(context: Context, task
     assert shown.loc["SCCL", "sets"] == "0 of 8"
     one = tables.format_table(made.assign(seeds=made["seeds"].mask(made["method"] == "BOW", 1))).set_index("method")
     assert one.loc["BOW", "tweet ACC"] == "50.2 | 21.0 (1 seed)"
+
+
+def test_other_schedules_and_precisions_of_aecl_have_rows_of_their_own(context: Context, task: Task) -> None:
+    for protocol, acc in (("aecl", 0.6), ("aecl_bf16", 0.5), ("aecl_longer", 0.7)):
+        evaluated(context, task, protocol, "minilm", ["none/aecl"], acc)
+    acc = tables.results(context).query("task == 'tweet' and metric == 'acc'").set_index("method")["measured"]
+    assert acc.to_dict() == pytest.approx({"AECL": 61, "AECL, bf16": 51, "AECL, longer stage 2": 71})
 
 
 def test_with_a_frozen_encoder_three_methods_are_others_and_the_rest_stand_once(context: Context, task: Task) -> None:

@@ -13,7 +13,10 @@ TASKS = (
 )  # fmt: skip
 ABLATED = ("searchsnippets", "stackoverflow", "tweet")  # the paper has the first two, none of many classes
 PROTOCOL = "aecl"
-LONGER = "aecl_longer"  # our schedule
+VARIANTS = {  # protocols of AECL alone, by what they do otherwise
+    "aecl_bf16": "bf16",
+    "aecl_longer": "longer stage 2",
+}
 FROZEN = "aecl_frozen"  # the encoder stays as it is
 ON_ENCODER = ("AECL", "SCCL", "RSTC")  # methods that differ if the encoder is frozen
 WITHOUT = {  # components, by the protocol that leaves them out
@@ -90,10 +93,10 @@ def results(context: Context) -> pd.DataFrame:
         Columns method, task, metric, base (the encoder), measured, sd (over seeds), seeds; of a method that was measured on
         some set, rows for all of them: `measured` is nan where it was not.
     """
-    longer, frozen = measure_scores(context, TASKS, LONGER), measure_scores(context, TASKS, FROZEN)
+    varied, frozen = measure_scores(context, TASKS, *VARIANTS), measure_scores(context, TASKS, FROZEN)
     found = [
         measure_scores(context, TASKS, PROTOCOL),
-        longer[longer["method"] == "AECL"].assign(method="AECL, longer stage 2"),
+        varied.assign(method=varied["method"] + ", " + varied["protocol"].map(VARIANTS)),
         frozen.assign(method=[f"{m}, frozen encoder" if m in ON_ENCODER else m for m in frozen["method"]]),
     ]
     table = pd.concat([rows[NUMBERS] for rows in found], ignore_index=True)

@@ -78,7 +78,15 @@ def results(context: Context) -> pd.DataFrame:
                 for way in grid
             ]
     columns = ["method", "task", "metric", *KEYS[1:], "measured", "difference", "p", "comparisons", "verdict", "pages"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.concat([pd.DataFrame(rows, columns=columns), _explain_unread(context)], ignore_index=True)
+
+
+def _explain_unread(context: Context) -> pd.DataFrame:
+    """Return the printed numbers of table 2 whose articles are not there: method, task, metric, note."""
+    printed = published_results()[["method", "task", "metric"]]
+    unread = [task for task in printed["task"].unique() if context.task(task) is None]
+    missing = printed[printed["task"].isin(unread)]
+    return missing.assign(note=missing["task"] + " has not been read here")
 
 
 def format_table(table: pd.DataFrame) -> pd.DataFrame:
