@@ -161,12 +161,13 @@ def make_text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringReci
             super().__init__()
             self.network = network
             self.texts = texts
-            self.encoded = Encoded(network, texts, tokens=TOKENS_A_BATCH)
             self.below = None  # the head's inputs, for all texts
-            if recipe.layers == 0:
-                if recipe.head == "none":
-                    raise TraubeError("recipe: layers: 0 leaves nothing that learns where there is no head")
-                self.below = _encode_below(network, self.encoded, texts)
+            if recipe.layers != 0:
+                self.encoded = Encoded(network, texts, tokens=TOKENS_A_BATCH)
+                return
+            if recipe.head == "none":
+                raise TraubeError("recipe: layers: 0 leaves nothing that learns where there is no head")
+            self.below = _encode_below(network, texts)
 
         def forward(self, rows: NDArray[np.int64]) -> torch.Tensor:
             """Return vectors, float32 [n, d]."""
@@ -183,7 +184,7 @@ def make_text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringReci
     return TextEncoder()
 
 
-def _encode_below(network: Any, encoded: Encoded, texts: Sequence[str]) -> Any:
+def _encode_below(network: Any, texts: Sequence[str]) -> Any:
     """Return the outputs below the head, without gradients, cached for this process's next training, as in a study."""
     import torch
 
@@ -198,6 +199,7 @@ def _encode_below(network: Any, encoded: Encoded, texts: Sequence[str]) -> Any:
     key = (state.hexdigest(), network.max_seq_length, get_prompt(network), digest(list(texts)))
     if key not in _KEPT:
         network.eval()
+        encoded = Encoded(network, texts, tokens=TOKENS_A_BATCH)
         with torch.no_grad():
             vectors = encoded.through(torch.nn.Sequential(*below), np.arange(len(texts)))
         _KEPT.clear()
