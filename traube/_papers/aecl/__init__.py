@@ -11,8 +11,8 @@ ABLATIONS = {
     "table_5": "Without pseudo-labels, or without the entropy that keeps them soft.",
 }
 NOT_END_TO_END = (
-    "the encoder is not trained end to end here: one seed of AECL takes 88 CPU minutes on Tweet, the smallest set; a row of its "
-    "own has the method with the encoder frozen"
+    "the encoder is not trained end to end here in fp32: one seed of AECL takes 88 CPU minutes on Tweet, the smallest set; rows "
+    "of their own have the method in bf16, and with the encoder frozen"
 )
 NOTHING_TRAINED = "Nothing has been trained yet.\nTo train: traube run --task tweet --protocol aecl"
 NOTHING_SWEPT = (
