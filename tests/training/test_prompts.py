@@ -117,7 +117,9 @@ def test_trainers_on_clusterings_see_what_the_checkpoint_will(
     assert np.abs(bare.encode(TEXTS) - base.encode(TEXTS)).max() > 1e-3  # the prompt does matter
 
 
-def test_what_lies_below_a_frozen_head_is_that_of_its_weights_and_pooling(tiny_bert: Path, tmp_path: Path) -> None:
+def test_what_lies_below_a_frozen_head_is_that_of_its_weights_and_pooling(
+    tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two bases at one path, one after the other, and two poolings: none is given the other's vectors."""
     chosen = Cob.with_values(layers=0)
     found = []
@@ -132,6 +134,7 @@ def test_what_lies_below_a_frozen_head_is_that_of_its_weights_and_pooling(tiny_b
     assert not np.allclose(found[0], found[2])
     same = chosen.make_network(Transformer(ModelCard(name="tiny", model=str(tiny_bert), pooling="mean"), "cpu"))
     kept = make_text_encoder(same, TEXTS, chosen.recipe).below
+    monkeypatch.delattr(clusterings, "Encoded")  # nothing is tokenized again
     again = make_text_encoder(
         chosen.make_network(Transformer(ModelCard(name="tiny", model=str(tiny_bert), pooling="mean"), "cpu")),
         TEXTS,
