@@ -12,7 +12,7 @@ ABLATIONS = {
 }
 NOT_END_TO_END = (
     "the encoder is not trained end to end here in fp32: one seed of AECL takes 88 CPU minutes on Tweet, the smallest set; rows "
-    "of their own have the method in bf16, and with the encoder frozen"
+    "of their own have AECL in bf16, and methods with the encoder frozen"
 )
 NOTHING_TRAINED = "Nothing has been trained yet.\nTo train: traube run --task tweet --protocol aecl"
 NOTHING_SWEPT = (
