@@ -1,6 +1,7 @@
 """Real servers: `traube dev` on a small benchmark, in a home of its own."""
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -65,6 +66,9 @@ def environment_in(folder: Path) -> dict[str, str]:
     }
 
 
+ADDRESSES = re.compile(r"Dagster: http://127\.0\.0\.1:(?P<dagster>\d+)\S* MLflow: http://127\.0\.0\.1:(?P<mlflow>\d+)")
+
+
 class Servers:
     """`traube dev`, started and stopped."""
 
@@ -73,19 +77,22 @@ class Servers:
         self.ports = ports or (free_port(), free_port())
         self.log = folder / "dev.log"
         with self.log.open("a") as file:
+            self.before = file.tell()  # what others in the folder wrote
             command = [TRAUBE, "dev", "--port", str(self.ports[0]), "--mlflow-port", str(self.ports[1])]
             self.process = subprocess.Popen(
                 command, env=environment_in(folder), stdout=file, stderr=file, start_new_session=True
             )
 
     def wait(self) -> "Servers":
-        """Until both answer."""
-        wait_for(lambda: all(map(answers, self.ports)), "starting the servers")
+        """Until both answer, at other ports than those asked for where another process took one meanwhile."""
+        found = wait_for(lambda: ADDRESSES.search(self.said()), "starting the servers")
+        self.ports = int(found["dagster"]), int(found["mlflow"])
+        assert all(map(answers, self.ports))
         return self
 
     def said(self) -> str:
-        """Return what the servers wrote, in one line."""
-        return " ".join(self.log.read_text().split())
+        """Return what was written since these servers were started, in one line."""
+        return " ".join(self.log.read_bytes()[self.before :].decode().split())
 
     def stop(self, by: signal.Signals = signal.SIGINT) -> None:
         """Ctrl-C, or another signal, after which nothing may be left."""
