@@ -152,7 +152,9 @@ def format_table(table: pd.DataFrame) -> pd.DataFrame:
         seeds = f" ± {row.sd:.1f}" if row.seeds > 1 else " (1 seed)" if row.seeds == 1 else ""
         shown.append(f"{printed} | {own}{seeds}")
     column = table["task"] + " " + table["metric"].str.upper()
-    text = table.assign(shown=shown, base=table["base"].fillna(""), column=column)
+    # a set that is not measured has no encoder: it stands in the row of the method's first
+    base = table["base"].fillna(table.groupby("method")["base"].transform("first")).fillna("")
+    text = table.assign(shown=shown, base=base, column=column)
     columns, tasks = text["column"].drop_duplicates(), table["task"].nunique()
     rows = ["method", "base"]
     grid = text.pivot_table(index=rows, columns="column", values="shown", aggfunc="first", sort=False)[columns]
