@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.typing import NDArray
 
 from tests.made import make_module
 from traube._core import paths
@@ -122,23 +123,18 @@ def test_what_lies_below_a_frozen_head_is_that_of_its_weights_and_pooling(
 ) -> None:
     """Two bases at one path, one after the other, and two poolings: none is given the other's vectors."""
     chosen = Cob.with_values(layers=0)
-    found = []
-    for pooling in ("mean", "cls"):
-        base = Transformer(ModelCard(name="tiny", model=str(tiny_bert), pooling=pooling), "cpu")  # type: ignore[arg-type]
-        network = chosen.make_network(base)
-        found.append(make_text_encoder(network, TEXTS, chosen.recipe).below.numpy())
-    network = chosen.make_network(Transformer(ModelCard(name="tiny", model=str(tiny_bert)), "cpu"))
-    network[0].auto_model.embeddings.word_embeddings.weight.data.normal_()
-    found.append(make_text_encoder(network, TEXTS, chosen.recipe).below.numpy())
-    assert not np.allclose(found[0], found[1])
-    assert not np.allclose(found[0], found[2])
-    same = chosen.make_network(Transformer(ModelCard(name="tiny", model=str(tiny_bert), pooling="mean"), "cpu"))
-    kept = make_text_encoder(same, TEXTS, chosen.recipe).below
-    monkeypatch.delattr(clusterings, "Encoded")  # nothing is tokenized again
-    again = make_text_encoder(
-        chosen.make_network(Transformer(ModelCard(name="tiny", model=str(tiny_bert), pooling="mean"), "cpu")),
-        TEXTS,
-        chosen.recipe,
-    )
-    assert again.below is kept  # but work is shared where nothing differs
+
+    def vectors_of(pooling: str, *, other_words: bool = False) -> NDArray[np.float32]:
+        card = ModelCard(name="tiny", model=str(tiny_bert), pooling=pooling)  # type: ignore[arg-type]
+        network = chosen.make_network(Transformer(card, "cpu"))
+        if other_words:
+            network[0].auto_model.embeddings.word_embeddings.weight.data.normal_()
+        return make_text_encoder(network, TEXTS, chosen.recipe).vectors(range(len(TEXTS)))  # the heads are equal
+
+    mean = vectors_of("mean")
+    assert not np.allclose(vectors_of("cls"), mean)
+    assert not np.allclose(vectors_of("mean", other_words=True), mean)
+    assert np.array_equal(vectors_of("mean"), mean)
+    monkeypatch.delattr(clusterings, "Encoded")
+    assert np.array_equal(vectors_of("mean"), mean)  # where nothing differs, nothing is encoded again
     assert len(clusterings._KEPT) == 1

@@ -154,27 +154,30 @@ def make_text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringReci
     import torch
     from torch import nn
 
+    if recipe.layers == 0 and recipe.head == "none":
+        raise TraubeError("recipe: layers: 0 leaves nothing that learns where there is no head")
     _freeze(network, recipe.layers)
+    if recipe.layers == 0:
+        below = _encode_below(network, texts)
+
+        def encode(rows: NDArray[np.int64]) -> torch.Tensor:
+            return network[-1]({"sentence_embedding": below[rows]})["sentence_embedding"]
+    else:
+        encoded = Encoded(network, texts, tokens=TOKENS_A_BATCH)
+
+        def encode(rows: NDArray[np.int64]) -> torch.Tensor:
+            unique, back = np.unique(rows, return_inverse=True)
+            return encoded.through(network, unique)[back]
 
     class TextEncoder(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.network = network
+            self.network = network  # so that its weights are this module's
             self.texts = texts
-            self.below = None  # the head's inputs, for all texts
-            if recipe.layers != 0:
-                self.encoded = Encoded(network, texts, tokens=TOKENS_A_BATCH)
-                return
-            if recipe.head == "none":
-                raise TraubeError("recipe: layers: 0 leaves nothing that learns where there is no head")
-            self.below = _encode_below(network, texts)
 
         def forward(self, rows: NDArray[np.int64]) -> torch.Tensor:
             """Return vectors, float32 [n, d]."""
-            if self.below is not None:
-                return network[-1]({"sentence_embedding": self.below[rows]})["sentence_embedding"]
-            unique, back = np.unique(rows, return_inverse=True)
-            return self.encoded.through(network, unique)[back]
+            return encode(rows)
 
         def vectors(self, rows: Sequence[int]) -> NDArray[np.float32]:
             """Return vectors without gradients, float32 [n, d], for any number of texts."""
