@@ -98,12 +98,15 @@ def _measure_car_test(context: Context) -> tuple[dict[str, float], str]:
 
 
 def read_searched(context: Context) -> pd.DataFrame:
-    """Return table 3, lambda and r, the best of each task's study that is kept: task, column, measured."""
+    """Return table 3, lambda and r, the best of each task's study that is kept: task, column, measured, note."""
     from traube.training._study import find_best_by_task
 
     studies = find_best_by_task(home() / "studies", "cob")
-    rows = [(task, column, studies[task][column]) for task in sorted(studies) for column in ("lam", "r")]
-    return pd.DataFrame(rows, columns=["task", "column", "measured"])
+    printed = published.grid("table3", "task")["task"].unique()
+    unread = [task for task in printed if task not in studies and context.task(task) is None]
+    rows = [(task, column, studies[task][column], "") for task in sorted(studies) for column in ("lam", "r")]
+    rows += [(task, column, np.nan, f"{task} has not been read here") for task in unread for column in ("lam", "r")]
+    return pd.DataFrame(rows, columns=["task", "column", "measured", "note"])
 
 
 def car_articles(context: Context) -> pd.DataFrame:
