@@ -78,7 +78,7 @@ def test_what_another_data_directory_had_measured_stays_on_the_page(
     results.write_results(context.storage, page)
     rows = pd.read_csv(tmp_path / "results" / "toy" / "table_1.csv")
     measured_rows = rows.loc[rows["measured"].notna(), ["model", "task", "measured"]]
-    assert measured_rows.values.tolist() == [["a", "x", 1.5], ["c", "z", 8.0], ["c", "y", 7.0]]
+    assert measured_rows.values.tolist() == [["a", "x", 1.5], ["c", "y", 7.0], ["c", "z", 8.0]]
     assert "1 of 3 printed numbers" in page.read_text("utf-8")
 
 

@@ -111,13 +111,12 @@ def _merge_kept(here: pd.DataFrame, kept: pd.DataFrame | None = None) -> pd.Data
         kept = kept.assign(**{column: known[column].reindex(_make_keys(kept, printed)).to_numpy()})
     rows = pd.concat([here[done | ~_make_keys(here, printed).isin(_make_keys(kept, printed))], kept])
 
-    # in a printed row's place what is measured of it, by encoder, in the order of the columns
+    # in a printed row's place what is measured of it, by encoder, in the order of the columns; else kept rows come first,
+    # which are more than those of a data directory with a few
     row = printed[:-1] or printed
     orders = (row, [*row, *which[len(printed) :]], printed)
-    ranks = [
-        _make_keys(pd.concat([here, kept]), columns).unique().get_indexer(_make_keys(rows, columns))
-        for columns in orders
-    ]
+    ordered = pd.concat([here[here["published"].notna()], kept, here])
+    ranks = [_make_keys(ordered, columns).unique().get_indexer(_make_keys(rows, columns)) for columns in orders]
     return rows.iloc[np.lexsort(ranks[::-1])].reset_index(drop=True)
 
 

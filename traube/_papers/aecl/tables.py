@@ -90,8 +90,7 @@ def results(context: Context) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns method, task, metric, base (the encoder), measured, sd (over seeds), seeds; of a method that was measured on
-        some set, rows for all of them: `measured` is nan where it was not.
+        Columns method, task, metric, base (the encoder), measured, sd (over seeds), seeds.
     """
     varied, frozen = measure_scores(context, TASKS, *VARIANTS), measure_scores(context, TASKS, FROZEN)
     found = [
@@ -100,10 +99,7 @@ def results(context: Context) -> pd.DataFrame:
         frozen.assign(method=[f"{m}, frozen encoder" if m in ON_ENCODER else m for m in frozen["method"]]),
     ]
     table = pd.concat([rows[NUMBERS] for rows in found], ignore_index=True)
-    table = table.drop_duplicates(["method", "base", "task", "metric"])
-    methods = table[["method", "base"]].drop_duplicates()
-    sets = pd.MultiIndex.from_product([TASKS, METRICS], names=["task", "metric"]).to_frame(index=False)
-    return methods.merge(sets, how="cross").merge(table, how="left")[NUMBERS]
+    return table.drop_duplicates(["method", "base", "task", "metric"], ignore_index=True)
 
 
 def ablation(name: str, context: Context) -> pd.DataFrame:
@@ -151,13 +147,12 @@ def format_table(table: pd.DataFrame) -> pd.DataFrame:
         printed, own = ("–" if pd.isna(value) else f"{value:.1f}" for value in (row.published, row.measured))
         seeds = f" ± {row.sd:.1f}" if row.seeds > 1 else " (1 seed)" if row.seeds == 1 else ""
         shown.append(f"{printed} | {own}{seeds}")
-    column = table["task"] + " " + table["metric"].str.upper()
     # a set that is not measured has no encoder: it stands in the row of the method's first
     base = table["base"].fillna(table.groupby("method")["base"].transform("first")).fillna("")
-    text = table.assign(shown=shown, base=base, column=column)
-    columns, tasks = text["column"].drop_duplicates(), table["task"].nunique()
-    rows = ["method", "base"]
-    grid = text.pivot_table(index=rows, columns="column", values="shown", aggfunc="first", sort=False)[columns]
+    text = table.assign(shown=shown, base=base, column=table["task"] + " " + table["metric"].str.upper())
+    rows, sets = ["method", "base"], table["task"].nunique()
+    grid = text.pivot_table(index=rows, columns="column", values="shown", aggfunc="first", sort=False)
+    grid = grid[[c for task in TASKS for metric in METRICS if (c := f"{task} {metric.upper()}") in grid]]
     done = text[text["measured"].notna()].groupby(rows)["task"].nunique().reindex(grid.index, fill_value=0)
-    grid.insert(0, "sets", [f"{n} of {tasks}" for n in done])
+    grid.insert(0, "sets", [f"{n} of {sets}" for n in done])
     return grid.fillna("").reset_index().rename_axis(columns=None)
