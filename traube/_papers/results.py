@@ -111,8 +111,8 @@ def _merge_kept(here: pd.DataFrame, kept: pd.DataFrame | None = None) -> pd.Data
         kept = kept.assign(**{column: known[column].reindex(_make_keys(kept, printed)).to_numpy()})
     rows = pd.concat([here[done | ~_make_keys(here, printed).isin(_make_keys(kept, printed))], kept])
 
-    # in a printed row's place what is measured of it, by encoder, in the order of the columns; else kept rows come first,
-    # which are more than those of a data directory with a few
+    # in a printed row's place what is measured of it, by encoder, in the order of the columns; what is not printed keeps
+    # its place, and new rows follow
     row = printed[:-1] or printed
     orders = (row, [*row, *which[len(printed) :]], printed)
     ordered = pd.concat([here[here["published"].notna()], kept, here])
