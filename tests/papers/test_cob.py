@@ -117,6 +117,9 @@ def test_another_recipe_is_a_row_of_its_own(trained: Context, newsgroups: Task, 
     rows = table[table["method"] == "cob"]
     assert sorted(rows["seeds"]) == [1, 2]
     assert rows["recipe"].nunique() == 2
+    (other_lam,) = rows.loc[rows["seeds"] == 1, "note"]
+    assert other_lam.startswith("recipe ") and "lam=47.0" in other_lam and "max_length=16" in other_lam
+    assert not rows.loc[rows["seeds"] == 2, "note"].str.contains("lam=").any()
     # the paper prints no row for another metric or clusterer: a method of its own, named as --set takes it
     other = table[table["method"] == "cob, metric=purity, clusterer=complete"]
     assert other["seeds"].tolist() == [1]
@@ -144,10 +147,13 @@ def test_other_tables_and_figures(trained: Context, monkeypatch: pytest.MonkeyPa
         own = tables.read_searched(trained)
     lams = join_printed(printed, own, "no study here").set_index(["task", "column"])
     assert lams.loc[("newsgroups", "lam"), ["published", "measured"]].tolist() == [90.0, 70.0]
-    assert lams.loc[("trec_car_fine", "lam"), "note"] == "trec_car_fine has not been read here"
+    assert "get it from http://trec-car.cs.unh.edu" in lams.loc[("trec_car_fine", "lam"), "note"]
     notes = made("table_3", trained).set_index("task")["note"]
     assert set(notes["newsgroups"]) == {"no study here: traube tune"}  # the task is read
-    assert made("table_5", trained)["measured"].isna().all()
+    for name in ("table_5", "table_6"):
+        table = made(name, trained)
+        assert table["measured"].isna().all()
+        assert table["note"].str.contains("get it from http://trec-car.cs.unh.edu").all()
     curves = figures.trainings(trained)
     assert set(curves["method"]) == {"cob", "triplet"}
     times = figures.convergence(curves)

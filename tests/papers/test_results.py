@@ -1,5 +1,6 @@
 """The results page is what was written of the papers' tables, and leaves no empty cell without a reason."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def test_what_was_written_stands_on_the_page_with_reasons(context: Context, tabl
     assert "1 of 3 printed numbers stand beside one measured here." in page
     lines = [line.replace("&#124;", "/") for line in page.splitlines() if line.startswith("| ")]
     assert lines[2:] == ["| a | 1.50 / 1.25 | 2 / – |", "| b | 4 / – |  |", "| c |  | – / 7 |"]
-    assert "- 1 x no weights\n" in page and "- 1 x no weights; printed wrong: 3 is right\n" in page
+    assert "- b x: no weights\n" in page and "- a y: no weights; printed wrong: 3 is right\n" in page
     assert "More" not in page
     shown = RUNNER.invoke(app, ["papers"])
     result = RUNNER.invoke(app, ["papers", "--output", str(tmp_path / "results.md")])
@@ -126,6 +127,36 @@ def test_a_verdict_stays_with_a_number_that_is_the_same_where_its_rival_is_absen
         ["tfidf", 0.5, 0.25, -0.3, "lower", "2026-01-01"],
         ["lsa", 0.5, 0.6, None, None, "2026-02-02"],  # another number, of which the verdict was not
     ]
+
+
+def test_notes_name_their_numbers_where_they_are_few() -> None:
+    rows = pd.DataFrame(
+        [("a", 30.0, 0.5, "many"), ("a", 35.0, 0.5, "many"), ("a", None, 0.5, "many"), ("b", 30.0, None, "a recipe")],
+        columns=["method", "n", "published", "note"],
+    )
+    assert results._list_notes(rows) == ["- 3 numbers: many", "- b 30: a recipe"]
+
+
+def test_what_a_gpu_has_measured_is_on_the_page_and_stays_there(context: Context, table: Table, tmp_path: Path) -> None:
+    page, day = tmp_path / "results.md", context.storage.folder / "gpu_day" / "rows.jsonl"
+    results.write_results(context.storage, page)
+    assert "No GPU has measured here yet" in page.read_text("utf-8")
+    day.parent.mkdir()
+    speed = {
+        "part": "speed",
+        "machine": "A GPU",
+        "unit": "minilm, short texts",
+        "side": "Traube, bf16",
+        "tokens a s": 66200,
+    }
+    day.write_text("".join(json.dumps(row) + "\n" for row in (speed, {"part": "peaks", "machine": "A GPU"})))
+    results.write_results(context.storage, page)
+    measured_page = page.read_text("utf-8")
+    assert "| A GPU | minilm, short texts | Traube, bf16 | 66200 |" in measured_page
+    assert measured_page == results.results_page(context.storage)
+    day.unlink()  # another data directory
+    results.write_results(context.storage, page)
+    assert page.read_text("utf-8") == measured_page
 
 
 def test_a_page_that_would_lie_where_its_rows_do_is_refused(context: Context, tmp_path: Path) -> None:

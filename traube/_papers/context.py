@@ -41,6 +41,12 @@ class Context:
         """Return a task as it is stored; None where it has not been read."""
         return None if get_manifest(self.storage, name) is None else read_task(self.storage, name)
 
+    def explain_unread(self, names: Iterable[str]) -> dict[str, str]:
+        """Return why tasks are not stored, by name: where their raw data is to be had, or that they were not read yet."""
+        unread = [name for name in names if self.task(name) is None]
+        reasons = self.unavailable(unread, ())
+        return {name: reasons.get(name, f"{name} has not been read yet: traube run -t {name}") for name in unread}
+
     def tasks(self, names: Iterable[str]) -> Iterator[Task]:
         """Yield those of some tasks that have been read."""
         return (task for name in names if (task := self.task(name)) is not None)
@@ -64,6 +70,21 @@ class Context:
             record = read_json(path)
             if record.get("trainer") in trainers and "curve" in record:
                 yield path.parent.name, record
+
+    def describe_recipes(self, *trainers: str) -> dict[str, str]:
+        """Return what recipes have that are not their trainers' defaults, by the digest in their checkpoints' names."""
+        from traube.training import TRAINERS
+
+        found = {}
+        for name, record in self.trainings(*trainers):
+            _, mark, rest = name.partition(".x")
+            if mark:
+                changes = TRAINERS[record["trainer"]].find_changes(record["config"])
+                said = " ".join(f"{key}={value}" for key, value in changes.items())
+                found[rest[:6]] = (
+                    f"recipe {rest[:6]} of {record['trainer']}: {said or 'more texts than those of the task'}"
+                )
+        return found
 
     def unavailable(self, tasks: Sequence[str], models: Sequence[str]) -> dict[str, str]:
         """Return why a task or a model cannot be had here, by name."""

@@ -20,8 +20,20 @@ INTRODUCTION = """# Results of the papers
 
 What each table prints beside what was measured here: `printed | measured`, `–` where there is no number. Written by
 `traube papers --output docs/results.md` from stored results and the rows in the folder beside it, not by hand; what
-differs from the papers, and why, is in [papers.md](papers.md#differences-from-the-papers)."""
+differs from the papers, and why, is in [papers.md](papers.md#differences-from-the-papers).
+
+- `base`: the encoder. `recipe`: values of a training that are not its trainer's defaults; the lines below a table list them.
+  `trained_on`: the task, where it is another. `as it is`: nothing is trained.
+- `±` and `sd`: standard deviation over seeds. `low`, `high`: 95 % interval.
+- `*`: what the others are tested against; ▲ (`higher`) and ▼ (`lower`): better or worse by that test, which is corrected for
+  their number (`comparisons`). Without a mark: no difference is shown, or, where there is no `p`, none was tested.
+- The lines below a table: why a printed number has none measured beside it, what is printed wrong, and what a number is of.
+  Empty cells are printed by no paper and measured by nobody here."""
+GPU_COLUMNS = [
+    *("machine", "unit", "side", "texts", "tokens a text", "tokens a s", "of peak", "times sentence-transformers")
+]
 WHICH = ("base", "recipe", "trained_on")  # what tells rows of the same printed number apart
+FEW = 2  # numbers that share a note and are named
 WHEN = "measured_on"  # the day on which the number was first written, and the devices of its data directory
 
 
@@ -49,7 +61,12 @@ def write_results(storage: Storage, output: Path) -> None:
         if found:
             shown[name, table.name] = rows = _merge_kept(*found)
             write_text(file, format_csv(rows))
-    write_text(output, _render_page(shown))
+    gpu, file = _read_gpu(storage), folder / "gpu.csv"
+    if gpu is not None:
+        write_text(file, format_csv(gpu))
+    elif file.is_file():
+        gpu = pd.read_csv(file)
+    write_text(output, _render_page(shown, gpu))
 
 
 def results_page(storage: Storage) -> str:
@@ -62,7 +79,17 @@ def results_page(storage: Storage) -> str:
     """
     read_here = _make_reader(storage)
     paths = {(name, table.name): locate_table(storage.folder, name, table) for name, table in _list_tables()}
-    return _render_page({key: read_here(path) for key, path in paths.items() if path.is_file()})
+    return _render_page({key: read_here(path) for key, path in paths.items() if path.is_file()}, _read_gpu(storage))
+
+
+def _read_gpu(storage: Storage) -> pd.DataFrame | None:
+    """Return the speed of encoders as `make bench-gpu` has measured it in this data directory; None where it has not."""
+    path = storage.folder / "gpu_day" / "rows.jsonl"
+    if not path.is_file():
+        return None
+    rows = pd.read_json(path, lines=True)
+    rows = rows[rows["part"] == "speed"].reindex(columns=GPU_COLUMNS)
+    return None if rows.empty else rows
 
 
 def _list_tables() -> Iterator[tuple[str, Table]]:
@@ -126,14 +153,23 @@ def _make_keys(rows: pd.DataFrame, columns: list[str]) -> pd.Index:
     return pd.Index(["\n".join(row) for row in texts.itertuples(index=False)], dtype=str)
 
 
-def _render_page(tables: Mapping[tuple[str, str], pd.DataFrame]) -> str:
-    """Return the page of tables as they were written, by paper and name."""
+def _render_page(tables: Mapping[tuple[str, str], pd.DataFrame], gpu: pd.DataFrame | None) -> str:
+    """Return the page of tables as they were written, by paper and name, and of what a GPU has measured."""
     days = sorted({str(day) for rows in tables.values() for day in rows.loc[rows["measured"].notna(), WHEN].dropna()})
     parts = [INTRODUCTION, f"Measured on: {'; '.join(days) or 'nothing yet'}."]
     for name, paper in papers().items():
         parts.append(f"## {cite(paper.reference)}")
         parts += [_render_section(table, tables.get((name, table.name))) for of, table in _list_tables() if of == name]
+    parts += [
+        "## Encoders on a GPU",
+        "No GPU has measured here yet: `make bench-gpu`." if gpu is None else _render_gpu(gpu),
+    ]
     return "\n\n".join(parts) + "\n"
+
+
+def _render_gpu(rows: pd.DataFrame) -> str:
+    said = "Tokens a second as `make bench-gpu` measures them; `of peak`: share of the fastest matrix product of that precision."
+    return f"{said}\n\n{markdown(_format_floats(rows))}"
 
 
 def _render_section(table: Table, rows: pd.DataFrame | None) -> str:
@@ -144,8 +180,24 @@ def _render_section(table: Table, rows: pd.DataFrame | None) -> str:
     keys = _make_keys(printed, list(rows.columns[: rows.columns.get_loc("published")]))
     beside = keys[printed["measured"].notna().to_numpy()].nunique()
     counts = f"{beside} of {keys.nunique()} printed numbers stand beside one measured here."
-    notes = [f"- {count} x {note}" for note, count in printed["note"].value_counts().items()]
-    shown = table.shown(rows.drop(columns=WHEN))
-    shown = shown.map(lambda value: f"{value:g}" if isinstance(value, float) else str(value)).where(shown.notna(), "")
-    shown = shown.loc[:, (shown != "").any()]
+    shown = _format_floats(table.shown(rows.drop(columns=WHEN)).drop(columns="note", errors="ignore"))
+    notes = _list_notes(rows)
     return "\n\n".join([title, counts, markdown(shown), *(["\n".join(notes)] if notes else [])])
+
+
+def _list_notes(rows: pd.DataFrame) -> list[str]:
+    """Return a table's notes, most frequent first, each with the numbers that it is of or, if they are many, their count."""
+    columns = list(rows.columns[: rows.columns.get_loc("published")])
+    notes = rows[rows["note"].notna()].groupby("note", sort=False)
+    lines = []
+    for note, noted in sorted(notes, key=lambda group: -len(group[1])):
+        keys = noted[columns].astype(object).map(lambda key: f"{key:g}" if isinstance(key, float) else str(key))
+        named = ", ".join(" ".join(key) for key in keys.where(noted[columns].notna(), "").itertuples(index=False))
+        lines.append(f"- {named if len(noted) <= FEW else f'{len(noted)} numbers'}: {note}")
+    return lines
+
+
+def _format_floats(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of texts, without its empty columns."""
+    texts = table.map(lambda value: f"{value:g}" if isinstance(value, float) else str(value)).where(table.notna(), "")
+    return texts.loc[:, (texts != "").any()]

@@ -30,7 +30,8 @@ def format_table(table: pd.DataFrame) -> pd.DataFrame:
     """
     others = [column for column in OTHERS if column in table]
     if [c for c in table.columns[2:] if c not in others] != list(NUMBERS):
-        return table.round(4)
+        rounded = table.round(4)
+        return rounded.assign(p=[float(f"{p:.2g}") for p in table["p"]]) if "p" in table else rounded
     row, column = table.columns[:2]
     shown = []
     for numbers in table[["published", "measured", *others]].itertuples(index=False):

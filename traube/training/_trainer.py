@@ -141,18 +141,19 @@ class Trainer(RecipeMixin[R]):
         """Part of the checkpoints' names that tells variants of a recipe apart."""
         return ""
 
+    @classmethod
+    def find_changes(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of a recipe that differ from the defaults and have no place of their own in checkpoints' names."""
+        usual = cls.defaults.model_dump(mode="json")
+        return {key: value for key, value in values.items() if key not in cls.in_name and value != usual[key]}
+
     def name_checkpoints(self, task: str, base: str, extra: bool = False) -> str:
         """Return the name of its checkpoints, before `-last` and `-best`.
 
         With a recipe that is not the default, or with more texts than the task's, the name has a digest, so that no
         training takes the place of another.
         """
-        usual = self.defaults.model_dump(mode="json")
-        changed = {
-            key: value
-            for key, value in self.recipe.model_dump(mode="json").items()
-            if key not in self.in_name and value != usual[key]
-        }
+        changed = self.find_changes(self.recipe.model_dump(mode="json"))
         mark = f".x{digest([changed, extra])[:6]}" if changed or extra else ""
         return f"{self.name}__{task}__{base}{self.variant}{mark}.s{self.recipe.seed}"
 

@@ -33,6 +33,7 @@ TASKS = {
     "table_7": ("trec_car_fine", "car_test200_fine"),
 }
 REFERENCE = "triplet"
+TRAINERS = ("cob", REFERENCE, "untrained")
 VARIED = ("metric", "clusterer")  # values of COB's recipe that make a method of its own
 # of a checkpoint's name: trainer, task, base model, passages of a training split, digest of a
 # recipe that is not the paper's, seed
@@ -67,7 +68,7 @@ def sizes(context: Context) -> pd.DataFrame:
 def _measure_newsgroups(context: Context, subsets: list[str]) -> tuple[dict[str, float], str]:
     task = context.task("newsgroups")
     if task is None:
-        return {}, "newsgroups has not been read here"
+        return {}, context.explain_unread(["newsgroups"])["newsgroups"]
     splits = task.splits[task.splits["part"].isin(subsets)]
     return _average(splits, "k_coarse"), "posts of which nothing is left are dropped from their block"
 
@@ -89,7 +90,7 @@ def _measure_car_test(context: Context) -> tuple[dict[str, float], str]:
         return means, ""
     path = find_file(raw() / "trec_car" / QRELS)
     if not path.is_file():
-        return {}, "trec_car_coarse has not been read here, nor are there qrels"
+        return {}, f"{context.explain_unread(['trec_car_coarse'])['trec_car_coarse']}; nor are there qrels"
     judged = read_qrels(path).groupby("page")
     counts = judged[["coarse", "fine"]].nunique().mean()
     means = {"N": float(judged.size().sum()), "C": float(judged.ngroups), "n": float(judged.size().mean())}
@@ -103,14 +104,14 @@ def read_searched(context: Context) -> pd.DataFrame:
 
     studies = find_best_by_task(home() / "studies", "cob")
     printed = published.grid("table3", "task")["task"].unique()
-    unread = [task for task in printed if task not in studies and context.task(task) is None]
+    unread = context.explain_unread(task for task in printed if task not in studies)
     rows = [(task, column, studies[task][column], "") for task in sorted(studies) for column in ("lam", "r")]
-    rows += [(task, column, np.nan, f"{task} has not been read here") for task in unread for column in ("lam", "r")]
+    rows += [(task, column, np.nan, why) for task, why in unread.items() for column in ("lam", "r")]
     return pd.DataFrame(rows, columns=["task", "column", "measured", "note"])
 
 
 def car_articles(context: Context) -> pd.DataFrame:
-    """Measure table 5, CAR's training articles by their number of passages: n, column, measured."""
+    """Measure table 5, CAR's training articles by their number of passages: n, column, measured, note."""
     rows: dict[tuple[int, str], float] = {}
     for level in ("coarse", "fine"):
         task = context.task(f"trec_car_{level}")
@@ -128,7 +129,11 @@ def car_articles(context: Context) -> pd.DataFrame:
                 triples += int((sizes * (sizes - 1) // 2 * (len(labels) - sizes)).sum())
             measured = _average(splits, f"k_{level}") | {f"t_{level}": float(triples)}
             rows |= {(n, column): value for column, value in measured.items() if column != "n"}
-    return pd.DataFrame([(*key, value) for key, value in rows.items()], columns=["n", "column", "measured"])
+    printed = published.grid("table5", "n")
+    why = next(iter(context.explain_unread(["trec_car_coarse", "trec_car_fine"]).values()), "")
+    cells = [(*key, value, "") for key, value in rows.items()]
+    cells += [(*key, np.nan, why) for key in zip(printed["n"], printed["column"], strict=True) if key not in rows]
+    return pd.DataFrame(cells, columns=["n", "column", "measured", "note"])
 
 
 def published_results(table: str) -> pd.DataFrame:
@@ -150,13 +155,18 @@ def results(table: str, context: Context) -> pd.DataFrame:
         Columns task, method, n, base, recipe (digest of one that is not the paper's; a row each), metric, measured, sd (over
         seeds, population), seeds, difference, p (of the mean over seeds against Triplet of the same base, in a family
         of all rows of the task by the metric; it is about these checkpoints: what other trainings would give is not
-        in it), comparisons (the family's size), verdict.
+        in it), comparisons (the family's size), verdict, note (the recipe's values).
     """
     rows: list[tuple[Any, ...]] = []
     for task in context.tasks(TASKS[table]):
         if PROTOCOL in context.protocols:
             rows += _measure_rows(context, task)
     measured = pd.DataFrame(rows, columns=["task", *_WHICH, "metric", *_MEASURED])
+    recipes = context.describe_recipes(*TRAINERS)
+    measured = measured.assign(note=[recipes.get(recipe, "") for recipe in measured["recipe"]])
+    unread = context.explain_unread(TASKS[table])
+    missing = published_results(table)[["task", "method", "n", "metric"]].query("task in @unread")
+    measured = pd.concat([measured, missing.assign(note=missing["task"].map(unread))], ignore_index=True)
     order = measured["metric"].map({metric: i for i, metric in enumerate(METRICS)})
     by = ["task", "base", "method", "n", "recipe", "order"]
     return measured.assign(order=order).sort_values(by, na_position="last").drop(columns="order")

@@ -40,8 +40,7 @@ def sizes(context: Context) -> pd.DataFrame:
     """
     grid = pd.DataFrame({task: _measure_sizes(context, task) for task in TASKS}, index=list(SIZES)).T
     table = stack_grid(grid, "task", "column", "measured")
-    unread = table["measured"].isna()
-    return table.assign(note=(table["task"] + " has not been read here").where(unread, ""))
+    return table.assign(note=table["task"].map(context.explain_unread(TASKS)).fillna(""))
 
 
 def _measure_sizes(context: Context, name: str) -> pd.Series:
@@ -77,14 +76,12 @@ def scores(context: Context) -> pd.DataFrame:
 def published_kmeans() -> pd.DataFrame:
     """Return table 2 as it is printed, with the same cells in the authors' files and in MTEB's stored results.
 
-    The columns are model, task, published, authors, mteb, note (MTEB's version).
+    The columns are model, task, published, authors, mteb, note.
     """
     results = published("authors").query("method == @KMEANS").set_index("model")
-    stored = published("mteb").rename(columns={"v_measure": "mteb"})[["model", "task", "mteb", "mteb_version"]]
+    stored = published("mteb").rename(columns={"v_measure": "mteb"})[["model", "task", "mteb"]]
     table = _join_authors(published.grid("table2", "model", "task"), results[list(TASKS)], "model")
-    table = table.merge(stored, how="left", on=["model", "task"])
-    versions = ("mteb: version " + table.pop("mteb_version")).fillna("")
-    return table.assign(note=[note or version for note, version in zip(table["note"], versions, strict=True)])
+    return table.merge(stored, how="left", on=["model", "task"])
 
 
 def published_methods() -> pd.DataFrame:
@@ -243,18 +240,22 @@ def read_adaptations(context: Context) -> pd.DataFrame:
     """Return the evaluations of adaptive pre-training, a row for each evaluation on the way.
 
     The columns are model (the base), method, task, recipe (digest of what else it was trained by and on), seed,
-    epochs (of the whole training), epoch, v_measure (x100), checkpoint (of the last step).
+    epochs (of the whole training), epoch, v_measure (x100), checkpoint (of the last step), values (of the recipe, as
+    far as they are not the trainer's defaults).
     """
+    from traube.training import TRAINERS
+
     rows = []
     for checkpoint, record in context.trainings(*METHODS):
         recipe = record["config"]
         # what a row of the tables shares, besides what has a column of its own
         rest = digest([{k: v for k, v in recipe.items() if k not in ("seed", "epochs")}, record.get("texts")])[:6]
         key = (record["base"], record["trainer"], record["task"], rest, recipe["seed"], recipe["epochs"])
-        rows += [(*key, entry["epoch"], 100 * entry["v_measure"], checkpoint) for entry in record["curve"]]
-    return pd.DataFrame(
-        rows, columns=["model", "method", "task", "recipe", "seed", "epochs", "epoch", "v_measure", "checkpoint"]
-    )
+        changes = TRAINERS[record["trainer"]].find_changes(recipe)
+        values = " ".join(f"{name}={value}" for name, value in changes.items() if name != "epochs")
+        rows += [(*key, entry["epoch"], 100 * entry["v_measure"], checkpoint, values) for entry in record["curve"]]
+    columns = ["model", "method", "task", "recipe", "seed", "epochs", "epoch", "v_measure", "checkpoint", "values"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def published_adaptation() -> pd.DataFrame:
@@ -275,12 +276,13 @@ def adaptation(context: Context) -> pd.DataFrame:
     """Return table 5, V-measure x100 of mini-batch k-means after the last step, mean of seeds.
 
     The columns are model, method, epochs, task, recipe, measured, sd (population, over seeds), seeds, difference (to
-    the model as it was).
+    the model as it was), note (the recipe's values).
     """
     keys = ["model", "method", "epochs", "task", "recipe"]
     rows = []
     for key, group in read_adaptations(context).groupby(keys):
         last = group.sort_values("epoch").groupby("seed")["v_measure"].last()
         before = group.loc[group["epoch"] == 0, "v_measure"].mean()
-        rows.append((*key, last.mean(), deviation(last), len(last), last.mean() - before))
-    return pd.DataFrame(rows, columns=[*keys, "measured", "sd", "seeds", "difference"])
+        values = f"recipe {key[-1]}: {group['values'].iloc[0]}" if group["values"].iloc[0] else ""
+        rows.append((*key, last.mean(), deviation(last), len(last), last.mean() - before, values))
+    return pd.DataFrame(rows, columns=[*keys, "measured", "sd", "seeds", "difference", "note"])

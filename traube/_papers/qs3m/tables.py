@@ -5,7 +5,7 @@ import pandas as pd
 
 from traube._papers.context import Context
 from traube._papers.published import Published
-from traube._papers.qs3m.pages import KEYS, METRICS, REFERENCE, Key, page_scores, split_sets
+from traube._papers.qs3m.pages import KEYS, METRICS, REFERENCE, TRAINER, Key, page_scores, split_sets
 from traube._papers.spec import count_split_sizes
 from traube.comparison._verdict import compare_paired
 from traube.tasks._sections import LEVELS
@@ -27,15 +27,20 @@ def published_results() -> pd.DataFrame:
 def sizes(context: Context) -> pd.DataFrame:
     """Measure table 1, pairs of passages, queries, mean and deviation of their clusters and passages.
 
-    The columns are data, column, measured.
+    The columns are data, column, measured, note.
     """
-    rows = []
+    rows: list[tuple[str, str, float, str]] = []
     for data, name in CAR.items():
         for level in LEVELS:
             task = context.task(f"{name}_{level}")
             if task is not None:
-                rows += [(data, column, value) for column, value in _measure_sizes(task, level).items()]
-    return pd.DataFrame(rows, columns=["data", "column", "measured"]).drop_duplicates(["data", "column"])
+                rows += [(data, column, value, "") for column, value in _measure_sizes(task, level).items()]
+    reasons = context.explain_unread(WIKIPEDIA)
+    for data, column in published.grid("table1", "data")[["data", "column"]].itertuples(index=False):
+        task_name = f"{CAR[data]}_{'hier' if '_hier' in column else 'flat'}"
+        if task_name in reasons:
+            rows.append((data, column, np.nan, reasons[task_name]))
+    return pd.DataFrame(rows, columns=["data", "column", "measured", "note"]).drop_duplicates(["data", "column"])
 
 
 def _measure_sizes(task: Task, level: str) -> dict[str, float]:
@@ -84,9 +89,9 @@ def results(context: Context) -> pd.DataFrame:
 def _explain_unread(context: Context) -> pd.DataFrame:
     """Return the printed numbers of table 2 whose articles are not there: method, task, metric, note."""
     printed = published_results()[["method", "task", "metric"]]
-    unread = [task for task in printed["task"].unique() if context.task(task) is None]
-    missing = printed[printed["task"].isin(unread)]
-    return missing.assign(note=missing["task"] + " has not been read here")
+    reasons = context.explain_unread(printed["task"].unique())
+    missing = printed[printed["task"].isin(reasons)]
+    return missing.assign(note=missing["task"].map(reasons))
 
 
 def format_table(table: pd.DataFrame) -> pd.DataFrame:
@@ -143,12 +148,14 @@ def subjects(context: Context) -> pd.DataFrame:
 def arxiv(context: Context) -> pd.DataFrame:
     """Measure table 4, AUC over all pairs on arXiv's two folds and ARI, means over subjects.
 
-    The columns are method, fold, base, recipe, measured, ari.
+    The columns are method, fold, base, recipe, measured, ari, note (the recipe's values).
     """
     scores = subject_scores(context)
     if scores.empty:
-        return pd.DataFrame(columns=["method", "fold", "base", "recipe", "measured", "ari"])
+        return pd.DataFrame(columns=["method", "fold", "base", "recipe", "measured", "ari", "note"])
     number = {"default": 1, "fold_2": 2}
     keys = ["method", "fold", "base", "recipe"]
     means = scores.assign(fold=scores["fold"].map(number)).groupby(keys, sort=False)[["auc_all", "ari"]].mean()
-    return means.reset_index().rename(columns={"auc_all": "measured"})
+    recipes = context.describe_recipes(TRAINER)
+    table = means.reset_index().rename(columns={"auc_all": "measured"})
+    return table.assign(note=[recipes.get(recipe, "") for recipe in table["recipe"]])
