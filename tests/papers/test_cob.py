@@ -13,7 +13,7 @@ from tests.made import run_missing, store_task
 from tests.training.test_training import words_task
 from traube._core import paths
 from traube._papers import Context
-from traube._papers.cob import NO_ARTICLES, PAPER, figures, tables
+from traube._papers.cob import PAPER, figures, tables
 from traube._papers.spec import join_printed
 from traube._pipeline.params import load_params
 from traube._pipeline.plan import Request
@@ -88,6 +88,8 @@ def test_results_are_means_over_splits_and_seeds_beside_the_papers(trained: Cont
     assert ari.loc["cob", "published"] == 0.233
     assert ari.loc["cob", "seeds"] == 2
     assert ari.loc["triplet", "verdict"] == "*"
+    (recipe,) = table.loc[table["method"] == "triplet", "recipe"].unique()
+    assert ari.loc["cob", "against"] == ari.loc["tfidf, no empty posts", "against"] == f"triplet {recipe}"
     assert ari.loc["cob", "comparisons"] == ari["measured"].notna().sum() - 1  # all rows against triplet
     assert ari.loc["cob", "difference"] == pytest.approx(ari.loc["cob", "measured"] - ari.loc["triplet", "measured"])
     assert ari.loc["tfidf, no empty posts", "seeds"] == 1  # of the code's distance; the paper's is the other
@@ -174,7 +176,8 @@ def test_tables_of_nothing_measured_are_as_printed(context: Context) -> None:
     for name in tables.TASKS:
         table = made(name, context)
         assert table["measured"].isna().all()
-        assert (table["note"] == ("not measured here" if name == "table_4" else NO_ARTICLES)).all()
+        reasons = context.explain_unread(tables.TASKS[name])
+        assert (table["note"] == reasons[tables.TASKS[name][0]].replace(f"{paths.raw()}/", "TRAUBE_RAW/")).all()
     assert tables.trained_cells(context, "newsgroups").empty
     assert figures.convergence(figures.trainings(context)).empty
     assert figures.times_to_convergence(context) is None

@@ -5,13 +5,13 @@ from functools import partial
 from traube._papers.cob import figures, tables
 from traube._papers.spec import Figure, Paper, Table
 
-NO_ARTICLES = "the training articles are not there"
+NO_ARTICLES = "no article of this size is there"
 
 
 def _scores(name: str) -> Table:
     return Table(
         name,
-        f"RI, ARI, NMI and AMI on {tables.TASKS[name][0]}; difference and p are to `*`, Triplet of the same encoder.",
+        f"RI, ARI, NMI and AMI on {tables.TASKS[name][0]}; `against`: the Triplet (`*`) that a row is tested against.",
         partial(tables.published_results, name),
         partial(tables.results, name),
         absent="no encoder is trained on this task here: traube train",

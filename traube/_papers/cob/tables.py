@@ -155,7 +155,7 @@ def results(table: str, context: Context) -> pd.DataFrame:
         Columns task, method, n, base, recipe (digest of one that is not the paper's; a row each), metric, measured, sd (over
         seeds, population), seeds, difference, p (of the mean over seeds against Triplet of the same base, in a family
         of all rows of the task by the metric; it is about these checkpoints: what other trainings would give is not
-        in it), comparisons (the family's size), verdict, note (the recipe's values).
+        in it), comparisons (the family's size), verdict, against (the Triplet of that test), note (the recipe's values).
     """
     rows: list[tuple[Any, ...]] = []
     for task in context.tasks(TASKS[table]):
@@ -174,7 +174,7 @@ def results(table: str, context: Context) -> pd.DataFrame:
 
 _WHICH = ["method", "n", "base", "recipe"]
 _SCORES = [*_WHICH, "cell_id", "split", "level", "metric", "value", "replicates"]
-_MEASURED = ["measured", "sd", "seeds", "difference", "p", "comparisons", "verdict"]
+_MEASURED = ["measured", "sd", "seeds", "difference", "p", "comparisons", "verdict", "against"]
 
 
 def _measure_rows(context: Context, task: Task) -> Iterator[tuple[Any, ...]]:
@@ -194,21 +194,22 @@ def _measure_rows(context: Context, task: Task) -> Iterator[tuple[Any, ...]]:
 
 def _compare_with_triplet(
     samples: Mapping[tuple[Any, ...], Sample], key: tuple[Any, ...]
-) -> tuple[float, float, float, str]:
-    """Return difference, p, size of the family and verdict of a row against its triplet model, which is `*` itself."""
+) -> tuple[float, float, float, str, str]:
+    """Return difference, p, size of the family, verdict and rival of a row: its triplet model, which is `*` itself."""
     base, metric = key[2], key[4]
     # the paper's reference is the triplet model of the smallest n; its own recipe comes before others
     same = [k for k in samples if k[4] == metric]
     rivals = [k for k in same if k[0] == REFERENCE]
     rivals = [k for k in rivals if k[2] == base] or rivals
     if not rivals:
-        return np.nan, np.nan, np.nan, ""
+        return np.nan, np.nan, np.nan, "", ""
     rival = min(rivals, key=lambda k: (pd.notna(k[1]), k[1] if pd.notna(k[1]) else 0, pd.notna(k[3]), str(k[3])))
     if key is rival:
-        return 0.0, np.nan, np.nan, "*"
+        return 0.0, np.nan, np.nan, "*", ""
     verdict = compare(str(key[0]), samples[key], REFERENCE, samples[rival], comparisons=len(same) - 1)
     found = {"a": "higher", "b": "lower", "": ""}[verdict.better]
-    return verdict.difference, verdict.p, verdict.comparisons, found
+    against = f"{REFERENCE} {rival[3]}" if pd.notna(rival[3]) else REFERENCE
+    return verdict.difference, verdict.p, verdict.comparisons, found, against
 
 
 def trained_cells(context: Context, name: str) -> pd.DataFrame:
