@@ -224,3 +224,15 @@ def test_what_is_printed_in_table_1_stands_beside_what_is_stored(context: Contex
         note.startswith("TRAUBE_RAW/") and "get it from https://ofai.github.io" in note
     )  # where to get what is absent
     assert "; printed wrong: 10 is right" in note
+
+
+def test_figure_3_counts_the_texts_of_each_subreddit(context: Context, tiny_task: Task) -> None:
+    (figure,) = (figure for figure in PAPER.figures if figure.name == "figure_3")
+    assert "REDDIT_CLIENT_ID" in figure.make(context).content  # what to do where they are not there
+    task = Task(tiny_task.card.model_copy(update={"name": "reddit_s2s"}), tiny_task.corpus, tiny_task.splits)
+    store_task(context.storage, task)
+    drawn = figure.make(context).data
+    assert drawn is not None
+    counts = drawn.set_index("subreddit")["texts"].to_dict()
+    unique = task.splits.drop_duplicates(["text_id", "label"])
+    assert counts == {label: int((unique["label"] == label).sum()) for label in unique["label"].unique()}

@@ -87,5 +87,12 @@ PAPER = Paper(
             figures.learning_curves,
             "No encoder has been trained by wwm or tsdae yet.\nTo train one: traube train wwm blurbs_s2s",
         ),
+        Figure(
+            "figure_3",
+            "How many texts each subreddit has.",
+            figures.reddit_sizes,
+            "Reddit's texts are not there.\nWith REDDIT_CLIENT_ID and REDDIT_CLIENT_SECRET in the environment: "
+            "traube run --task reddit_s2s",
+        ),
     ),
 )

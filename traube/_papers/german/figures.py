@@ -7,12 +7,13 @@ from traube._papers.context import Context
 from traube._papers.german.tables import PROTOCOL, read_adaptations
 from traube._papers.spec import Drawing
 from traube._pipeline.cluster import locate_reduction
-from traube._reports.figures import Plot, axes, band, line, text_map, tip
+from traube._reports.figures import Plot, axes, band, grouped_bars, line, text_map, tip
 from traube._reports.rendering import figures_page
 from traube.models._vectors import open_matrix
 
 MAPPED, HIGHLIGHTED = "tenkgnad_p2p", "Wissenschaft"
 OTHERS = "others"
+REDDIT = ("reddit_s2s", "reddit_p2p")
 
 
 def maps(context: Context) -> Drawing | None:
@@ -41,6 +42,23 @@ def maps(context: Context) -> Drawing | None:
         return None
     page = figures_page(f"{MAPPED}, {split.split}: {len(texts):,} texts by UMAP", plots)
     return Drawing(page, {"models": ", ".join(plot.title for plot in plots)})
+
+
+def reddit_sizes(context: Context) -> Drawing | None:
+    """Draw figure 3: the texts of each subreddit, titles and whole submissions; None where neither task has been read."""
+    counts = {
+        task.name: task.splits.drop_duplicates(["text_id", "label"])["label"].value_counts()
+        for task in context.tasks(REDDIT)
+    }
+    if not counts:
+        return None
+    data = pd.concat(counts, names=["task", "subreddit"]).rename("mean").reset_index().assign(sem=np.nan)
+    page = figures_page("Texts of each subreddit", [grouped_bars("Reddit", data, "subreddit", "task", "texts")])
+    return Drawing(
+        page,
+        {"subreddits": int(data["subreddit"].nunique())},
+        data.drop(columns="sem").rename(columns={"mean": "texts"}),
+    )
 
 
 def learning_curves(context: Context) -> Drawing | None:
