@@ -84,7 +84,7 @@ class Servers:
             )
 
     def wait(self) -> "Servers":
-        """Until both answer, at other ports than those asked for where another process took one meanwhile."""
+        """Until both answer, at other ports than those requested where another process took one meanwhile."""
         found = wait_for(lambda: ADDRESSES.search(self.said()), "starting the servers")
         self.ports = int(found["dagster"]), int(found["mlflow"])
         assert all(map(answers, self.ports))
