@@ -131,10 +131,16 @@ def test_a_verdict_stays_with_a_number_that_is_the_same_where_its_rival_is_absen
 
 def test_notes_name_their_numbers_where_they_are_few() -> None:
     rows = pd.DataFrame(
-        [("a", 30.0, 0.5, "many"), ("a", 35.0, 0.5, "many"), ("a", None, 0.5, "many"), ("b", 30.0, None, "a recipe")],
+        [
+            ("a", 30.0, 0.5, "many"),
+            ("a", 35.0, 0.5, "many"),
+            ("a", None, 0.5, "many"),
+            ("b", 30.0, None, "a recipe"),
+            ("c", None, 0.5, "no n"),
+        ],
         columns=["method", "n", "published", "note"],
     )
-    assert results._list_notes(rows) == ["- 3 numbers: many", "- b 30: a recipe"]
+    assert results._list_notes(rows) == ["- 3 numbers: many", "- b 30: a recipe", "- c: no n"]
 
 
 def test_what_a_gpu_has_measured_is_on_the_page_and_stays_there(context: Context, table: Table, tmp_path: Path) -> None:

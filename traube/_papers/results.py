@@ -192,7 +192,8 @@ def _list_notes(rows: pd.DataFrame) -> list[str]:
     lines = []
     for note, noted in sorted(notes, key=lambda group: -len(group[1])):
         keys = noted[columns].astype(object).map(lambda key: f"{key:g}" if isinstance(key, float) else str(key))
-        named = ", ".join(" ".join(key) for key in keys.where(noted[columns].notna(), "").itertuples(index=False))
+        keys = keys.where(noted[columns].notna(), "")
+        named = ", ".join(" ".join(filter(None, key)) for key in keys.itertuples(index=False))
         lines.append(f"- {named if len(noted) <= FEW else f'{len(noted)} numbers'}: {note}")
     return lines
 
