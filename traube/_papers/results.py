@@ -88,7 +88,7 @@ def _read_gpu(storage: Storage) -> pd.DataFrame | None:
     if not path.is_file():
         return None
     rows = pd.read_json(path, lines=True)
-    rows = rows[rows["part"] == "speed"].reindex(columns=GPU_COLUMNS)
+    rows = rows[rows["part"] == "speed"].reindex(columns=GPU_COLUMNS).convert_dtypes()
     return None if rows.empty else rows
 
 
@@ -169,7 +169,7 @@ def _render_page(tables: Mapping[tuple[str, str], pd.DataFrame], gpu: pd.DataFra
 
 def _render_gpu(rows: pd.DataFrame) -> str:
     said = "Tokens a second as `make bench-gpu` measures them; `of peak`: share of the fastest matrix product of that precision."
-    return f"{said}\n\n{markdown(_format_floats(rows))}"
+    return f"{said}\n\n{markdown(_format_cells(rows))}"
 
 
 def _render_section(table: Table, rows: pd.DataFrame | None) -> str:
@@ -180,7 +180,7 @@ def _render_section(table: Table, rows: pd.DataFrame | None) -> str:
     keys = _make_keys(printed, list(rows.columns[: rows.columns.get_loc("published")]))
     beside = keys[printed["measured"].notna().to_numpy()].nunique()
     counts = f"{beside} of {keys.nunique()} printed numbers stand beside one measured here."
-    shown = _format_floats(table.shown(rows.drop(columns=WHEN)).drop(columns="note", errors="ignore"))
+    shown = _format_cells(table.shown(rows.drop(columns=WHEN)).drop(columns="note", errors="ignore"))
     notes = _list_notes(rows)
     return "\n\n".join([title, counts, markdown(shown), *(["\n".join(notes)] if notes else [])])
 
@@ -198,7 +198,7 @@ def _list_notes(rows: pd.DataFrame) -> list[str]:
     return lines
 
 
-def _format_floats(table: pd.DataFrame) -> pd.DataFrame:
+def _format_cells(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table of texts, without its empty columns."""
     texts = table.map(lambda value: f"{value:g}" if isinstance(value, float) else str(value)).where(table.notna(), "")
     return texts.loc[:, (texts != "").any()]

@@ -145,7 +145,7 @@ class Trainer(RecipeMixin[R]):
     def find_changes(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of a recipe that differ from the defaults and have no place of their own in checkpoints' names."""
         usual = cls.defaults.model_dump(mode="json")
-        return {key: value for key, value in values.items() if key not in cls.in_name and value != usual[key]}
+        return {key: value for key, value in values.items() if key not in cls.in_name and value != usual.get(key)}
 
     def name_checkpoints(self, task: str, base: str, extra: bool = False) -> str:
         """Return the name of its checkpoints, before `-last` and `-best`.
