@@ -9,6 +9,7 @@ import pytest
 from tests.made import store_task
 from traube._core import paths
 from traube._papers import Context
+from traube._papers.context import describe_recipe
 from traube._papers.german import PAPER
 from traube._papers.german.figures import curves, learning_curves
 from traube._papers.german.tables import (
@@ -25,6 +26,7 @@ from traube._papers.german.tables import (
 )
 from traube._papers.spec import format_table, join_printed
 from traube.tasks._task import Task
+from traube.training import TRAINERS
 
 TOLERANCE = 0.0051  # two printed decimals
 
@@ -236,3 +238,10 @@ def test_figure_3_counts_the_texts_of_each_subreddit(context: Context, tiny_task
     counts = drawn.set_index("subreddit")["texts"].to_dict()
     unique = task.splits.drop_duplicates(["text_id", "label"])
     assert counts == {label: int((unique["label"] == label).sum()) for label in unique["label"].unique()}
+
+
+def test_a_recipe_is_described_by_what_is_not_its_trainers_default() -> None:
+    tsdae = TRAINERS["tsdae"].with_values(max_length=8, seed=3)
+    record = {"trainer": "tsdae", "config": tsdae.recipe.model_dump(mode="json")}
+    described = [describe_recipe(tsdae.name_checkpoints("a", "b", extra), record) for extra in (False, True)]
+    assert described == ["max_length=8", "max_length=8 and more texts than the task's"]

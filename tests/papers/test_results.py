@@ -43,7 +43,7 @@ def test_what_was_written_stands_on_the_page_with_reasons(context: Context, tabl
     assert "1 of 3 printed numbers stand beside one measured here." in page
     lines = [line.replace("&#124;", "/") for line in page.splitlines() if line.startswith("| ")]
     assert lines[2:] == ["| a | 1.50 / 1.25 | 2 / – |", "| b | 4 / – |  |", "| c |  | – / 7 |"]
-    assert "- b x: no weights\n" in page and "- a y: no weights; printed wrong: 3 is right\n" in page
+    assert "- b / x: no weights\n" in page and "- a / y: no weights; printed wrong: 3 is right\n" in page
     assert "More" not in page
     shown = RUNNER.invoke(app, ["papers"])
     result = RUNNER.invoke(app, ["papers", "--output", str(tmp_path / "results.md")])
@@ -140,7 +140,7 @@ def test_notes_name_their_numbers_where_they_are_few() -> None:
         ],
         columns=["method", "n", "published", "note"],
     )
-    assert results._list_notes(rows) == ["- 3 numbers: many", "- b 30: a recipe", "- c: no n"]
+    assert results._list_notes(rows) == ["- 3 numbers: many", "- b / 30: a recipe", "- c: no n"]
 
 
 def test_what_a_gpu_has_measured_is_on_the_page_and_stays_there(context: Context, table: Table, tmp_path: Path) -> None:

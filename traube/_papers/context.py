@@ -8,6 +8,7 @@ import pandas as pd
 
 from traube._core import paths
 from traube._core.disk import read_json
+from traube._core.hashing import digest
 from traube._core.progress import SILENT, Progress
 from traube._pipeline.current import current_cells
 from traube._pipeline.params import Protocol
@@ -43,7 +44,7 @@ class Context:
 
     def explain_unread(self, names: Iterable[str]) -> dict[str, str]:
         """Return why tasks are not stored, by name: where their raw data is to be had, or that they were not read yet."""
-        unread = [name for name in names if self.task(name) is None]
+        unread = [name for name in names if get_manifest(self.storage, name) is None]
         reasons = self.unavailable(unread, ())
         return {name: reasons.get(name, f"{name} has not been read yet: traube run -t {name}") for name in unread}
 
@@ -71,22 +72,29 @@ class Context:
             if record.get("trainer") in trainers and "curve" in record:
                 yield path.parent.name, record
 
-    def describe_recipes(self, *trainers: str) -> dict[str, str]:
-        """Return what recipes have that are not their trainers' defaults, by the digest in their checkpoints' names."""
-        from traube.training import TRAINERS
-
+    def describe_recipes(self, *trainers: str) -> dict[tuple[str, str], str]:
+        """Return what recipes have that are not defaults, by trainer and the digest in their checkpoints' names."""
         found = {}
         for name, record in self.trainings(*trainers):
             _, mark, rest = name.partition(".x")
             if mark:
-                changes = TRAINERS[record["trainer"]].find_changes(record["config"])
-                said = " ".join(f"{key}={value}" for key, value in changes.items())
-                found[rest[:6]] = (
-                    f"recipe {rest[:6]} of {record['trainer']}: {said or 'more texts than those of the task'}"
-                )
+                key = record["trainer"], rest[:6]
+                found[key] = f"recipe {key[1]} of {key[0]}: {describe_recipe(name, record)}"
         return found
 
     def unavailable(self, tasks: Sequence[str], models: Sequence[str]) -> dict[str, str]:
         """Return why a task or a model cannot be had here, by name."""
         request = Request(tasks, models, self.protocol, self.protocols[self.protocol])
         return unavailable(request, self.storage)
+
+
+def describe_recipe(checkpoint: str, record: Mapping[str, Any]) -> str:
+    """Return what a training's recipe has that is not its trainer's default, such as `epochs=3.0 layers=0`."""
+    from traube.training import TRAINERS
+
+    changes = TRAINERS[record["trainer"]].find_changes(record["config"])
+    said = [f"{key}={value}" for key, value in changes.items()]
+    _, mark, rest = checkpoint.partition(".x")
+    if mark and not rest.startswith(digest([changes, False])[:6]):  # as the name says
+        said.append("and more texts than the task's")
+    return " ".join(said)

@@ -22,13 +22,14 @@ What each table prints beside what was measured here: `printed | measured`, `–
 `traube papers --output docs/results.md` from stored results and the rows in the folder beside it, not by hand; what
 differs from the papers, and why, is in [papers.md](papers.md#differences-from-the-papers).
 
-- `base`: the encoder. `recipe`: values of a training that are not its trainer's defaults; the lines below a table list them.
-  `trained_on`: the task, where it is another. `as it is`: nothing is trained.
-- `±` and `sd`: standard deviation over seeds. `low`, `high`: 95 % interval.
+- `base`: the encoder. `recipe`: the digest of a training's values that are not its trainer's defaults; the lines below a table
+  list these. `trained_on`: the task of the training. `as it is`: nothing is trained.
+- `±` and `sd`: standard deviation, of scores over seeds. `low`, `high`: 95 % interval. `sets`: how many of the table's data sets
+  are measured. `NMI_GEOMETRIC`: NMI by the geometric mean of the entropies.
 - `*`: what the others are tested against; ▲ (`higher`) and ▼ (`lower`): better or worse by that test, which is corrected for
   their number (`comparisons`). Without a mark: no difference is shown, or, where there is no `p`, none was tested.
 - The lines below a table: why a printed number has none measured beside it, what is printed wrong, and what a number is of.
-  Empty cells are printed by no paper and measured by nobody here."""
+  Other empty cells: not printed, or of what is not printed not measured."""
 GPU_COLUMNS = [
     *("machine", "unit", "side", "texts", "tokens a text", "tokens a s", "of peak", "times sentence-transformers")
 ]
@@ -62,10 +63,11 @@ def write_results(storage: Storage, output: Path) -> None:
             shown[name, table.name] = rows = _merge_kept(*found)
             write_text(file, format_csv(rows))
     gpu, file = _read_gpu(storage), folder / "gpu.csv"
+    if file.is_file():
+        kept = pd.read_csv(file)
+        gpu = kept if gpu is None else pd.concat([kept[~kept["machine"].isin(gpu["machine"])], gpu])
     if gpu is not None:
         write_text(file, format_csv(gpu))
-    elif file.is_file():
-        gpu = pd.read_csv(file)
     write_text(output, _render_page(shown, gpu))
 
 
@@ -168,7 +170,10 @@ def _render_page(tables: Mapping[tuple[str, str], pd.DataFrame], gpu: pd.DataFra
 
 
 def _render_gpu(rows: pd.DataFrame) -> str:
-    said = "Tokens a second as `make bench-gpu` measures them; `of peak`: share of the fastest matrix product of that precision."
+    said = (
+        "Tokens a second as `make bench-gpu` measures them ([how, and what follows](../benchmarks/README.md#gpu)); `of peak`: "
+        "share of the fastest matrix product of that precision."
+    )
     return f"{said}\n\n{markdown(_format_cells(rows))}"
 
 
@@ -193,7 +198,7 @@ def _list_notes(rows: pd.DataFrame) -> list[str]:
     for note, noted in sorted(notes, key=lambda group: -len(group[1])):
         keys = noted[columns].astype(object).map(lambda key: f"{key:g}" if isinstance(key, float) else str(key))
         keys = keys.where(noted[columns].notna(), "")
-        named = ", ".join(" ".join(filter(None, key)) for key in keys.itertuples(index=False))
+        named = ", ".join(" / ".join(filter(None, key)) for key in keys.itertuples(index=False))
         lines.append(f"- {named if len(noted) <= FEW else f'{len(noted)} numbers'}: {note}")
     return lines
 

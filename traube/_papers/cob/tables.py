@@ -111,7 +111,7 @@ def read_searched(context: Context) -> pd.DataFrame:
 
 
 def car_articles(context: Context) -> pd.DataFrame:
-    """Measure table 5, CAR's training articles by their number of passages: n, column, measured, note."""
+    """Measure table 5, CAR's training articles by their number of passages: n, column, measured."""
     rows: dict[tuple[int, str], float] = {}
     for level in ("coarse", "fine"):
         task = context.task(f"trec_car_{level}")
@@ -129,11 +129,7 @@ def car_articles(context: Context) -> pd.DataFrame:
                 triples += int((sizes * (sizes - 1) // 2 * (len(labels) - sizes)).sum())
             measured = _average(splits, f"k_{level}") | {f"t_{level}": float(triples)}
             rows |= {(n, column): value for column, value in measured.items() if column != "n"}
-    printed = published.grid("table5", "n")
-    why = next(iter(context.explain_unread(["trec_car_coarse", "trec_car_fine"]).values()), "")
-    cells = [(*key, value, "") for key, value in rows.items()]
-    cells += [(*key, np.nan, why) for key in zip(printed["n"], printed["column"], strict=True) if key not in rows]
-    return pd.DataFrame(cells, columns=["n", "column", "measured", "note"])
+    return pd.DataFrame([(*key, value) for key, value in rows.items()], columns=["n", "column", "measured"])
 
 
 def published_results(table: str) -> pd.DataFrame:
@@ -163,7 +159,9 @@ def results(table: str, context: Context) -> pd.DataFrame:
             rows += _measure_rows(context, task)
     measured = pd.DataFrame(rows, columns=["task", *_WHICH, "metric", *_MEASURED])
     recipes = context.describe_recipes(*TRAINERS)
-    measured = measured.assign(note=[recipes.get(recipe, "") for recipe in measured["recipe"]])
+    trainers = measured["method"].str.split(",").str[0]
+    notes = [recipes.get(key, "") for key in zip(trainers, measured["recipe"], strict=True)]
+    measured = measured.assign(note=notes)
     unread = context.explain_unread(TASKS[table])
     missing = published_results(table)[["task", "method", "n", "metric"]].query("task in @unread")
     measured = pd.concat([measured, missing.assign(note=missing["task"].map(unread))], ignore_index=True)

@@ -7,7 +7,7 @@ import pandas as pd
 
 from traube._core.errors import TraubeError
 from traube._core.hashing import digest
-from traube._papers.context import Context
+from traube._papers.context import Context, describe_recipe
 from traube._papers.published import Published, stack_grid
 from traube._papers.spec import count_split_sizes, deviation
 from traube._pipeline.current import current_cells
@@ -243,16 +243,13 @@ def read_adaptations(context: Context) -> pd.DataFrame:
     epochs (of the whole training), epoch, v_measure (x100), checkpoint (of the last step), values (of the recipe, as
     far as they are not the trainer's defaults).
     """
-    from traube.training import TRAINERS
-
     rows = []
     for checkpoint, record in context.trainings(*METHODS):
         recipe = record["config"]
         # what a row of the tables shares, besides what has a column of its own
         rest = digest([{k: v for k, v in recipe.items() if k not in ("seed", "epochs")}, record.get("texts")])[:6]
         key = (record["base"], record["trainer"], record["task"], rest, recipe["seed"], recipe["epochs"])
-        changes = TRAINERS[record["trainer"]].find_changes(recipe)
-        values = " ".join(f"{name}={value}" for name, value in changes.items() if name != "epochs")
+        values = describe_recipe(checkpoint, record)
         rows += [(*key, entry["epoch"], 100 * entry["v_measure"], checkpoint, values) for entry in record["curve"]]
     columns = ["model", "method", "task", "recipe", "seed", "epochs", "epoch", "v_measure", "checkpoint", "values"]
     return pd.DataFrame(rows, columns=columns)

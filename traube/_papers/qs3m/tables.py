@@ -158,4 +158,4 @@ def arxiv(context: Context) -> pd.DataFrame:
     means = scores.assign(fold=scores["fold"].map(number)).groupby(keys, sort=False)[["auc_all", "ari"]].mean()
     recipes = context.describe_recipes(TRAINER)
     table = means.reset_index().rename(columns={"auc_all": "measured"})
-    return table.assign(note=[recipes.get(recipe, "") for recipe in table["recipe"]])
+    return table.assign(note=[recipes.get((TRAINER, recipe), "") for recipe in table["recipe"]])
