@@ -3,6 +3,7 @@
 import random
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tests.storage.made import read_contents, save_cell, save_task
 from traube._core.errors import TraubeError
 from traube._storage import Corrupt, Storage
 from traube._storage.blobs import FolderBlobs
-from traube._storage.catalog import CELL, SCORE
+from traube._storage.catalog import CELL, ENTRY_TABLES, SCORE
 from traube._storage.storage import rebuild
 
 FLIPS = 20
@@ -105,6 +106,19 @@ def test_flipped_bits_of_the_marker_of_a_blob_store_are_found_and_mended(
         assert rebuild(folder) == []
         assert str(read_all(folder)) == truth
         assert is_catalog_lost or Storage(folder).blobs.get_identity() == identity
+
+
+@pytest.mark.parametrize("table", sorted(ENTRY_TABLES))
+def test_a_damaged_name_of_a_column_is_found_and_mended(table: str, template: Path, tmp_path: Path) -> None:
+    """Where the table has no row, too: nothing is written to it then."""
+    folder = tmp_path / "copy"
+    shutil.copytree(template, folder)
+    with closing(sqlite3.connect(folder / "catalog.db")) as connection:
+        connection.execute(f'ALTER TABLE "{table}" RENAME COLUMN is_removed TO is_remoted')
+    with pytest.raises(Corrupt, match=r"no such column.*`traube rebuild` makes the catalog again"):
+        read_all(folder)
+    assert rebuild(folder) == []
+    assert str(read_all(folder)) == str(read_all(template))
 
 
 def test_a_changed_number_is_found_that_the_database_does_not_find(template: Path, tmp_path: Path) -> None:

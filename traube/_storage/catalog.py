@@ -35,6 +35,8 @@ NETWORK_FILE_SYSTEMS = {
 }
 _SCHEMA = "traube"  # in Postgres, where Dagster and MLflow have schemas of their own
 _MENDED = "`traube rebuild` makes the catalog again"
+# what SQLite says of a damaged file; a name that is not there is damaged, too, since tables are made when a catalog is opened
+_CORRUPT = ("malformed", "not a database", "decode to UTF-8", "no such column", "no such table", "has no column named")
 metadata = sa.MetaData()
 _TYPES = {"text": sa.Text, "json": sa.Text, "integers": sa.BigInteger, "numbers": sa.Double, "binary": sa.LargeBinary}
 
@@ -186,7 +188,7 @@ class Catalog:
             return retry(attempt, self.name, self._is_lost, patience)
         except sa.exc.DBAPIError as error:
             reason = settings.without_password(" ".join(str(error.orig).split()))
-            if any(words in reason for words in ("malformed", "not a database", "decode to UTF-8")):
+            if any(words in reason for words in _CORRUPT):
                 raise Corrupt(f"{self.name}: corrupt ({reason}); {_MENDED}") from error
             raise TraubeError(f"{self.name}: {reason}") from error
         except UnicodeDecodeError as error:  # SQLite quotes a schema that is no longer text

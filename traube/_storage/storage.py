@@ -632,7 +632,10 @@ def rebuild(folder: Path) -> list[str]:
             known = open_catalog(folder, settings.database()).get_setting("blobs")
         blobs.restore_identity(known or uuid4().hex)
     try:
-        return Storage(folder).rebuild()
+        storage = Storage(folder)
+        lines = storage.rebuild()
+        storage.catalog.verify()  # what holds no row is not written, and may be damaged
+        return lines
     except Corrupt:
         if settings.database():
             raise
