@@ -110,7 +110,7 @@ def test_flipped_bits_of_the_marker_of_a_blob_store_are_found_and_mended(
 
 @pytest.mark.parametrize("table", sorted(ENTRY_TABLES))
 def test_a_damaged_name_of_a_column_is_found_and_mended(table: str, template: Path, tmp_path: Path) -> None:
-    """Where the table has no row, too: nothing is written to it then."""
+    """A table without rows, to which nothing is written, is no exception."""
     folder = tmp_path / "copy"
     shutil.copytree(template, folder)
     with closing(sqlite3.connect(folder / "catalog.db")) as connection:
