@@ -121,6 +121,18 @@ def test_a_damaged_name_of_a_column_is_found_and_mended(table: str, template: Pa
     assert str(read_all(folder)) == str(read_all(template))
 
 
+def test_a_damaged_id_of_the_blob_store_is_not_taken_for_another_stores(template: Path, tmp_path: Path) -> None:
+    """Another store's id is refused, by `rebuild` too: see test_storage."""
+    folder = tmp_path / "copy"
+    shutil.copytree(template, folder)
+    with closing(sqlite3.connect(folder / "catalog.db")) as connection, connection:
+        connection.execute("UPDATE setting SET content = '=' || substr(content, 2) WHERE name = 'blobs'")
+    with pytest.raises(Corrupt, match=r"corrupt \(blob store '=.*`traube rebuild` makes the catalog again"):
+        read_all(folder)
+    assert rebuild(folder) == []
+    assert str(read_all(folder)) == str(read_all(template))
+
+
 def test_a_changed_number_is_found_that_the_database_does_not_find(template: Path, tmp_path: Path) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(template, folder)

@@ -8,6 +8,7 @@ removed is an entry too. Each row has a checksum: a flipped bit in it is found w
 
 import json
 import os
+import re
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -226,6 +227,8 @@ class Catalog:
         if self.get_setting("blobs") is None and not self.is_read_only:
             self.write(lambda connection: connection.execute(insert).close())
         if (bound := self.get_setting("blobs")) not in (identity, None):
+            if not re.fullmatch("[0-9a-f]{32}", bound or ""):
+                raise Corrupt(f"{self.name}: corrupt (blob store {bound!r}); {_MENDED}")
             raise TraubeError(f"{self.name}: the catalog of another blob store ({bound}, not {identity})")
 
     # entries
