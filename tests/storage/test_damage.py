@@ -108,29 +108,35 @@ def test_flipped_bits_of_the_marker_of_a_blob_store_are_found_and_mended(
         assert is_catalog_lost or Storage(folder).blobs.get_identity() == identity
 
 
+def damage_catalog(template: Path, folder: Path, statement: str) -> None:
+    """Copy a data directory and change its catalog behind Traube's back."""
+    shutil.copytree(template, folder)
+    with closing(sqlite3.connect(folder / "catalog.db")) as connection, connection:
+        connection.execute(statement)
+
+
+def is_mended(folder: Path, template: Path) -> bool:
+    """Rebuild the catalog; return whether all is as it was, with nothing lost."""
+    return rebuild(folder) == [] and str(read_all(folder)) == str(read_all(template))
+
+
 @pytest.mark.parametrize("table", sorted(ENTRY_TABLES))
 def test_a_damaged_name_of_a_column_is_found_and_mended(table: str, template: Path, tmp_path: Path) -> None:
     """A table without rows, to which nothing is written, is no exception."""
     folder = tmp_path / "copy"
-    shutil.copytree(template, folder)
-    with closing(sqlite3.connect(folder / "catalog.db")) as connection:
-        connection.execute(f'ALTER TABLE "{table}" RENAME COLUMN is_removed TO is_remoted')
+    damage_catalog(template, folder, f'ALTER TABLE "{table}" RENAME COLUMN is_removed TO is_remoted')
     with pytest.raises(Corrupt, match=r"no such column.*`traube rebuild` makes the catalog again"):
         read_all(folder)
-    assert rebuild(folder) == []
-    assert str(read_all(folder)) == str(read_all(template))
+    assert is_mended(folder, template)
 
 
 def test_a_damaged_id_of_the_blob_store_is_not_taken_for_another_stores(template: Path, tmp_path: Path) -> None:
     """Another store's id is refused, by `rebuild` too: see test_storage."""
     folder = tmp_path / "copy"
-    shutil.copytree(template, folder)
-    with closing(sqlite3.connect(folder / "catalog.db")) as connection, connection:
-        connection.execute("UPDATE setting SET content = '=' || substr(content, 2) WHERE name = 'blobs'")
+    damage_catalog(template, folder, "UPDATE setting SET content = '=' || substr(content, 2) WHERE name = 'blobs'")
     with pytest.raises(Corrupt, match=r"corrupt \(blob store '=.*`traube rebuild` makes the catalog again"):
         read_all(folder)
-    assert rebuild(folder) == []
-    assert str(read_all(folder)) == str(read_all(template))
+    assert is_mended(folder, template)
 
 
 def test_a_changed_number_is_found_that_the_database_does_not_find(template: Path, tmp_path: Path) -> None:
