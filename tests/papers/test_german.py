@@ -210,7 +210,10 @@ def test_without_trainings_there_is_the_printed_side_alone(context: Context) -> 
     assert learning_curves(context) is None
 
 
-def test_what_is_printed_in_table_1_stands_beside_what_is_stored(context: Context, tiny_task: Task) -> None:
+def test_what_is_printed_in_table_1_stands_beside_what_is_stored(
+    context: Context, tiny_task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAUBE_RAW", str(tmp_path))  # without any raw data
     task = Task(tiny_task.card.model_copy(update={"name": "blurbs_s2s"}), tiny_task.corpus, tiny_task.splits)
     store_task(context.storage, task)
     cell = PAPER.tables[0].make(context).set_index(["task", "column"]).loc
@@ -222,9 +225,8 @@ def test_what_is_printed_in_table_1_stands_beside_what_is_stored(context: Contex
     lengths = [len(task.texts[row]) for s in splits for row in s.rows]
     assert cell[("blurbs_s2s", "characters")]["measured"] == pytest.approx(sum(lengths) / len(lengths))
     note = cell[("tenkgnad_s2s", "splits")]["note"]
-    assert (
-        note.startswith("TRAUBE_RAW/") and "get it from https://ofai.github.io" in note
-    )  # where to get what is absent
+    # where to get what is absent
+    assert note.startswith("TRAUBE_RAW/") and "get it from https://ofai.github.io" in note
     assert "; printed wrong: 10 is right" in note
 
 

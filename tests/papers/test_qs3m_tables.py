@@ -63,6 +63,12 @@ def described(name: str, **parts: list[str]) -> Task:
     return Task(TaskCard(name=name), corpus, draw(indexed, level))
 
 
+@pytest.fixture(autouse=True)
+def without_raw_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the reasons why articles are not read are the same everywhere."""
+    monkeypatch.setenv("TRAUBE_RAW", str(tmp_path / "raw"))
+
+
 @pytest.fixture
 def car(context: Context) -> Task:
     """CAR-A, with articles to train on, at both levels; and CAR-B, without."""
