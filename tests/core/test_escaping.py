@@ -16,6 +16,7 @@ from traube._core.escaping import escape_controls, format_csv
 
 ROOMS = ("traube", "resources", "assets", "sensors", "cli")
 ANY_TEXT = st.text(st.characters(), max_size=12)
+LIKE_FORMULAS = st.text("=+-@＝＋－＠﹢⁼ \t\r\n\xa0\u3000\u200b\ufeff\x00'ab1é葡", max_size=6)
 AS_IT_IS = "Weiße Träubchen \N{GRAPES}, 葡萄, \u05e2\u05e0\u05d1\u05d9\u05dd \u200f, \N{FAMILY}\u200d\n\tand C:\\x1b"
 
 
@@ -53,8 +54,12 @@ def test_an_error_that_names_what_others_wrote_is_escaped() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["=1+1", "+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "-", "=cmd|' /C calc'!A0", '=HYPERLINK("http://x")'],
-)
+    [
+        "=1+1", "+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "-", "=cmd|' /C calc'!A0", '=HYPERLINK("http://x")',
+        "＝1+1", "＋1", "－1", "＠SUM(A1)", "﹦1", "⁺1",
+        " =1", "\xa0=1", "\u3000＝1", "\ufeff=1", "\u200b+1", "\u2060 \t@x", "\x00=1", "\x0b-1", "\ufe0f=1",
+    ],
+)  # fmt: skip
 def test_a_text_that_a_spreadsheet_would_compute_gets_an_apostrophe(text: str) -> None:
     written = format_csv(pd.DataFrame({"text": [text], text: ["x"], "mixed": [text]}))
     header, row = csv.reader(io.StringIO(written, newline=""))
@@ -70,6 +75,8 @@ def test_numbers_stay_numbers_and_ordinary_texts_stay_as_they_are() -> None:
     frame = pd.DataFrame(
         {
             "text": ["a=b", "1-2", "me@home", "'quoted'", ""],
+            "east": ["葡萄＝果", "１－２", "（＋）", "—dash", "\ufefftext"],
+            "blank": [" indented", "  1.", "\u200bhidden", "   ", "\xa0"],
             "score": [-0.5, math.nan, 1e-9, math.inf, -math.inf],
             "count": [-1, 0, 1, 2, 3],
             "mixed": [-1, -0.5, None, "x", True],
@@ -81,7 +88,7 @@ def test_numbers_stay_numbers_and_ordinary_texts_stay_as_they_are() -> None:
     assert format_csv(frame) == frame.to_csv(index=False)
 
 
-@given(st.lists(st.tuples(ANY_TEXT, st.floats()), min_size=1, max_size=5))
+@given(st.lists(st.tuples(ANY_TEXT | LIKE_FORMULAS, st.floats()), min_size=1, max_size=5))
 def test_always_a_table_is_read_back_as_it_was_but_for_the_apostrophes(rows: list[tuple[str, float]]) -> None:
     rows = [(text.encode(errors="ignore").decode(), number) for text, number in rows]
     frame = pd.DataFrame(rows, columns=["text", "number"])
@@ -89,7 +96,17 @@ def test_always_a_table_is_read_back_as_it_was_but_for_the_apostrophes(rows: lis
     for (text, number), row in zip(rows, read, strict=True):
         assert row["text"] in (text, f"'{text}")
         assert not row["text"].startswith(("=", "+", "-", "@", "\t", "\r"))
+        assert not unicodedata.normalize("NFKC", row["text"]).strip().startswith(("=", "+", "-", "@"))
         assert math.isnan(number) or float(row["number"]) == number
+
+
+@given(st.from_regex(r"[\s\u200b\ufeff]*[\w'\"(#*/&;:.,!?][^\r]*", fullmatch=True))
+def test_always_a_text_that_begins_otherwise_stays_as_it_is(text: str) -> None:
+    text = text.encode(errors="ignore").decode()
+    frame = pd.DataFrame({"text": [text]})
+    is_plain = not text.startswith(("\t", "\r", "\n")) and "\r" not in text
+    is_plain &= not set("=+-@") & set(unicodedata.normalize("NFKC", text.strip()[:2]))  # such as a raised plus
+    assert not is_plain or format_csv(frame) == frame.to_csv(index=False)
 
 
 def test_the_table_given_is_not_changed_and_columns_of_one_name_are_kept() -> None:

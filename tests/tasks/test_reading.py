@@ -3,19 +3,22 @@
 import gzip
 import hashlib
 import io
+import json
 import tarfile
+import zipfile
 from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from openpyxl import Workbook
 
 from traube._core import inputs
 from traube._core.errors import TraubeError
 from traube.tasks import load_task
 from traube.tasks._readers.table import read_column
-from traube.tasks._reading import BATCH, read_rows
+from traube.tasks._reading import BATCH, MOST_COLUMNS, read_rows
 
 
 def write(path: Path, **columns: object) -> Path:
@@ -45,6 +48,107 @@ def test_a_parquet_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monk
     monkeypatch.setattr(inputs, "LARGEST", 2**23)
     with pytest.raises(TraubeError, match=r"a\.parquet: holds more than the 8 MiB that are read of such a file$"):
         read_rows(path)
+
+
+# tables that are small as files and large in memory
+
+
+def write_sparse(path: Path, rows: int) -> Path:
+    """Write objects that share one key, and have another each."""
+    objects = [json.dumps({"text": "a", f"key {i}": i}) for i in range(rows)]
+    path.write_text("\n".join(objects) if path.suffix == ".jsonl" else f"[{','.join(objects)}]")
+    return path
+
+
+def write_sheet(path: Path, *rows: str) -> Path:
+    """Write a spreadsheet whose rows are XML, as another program may have written them."""
+    Workbook().save(path)
+    with zipfile.ZipFile(path) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        entries["xl/worksheets/sheet1.xml"] = (
+            '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
+            f"{''.join(rows)}</sheetData></worksheet>"
+        ).encode()
+        for name, data in entries.items():
+            archive.writestr(name, data)
+    return path
+
+
+def text_cell(place: str, text: str) -> str:
+    return f'<c r="{place}" t="inlineStr"><is><t>{text}</t></is></c>'
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
+def test_objects_with_keys_of_their_own_are_a_table_up_to_a_limit(tmp_path: Path, name: str) -> None:
+    rows = read_rows(write_sparse(tmp_path / name, 2_000))
+    assert (len(rows), len(rows.columns)) == (2_000, 2_001)
+    assert rows.columns["key 7"][6:9] == [None, 7, None]
+    with pytest.raises(
+        TraubeError, match=rf"{name}: 8,000 rows and 8,001 columns, nearly all of whose cells are empty"
+    ):
+        read_rows(write_sparse(tmp_path / name, 8_000))
+    with pytest.raises(TraubeError, match=rf"{name}: 20,001 columns; a table has at most 16,384$"):
+        read_rows(write_sparse(tmp_path / name, 20_000))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "line"), [("csv", ":1"), ("tsv", ":1"), ("jsonl", ""), ("json", ""), ("parquet", "")]
+)
+def test_a_table_has_as_many_columns_as_a_spreadsheet(tmp_path: Path, suffix: str, line: str) -> None:
+    path = tmp_path / f"a.{suffix}"
+
+    def read(columns: int) -> dict[str, list[object]]:
+        row = {f"c{i}": "x" for i in range(columns)}
+        separator = "\t" if suffix == "tsv" else ","
+        match suffix:
+            case "parquet":
+                write(path, **{name: [value] for name, value in row.items()})
+            case "jsonl" | "json":
+                path.write_text(json.dumps(row if suffix == "jsonl" else [row]))
+            case _:
+                path.write_text(f"{separator.join(row)}\n{separator.join(row.values())}\n")
+        return read_rows(path).columns
+
+    assert read(MOST_COLUMNS) == {f"c{i}": ["x"] for i in range(MOST_COLUMNS)}
+    with pytest.raises(TraubeError, match=rf"a\.{suffix}{line}: 16,385 columns; a table has at most 16,384$"):
+        read(MOST_COLUMNS + 1)
+
+
+def test_a_parquet_file_of_nothing_is_refused_before_it_is_a_hundred_million_rows(tmp_path: Path) -> None:
+    """Empty cells take no room in the file, and a few bytes each in memory."""
+    path = write(tmp_path / "a.parquet", text=pa.nulls(100_000_000))
+    assert path.stat().st_size < 2**20
+    with pytest.raises(TraubeError, match=r"a\.parquet: holds more than the 4,096 MiB that are read of such a file$"):
+        read_rows(path)
+    assert read_rows(write(tmp_path / "a.parquet", text=pa.nulls(3))).columns == {"text": [None] * 3}
+
+
+def test_a_spreadsheet_may_have_gaps_but_no_row_beyond_the_last(tmp_path: Path) -> None:
+    header = f'<row r="2">{text_cell("B2", "text")}{text_cell("D2", "label")}</row>'
+    far = f'<row r="{{0}}">{text_cell("B{0}", "soup")}{text_cell("Z{0}", "of no column")}</row>'
+    rows = read_rows(write_sheet(tmp_path / "a.xlsx", header, far.format(900)))
+    assert rows.columns == {"text": ["soup"], "label": [None]}
+    assert rows.places == [f"{tmp_path / 'a.xlsx'}: row 900"]
+    with pytest.raises(TraubeError, match=r"a\.xlsx: more than 1,048,576 rows$"):
+        read_rows(write_sheet(tmp_path / "a.xlsx", header, far.format(2_000_000_000)))
+
+
+def test_a_spreadsheet_of_nearly_empty_rows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("traube.tasks._reading.EMPTY", 2**20)
+    header = '<row r="1">' + "".join(f"<c><v>{i}</v></c>" for i in range(2_000)) + "</row>"
+    rows = [f'<row r="{i}"><c r="A{i}"><v>{i}</v></c></row>' for i in range(2, 2_002)]
+    with pytest.raises(TraubeError, match=r"a\.xlsx: .* rows and 2,000 columns, nearly all of whose cells are empty"):
+        read_rows(write_sheet(tmp_path / "a.xlsx", header, *rows))
+    assert len(read_rows(write_sheet(tmp_path / "a.xlsx", header, *rows[:50]))) == 50
+
+
+def test_an_error_stays_readable_whatever_the_names_of_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(",".join(f"{i}{'x' * 100_000}" for i in range(40)) + "\n" + "," * 39)
+    with pytest.raises(TraubeError) as error:
+        read_rows(tmp_path / "a.csv").column("nothing")
+    assert str(error.value).startswith(f"{tmp_path / 'a.csv'}: unknown column 'nothing': there are: ")
+    assert str(error.value).endswith(" and 10 more") and len(str(error.value)) < 5_000
 
 
 def test_a_whole_archive_is_read_so_that_its_checksum_is_checked(raw_folder: Path) -> None:

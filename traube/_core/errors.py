@@ -4,10 +4,13 @@ import difflib
 from collections.abc import Iterable, Sequence
 
 LISTED = 30  # names that an error lists at most
+LONGEST = 4_000  # characters of an error: a file may have names of megabytes
 
 
 class TraubeError(Exception):
     """Error that the user can put right, shown as one line. Line breaks and commands that it quotes are written out.
+
+    A message of more than `LONGEST` characters loses its middle.
 
     Examples
     --------
@@ -20,7 +23,9 @@ class TraubeError(Exception):
     """
 
     def __str__(self) -> str:
-        return printable(super().__str__())
+        text = super().__str__()
+        half = LONGEST // 2
+        return printable(text if len(text) <= LONGEST else f"{text[:half]} ... {text[-half:]}")
 
 
 class Unavailable(TraubeError):

@@ -5,6 +5,7 @@ These are data: they control neither the terminal that shows them nor the spread
 
 import csv
 import re
+import unicodedata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
 # Characters that control a terminal: C0 (all but tab and line feed), delete, C1, separators of lines, what changes the direction
 # of writing for more than itself; and halves of characters, which cannot be encoded
 _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_FORMULA = frozenset("=+-@")
+_SPLITTING = ("\t", "\r", "\n")  # what follows may become a cell of its own
 
 
 def escape_controls(text: str) -> str:
@@ -25,7 +27,9 @@ def format_csv(frame: "pd.DataFrame") -> str:
     """Return a table as CSV from which a spreadsheet computes nothing.
 
     A text (or column's name) that begins with ``= + - @``, tab, carriage return or line feed gets an apostrophe in
-    front, by which spreadsheets know a text. Numbers and all other texts stay as they are.
+    front, by which spreadsheets know a text. So do the other forms of these characters (full-width, small, raised),
+    and any of them behind blanks and invisible characters, which spreadsheets trim. Numbers and all other texts stay
+    as they are.
     """
     import pandas as pd
     from pandas.api.types import is_numeric_dtype, is_object_dtype
@@ -47,4 +51,10 @@ def format_csv(frame: "pd.DataFrame") -> str:
 
 
 def _no_formula(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    return f"'{value}" if isinstance(value, str) and _begins_formula(value) else value
+
+
+def _begins_formula(text: str) -> bool:
+    # categories C, M and Z: controls and formats (a byte order mark), marks without a letter, blanks
+    first = next((c for c in text if unicodedata.category(c)[0] not in "CMZ"), "")
+    return text.startswith(_SPLITTING) or not _FORMULA.isdisjoint(unicodedata.normalize("NFKC", first))

@@ -4,7 +4,8 @@ import csv
 import io
 import json
 import zipfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from traube._core import inputs
-from traube._core.errors import TraubeError, first_line, install_hint, unknown
+from traube._core.errors import LISTED, TraubeError, first_line, install_hint, unknown
 from traube._core.inputs import is_file, parse_json, read_bytes
 
 TEXT_FORMATS = ("csv", "tsv", "jsonl", "json", "txt")
@@ -28,6 +29,9 @@ ENCODINGS = [
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "pipes"}
 
 BATCH = 1_000  # rows of a parquet file that are unpacked at once: a few bytes may stand for the same long text in each
+MOST_COLUMNS, MOST_ROWS_OF_EXCEL = 2**14, 2**20  # Excel's own limits
+CELL, ROW = 8, 128  # bytes of memory that an empty cell takes, and the place of a row
+EMPTY = 2**28  # bytes that the empty cells of any table may take
 
 csv.field_size_limit(2**31 - 1)  # a text may be longer than the 128 KiB that the module allows
 
@@ -137,7 +141,8 @@ class Rows:
     def column(self, name: str, where: str = "") -> list[Any]:
         """Return the values of a column; `where` says in errors what asks for it, by default the file."""
         if name not in self.columns:
-            there = f" (columns of {self.path.name}: {', '.join(self.columns)})" if where else ""
+            more = ", ..." if len(self.columns) > LISTED else ""
+            there = f" (columns of {self.path.name}: {', '.join([*self.columns][:LISTED])}{more})" if where else ""
             raise TraubeError(f"{where or self.path}: {unknown('column', name, self.columns)}{there}")
         return self.columns[name]
 
@@ -199,10 +204,24 @@ def read_rows(path: Path, separator: str | None = None, encoding: str = UTF_8) -
             return _from_fields(path, header, [(f"{path}:{n}", row) for n, row in fields], f"{path}:{line}")
 
 
+def _check_columns(names: Sequence[str], place: str) -> None:
+    """Refuse a header with more columns than spreadsheets have, or with one name twice."""
+    if len(names) > MOST_COLUMNS:
+        raise TraubeError(f"{place}: {len(names):,} columns; a table has at most {MOST_COLUMNS:,}")
+    if twice := next((name for name, times in Counter(names).items() if name and times > 1), None):
+        raise TraubeError(f"{place}: column '{twice}' occurs twice")
+
+
+def _refuse_sparse(path: Path, rows: int, columns: int) -> None:
+    """Refuse a table whose empty cells would take many times the memory that the file's size lets expect."""
+    if CELL * rows * columns > max(EMPTY, inputs.UNPACKED * inputs.check_file(path).st_size):
+        size = f"{rows:,} rows and {columns:,} columns"
+        raise TraubeError(f"{path}: {size}, nearly all of whose cells are empty: leave out columns that few rows have")
+
+
 def _from_fields(path: Path, header: list[str], rows: list[tuple[str, list[Any]]], place: str) -> Rows:
     """Return the table of a header and of rows with their places; `place` is the header's."""
-    if twice := next((name for name in header if name and header.count(name) > 1), None):
-        raise TraubeError(f"{place}: column '{twice}' occurs twice")
+    _check_columns(header, place)
     columns: dict[str, list[Any]] = {}
     for i, name in enumerate(header):
         columns[name] = [None if fields[i] == "" else fields[i] for _, fields in rows]
@@ -224,7 +243,9 @@ def _from_json(path: Path, found: Iterator[tuple[str, Any]]) -> Rows:
             raise TraubeError(f"{place}: expected an object {{...}}, not {type(row).__name__}")
         places.append(place)
         rows.append(row)
-    names = dict.fromkeys(name for row in rows for name in row)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    _check_columns(names, str(path))
+    _refuse_sparse(path, len(rows), len(names))
     return Rows(path, {name: [row.get(name) for row in rows] for name in names}, places)
 
 
@@ -239,37 +260,47 @@ def _read_excel(path: Path) -> Rows:
         with zipfile.ZipFile(path) as archive:
             inputs.refuse_bomb(path, sum(entry.file_size for entry in archive.infolist()))
         book = load_workbook(path, read_only=True, data_only=True)
-        sheet = [(number, list(values)) for number, values in enumerate(book.worksheets[0].values, start=1)]
+        filled = _filled_rows(path, book.worksheets[0].values)
         book.close()
     except TraubeError:
         raise
     except Exception as error:  # openpyxl passes on its parsers' errors
         raise TraubeError(f"{path}: not a readable .xlsx file ({first_line(error)})") from None
-    filled = [(f"{path}: row {number}", values) for number, values in sheet if any(v is not None for v in values)]
     if not filled:
         raise TraubeError(f"{path}: the first sheet is empty")
     (place, header), *rows = filled
-    named = [i for i, name in enumerate(header) if name is not None]
-    fields = []
-    for at, values in rows:
-        fields.append((at, [values[i] if i < len(values) else None for i in named]))
-    return _from_fields(path, [str(header[i]) for i in named], fields, place)
+    return _from_fields(path, [str(name) for name in header], rows, place)
+
+
+def _filled_rows(path: Path, sheet: Iterator[Sequence[Any]]) -> list[tuple[str, list[Any]]]:
+    """Return the rows of a sheet that are not empty, and their places, cut to the columns that the first one names."""
+    filled: list[tuple[str, list[Any]]] = []
+    named: list[int] = []
+    for number, values in enumerate(sheet, start=1):
+        if number > MOST_ROWS_OF_EXCEL:  # a file may say any number of a row, and the rows before it are all given
+            raise TraubeError(f"{path}: more than {MOST_ROWS_OF_EXCEL:,} rows")
+        if all(value is None for value in values):
+            continue
+        named = named or [i for i, value in enumerate(values) if value is not None]
+        filled.append((f"{path}: row {number}", [values[i] if i < len(values) else None for i in named]))
+        if len(filled) % BATCH == 0:
+            _refuse_sparse(path, len(filled), len(named))
+    return filled
 
 
 def _read_parquet(path: Path) -> Rows:
     try:
         with pq.ParquetFile(path) as file:
+            _check_columns(file.schema_arrow.names, str(path))
             batches, size = [], 0
             for batch in file.iter_batches(BATCH):
                 # a dictionary's values are counted in each row, as they are when they are read
                 arrays = [c.dictionary_decode() if isinstance(c, pa.DictionaryArray) else c for c in batch.columns]
                 batches.append(pa.RecordBatch.from_arrays(arrays, batch.schema.names))
-                size += batches[-1].nbytes
+                size += batches[-1].nbytes + batch.num_rows * (CELL * batch.num_columns + ROW)
                 if size > inputs.LARGEST:
                     raise inputs.too_large(path, inputs.LARGEST)
             table = pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table()
-        if twice := next((name for name in table.column_names if table.column_names.count(name) > 1), None):
-            raise TraubeError(f"{path}: column '{twice}' occurs twice")
         columns = {name: table.column(name).to_pylist() for name in table.column_names}
     except TraubeError:
         raise
