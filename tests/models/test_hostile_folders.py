@@ -21,6 +21,7 @@ from safetensors.torch import load_file, save_file
 from tests.made import Mark, make_module, peer
 from traube._core import paths
 from traube._core.errors import TraubeError
+from traube._core.hashing import file_sha256
 from traube.models import ModelCard, load_model
 from traube.models import _allowed as allowed
 from traube.models import _checkpoints as checkpoints
@@ -420,9 +421,10 @@ def test_a_folder_in_the_layout_of_the_hub(tiny_bert: Path, tmp_path: Path, monk
     snapshot = storage / "snapshots" / commit
     (storage / "blobs").mkdir(parents=True)
     snapshot.mkdir(parents=True)
-    for i, path in enumerate(sorted(tiny_bert.iterdir())):
-        shutil.copy(path, storage / "blobs" / str(i))
-        (snapshot / path.name).symlink_to(storage / "blobs" / str(i))
+    for path in tiny_bert.iterdir():
+        blob = storage / "blobs" / file_sha256(path)
+        shutil.copy(path, blob)
+        (snapshot / path.name).symlink_to(blob)
     (storage / "refs").mkdir()
     (storage / "refs" / "main").write_text(commit)
     card = ModelCard(name="case", model="org/encoder", revision=commit)

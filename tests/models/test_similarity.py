@@ -325,7 +325,7 @@ def test_weights_that_were_written_since_they_were_hashed_are_not_used(checkpoin
 
 
 def test_weights_that_were_loaded_can_be_trained_on_and_do_not_follow_the_file(checkpoint: Path) -> None:
-    network = load_network(checkpoint / "similarity" / "model.safetensors", description(network="qss", dimensions=32))
+    network = load_network(TrainedSimilarity.at(checkpoint))
     before = network.expand.detach().clone()
     (checkpoint / "similarity" / "model.safetensors").write_bytes(b"")
     assert torch.equal(network.expand, before)

@@ -178,7 +178,7 @@ def taken_name(folder: Path) -> None:
     ("damage", "reason"),
     [
         (no_weights, "no weights"),
-        (link_out, "a link that leads out of checkpoints/"),
+        (link_out, "a link that leads out of "),
         (bad_name, "rename it"),
         (taken_name, "is a model of the catalogue"),
     ],

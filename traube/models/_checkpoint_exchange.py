@@ -91,7 +91,7 @@ def _store(storage: Storage, folder: Path, state: str, note: Note) -> Note:
             )
             return {**note, "kept": [state, newest["content"]]}
         if newest is None or newest["content"] != content:
-            row = {"name": folder.name, "content": content, "provenance": read_json(folder / "checkpoint.json")}
+            row = {"name": folder.name, "content": content, "provenance": checkpoints.read_about(folder)}
             storage.save("model", row, files)
             storage.remove("model", [] if newest is None else [newest])
     return {"content": content, "state": state}

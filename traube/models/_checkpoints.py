@@ -5,28 +5,30 @@ Nothing in a folder is unpickled or executed, and nothing outside of `checkpoint
 
 import os
 import re
-from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from traube._core import paths
 from traube._core.cards import read_each
+from traube._core.config import SHOWN
 from traube._core.disk import read_json, walk
 from traube._core.errors import TraubeError, unknown
 from traube._core.files import locked, write_json
 from traube._core.hashing import digest
-from traube._core.inputs import check_file, is_folder
+from traube._core.inputs import is_folder
 from traube.models._card import ModelCard, Precision, catalogue
+from traube.models._model_files import ModelFile
 from traube.models._similarity import FOLDER, WEIGHTS, TrainedSimilarity, load_network
 from traube.models._tensors import check_tensors
-from traube.models._vetting import library_errors
+from traube.models._vetting import layout, library_errors
 from traube.models._weights import check_folder
-from traube.models._weights import list_files as opened_files
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 ATTEMPTS = "attempts.json"
+ABOUT = "checkpoint.json"
+LARGEST_ABOUT = 2**20  # bytes
 PARTIAL = (".tmp", ".part", ".partial", ".incomplete")
 
 
@@ -43,16 +45,17 @@ def make_card(folder: Path) -> ModelCard:
         raise TraubeError(f"{folder}: rename it: a checkpoint's name is of a-z, 0-9, _ . and -, without '..'")
     if folder.name in catalogue():
         raise TraubeError(f"{folder}: rename it: '{folder.name}' is a model of the catalogue")
-    root = paths.checkpoints().resolve()
-    entries: Iterable[Path | os.DirEntry[str]] = chain((folder,), walk(folder))  # a linked folder is not walked
-    for entry in entries:
-        if entry.is_symlink() and not Path(os.path.realpath(entry)).is_relative_to(root):
-            link = os.fspath(entry)
-            raise TraubeError(f"{link}: a link that leads out of {root.name}/; put the files themselves there")
+    root, place = paths.checkpoints().resolve(), Path(os.path.realpath(folder))
+    if not place.is_relative_to(root):
+        raise TraubeError(f"{folder}: a link that leads out of {root.name}/; put the folder itself there")
+    for entry in walk(folder):
+        if entry.is_symlink() and not Path(os.path.realpath(entry)).is_relative_to(place):
+            raise TraubeError(f"{entry.path}: a link that leads out of {folder.name}/; put the file itself there")
     # if the base model was evaluated in another precision than fp32, so is the trained model
-    path, known = folder / "checkpoint.json", get_args(Precision)
-    if (precision := read_json(path).get("precision", "fp32")) not in known:
-        raise TraubeError(f"{path}: precision: '{precision}' is none of {', '.join(known)}")
+    known = get_args(Precision)
+    if (precision := read_about(folder).get("precision", "fp32")) not in known:
+        where = f"{folder / ABOUT}: precision"
+        raise TraubeError(f"{where}: '{str(precision)[:SHOWN]}' is none of {', '.join(known)}")
     # whatever that folder holds: a broken similarity must not be taken for its encoder
     kind: Literal["pairwise", "transformer"] = "pairwise" if is_folder(folder / FOLDER) else "transformer"
     return ModelCard(name=folder.name, kind=kind, model=str(folder), precision=precision)
@@ -60,9 +63,17 @@ def make_card(folder: Path) -> ModelCard:
 
 def trained_on(model: str) -> str | None:
     """Return the task whose test texts a checkpoint was trained on; None if there is none, or it is unknown."""
-    about = read_json(paths.checkpoints() / model / "checkpoint.json")
+    about = read_about(paths.checkpoints() / model)
     parts = about.get("parts", ["test"])
     return str(about["task"]) if "task" in about and isinstance(parts, list) and "test" in parts else None
+
+
+def read_about(folder: Path) -> dict[str, Any]:
+    """Return what a trainer wrote of a checkpoint; nothing if it wrote none, or the file cannot be read."""
+    with suppress(TraubeError):
+        about = ModelFile(folder, ABOUT).parse(LARGEST_ABOUT)
+        return about if isinstance(about, dict) else {}
+    return {}
 
 
 def state(folder: Path) -> str:
@@ -86,17 +97,18 @@ def check(folder: Path) -> ModelCard:
     with library_errors(f"{folder}: cannot be read"):
         card = make_card(folder)
         check_folder(folder, card)
-        weights = [path for path in opened_files(folder) if path.suffix == ".safetensors"]
+        names = [name for name in layout(folder) if name.endswith(".safetensors")]
         if card.kind == "pairwise":
             if (folder / FOLDER).is_symlink():
                 raise TraubeError(f"{folder}: {FOLDER} is a link to a folder; put the folder itself there")
-            weights.append(folder / FOLDER / WEIGHTS)
-        for path in weights:
-            if fault := _find_fault(path, check_file(path).st_mtime_ns):
-                raise TraubeError(f"{path}: {fault}")
+            names.append(f"{FOLDER}/{WEIGHTS}")
+        for file in (ModelFile(folder, name) for name in names):
+            path = file.locate()
+            if fault := _find_fault(path, path.stat().st_mtime_ns):
+                raise TraubeError(f"{file.path}: {fault}")
         check_tensors(folder)
         if card.kind == "pairwise":
-            load_network(folder / FOLDER / WEIGHTS, TrainedSimilarity.at(folder).config)
+            load_network(TrainedSimilarity.at(folder))
         return card
 
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from traube._core.disk import read_json
 from traube._core.errors import TraubeError
 from traube._core.hashing import file_sha256
-from traube._core.inputs import is_file, read_bytes
+from traube._core.inputs import is_file
 from traube.models._language import load_language_model
+from traube.models._model_files import ModelFile
 from traube.models._transformer import best_device
 from traube.models._weights import FILTER, list_files
 
@@ -30,6 +30,15 @@ TALKS = {
     "[INST]": "[INST] {} [/INST]",
 }
 LONGEST_TEMPLATE = 2**20  # bytes
+
+
+def _read_template(folder: Path) -> str:
+    """Return the template of a model for talks, as a text; an empty one if there is none."""
+    settings, own = ModelFile(folder, "tokenizer_config.json"), ModelFile(folder, "chat_template.jinja")
+    template = str(settings.parse().get("chat_template") or "") if is_file(settings.path) else ""
+    if is_file(own.path):
+        template += own.read(LONGEST_TEMPLATE).decode("utf-8", "replace")
+    return template
 
 
 @dataclass(frozen=True)
@@ -87,9 +96,7 @@ class CausalModel:
         tokenizer, model = load_language_model(folder, "causal")
         content = [f"{path.relative_to(folder)} {file_sha256(path)}" for path in list_files(folder, plain=True)]
 
-        template = str(read_json(folder / "tokenizer_config.json").get("chat_template") or "")
-        if is_file(folder / "chat_template.jinja"):
-            template += read_bytes(folder / "chat_template.jinja", LONGEST_TEMPLATE).decode("utf-8", "replace")
+        template = _read_template(folder)
         talk = next((form for mark, form in TALKS.items() if mark in template), "{}")
 
         loaded = cls(model.to(best_device()), tokenizer, name, talk, content)

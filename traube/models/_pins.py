@@ -12,6 +12,7 @@ from traube._core.files import locked
 from traube._storage import open_storage
 from traube.models._card import ModelCard
 from traube.models._checkpoint_exchange import write_folder
+from traube.models._model_files import ModelFile
 from traube.models._similarity import CONFIG, FOLDER, WEIGHTS
 from traube.models._weights import list_files as opened_files
 
@@ -27,9 +28,9 @@ def pin(key: str, card: ModelCard, fingerprint: str, cells: Sequence[str]) -> Mo
     """
     source, files = Path(card.model or ""), dict[str, bytes | Path]()
     if card.kind in ("transformer", "pairwise") and source.parent == paths.checkpoints():
-        own = [path.relative_to(source) for path in opened_files(source)]
-        own += [Path(FOLDER) / name for name in (CONFIG, WEIGHTS) if card.kind == "pairwise"]
-        files = {name.as_posix(): source / name for name in own}
+        own = [path.relative_to(source).as_posix() for path in opened_files(source)]
+        own += [f"{FOLDER}/{name}" for name in (CONFIG, WEIGHTS) if card.kind == "pairwise"]
+        files = {name: ModelFile(source, name).locate() for name in own}
     row = {"kind": PIN, "key": key, "content": {"fingerprint": fingerprint}, "cells": list(cells)}
     open_storage(paths.home()).save("document", row, files)
     return locate_pinned(card, fingerprint) if files else card

@@ -20,8 +20,8 @@ from traube._core.arrays import Floats
 from traube._core.config import Strict, parse
 from traube._core.errors import DoesNotFit, TraubeError
 from traube._core.hashing import digest, get_sha256
-from traube._core.inputs import check_file, parse_json, read_bytes
 from traube.models._card import Precision
+from traube.models._model_files import ModelFile
 from traube.models._vectors import Dense
 from traube.models._weights import Stamp, get_stamp
 
@@ -208,17 +208,13 @@ class TrainedSimilarity(Similarity):
     @classmethod
     def at(cls, checkpoint: Path) -> Self:
         """Return the similarity of a checkpoint."""
-        folder = checkpoint / FOLDER
-        path = folder / CONFIG
-        try:
-            entry = parse_json(read_bytes(path, LARGEST_CONFIG))
-        except ValueError as error:
-            raise TraubeError(f"{path}: broken json ({error})") from None
+        file = ModelFile(checkpoint, f"{FOLDER}/{CONFIG}")
+        entry = file.parse(LARGEST_CONFIG)
         if not isinstance(entry, dict):
-            raise TraubeError(f"{path}: expected an object of settings")
-        config = parse(SimilarityConfig, entry, path, {})
-        check_file(folder / WEIGHTS)
-        return cls(folder, _stamps(folder), config)
+            raise TraubeError(f"{file.path}: expected an object of settings")
+        config = parse(SimilarityConfig, entry, file.path, {})
+        ModelFile(checkpoint, f"{FOLDER}/{WEIGHTS}").locate()
+        return cls(checkpoint / FOLDER, _stamps(checkpoint / FOLDER), config)
 
     @property
     @override
@@ -268,28 +264,31 @@ def page_similarities(network: Any, symmetric: bool, X: Any, query: Dense | None
 
 @lru_cache(maxsize=4)
 def _load_once(similarity: TrainedSimilarity) -> Any:
-    network = load_network(similarity.folder / WEIGHTS, similarity.config)
+    network = load_network(similarity)
     if _stamps(similarity.folder) != similarity.stamps:  # otherwise results would be stored under another fingerprint
         raise TraubeError(f"{similarity.folder}: its files changed while they were read; run again")
     return network
 
 
-def load_network(path: Path, config: SimilarityConfig) -> Any:
-    """Load the network of a description, with the weights of a file."""
+def load_network(similarity: TrainedSimilarity) -> Any:
+    """Load the network of a trained similarity."""
     import torch
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     with torch.device("meta"):  # without values: a description may ask for more than fits the memory
-        network = make_network(config)
+        network = make_network(similarity.config)
+    file = ModelFile(similarity.folder.parent, f"{FOLDER}/{WEIGHTS}")
     try:
-        weights = load_file(path)
+        weights = load_file(file.locate())
         # copies: tensors mapped from a file would change with the file, or end the process with it
         network.load_state_dict({name: values.clone() for name, values in weights.items()}, assign=True)
     except (SafetensorError, OSError, RuntimeError) as error:
-        raise TraubeError(f"{path}: no weights of a {config.network} ({' '.join(str(error).split())[:200]})") from None
+        raise TraubeError(
+            f"{file.path}: no weights of a {similarity.config.network} ({' '.join(str(error).split())[:200]})"
+        ) from None
     if not all(bool(values.isfinite().all()) for values in weights.values()):
-        raise TraubeError(f"{path}: NaN or infinity in its weights")
+        raise TraubeError(f"{file.path}: NaN or infinity in its weights")
     return network.float().eval()
 
 

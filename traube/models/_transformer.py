@@ -26,7 +26,7 @@ from traube.models._precision import resolve_precision
 from traube.models._tensors import check_tensors, quiet
 from traube.models._vectors import Dense
 from traube.models._vetting import LOCAL, SAFE, library_errors, list_modules, vetted_copy
-from traube.models._weights import check_folder, download, hash_files, is_folder, locate
+from traube.models._weights import check_folder, download, get_stamps, hash_files, is_folder, locate
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class Transformer(OfCard, BatchEncoder):
     @property
     def weight_bytes(self) -> int:
         """Size of the safetensors files in bytes."""
-        return sum(path.stat().st_size for path in self.folder.glob("**/*.safetensors"))
+        return sum(size for path, (size, *_) in get_stamps(self.folder).items() if path.suffix == ".safetensors")
 
     @cached_property
     def precision(self) -> str:

@@ -20,10 +20,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from traube._core.config import SHOWN, Strict, parse
 from traube._core.errors import TraubeError
-from traube._core.inputs import check_file, read_bytes
 from traube.models import _allowed as allowed
+from traube.models._model_files import LARGEST_FILE, ModelFile
 
-LARGEST_FILE = 256 * 2**20  # bytes, but for weights; the largest vocabularies take forty million
 LARGEST_FOLDER = 2 * LARGEST_FILE
 LARGEST_GROWTH = 64  # by which a tokenizer's replacements may make a text longer
 MOST_ADDED = 100_000  # tokens beside the vocabulary
@@ -37,7 +36,7 @@ PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt", ".dat")
 LOCAL = {"local_files_only": True, "trust_remote_code": False}
 SAFE = {**LOCAL, "use_safetensors": True, "weights_only": True}
 
-Reader = Callable[[Path], Any]  # what a file of the copy holds, bytes or of JSON, or the path that it is a link to
+Reader = Callable[[ModelFile], Any]  # what a file of the copy holds, bytes or of JSON, or the path that it is a link to
 WITH_WEIGHTS = ("Dense", "LayerNorm", "WeightedLayerPooling")  # modules that have weights besides networks
 ENCODER = [("", "Transformer")]  # the modules of a folder without modules.json
 
@@ -50,7 +49,7 @@ def list_modules(folder: Path) -> list[tuple[str, str]]:
 def _modules(folder: Path) -> list[tuple[str, str]]:
     if not _is_there(folder, "modules.json"):
         return ENCODER
-    entries = _module_entries(folder / "modules.json")
+    entries = _module_entries(ModelFile(folder, "modules.json"))
     return [found for entry in entries for found in _with_routes(folder, entry["path"], entry["type"], DEEPEST_ROUTER)]
 
 
@@ -70,7 +69,7 @@ def _with_routes(folder: Path, place: str, class_path: str, deepest: int) -> Ite
     settings = _below(place, "router_config.json")
     if not _is_there(folder, settings):
         raise TraubeError(f"{folder}: no {settings}")
-    for child, kind in _route_settings(folder / settings)["types"].items():
+    for child, kind in _route_settings(ModelFile(folder, settings))["types"].items():
         yield from _with_routes(folder, _below(place, child), kind, deepest - 1)
 
 
@@ -90,7 +89,7 @@ def layout(folder: Path, *, plain: bool = False) -> dict[str, Reader]:
             raise TraubeError(f"{folder}: modules.json: two modules lie where {min(both)} does")
         files.update(own)
     for name in files:
-        check_file(folder / name)
+        ModelFile(folder, name).locate()
     return files
 
 
@@ -102,7 +101,7 @@ def read_contents(folder: Path, *, plain: bool = False) -> dict[str, bytes | Pat
     held: dict[str, bytes | Path] = {}
     left = LARGEST_FOLDER
     for name, read in layout(folder, plain=plain).items():
-        content = read(folder / name)
+        content = read(ModelFile(folder, name))
         if not isinstance(content, bytes | Path):  # rebinds the name: two of these trees would not fit the memory
             content = json.dumps(content).encode()
         held[name] = content
@@ -153,9 +152,7 @@ def _of_module(folder: Path, place: str, name: str) -> dict[str, Reader]:
         "special_tokens_map.json": _settings(allowed.SETTINGS["SpecialTokens"]),
         "generation_config.json": _settings(allowed.SETTINGS["GenerationSettings"]),
         **dict.fromkeys(allowed.TRANSFORMER_SETTINGS, _settings(allowed.SETTINGS["TransformerSettings"])),
-        **dict.fromkeys(
-            (*allowed.VOCABULARIES, *allowed.VOCABULARY_PARTS), lambda path: read_bytes(path, LARGEST_FILE)
-        ),
+        **dict.fromkeys((*allowed.VOCABULARIES, *allowed.VOCABULARY_PARTS), ModelFile.read),
         **dict.fromkeys(("vocab.json", "added_tokens.json"), _words),
         "tokenizer.json": _tokenizer,
     }
@@ -178,15 +175,15 @@ def _weights(folder: Path, place: str) -> dict[str, Reader]:
     whole, index = _below(place, allowed.WEIGHTS), _below(place, allowed.INDEX)
     shards = []
     if _is_there(folder, index):
-        shards = sorted({_below(place, name) for name in _weight_map(folder / index).values()})
+        shards = sorted({_below(place, name) for name in _weight_map(ModelFile(folder, index)).values()})
         for shard in shards:
             if not _is_there(folder, shard):
                 raise TraubeError(f"{folder}: {index}: names {shard[:SHOWN]}, which is not there")
     if _is_there(folder, whole):
-        return {whole: Path.resolve}  # libraries take it before the files of an index
+        return {whole: ModelFile.locate}  # libraries take it before the files of an index
     if shards:
-        read_index: dict[str, Reader] = {index: lambda path: {"metadata": {}, "weight_map": _weight_map(path)}}
-        return {**read_index, **dict.fromkeys(shards, Path.resolve)}
+        read_index: dict[str, Reader] = {index: lambda file: {"metadata": {}, "weight_map": _weight_map(file)}}
+        return {**read_index, **dict.fromkeys(shards, ModelFile.locate)}
     if pickles := sorted(path.name for path in (folder / place).glob("*") if path.suffix in PICKLES):
         which = ", ".join(_below(place, name) for name in pickles[:3])
         fix = "which can run code when loaded; convert them to safetensors"
@@ -194,68 +191,49 @@ def _weights(folder: Path, place: str) -> dict[str, Reader]:
     raise TraubeError(f"{folder}: no weights; expected {whole}")
 
 
-def _json(path: Path) -> Any:
-    """Return what a JSON file holds. A key that stands twice is an error, since readers differ in which one they take."""
-    try:
-        return json.loads(read_bytes(path, LARGEST_FILE), object_pairs_hook=_once)
-    except RecursionError:
-        raise TraubeError(f"{path}: broken json (nested too deep)") from None
-    except ValueError as error:
-        raise TraubeError(f"{path}: broken json ({error})") from None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in made:
-            raise ValueError(f"the key {key[:SHOWN]!r} stands twice")
-        made[key] = value
-    return made
-
-
-def _object(path: Path) -> dict[str, Any]:
+def _object(file: ModelFile) -> dict[str, Any]:
     """Return the object in a JSON file, without keys that are known and not handed on."""
-    value = _json(path)
+    value = file.parse()
     if not isinstance(value, dict):
-        raise TraubeError(f"{path}: expected an object of settings")
-    left_out = allowed.LEFT_OUT.get(path.name, frozenset())
-    empty = allowed.NULLABLE | (value.keys() - allowed.NETWORK_KEYS if path.name == "config.json" else set())
+        raise TraubeError(f"{file.path}: expected an object of settings")
+    left_out = allowed.LEFT_OUT.get(file.path.name, frozenset())
+    empty = allowed.NULLABLE | (value.keys() - allowed.NETWORK_KEYS if file.path.name == "config.json" else set())
     return {k: held for k, held in value.items() if k not in left_out and (held is not None or k not in empty)}
 
 
 def _settings(model: type[Strict]) -> Reader:
-    def read(path: Path) -> dict[str, Any]:
-        entry = _object(path)
-        parse(model, entry, path, {})
+    def read(file: ModelFile) -> dict[str, Any]:
+        entry = _object(file)
+        parse(model, entry, file.path, {})
         return entry
 
     return read
 
 
-def _module_entries(path: Path) -> list[dict[str, Any]]:
+def _module_entries(file: ModelFile) -> list[dict[str, Any]]:
     """Return the entries of modules.json, each class by the path at which it is today."""
-    entries = _json(path)
+    entries = file.parse()
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
-        raise TraubeError(f"{path}: expected a list of modules")
+        raise TraubeError(f"{file.path}: expected a list of modules")
     for entry in entries:
-        _check_class(path, entry.get("type"))
-        parse(allowed.Module, entry, path, {})
+        _check_class(file, entry.get("type"))
+        parse(allowed.Module, entry, file.path, {})
     return [{**e, "path": "" if e["path"] == "." else e["path"], "type": _class_today(e["type"])} for e in entries]
 
 
-def _route_settings(path: Path) -> dict[str, Any]:
-    settings = _object(path)
+def _route_settings(file: ModelFile) -> dict[str, Any]:
+    settings = _object(file)
     types = settings.get("types")
     for kind in types.values() if isinstance(types, dict) else ():
-        _check_class(path, kind)
-    parse(allowed.Router, settings, path, {})
+        _check_class(file, kind)
+    parse(allowed.Router, settings, file.path, {})
     return {**settings, "types": {child: _class_today(kind) for child, kind in settings["types"].items()}}
 
 
-def _check_class(path: Path, kind: Any) -> None:
+def _check_class(file: ModelFile, kind: Any) -> None:
     if kind is not None and (not isinstance(kind, str) or kind not in allowed.CLASS_PATHS):
         known = f"the modules that are loaded are {', '.join(allowed.MODULES)}"
-        raise TraubeError(f"{path}: asks for the code of '{str(kind)[:SHOWN]}'; {known}")
+        raise TraubeError(f"{file.path}: asks for the code of '{str(kind)[:SHOWN]}'; {known}")
 
 
 def _class_today(class_path: str) -> str:
@@ -263,20 +241,24 @@ def _class_today(class_path: str) -> str:
     return f"sentence_transformers.{allowed.MODULES[name]}.{name}"
 
 
-def _network(path: Path) -> dict[str, Any]:
-    config = _object(path)
+def _network(file: ModelFile) -> dict[str, Any]:
+    config = _object(file)
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in allowed.ARCHITECTURES:
-        raise TraubeError(f"{path}: model_type: '{str(kind)[:SHOWN]}' is no architecture for texts that Traube loads")
+        raise TraubeError(
+            f"{file.path}: model_type: '{str(kind)[:SHOWN]}' is no architecture for texts that Traube loads"
+        )
     for key, value in config.items():
         if key not in allowed.NETWORK_KEYS:
-            raise TraubeError(f"{path}: {key[:SHOWN]}: no setting that Traube knows; take it out if it is not needed")
+            raise TraubeError(
+                f"{file.path}: {key[:SHOWN]}: no setting that Traube knows; take it out if it is not needed"
+            )
         try:
             _NETWORK_VALUES.get(key, _ANY_VALUE).validate_python(value)
         except ValidationError:
             shown = json.dumps(value)
             shown = shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."
-            raise TraubeError(f"{path}: {key}: {shown} is not allowed") from None
+            raise TraubeError(f"{file.path}: {key}: {shown} is not allowed") from None
     return config
 
 
@@ -284,23 +266,23 @@ _ANY_VALUE: TypeAdapter[Any] = TypeAdapter(allowed.Values)
 _NETWORK_VALUES: dict[str, TypeAdapter[Any]] = {k: TypeAdapter(values) for k, values in allowed.NETWORK_VALUES.items()}
 
 
-def _tokenizer(path: Path) -> dict[str, Any]:
+def _tokenizer(file: ModelFile) -> dict[str, Any]:
     """Return a tokenizer as the library tokenizers writes it: kinds of parts and their settings, and words."""
-    held = _json(path)
+    held = file.parse()
     if not isinstance(held, dict):
-        raise TraubeError(f"{path}: expected an object of settings")
+        raise TraubeError(f"{file.path}: expected an object of settings")
     model = held.get("model")
     rest = dict(held)
     if isinstance(model, dict):  # its words are data
         rest["model"] = {key: value for key, value in model.items() if key not in ("vocab", "merges")}
     if unknown := next((key for key in held if key not in allowed.TOKENIZER_FILE), None):
-        raise TraubeError(f"{path}: {unknown[:SHOWN]}: no setting of a tokenizer that Traube knows")
+        raise TraubeError(f"{file.path}: {unknown[:SHOWN]}: no setting of a tokenizer that Traube knows")
     for key, value in rest.items():
-        _check_tokenizer(path, value, DEEPEST, most=MOST_ADDED if key == "added_tokens" else MOST_PARTS)
+        _check_tokenizer(file, value, DEEPEST, most=MOST_ADDED if key == "added_tokens" else MOST_PARTS)
     if isinstance(model, dict) and model.get("dropout"):
-        raise TraubeError(f"{path}: dropout: a text would have other tokens each time; set it to null")
+        raise TraubeError(f"{file.path}: dropout: a text would have other tokens each time; set it to null")
     if _growth(rest.get("normalizer")) * _growth(rest.get("pre_tokenizer")) > LARGEST_GROWTH:
-        raise TraubeError(f"{path}: its replacements make a text more than {LARGEST_GROWTH} times as long")
+        raise TraubeError(f"{file.path}: its replacements make a text more than {LARGEST_GROWTH} times as long")
     return held
 
 
@@ -315,40 +297,40 @@ def _growth(part: Any) -> int:
     return max(1, own) * _growth(inside if isinstance(inside, list) else [])
 
 
-def _check_tokenizer(path: Path, value: Any, deepest: int, *, names: bool = False, most: int = MOST_PARTS) -> None:
+def _check_tokenizer(file: ModelFile, value: Any, deepest: int, *, names: bool = False, most: int = MOST_PARTS) -> None:
     """Refuse keys that are on no list, but for names of special tokens, and what is too much, at every depth."""
     if not deepest:
-        raise TraubeError(f"{path}: nested deeper than {DEEPEST} levels")
+        raise TraubeError(f"{file.path}: nested deeper than {DEEPEST} levels")
     if isinstance(value, dict):
         for key, inside in value.items():
             if not names and key not in allowed.TOKENIZER_KEYS:
-                raise TraubeError(f"{path}: {key[:SHOWN]}: no setting of a tokenizer that Traube knows")
+                raise TraubeError(f"{file.path}: {key[:SHOWN]}: no setting of a tokenizer that Traube knows")
             if key != "precompiled_charsmap":
-                _check_tokenizer(path, inside, deepest - 1, names=key == "special_tokens" and not names)
+                _check_tokenizer(file, inside, deepest - 1, names=key == "special_tokens" and not names)
     elif isinstance(value, str) and len(value) > LONGEST_TEXT:
-        raise TraubeError(f"{path}: a text of {len(value):,} characters; {LONGEST_TEXT:,} at most")
+        raise TraubeError(f"{file.path}: a text of {len(value):,} characters; {LONGEST_TEXT:,} at most")
     elif isinstance(value, list):
         if len(value) > most:
-            raise TraubeError(f"{path}: a list of {len(value):,} parts; {most} at most")
+            raise TraubeError(f"{file.path}: a list of {len(value):,} parts; {most} at most")
         for inside in value:
-            _check_tokenizer(path, inside, deepest - 1)
+            _check_tokenizer(file, inside, deepest - 1)
 
 
-def _words(path: Path) -> dict[str, Any]:
-    held = _json(path)
+def _words(file: ModelFile) -> dict[str, Any]:
+    held = file.parse()
     if not isinstance(held, dict) or not all(type(number) is int for number in held.values()):
-        raise TraubeError(f"{path}: expected a number for each word")
+        raise TraubeError(f"{file.path}: expected a number for each word")
     return held
 
 
-def _weight_map(path: Path) -> dict[str, str]:
+def _weight_map(file: ModelFile) -> dict[str, str]:
     """Return which file holds each tensor: safetensors beside the index. Libraries open whatever file the index names."""
-    mapped = _object(path).get("weight_map")
+    mapped = _object(file).get("weight_map")
     if not isinstance(mapped, dict) or not mapped:
-        raise TraubeError(f"{path}: expected a weight_map of tensors and files")
+        raise TraubeError(f"{file.path}: expected a weight_map of tensors and files")
     for name in mapped.values():
         if not isinstance(name, str) or not re.fullmatch(allowed.SHARD, name):
-            raise TraubeError(f"{path}: names {str(name)[:SHOWN]!r}; only safetensors beside it are opened")
+            raise TraubeError(f"{file.path}: names {str(name)[:SHOWN]!r}; only safetensors beside it are opened")
     return mapped
 
 

@@ -3,6 +3,7 @@
 `traube.models._vetting` decides which files of it may be opened, and what they may say.
 """
 
+import os
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +14,7 @@ from traube._core.errors import TraubeError, Unavailable, first_line
 from traube._core.files import write_json
 from traube._core.hashing import file_sha256, get_sha256
 from traube._core.inputs import parse_json, resolve_path
-from traube.models._allowed import DOWNLOADED, NOT_DOWNLOADED
+from traube.models._allowed import DOWNLOADED, NOT_DOWNLOADED, WEIGHTS
 from traube.models._card import ModelCard
 from traube.models._vetting import layout, read_contents
 
@@ -45,7 +46,8 @@ def locate(card: ModelCard) -> Path:
         spec = find_spec(card.package or "")
         if spec is None or not spec.submodule_search_locations:
             raise Unavailable(f"model '{card.name}': the package {card.package} is not installed")
-        return Path(next(iter(spec.submodule_search_locations))) / "model"
+        weights = Path(next(iter(spec.submodule_search_locations))) / "model" / WEIGHTS
+        return Path(os.path.realpath(weights)).parent  # uv can install a package as links to its cache
     assert card.model is not None
     if is_folder(card.model):
         folder = resolve_path(paths.cards(), card.model)

@@ -198,7 +198,7 @@ class Comparer:
             same = ("network", "query", "dimensions", "projection", "output")
             if any(getattr(other.config, name) != getattr(wanted, name) for name in same):
                 raise TraubeError(f"recipe: start: {recipe.start} is no qs3m with the same query, projection and loss")
-            self.module.head = load_network(other.folder / WEIGHTS, other.config)
+            self.module.head = load_network(other)
 
     @property
     def config(self) -> SimilarityConfig:
