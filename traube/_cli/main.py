@@ -28,6 +28,7 @@ from traube._core import paths, stopping
 from traube._core.collector import collect_less
 from traube._core.disk import make_private
 from traube._core.errors import TraubeError
+from traube._core.generated_cards import restore_cards
 from traube._core.system_errors import explain_system_error, format_error, refuse_little_memory
 
 PANELS = {
@@ -74,6 +75,7 @@ class _Group(TyperGroup):
         was_there = paths.home().is_dir()
         try:
             refuse_little_memory()
+            restore_cards()
             result = super().invoke(ctx)
             stopping.check()  # a library may have kept the interruption to itself
             return result

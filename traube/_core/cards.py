@@ -1,19 +1,16 @@
 """The user's cards: YAML files, a task's or, with a key `model`, a model's.
 
 They lie in `cards/`, and in the data directory those that commands write for files and models that are named without a
-card (`paths.generated_cards`). A card in `cards/` goes before a generated one of the same name.
+card (`generated_cards`). A card in `cards/` goes before a generated one of the same name.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
-
-import yaml
+from typing import TypeVar
 
 from traube._core import paths
 from traube._core.config import LARGEST
 from traube._core.errors import TraubeError
-from traube._core.files import write_text
 from traube._core.inputs import is_file
 
 C = TypeVar("C")
@@ -80,20 +77,14 @@ def _files() -> list[Path]:
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    return [path for path in folder.glob("*") if path.suffix in SUFFIXES and is_file(path)]
+    # hidden files are those that a card is written to before it gets its name, and what editors and systems leave
+    names = (path for path in folder.glob("*") if path.suffix in SUFFIXES and not path.name.startswith("."))
+    return [path for path in names if is_file(path)]
 
 
 def is_generated(path: Path) -> bool:
     """Return whether a command, not a person, has written the card."""
     return path.parent == paths.generated_cards()
-
-
-def write_card(path: Path, comment: str, settings: Mapping[str, Any]) -> None:
-    """Write a card with a comment above it, unless the same card exists already."""
-    text = f"# {comment}\n{yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True, width=1000)}"
-    if not is_file(path) or path.read_text(encoding="utf-8") != text:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, text)
 
 
 def _is_model(path: Path) -> bool:

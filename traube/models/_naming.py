@@ -4,8 +4,9 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from traube._core import paths
-from traube._core.cards import is_generated, list_names, model_file, model_files, write_card
+from traube._core.cards import is_generated, list_names, model_file, model_files
 from traube._core.errors import TraubeError, Unknown, unknown
+from traube._core.generated_cards import write_card, writing_cards
 from traube._core.inputs import is_folder, resolve_path
 from traube.models import HUB_ID, model_cards, read_card
 from traube.models._card import catalogue
@@ -34,22 +35,32 @@ def name_model(given: str, write: bool = False) -> str:
     TraubeError
         If there is no such model; the message names near ones, or says how a model of the hub is named.
     """
-    known = model_cards()
-    if given in known or model_file(given):  # errors in a card are reported when the model is loaded
-        return given
     folder = resolve_path(Path.cwd(), given) if "/" in given else Path.cwd()
     is_path = given.startswith((".", "/", "~")) or ("/" in given and is_folder(folder))
     weights = str(folder) if is_path else given
-    for name, card in known.items():
-        if card.model and not card.similarity and _is_same(weights, card.model):
-            return name
+    if name := _find_name(given, weights):
+        return name
     if is_path and not is_folder(folder):
         raise TraubeError(f"model '{given}': there is no folder {folder}")
     if not write or not (is_path or HUB_ID.fullmatch(given)):
         raise _unknown_model(given)
-    name = _free_name(folder if is_path else Path(given))
+    with writing_cards():  # another process may have written the card meanwhile
+        return _find_name(given, weights) or _write_card(weights, folder if is_path else Path(given))
+
+
+def _find_name(given: str, weights: str) -> str | None:
+    """Return the name of a model that has a card: its own name was given, or its weights were."""
+    known = model_cards()
+    if given in known or model_file(given):  # errors in a card are reported when the model is loaded
+        return given
+    cards = ((name, card) for name, card in known.items() if card.model and not card.similarity)
+    return next((name for name, card in cards if _is_same(weights, card.model or "")), None)
+
+
+def _write_card(weights: str, model: Path) -> str:
+    """Write the card of a model without one, unless it cannot be used, and return its name."""
+    path = paths.generated_cards() / f"{_free_name(model)}.yaml"
     comment = "Written for a model that was named without a card. To keep it, copy it to cards/."
-    path = paths.generated_cards() / f"{name}.yaml"
     write_card(path, comment, {"model": weights})
     try:
         return read_card(path).name

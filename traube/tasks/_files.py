@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from traube._core import paths
-from traube._core.cards import is_generated, list_names, write_card
+from traube._core.cards import is_generated, list_names
 from traube._core.disk import replacing
 from traube._core.errors import TraubeError
-from traube._core.inputs import check_file, resolve_path
-from traube.tasks import RESERVED, sources
+from traube._core.generated_cards import warn_of_damage, write_card, writing_cards
+from traube._core.inputs import check_file, is_file, resolve_path
+from traube.tasks import RESERVED, card_errors, sources
 from traube.tasks._columns import LABELS, TEXTS, guess_label_column, guess_text_column
 from traube.tasks._languages import detect_languages, name_languages
 from traube.tasks._readers.table import Table, read_column
@@ -99,6 +100,11 @@ def make_task_of(file: Path, text: str | None = None, labels: Sequence[str] = ()
     """
     file = resolve_path(Path.cwd(), str(file))
     read = read_file(file)
+    with writing_cards():  # from the look-up on: one of several first runs of a file names its task
+        return _make_task(file, read, text, labels)
+
+
+def _make_task(file: Path, read: FileRows, text: str | None, labels: Sequence[str]) -> FileTask:
     tables, rows = _tables_of(file), read.rows
     known = next((table for table in tables if _agrees(table, rows, text, labels)), None)
     if known is not None:
@@ -123,6 +129,8 @@ def make_task_of(file: Path, text: str | None = None, labels: Sequence[str] = ()
         settings |= {"labels": list(labels)} if labels else {}
         settings |= {"encoding": read.encoding} if read.encoding != UTF_8 else {}
         settings |= {"language": languages[0]} if len(languages) == 1 else {}
+        if generated is None and is_file(card):
+            warn_of_damage(card)
         write_card(card, "Written for a file that was named without a card. To keep it, copy it to cards/.", settings)
     labeled = f"labels in {', '.join(map(repr, labels))}" if labels else "no labels"
     notes = ", ".join(filter(None, [name_languages(languages), *read.notes]))
@@ -180,5 +188,7 @@ def _free_name(file: Path) -> str:
     stem = re.sub(rf"\.({'|'.join((*TEXT_FORMATS, 'xlsx', 'parquet'))})(\.gz)?$", "", file.name, flags=re.I)
     plain = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode().lower()
     name = re.sub(r"[^a-z0-9]+", "_", plain).strip("_") or "texts"
-    taken = {*sources(None), *RESERVED, *list_names()}
+    # a damaged card of which nothing is recorded, so that nobody knows whose it was, is written again under its name
+    damaged = {path.stem for path in card_errors() if is_generated(path)}
+    taken = {*sources(None), *RESERVED, *(list_names() - damaged)}
     return next(free for n in range(1, len(taken) + 2) if (free := name if n == 1 else f"{name}_{n}") not in taken)
