@@ -2,6 +2,7 @@
 in an environment that holds nothing else.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from traube._core import paths
 from traube._core.config import read_yaml
 
 pytestmark = pytest.mark.slow
+NOTES = "text,topic\n" + "".join(f"word{i} t{i % 3},t{i % 3}\n" for i in range(30))
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +109,57 @@ def test_a_terminal_that_has_no_such_letters_shows_their_numbers(tmp_path: Path)
 def test_too_little_memory_is_one_line(tmp_path: Path) -> None:
     done = command("ulimit -v 900000; exec traube leaderboard", tmp_path / "home")
     assert done.stderr == "error: memory is limited to 879 MiB (`ulimit -v`): allow at least 2,048\n"
+
+
+@pytest.mark.parametrize("verb", ["cluster", "run", "recommend", "leaderboard -t", "report --print"])
+@pytest.mark.parametrize("closed", ["<&-", "</dev/null", "</dev/zero"])
+def test_standard_input_that_gives_nothing_or_never_ends_is_one_line(tmp_path: Path, verb: str, closed: str) -> None:
+    done = command(f"traube {verb} - {closed}", tmp_path / "home")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    assert done.stderr.startswith("error: -: is a terminal or another device, not a file or a pipe")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])
+def test_a_command_works_though_its_streams_are_closed(tmp_path: Path, closed: str) -> None:
+    (tmp_path / "notes.csv").write_text(NOTES)
+    done = command(f"traube cluster notes.csv -m tfidf -k 3 --no-report {closed}", tmp_path / "home")
+    assert (done.returncode, bool(done.stdout), done.stderr) == (0, ">&-" not in closed.split(), "")
+    assert (tmp_path / "notes.csv.clusters.csv").read_text().startswith("text,topic,group,")
+    done = command(f"traube cluster gone.csv {closed}", tmp_path / "home")
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, "2>&-" not in closed)
+
+
+def test_no_database_becomes_standard_output(tmp_path: Path) -> None:
+    """The next file that is opened gets the number of a closed stream, unless the null device has it."""
+    code = """
+import atexit, os, sys
+from pathlib import Path
+from traube._cli.console import main
+kinds = lambda: [os.path.samestat(os.fstat(number), os.stat(os.devnull)) for number in range(3)]
+atexit.register(lambda: Path("kinds").write_text(str(kinds())))
+sys.argv = ["traube", "leaderboard"]
+main()
+"""
+    for closed, expected in (("<&- >&- 2>&-", [True, True, True]), (">&-", [False, True, False])):
+        line = f"{sys.executable} -c '{code}' {closed}"
+        environment = {**os.environ, "TRAUBE_HOME": str(tmp_path / "home")}
+        subprocess.run(["bash", "-c", line], cwd=tmp_path, env=environment, input=b"", capture_output=True)
+        assert (tmp_path / "kinds").read_text() == str(expected)
+
+
+def test_what_a_shell_has_opened_is_read_like_a_file(tmp_path: Path) -> None:
+    (tmp_path / "old.csv").write_text("text,group\n" + "cats purr,cats\ndogs bark,dogs\n" * 5)
+    done = command(
+        'traube cluster <(printf "cats purr here\\ndogs bark there\\n") --like <(cat old.csv) -m tfidf --json --no-report',
+        tmp_path / "home",
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert {group["name"]: group["typical"] for group in found["groups"]} == {
+        "cats": ["cats purr here"],
+        "dogs": ["dogs bark there"],
+    }
+    assert Path(found["file"]).parent == Path()  # beside nothing: where the command was called
 
 
 def test_the_command_imports_nothing_heavy_before_it_knows_what_is_wanted() -> None:

@@ -156,14 +156,18 @@ def cluster(
     """
     from traube._grouping.naming import load_namer
     from traube._grouping.result_table import result_table
-    from traube.tasks._files import STDIN, save_stdin
+    from traube.tasks._piped import is_piped, save_piped
 
+    columns = [text] if text else []
+    beside = file
+    if is_piped(str(file)):
+        file = save_piped(str(file), columns)
+        beside = Path(file.name)  # where the command was called, not in the data directory
+    if like and is_piped(str(like)):
+        like = save_piped(str(like), [group, *columns])
     options = Options(
         text, model, query, method, k, layer, groups, seed, precision, noise, like, group, champion, name_with, budget
     )
-    is_piped = str(file) == STDIN
-    file = save_stdin([text] if text else []) if is_piped else file
-    beside = Path(file.name) if is_piped else file
     target = output or beside.with_name(f"{file.name}.clusters.csv")
     # a champion's texts are encoded where it is served
     default = None if no_report or champion is not None else beside.with_name(f"{file.name}.clusters.html")

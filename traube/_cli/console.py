@@ -1,5 +1,6 @@
 """The console script `traube`."""
 
+import os
 import sys
 from importlib import import_module
 from io import TextIOWrapper
@@ -9,6 +10,7 @@ from traube._core import paths, stopping
 
 def main() -> None:
     """Run the command line, with the platform of the checkout that this package lies in."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):  # where the terminal has no such character, its number is shown
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -24,3 +26,14 @@ def main() -> None:
             raise
         stopping.report_stop()
         sys.exit(stopping.exit_code())
+
+
+def _open_closed_streams() -> None:
+    """Open the null device for each standard stream that is closed, lest a database becomes standard output."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:  # the system gives the lowest number that is free
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    # Python has None for a stream that was closed
+    sys.stdin = sys.stdin or open(0, encoding="utf-8")  # noqa: SIM115 (a Path has no descriptor)
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8")  # noqa: SIM115

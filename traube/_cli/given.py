@@ -80,15 +80,19 @@ def name_tasks(
     reread : bool, default=False
         Look at a file again that has a task.
     """
-    from traube.tasks._files import STDIN, find_task, make_task_of, names_file, save_stdin
+    from traube.tasks._files import find_task, make_task_of, names_file
+    from traube.tasks._piped import is_piped, save_piped
 
     names = []
     for one in given:
-        if not names_file(one):
+        if is_piped(one):
+            file, known = save_piped(one, [*filter(None, [text]), *labels]), None
+        elif names_file(one):
+            file = Path(one).expanduser()
+            known = None if reread else find_task(file)
+        else:
             names.append(one)
             continue
-        file = save_stdin([*filter(None, [text]), *labels]) if one == STDIN else Path(one).expanduser()
-        known = None if reread or one == STDIN else find_task(file)
         if known is None:
             made = make_task_of(file, text, labels)
             err.print(escape(made.about))

@@ -10,7 +10,7 @@ import os
 import stat
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from traube._core.errors import TraubeError
 
@@ -19,6 +19,9 @@ UNPACKED = 50  # a gzip file of texts is three to twenty times as large when it 
 ALWAYS = 64 * 2**20  # bytes that any gzip file may unpack to
 CHUNK = 2**20
 LONGEST_NAME, LONGEST_PATH = 255, 4096  # bytes; what file systems take
+
+
+_KINDS = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
 
 
 def check_file(path: Path) -> os.stat_result:
@@ -30,8 +33,7 @@ def check_file(path: Path) -> os.stat_result:
     except (OSError, ValueError) as error:
         raise TraubeError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
     if not stat.S_ISREG(state.st_mode):
-        kinds = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
-        raise TraubeError(f"{path}: is a {kinds.get(stat.S_IFMT(state.st_mode), 'device')}, not a file")
+        raise TraubeError(f"{path}: is a {_KINDS.get(stat.S_IFMT(state.st_mode), 'device')}, not a file")
     return state
 
 
@@ -96,6 +98,27 @@ def read_bytes(path: Path, most: int | None = None) -> bytes:
         raise TraubeError(f"{path}: not a readable gzip file ({error})") from None
     except OSError as error:
         raise TraubeError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def read_stream(stream: BinaryIO, name: str) -> bytes:
+    """Return all that an open pipe or file gives, at most `LARGEST` bytes; refuse terminals and other devices.
+
+    What gives nothing and stays open is waited for, as by any filter: whoever opened the pipe writes to it.
+    """
+    try:
+        mode = os.fstat(stream.fileno()).st_mode
+    except io.UnsupportedOperation:  # what stands in for standard input in a notebook has no descriptor
+        mode = stat.S_IFIFO
+    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        kind = _KINDS.get(stat.S_IFMT(mode), "terminal or another device")
+        raise TraubeError(f"{name}: is a {kind}, not a file or a pipe: pipe a file into the command, or name one")
+    chunks, left = [], LARGEST
+    while chunk := stream.read(CHUNK):
+        chunks.append(chunk)
+        left -= len(chunk)
+        if left < 0:
+            raise too_large(Path(name), LARGEST)
+    return b"".join(chunks)
 
 
 def parse_json(text: str | bytes) -> Any:
