@@ -117,7 +117,7 @@ def test_where_columns_are_not_obvious_the_error_names_the_option(found: Rows) -
         guess_text_column(found)
 
 
-@pytest.mark.parametrize("name", ["-", "tickets.csv", "./tickets", "a.CSV.gz", "b.xlsx"])
+@pytest.mark.parametrize("name", ["tickets.csv", "./tickets", "a.CSV.gz", "b.xlsx"])
 def test_a_file_is_distinguished_from_a_task(name: str) -> None:
     assert names_file(name)
     assert not names_file("tickets") and not names_file("pydocs_s2s")

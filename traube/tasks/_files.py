@@ -6,21 +6,19 @@ generated one.
 """
 
 import re
-import sys
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from traube._core import paths
 from traube._core.cards import is_generated, list_names
-from traube._core.disk import replacing
 from traube._core.errors import TraubeError
 from traube._core.generated_cards import warn_of_damage, write_card, writing_cards
 from traube._core.inputs import check_file, is_file, resolve_path
 from traube.tasks import RESERVED, card_errors, sources
-from traube.tasks._columns import LABELS, TEXTS, guess_label_column, guess_text_column
+from traube.tasks._columns import guess_label_column, guess_text_column
 from traube.tasks._languages import detect_languages, name_languages
 from traube.tasks._readers.table import Table, read_column
 from traube.tasks._reading import (
@@ -33,9 +31,6 @@ from traube.tasks._reading import (
     format_of,
     read_rows,
 )
-
-STDIN = "-"
-MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "xlsx", b"\x1f\x8b": "csv.gz", b"{": "jsonl", b"[": "json"}
 
 
 @dataclass(frozen=True)
@@ -59,9 +54,9 @@ class FileTask:
 
 
 def names_file(name: str) -> bool:
-    """Return whether a task's name means a file: standard input, a path, or a name with a known ending."""
+    """Return whether a task's name means a file: a path, or a name with a known ending."""
     endings = tuple(f".{kind}" for kind in (*TEXT_FORMATS, "xlsx", "xls", "parquet", "gz"))
-    return name == STDIN or "/" in name or "\\" in name or name.lower().endswith(endings)
+    return "/" in name or "\\" in name or name.lower().endswith(endings)
 
 
 def read_file(path: Path) -> FileRows:
@@ -149,38 +144,6 @@ def _agrees(table: Table, rows: Rows, text: str | None, labels: Sequence[str]) -
     own = table.settings
     is_requested = text in (None, own.text) and (not labels or tuple(labels) == own.labels)
     return is_requested and {own.text, *own.labels} <= {*rows.columns}
-
-
-def save_stdin(columns: Collection[str] = ()) -> Path:
-    """Write standard input to a file of the data directory, whose name says its format, and return its path.
-
-    Parameters
-    ----------
-    columns : collection of str
-        Columns that are requested: with one of them, or one that usually holds texts or labels, in its first line it is
-        a table; else each line is a text.
-
-    Raises
-    ------
-    TraubeError
-        If nothing comes.
-    """
-    if sys.stdin.isatty():
-        raise TraubeError("-: standard input is a terminal; pipe a file into the command, or name one")
-    data = sys.stdin.buffer.read()
-    if not data.strip():
-        raise TraubeError("-: standard input is empty")
-    begin = data.removeprefix(b"\xef\xbb\xbf").lstrip()
-    kind = next((kind for magic, kind in MAGIC.items() if begin.startswith(magic)), None)
-    if kind is None:
-        first = begin.partition(b"\n")[0].decode("latin-1")
-        header = {name.strip('"\r ').casefold() for name in re.split(f"[{''.join(SEPARATORS)}]", first)}
-        kind = "csv" if header & {*TEXTS, *LABELS, *(name.casefold() for name in columns)} else "txt"
-    path = paths.generated_cards() / f"stdin.{kind}"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as temporary:
-        temporary.write_bytes(data)
-    return path
 
 
 def _free_name(file: Path) -> str:
