@@ -169,6 +169,7 @@ class AddedToken(Strict):
 
 
 Token = str | AddedToken
+TokenNumber = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,7}$")]  # up to the largest, tokens are made up
 # Types by which `allowed.yaml` describes settings, besides those above.
 Backend = Literal["tokenizers", "sentencepiece", "python"]
 Errors = Literal["replace", "ignore", "strict"]
@@ -185,6 +186,7 @@ NULLABLE = frozenset(_LISTS["nullable"].split())
 LEFT_OUT = {file: frozenset(keys.split()) for file, keys in _LISTS["left_out"].items()}
 NETWORK_KEYS = frozenset(_LISTS["network_keys"].split())
 TOKENIZER_FILE = frozenset(_LISTS["tokenizer_file"].split())
+TOKENIZER_MODELS = frozenset(_LISTS["tokenizer_models"].split())
 TOKENIZER_KEYS = frozenset(_LISTS["tokenizer_keys"].split())
 NETWORK_VALUES: dict[str, Any] = {  # types of keys whose values are no sizes, switches or words
     "rope_parameters": Rope | RopeByLayer | None,

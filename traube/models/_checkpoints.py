@@ -46,7 +46,7 @@ def make_card(folder: Path) -> ModelCard:
     if folder.name in catalogue():
         raise TraubeError(f"{folder}: rename it: '{folder.name}' is a model of the catalogue")
     root, place = paths.checkpoints().resolve(), Path(os.path.realpath(folder))
-    if not place.is_relative_to(root):
+    if folder.is_symlink() and not place.is_relative_to(root):
         raise TraubeError(f"{folder}: a link that leads out of {root.name}/; put the folder itself there")
     for entry in walk(folder):
         if entry.is_symlink() and not Path(os.path.realpath(entry)).is_relative_to(place):

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from traube._core.errors import TraubeError
 from traube.models._tensors import BESIDE, find_fault, quiet
+from traube.models._tokenizers import TOKENIZER, check_built
 from traube.models._transformer import copy_weights
 from traube.models._vetting import LOCAL, SAFE, library_errors, vetted_copy
 from traube.models._weights import hash_files
@@ -43,6 +44,8 @@ def load_language_model(folder: Path, head: Literal["causal", "masked", "new"]) 
             before = hash_files(folder, plain=True)
             with vetted_copy(folder, plain=True) as copy, quiet():
                 tokenizer = AutoTokenizer.from_pretrained(copy, **LOCAL)
+                if not (copy / TOKENIZER).exists():
+                    check_built(tokenizer, str(folder))
                 network, found = kind.from_pretrained(
                     copy,
                     **SAFE,

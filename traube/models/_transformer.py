@@ -24,6 +24,7 @@ from traube.models._base import BatchEncoder, OfCard
 from traube.models._card import ModelCard
 from traube.models._precision import resolve_precision
 from traube.models._tensors import check_tensors, quiet
+from traube.models._tokenizers import TOKENIZER, check_built
 from traube.models._vectors import Dense
 from traube.models._vetting import LOCAL, SAFE, library_errors, list_modules, vetted_copy
 from traube.models._weights import check_folder, download, get_stamps, hash_files, is_folder, locate
@@ -282,6 +283,10 @@ def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
             body = Body(str(copy), **loading)
             pooling = Pooling(body.get_embedding_dimension(), pooling_mode=card.pooling)
             network = SentenceTransformer(modules=[body, pooling], device=device)
+        places = [place for place, name in list_modules(copy) if name == "Transformer"]
+        if not all((copy / place / TOKENIZER).exists() for place in places):
+            for module in network.modules():
+                check_built(getattr(module, "tokenizer", None), f"model '{card.name}': {folder}")
     special = getattr(network.tokenizer, "all_special_tokens", None)
     if special is not None and not set(network.tokenizer.get_vocab()) - set(special):
         raise TraubeError(f"model '{card.name}': {folder}: its vocabulary is empty: all texts would have one vector")

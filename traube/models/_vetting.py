@@ -5,7 +5,6 @@ nothing else: no pickle, no module.
 """
 
 import json
-import math
 import os
 import pickle
 import re
@@ -22,14 +21,12 @@ from traube._core.config import SHOWN, Strict, parse
 from traube._core.errors import TraubeError
 from traube.models import _allowed as allowed
 from traube.models._model_files import LARGEST_FILE, ModelFile
+from traube.models._tokenizer_steps import MOST_SQUARES, MOST_WORDS, find_fault, measure_words
+from traube.models._tokenizers import TOKENIZER, try_tokenizer
 
 LARGEST_FOLDER = 2 * LARGEST_FILE
-LARGEST_GROWTH = 64  # by which a tokenizer's replacements may make a text longer
-MOST_ADDED = 100_000  # tokens beside the vocabulary
-MOST_PARTS, LONGEST_TEXT = 200, 4_000  # entries of a list, and characters, in a tokenizer's settings
 PREFIX = "traube-model-"
 COPY = re.compile(rf"\S*{PREFIX}\w+")  # the path of a copy in error messages
-DEEPEST = 20  # levels of a tokenizer.json
 DEEPEST_ROUTER = 3  # a router in a router
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt", ".dat")
 # Arguments for every loader of a library. No folder can overrule them: settings that could are on no list.
@@ -113,12 +110,12 @@ def read_contents(folder: Path, *, plain: bool = False) -> dict[str, bytes | Pat
 
 @contextmanager
 def vetted_copy(folder: Path, *, plain: bool = False) -> Iterator[Path]:
-    """Make a copy of a model's folder for libraries to load, without all that is on no list.
+    """Make a copy of a model's folder for libraries to load, without all that is on no list. Its tokenizers have been tried.
 
     While it exists, nothing can be unpickled in the thread that made it, nor in those begun since.
     """
     held = read_contents(folder, plain=plain)
-    with tempfile.TemporaryDirectory(prefix=PREFIX) as made, no_pickles():
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as made:
         for name, content in held.items():
             path = Path(made) / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,7 +123,11 @@ def vetted_copy(folder: Path, *, plain: bool = False) -> Iterator[Path]:
                 path.symlink_to(content)
             else:
                 path.write_bytes(content)
-        yield Path(made)
+        for name in held:
+            if Path(name).name == TOKENIZER and (fault := try_tokenizer(Path(made) / name)):
+                raise TraubeError(f"{folder / name}: {fault}")
+        with no_pickles():
+            yield Path(made)
 
 
 def _of_module(folder: Path, place: str, name: str) -> dict[str, Reader]:
@@ -267,59 +268,21 @@ _NETWORK_VALUES: dict[str, TypeAdapter[Any]] = {k: TypeAdapter(values) for k, va
 
 
 def _tokenizer(file: ModelFile) -> dict[str, Any]:
-    """Return a tokenizer as the library tokenizers writes it: kinds of parts and their settings, and words."""
+    """Return a tokenizer as the library tokenizers writes it: kinds of steps and their settings, and words."""
     held = file.parse()
     if not isinstance(held, dict):
         raise TraubeError(f"{file.path}: expected an object of settings")
-    model = held.get("model")
-    rest = dict(held)
-    if isinstance(model, dict):  # its words are data
-        rest["model"] = {key: value for key, value in model.items() if key not in ("vocab", "merges")}
-    if unknown := next((key for key in held if key not in allowed.TOKENIZER_FILE), None):
-        raise TraubeError(f"{file.path}: {unknown[:SHOWN]}: no setting of a tokenizer that Traube knows")
-    for key, value in rest.items():
-        _check_tokenizer(file, value, DEEPEST, most=MOST_ADDED if key == "added_tokens" else MOST_PARTS)
-    if isinstance(model, dict) and model.get("dropout"):
-        raise TraubeError(f"{file.path}: dropout: a text would have other tokens each time; set it to null")
-    if _growth(rest.get("normalizer")) * _growth(rest.get("pre_tokenizer")) > LARGEST_GROWTH:
-        raise TraubeError(f"{file.path}: its replacements make a text more than {LARGEST_GROWTH} times as long")
+    if fault := find_fault(held):
+        raise TraubeError(f"{file.path}: {fault}")
     return held
-
-
-def _growth(part: Any) -> int:
-    """Return how many times as long the replacements of a tokenizer's part make a text at most."""
-    if isinstance(part, list):
-        return math.prod(min(_growth(inside), LARGEST_GROWTH + 1) for inside in part)
-    if not isinstance(part, dict):
-        return 1
-    own = len(str(part.get("content", ""))) if part.get("type") == "Replace" else 1
-    inside = part.get("normalizers") or part.get("pretokenizers") or []
-    return max(1, own) * _growth(inside if isinstance(inside, list) else [])
-
-
-def _check_tokenizer(file: ModelFile, value: Any, deepest: int, *, names: bool = False, most: int = MOST_PARTS) -> None:
-    """Refuse keys that are on no list, but for names of special tokens, and what is too much, at every depth."""
-    if not deepest:
-        raise TraubeError(f"{file.path}: nested deeper than {DEEPEST} levels")
-    if isinstance(value, dict):
-        for key, inside in value.items():
-            if not names and key not in allowed.TOKENIZER_KEYS:
-                raise TraubeError(f"{file.path}: {key[:SHOWN]}: no setting of a tokenizer that Traube knows")
-            if key != "precompiled_charsmap":
-                _check_tokenizer(file, inside, deepest - 1, names=key == "special_tokens" and not names)
-    elif isinstance(value, str) and len(value) > LONGEST_TEXT:
-        raise TraubeError(f"{file.path}: a text of {len(value):,} characters; {LONGEST_TEXT:,} at most")
-    elif isinstance(value, list):
-        if len(value) > most:
-            raise TraubeError(f"{file.path}: a list of {len(value):,} parts; {most} at most")
-        for inside in value:
-            _check_tokenizer(file, inside, deepest - 1)
 
 
 def _words(file: ModelFile) -> dict[str, Any]:
     held = file.parse()
     if not isinstance(held, dict) or not all(type(number) is int for number in held.values()):
         raise TraubeError(f"{file.path}: expected a number for each word")
+    if len(held) > MOST_WORDS or measure_words(held) > MOST_SQUARES:
+        raise TraubeError(f"{file.path}: its words are too many, or too long")
     return held
 
 

@@ -1,0 +1,46 @@
+"""A program that tries a tokenizer.json on hard texts, within limits: `python _tokenizer_trial.py FILE SECONDS MIB`.
+
+`traube.models._tokenizers` runs it by its path. It imports nothing of Traube, so that it ends within a tenth of a
+second; what takes too much ends it.
+"""
+
+import resource
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+# What expressions backtrack on, what normal forms lengthen most, and what takes many bytes.
+HARD = (
+    *(character * 3_000 + end for character in "a0 .-\n_" for end in ("", "!")),
+    *("ab" * 2_000 + "!", "aA" * 2_000, "x, " * 2_000, "don't " * 500, "http://a.b/c?d=e&" * 200),
+    *(
+        "\ufdfa" * 200,
+        "\u0130\u1e9e\u0390\u1f82" * 200,
+        "e\u0301\u0323" * 500,
+        "\u4e2d\u6587" * 500,
+        "\uac00\u3042" * 500,
+    ),
+    *("\U0001f468\u200d\U0001f469\u200d\U0001f467" * 200, "\u200b\u202e\ufeff\u00a0" * 200, "\x00\x1b\x7f" * 200),
+)
+PAGE = resource.getpagesize()
+
+
+def main(path: Path, seconds: int, mebibytes: int) -> None:
+    """Encode and decode the texts with the tokenizer of a file; a panic ends the program with an error."""
+    from tokenizers import Tokenizer
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    if sys.platform == "linux":  # macOS does not keep to it
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most = pages * PAGE + (mebibytes << 20)
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    with suppress(Exception):  # an error, such as that of a word that a vocabulary lacks, does no harm; a panic is none
+        tokenizer = Tokenizer.from_file(str(path))
+        for text in HARD:
+            with suppress(Exception):
+                tokenizer.decode(tokenizer.encode(text).ids[:1_000])
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
