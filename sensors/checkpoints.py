@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
@@ -27,6 +28,8 @@ class Seen:
     settled: str = ""  # the state for which a run was requested or refused
     fingerprint: str = ""  # of the last evaluation that was requested
     attempt: int = 0  # its number, which `traube retry` raises
+    since: str = ""  # when the folder was first seen
+    requests: int = 0  # evaluations that were requested since
 
 
 def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
@@ -82,7 +85,7 @@ def _request_run(folder: Path, entry: Seen, params: Params, tasks: list[str], pa
     """
     state, attempt = checkpoints.state(folder), checkpoints.attempts().get(folder.name, 0)
     if entry.state != state:
-        entry.state = state
+        entry.state, entry.since = state, entry.since or datetime.now(UTC).isoformat()
         return "changed since the last look; waiting until it is quiet"
     is_retry = attempt != entry.attempt
     if entry.settled == state and not is_retry:
@@ -95,9 +98,11 @@ def _request_run(folder: Path, entry: Seen, params: Params, tasks: list[str], pa
     fingerprint = model.fingerprint
     if fingerprint == entry.fingerprint and not is_retry:
         return ""  # touched, not changed
-    entry.fingerprint = fingerprint
+    entry.fingerprint, entry.requests = fingerprint, entry.requests + 1
     return dg.RunRequest(
-        run_key=f"{folder.name}@{fingerprint}#{attempt}",
+        # Dagster drops a key that it has seen. A content that comes back is another request, and a tick that is repeated
+        # after a crash, with the cursor of the last one, is not
+        run_key=f"{folder.name}@{fingerprint}#{entry.requests} since {entry.since}",
         partition_key=folder.name,
         asset_selection=model_keys([*tasks, *(() if asks_for_query(model) else pairs)], params.chosen().methods()),
         tags={"traube/fingerprint": fingerprint, "traube/attempt": str(attempt)},

@@ -3,6 +3,8 @@
 What is made of the data is computed by the next nightly run, or by a person.
 """
 
+import json
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -17,6 +19,16 @@ from traube._storage import open_storage
 from traube.tasks import get_source
 
 
+@dataclass(frozen=True)
+class Seen:
+    """The raw data that the sensor remembers."""
+
+    unread: str = (
+        ""  # hash of the versions that were to be read, and of those that were stored; empty if there were none
+    )
+    changes: int = 0  # how often that was another hash than before
+
+
 def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
     """Return the sensor that reads tasks whose raw data is new or has changed."""
 
@@ -27,14 +39,18 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
         minimum_interval_seconds=60,
         description="Reads the tasks of params.yaml whose raw data is new or has changed.",
     )
-    def raw_data() -> dg.RunRequest | dg.SkipReason:
+    def raw_data(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        seen = Seen(**json.loads(context.cursor or "{}"))
         storage, params = open_storage(paths.home()), load_params()
         tasks, _ = find_not_ingested([*params.tasks, *params.pair_tasks], storage)
+        versions = [(task, get_source(task, None).raw_version(), get_raw_version(task, storage)) for task in tasks]
+        if (unread := digest(versions) if tasks else "") != seen.unread:
+            seen = Seen(unread, seen.changes + 1)
+            context.update_cursor(json.dumps(asdict(seen)))
         if not tasks:
             return dg.SkipReason("no raw data is new or has changed")
-        # the key has the stored version, so that restored data is read again, and the date: a failed read is retried daily
-        versions = [(task, get_source(task, None).raw_version(), get_raw_version(task, storage)) for task in tasks]
-        key = digest([versions, datetime.now(UTC).date().isoformat()])
+        # Dagster drops a key that it has seen: data that comes back counts as a change, and a failed read is retried daily
+        key = digest([unread, seen.changes, datetime.now(UTC).date().isoformat()])
         return dg.RunRequest(run_key=key, asset_selection=data_keys(tasks))
 
     return [raw_data]

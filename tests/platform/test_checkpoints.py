@@ -23,22 +23,25 @@ from traube.models import _checkpoints as checkpoints
 from traube.models import load_model, model_cards
 from traube.models._checkpoints import request_again
 
-Tick = Callable[[], dg.SensorResult]
+Tick = Callable[..., dg.SensorResult]
 pytestmark = pytest.mark.begin_with("read")
 
 
 @pytest.fixture
 def tick(launcher: Launcher) -> Tick:
-    """One look of the sensor, which goes on where the last one ended: on the same instance, with its cursor."""
+    """One look of the sensor, which goes on where the last one ended: on the same instance, with its cursor.
+
+    It may begin with another cursor, or as the last one did (`is_repeated`).
+    """
     definitions = build_defs()
     sensor = sensor_of(definitions, "new_checkpoints")
-    cursor: list[str | None] = [None]
+    cursors: list[str | None] = [None, None]  # with which the last look began and ended
 
-    def look() -> dg.SensorResult:
-        context = dg.build_sensor_context(launcher.instance, cursor[0], definitions=definitions)
-        result = sensor(context)
+    def look(is_repeated: bool = False, **cursor: str | None) -> dg.SensorResult:
+        begin = cursors[0] if is_repeated else cursor.get("cursor", cursors[1])
+        result = sensor(dg.build_sensor_context(launcher.instance, begin, definitions=definitions))
         assert isinstance(result, dg.SensorResult)
-        cursor[0] = result.cursor
+        cursors[:] = begin, result.cursor
         return result
 
     return look
@@ -67,8 +70,7 @@ def test_a_quiet_folder_becomes_a_partition_and_a_run_and_only_once(tick: Tick, 
     assert requested(result) == ["cob__words__a"]
     assert result.dynamic_partitions_requests[0].partition_keys == ["cob__words__a"]
     (request,) = result.run_requests or []
-    fingerprint = load_model("cob__words__a").fingerprint
-    assert request.run_key == f"cob__words__a@{fingerprint}#0"
+    assert str(request.run_key).startswith(f"cob__words__a@{load_model('cob__words__a').fingerprint}#1 ")
     assert {key.path[1] for key in request.asset_selection or []} == {"embeddings", "clusterings", "scores"}
     assert [said(tick()) for _ in range(3)] == ["nothing new"] * 3
 
@@ -119,6 +121,49 @@ def test_touched_is_not_changed_and_changed_is_evaluated_again(tick: Tick, drop:
     assert request.run_key != first
 
 
+def test_a_content_that_comes_back_is_evaluated_again(tick: Tick, drop: Callable[[str], Path]) -> None:
+    """Put contents A, B and A. Dagster drops a run whose key it has seen, and saves a cursor together with the runs."""
+    weights = drop("mine") / "model.safetensors"
+    first = load_file(weights)
+    other = {name: tensor * 1.5 for name, tensor in first.items()}
+    keys, fingerprints = [], []
+    for content in (first, other, first):
+        save_file(content, weights, {"format": "pt"})
+        assert requested(tick()) == []
+        (request,) = tick().run_requests or []
+        (repeated,) = tick(is_repeated=True).run_requests or []
+        assert repeated.run_key == request.run_key  # whoever crashed before the cursor was saved starts no second run
+        keys.append(request.run_key)
+        fingerprints.append(request.tags["traube/fingerprint"])
+        os.utime(weights)
+        assert [requested(tick()) for _ in range(3)] == [[], [], []]
+    assert len(set(keys)) == 3
+    assert fingerprints[0] == fingerprints[2] != fingerprints[1]
+
+
+def test_a_sensor_whose_cursor_was_reset_drops_no_content(tick: Tick, drop: Callable[[str], Path]) -> None:
+    drop("mine")
+    tick()
+    (request,) = tick().run_requests or []
+    tick(cursor=None)
+    (again,) = tick().run_requests or []
+    assert again.run_key != request.run_key
+    assert requested(tick()) == []
+
+
+@pytest.mark.parametrize("state", ["same", "changed"])
+def test_the_cursor_of_an_earlier_version_goes_on(tick: Tick, drop: Callable[[str], Path], state: str) -> None:
+    folder = drop("mine")
+    tick()
+    entry = json.loads(str(tick().cursor))["mine"]
+    earlier = {name: entry[name] for name in ("state", "settled", "fingerprint", "attempt")}
+    if state == "changed":
+        weights = {name: tensor * 1.5 for name, tensor in load_file(folder / "model.safetensors").items()}
+        save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    runs = [requested(tick(cursor=json.dumps({"mine": earlier}))), requested(tick())]
+    assert runs == [[], ["mine"] if state == "changed" else []]
+
+
 def test_a_failed_evaluation_can_be_requested_again(tick: Tick, drop: Callable[[str], Path]) -> None:
     drop("mine")
     tick()
@@ -126,9 +171,12 @@ def test_a_failed_evaluation_can_be_requested_again(tick: Tick, drop: Callable[[
     assert requested(tick()) == []
     request_again("mine")
     again = (tick().run_requests or [])[0].run_key
-    assert str(first).endswith("#0")
-    assert str(again).endswith("#1")
+    assert again != first
     assert requested(tick()) == []
+    (paths.home() / checkpoints.ATTEMPTS).write_bytes(b"{")  # a damaged count begins again
+    tick()
+    request_again("mine")
+    assert (tick().run_requests or [])[0].run_key not in (first, again)
 
 
 def test_a_folder_that_was_away_is_known_again(tick: Tick, drop: Callable[[str], Path], tmp_path: Path) -> None:

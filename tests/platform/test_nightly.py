@@ -345,10 +345,27 @@ def test_another_process_with_the_same_id_does_not_keep_a_run_alive() -> None:
 
 @pytest.mark.slow
 def test_data_that_is_put_back_as_it_was_is_read_again(launcher: Launcher, cards: Path) -> None:
+    """Put rows A, B, A and B on one day, in which a failed read is not tried again."""
     sensor = sensor_of(build_defs(), "raw_data")
-    keys = []
-    for rows in (word_rows(), [*word_rows(), ("a new text", "birds")], word_rows()):
+    keys, cursor = [], None
+
+    def look() -> dg.RunRequest | dg.SkipReason:
+        nonlocal cursor
+        context = dg.build_sensor_context(launcher.instance, cursor)
+        result = sensor(context)
+        repeated = sensor(
+            dg.build_sensor_context(launcher.instance, cursor)
+        )  # after a crash before the cursor was saved
+        assert getattr(repeated, "run_key", None) == getattr(result, "run_key", None)
+        cursor = context.cursor
+        return result
+
+    for rows in 2 * (word_rows(), [*word_rows(), ("a new text", "birds")]):
         write_task(cards, "words", rows)
-        keys.append(sensor(dg.build_sensor_context(launcher.instance)).run_key)
+        request, failed = look(), look()
+        assert isinstance(request, dg.RunRequest) and isinstance(failed, dg.RunRequest)
+        assert failed.run_key == request.run_key
+        keys.append(request.run_key)
         launcher.datasets(["words"])
-    assert len(set(keys)) == 3
+        assert isinstance(look(), dg.SkipReason)
+    assert len(set(keys)) == 4
