@@ -105,7 +105,7 @@ def test_a_corrupt_blob_is_left_out_of_a_backup_and_named(tmp_path: Path) -> Non
     assert cell["blob"] in line
     restore_backup(tmp_path / "backup.tar", tmp_path / "restored", tmp_path / "checkpoints")
     restored = Storage(tmp_path / "restored")
-    assert cell["blob"] in restored.verify()[0]
+    assert restored.verify() == []
     assert restored.read_rows("cell") == []  # and so the next run computes it
 
 

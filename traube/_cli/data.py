@@ -150,14 +150,14 @@ def rebuild() -> None:
 
 @app.command()
 def backup(file: _File) -> None:
-    """Write all results and histories to one archive.
+    """Write all results, checkpoints and MLflow's history to one archive.
 
     Examples
     --------
     traube backup traube.tar
     traube backup "traube-$(date +%F).tar"
 
-    Raw data, cards, params.yaml and .env are not in it; see docs/how-to/backup.md.
+    Raw data, cards, params.yaml, .env and Dagster's history are not in it; see docs/how-to/backup.md.
     """
     from traube._storage import open_storage
     from traube._storage.backup import write_backup
@@ -180,7 +180,7 @@ def restore(file: _File) -> None:
     traube restore traube.tar && traube leaderboard
 
     Every blob is compared with its checksum. The data directory is TRAUBE_HOME, checkpoints go
-    to TRAUBE_CHECKPOINTS.
+    to TRAUBE_CHECKPOINTS. An archive that holds anything else than a backup does is refused.
     """
     from traube._storage import open_storage
     from traube._storage.backup import restore_backup
@@ -190,9 +190,10 @@ def restore(file: _File) -> None:
             f"{settings.BLOBS} or {settings.DATABASE} is set, and a backup is restored into a folder only: "
             "unset both, restore, then `traube copy --blobs URL --database URL`"
         )
-    restore_backup(file, paths.home(), paths.checkpoints())
-    storage = open_storage(paths.home())
-    for line in (corrupt := storage.verify()):
+    lines = restore_backup(file, paths.home(), paths.checkpoints())
+    storage = open_storage(paths.home())  # makes the catalog from the blobs
+    lines += (corrupt := storage.verify())
+    for line in lines + _publish(paths.home()):
         err.print(escape(line))
     cells = pluralize(len(storage.read_rows("cell")), "cell")
     rest = f"; {pluralize(len(corrupt), 'blob')} corrupt, `traube run` makes them again" if corrupt else ""
@@ -233,6 +234,7 @@ def copy_storage(
     count, corrupt = copy_results(source, target)
     if to is not None:
         copy_files(source.folder, folder)
+        corrupt += [] if blobs or database else _publish(folder)
     for line in corrupt:
         err.print(escape(line))
     out.print(f"copied: {pluralize(count, 'blob')} to {escape(target.blobs.url)}", soft_wrap=True, highlight=False)
@@ -241,6 +243,15 @@ def copy_storage(
         if value:
             out.print(f"to use it: {name}={escape(value)} in {folder / settings.FILE}", soft_wrap=True, highlight=False)
     out.print("Not copied: Dagster's and MLflow's history.")
+
+
+def _publish(folder: Path) -> list[str]:
+    """Make tables and pages of a data directory from its results; return the errors, one line each."""
+    from traube._cli.launcher import Launcher
+    from traube._core.progress import SILENT
+
+    with paths.use_home(folder), Launcher(SILENT) as launcher:
+        return launcher.publish(())
 
 
 def _format_size(size: int) -> str:

@@ -84,3 +84,9 @@ def params() -> Path:
 def release() -> Path:
     """Return the folder of a benchmark that DVC versions: `TRAUBE_RELEASE`, by default `release/` in the project."""
     return _from_environment("TRAUBE_RELEASE", PROJECT / "release")
+
+
+def is_plain(name: str) -> bool:
+    """Return whether a name from elsewhere leads to a file below its folder, and to nothing hidden there."""
+    parts = name.split("/")  # an absolute name begins with an empty one
+    return name.isprintable() and "\\" not in name and all(part and not part.startswith(".") for part in parts)

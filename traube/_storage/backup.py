@@ -1,33 +1,49 @@
 """Backups of a data directory in one archive, and copies of results from one storage to another.
 
-Databases are copied by SQLite's own backup, so writers may go on. Each is copied before what it
-refers to: MLflow's and Dagster's, then the catalog, then files, then blobs.
+What an archive may hold is a list (`traube._storage.backup_contents`), which both directions keep to. The catalog is not on it:
+it is made again from the blobs. MLflow's database is copied by SQLite's own backup before the files that it names, and
+these before the blobs, so writers may go on.
 """
 
+import hashlib
+import io
 import json
+import os
 import shutil
 import sqlite3
 import tarfile
-from collections.abc import Iterator
-from contextlib import closing, suppress
+from collections import Counter
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
-from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from typing_extensions import override
+
 from traube._core.disk import replacing, walk
 from traube._core.errors import TraubeError
+from traube._core.inputs import LONGEST_NAME, LONGEST_PATH, check_file, parse_json
+from traube._core.system_errors import explain_errors
+from traube._storage.backup_contents import (
+    ABOUT,
+    CARD,
+    CHECKPOINTS,
+    DATA,
+    MLARTIFACTS,
+    MLFLOW,
+    Fate,
+    find_fate,
+    find_largest,
+)
 from traube._storage.blobs import IDENTITY, Corrupt, make_marker
+from traube._storage.mlflow_history import adopt_history
 from traube._storage.storage import Storage
 
-ABOUT = "traube-backup.json"
 FORMAT = 1  # raise when an archive has to be read in another way
-DATA, CHECKPOINTS = "data", "checkpoints"  # folders of the archive
-HISTORY = ("mlflow.db", "mlartifacts", "dagster")  # of MLflow and Dagster
-_DATABASES = ("mlflow.db", "dagster", "catalog.db")  # in this order
-_MADE_AGAIN = (  # not copied into a backup as files; blobs are taken from the storage
-    "blobs", "embeddings", "compiled", "weights", "dev.json", "dev.stopped", ".env"
-)  # fmt: skip
+CHUNK = 2**20  # bytes that are read of an archive at once; headers are far shorter
+END = bytes(2 * tarfile.BLOCKSIZE)  # what ends an archive
+_SKIPPED = ("blobs", "dagster")  # blobs are taken from the storage; of Dagster nothing is kept
 _TRANSIENT = (".lock", "-wal", "-shm", "-journal")
 
 
@@ -38,16 +54,18 @@ def write_backup(storage: Storage, checkpoints: Path, file: Path) -> list[str]:
     """
     if file.exists():
         raise TraubeError(f"{file}: is there already; give the backup another name")
-    left_out: list[str] = []
     about = {"format": FORMAT, "created": datetime.now(UTC).isoformat(timespec="seconds")}
     file.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(file) as new, tarfile.open(new, "w") as archive, TemporaryDirectory(dir=file.parent) as folder:
+    with (
+        replacing(file) as new,
+        tarfile.open(new, "w", dereference=True) as archive,
+        TemporaryDirectory(dir=file.parent) as folder,
+    ):
         _add(archive, ABOUT, json.dumps(about).encode())
-        for name, path in _list_files(storage.folder, checkpoints):
-            if path.resolve() in (file.resolve(), new.resolve()) or Path(folder).resolve() in path.resolve().parents:
-                continue
+        found, left_out = _list_files(storage.folder, checkpoints)
+        for name, path in found.items():
             with suppress(FileNotFoundError):  # was deleted meanwhile
-                if not _is_sqlite(path):
+                if name != f"{DATA}/{MLFLOW}":
                     archive.add(path, name)
                     continue
                 try:
@@ -63,23 +81,42 @@ def write_backup(storage: Storage, checkpoints: Path, file: Path) -> list[str]:
     return left_out
 
 
-def restore_backup(file: Path, folder: Path, checkpoints: Path) -> None:
-    """Restore a backup into a data directory that is empty but for `.env`, and its checkpoints beside others."""
+def restore_backup(file: Path, folder: Path, checkpoints: Path) -> list[str]:
+    """Restore a backup into a data directory that is empty but for `.env`, and its checkpoints beside others.
+
+    The catalog is left to whoever opens the storage, which makes it from the blobs.
+
+    Returns
+    -------
+    list of str
+        What is corrupt, or no part of a history that is taken over, one line each.
+
+    Raises
+    ------
+    TraubeError
+        If the archive holds anything that is on no list, or would replace a file. Nothing is written then.
+    """
     if folder.is_dir() and (present := sorted(path.name for path in folder.iterdir() if path.name != ".env")):
         raise TraubeError(f"{folder}: is not empty ({present[0]}); set TRAUBE_HOME to an empty folder")
-    if not hasattr(tarfile, "data_filter"):
-        raise TraubeError("Python 3.11.4 or newer is needed: an earlier one cannot keep an archive in its folder")
     folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with tarfile.open(file) as archive, TemporaryDirectory(dir=folder, prefix=".restore-") as temporary:
-            _check_members(file, archive, checkpoints)
-            archive.extractall(temporary, filter="data")
-            for name, target in ((CHECKPOINTS, checkpoints), (DATA, folder)):
-                target.mkdir(parents=True, exist_ok=True)
-                for path in sorted((Path(temporary) / name).glob("*")):
-                    shutil.move(path, target / path.name)
-    except (tarfile.TarError, EOFError) as error:
-        raise TraubeError(f"{file}: no backup of Traube, or corrupt ({error}); nothing was restored") from None
+    with (
+        explain_errors(folder),
+        _open_archive(file) as archive,
+        TemporaryDirectory(dir=folder, prefix=".restore-") as temporary,
+    ):
+        kept = _check_members(file, archive)
+        names = {name.split("/")[1] for name in kept if name.startswith(f"{CHECKPOINTS}/")}
+        if present := sorted(name for name in names if os.path.lexists(checkpoints / name)):
+            fix = "move it away, or set TRAUBE_CHECKPOINTS to another folder"
+            raise TraubeError(f"{checkpoints / present[0]}: is there already; {fix}")
+        lines = [line for member in kept.values() if (line := _extract(archive, member, Path(temporary)))]
+        if (history := Path(temporary) / DATA / MLFLOW).exists():
+            lines += adopt_history(history, folder / MLARTIFACTS)
+        for name, target in ((CHECKPOINTS, checkpoints), (DATA, folder)):
+            target.mkdir(parents=True, exist_ok=True)
+            for path in sorted((Path(temporary) / name).glob("*")):
+                shutil.move(path, target / path.name)
+    return lines
 
 
 def copy_results(source: Storage, target: Storage) -> tuple[int, list[str]]:
@@ -99,34 +136,36 @@ def copy_results(source: Storage, target: Storage) -> tuple[int, list[str]]:
 
 def copy_files(source: Path, target: Path) -> None:
     """Copy what a data directory holds besides results and histories, such as studies, unless the target has it."""
-    skipped = {*_DATABASES, *HISTORY}
-    for name, path in _list_files(source, None):
+    for name, path in _list_files(source, None)[0].items():
         inner = Path(name).relative_to(DATA)
-        if inner.parts[0] not in skipped and not (target / inner).exists():
+        if inner.parts[0] not in (MLFLOW, MLARTIFACTS) and not os.path.lexists(target / inner):
             (target / inner).parent.mkdir(parents=True, exist_ok=True)
             with suppress(FileNotFoundError), replacing(target / inner) as new:
                 shutil.copy2(path, new)
 
 
-def _list_files(folder: Path, checkpoints: Path | None) -> Iterator[tuple[str, Path]]:
-    """Yield the name in the archive and the path of each file that cannot be regenerated."""
-    found = []
+def _list_files(folder: Path, checkpoints: Path | None) -> tuple[dict[str, Path], list[str]]:
+    """Return the files that cannot be made again, by their names in an archive, and what is on no list, one line each."""
+    found: dict[str, Path] = {}
+    others: Counter[Path] = Counter()
     for base, root in ((DATA, folder), *([(CHECKPOINTS, checkpoints)] if checkpoints else [])):
-        for entry in walk(root) if root.is_dir() else ():
+        for entry in walk(root):
             path = Path(entry.path)
             inner = path.relative_to(root)
             is_checkpoint = checkpoints is not None and path.is_relative_to(checkpoints)
-            if base == DATA and (inner.parts[0] in _MADE_AGAIN or is_checkpoint):
+            if base == DATA and (inner.parts[0] in _SKIPPED or inner.parts[0].startswith(".") or is_checkpoint):
                 continue
-            if entry.is_file(follow_symlinks=False) and not path.name.endswith(_TRANSIENT):
-                rank = _DATABASES.index(inner.parts[0]) if inner.parts[0] in _DATABASES else len(_DATABASES)
-                found.append((rank, f"{base}/{inner.as_posix()}", path))
-    return ((name, path) for _, name, path in sorted(found))
-
-
-def _is_sqlite(path: Path) -> bool:
-    with path.open("rb") as file:
-        return path.suffix == ".db" and file.read(6) in (b"SQLite", b"")
+            if entry.is_dir(follow_symlinks=False) or path.name.endswith(_TRANSIENT):
+                continue
+            name = f"{base}/{inner.as_posix()}"
+            fate = find_fate(name)
+            if fate is Fate.KEPT and entry.is_file(follow_symlinks=False):
+                found[name] = path
+            elif fate is not Fate.MADE_AGAIN:
+                others[root / inner.parts[0]] += 1
+    ordered = sorted(found, key=lambda name: (name != f"{DATA}/{MLFLOW}", name))
+    lines = [f"{path}: files or links that a backup does not hold: {count:,}" for path, count in others.items()]
+    return {name: found[name] for name in ordered}, lines
 
 
 def _copy_database(path: Path, copy: Path) -> Path:
@@ -144,20 +183,89 @@ def _copy_database(path: Path, copy: Path) -> Path:
 def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
     member = tarfile.TarInfo(name)
     member.size, member.mtime, member.mode = len(content), int(datetime.now(UTC).timestamp()), 0o600
-    archive.addfile(member, BytesIO(content))
+    archive.addfile(member, io.BytesIO(content))
 
 
-def _check_members(file: Path, archive: tarfile.TarFile, checkpoints: Path) -> None:
-    """Refuse an archive that is no backup, or that would replace checkpoints."""
-    first = archive.next()
-    content = archive.extractfile(first) if first is not None and first.name == ABOUT else None
+class _Archive(io.FileIO):
+    """A file that is read in small parts, whatever sizes an archive's headers name."""
+
+    @override
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or not 0 <= size <= CHUNK:
+            raise tarfile.ReadError("a header is too long")
+        return super().read(size)
+
+
+@contextmanager
+def _open_archive(file: Path) -> Iterator[tarfile.TarFile]:
+    """Open an archive as backups are: not compressed, so no file in it is larger than the archive."""
+    check_file(file)
     try:
-        about = json.loads(content.read()) if content else {}
+        with _Archive(file) as opened, tarfile.open(fileobj=opened, mode="r:") as archive:
+            yield archive
+    except (tarfile.TarError, EOFError, ValueError, OverflowError, RecursionError) as error:
+        raise TraubeError(f"{file}: no backup of Traube, or corrupt ({error}); nothing was restored") from None
+
+
+def _check_members(file: Path, archive: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
+    """Return the files of an archive to restore, by name; refuse it if it holds anything else than a backup does."""
+    first = archive.next()
+    is_header = first is not None and first.name == ABOUT and first.isreg() and first.size <= CARD
+    header = archive.extractfile(first) if first is not None and is_header else None
+    try:
+        about = parse_json(header.read(CARD)) if header else None
     except ValueError:
-        about = {}
-    if about.get("format") != FORMAT:
+        about = None
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise TraubeError(f"{file}: no backup of this version of Traube; nothing was restored")
-    names = {parts[1] for name in archive.getnames() if (parts := Path(name).parts)[0] == CHECKPOINTS and parts[1:]}
-    if present := sorted(name for name in names if (checkpoints / name).exists()):
-        fix = "move it away, or set TRAUBE_CHECKPOINTS to another folder"
-        raise TraubeError(f"{checkpoints / present[0]}: is there already; {fix}")
+    members = archive.getmembers()[1:]
+    content, size = archive.fileobj, file.stat().st_size
+    assert content is not None, file
+    content.seek(archive.offset)
+    # tarfile takes the end of a file for the end of an archive, too
+    if size % tarfile.RECORDSIZE or content.read(len(END)) != END:
+        raise tarfile.ReadError("cut off")
+    kept: dict[str, tarfile.TarInfo] = {}
+    folders: set[str] = set()
+    for member in members:
+        if fault := _find_fault(member, size, kept, folders):
+            raise TraubeError(f"{file}: {member.name[:200]}: {fault}; nothing was restored")
+        if find_fate(member.name) is Fate.KEPT:
+            kept[member.name] = member
+            folders.update(map(str, Path(member.name).parents))
+    return kept
+
+
+def _find_fault(member: tarfile.TarInfo, size: int, files: Collection[str], folders: Collection[str]) -> str:
+    """Return why a backup cannot hold a member, beside the files and folders before it; empty if it can."""
+    if not member.isreg() or member.issparse():
+        return "a link, a folder or no plain file, and backups have none"
+    if find_fate(member.name) is None:
+        return "is not on the list of what a backup holds"
+    if not 0 <= member.size <= size - member.offset_data:
+        return f"{member.size:,} bytes, more than the archive has"
+    if (largest := find_largest(member.name)) is not None and member.size > largest:
+        return f"{member.size:,} bytes; {largest:,} at most"
+    path = Path(member.name)
+    if len(os.fsencode(path)) > LONGEST_PATH // 2 or any(len(os.fsencode(part)) > LONGEST_NAME for part in path.parts):
+        return "the name is too long"
+    is_taken = member.name in folders or any(str(place) in files for place in (path, *path.parents))
+    return "occurs twice" if is_taken else ""
+
+
+def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> str:
+    """Write a file of an archive below a folder, a blob only if it matches its name; return what is corrupt, in one line."""
+    target, found = folder / member.name, hashlib.sha256()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    content = archive.extractfile(member)
+    assert content is not None, member.name
+    target.touch(mode=0o600, exist_ok=False)
+    with target.open("wb") as file:
+        while chunk := content.read(CHUNK):
+            found.update(chunk)
+            file.write(chunk)
+    is_blob = member.name.startswith((f"{DATA}/blobs/", f"{DATA}/pending/")) and target.name != IDENTITY
+    if is_blob and found.hexdigest() != target.name:
+        target.unlink()
+        return f"{member.name}: checksum mismatch"
+    return ""

@@ -77,7 +77,7 @@ class Storage:
             raise TraubeError(f"{self.blobs.url}: not the blob store of {self.catalog.name}: is it mounted?")
         if is_new and not self.catalog.is_read_only and any(self.blobs.list()):
             sys.stderr.write(f"{self.catalog.name}: making the catalog again from {self.blobs.url}\n")
-            self.rebuild()
+            sys.stderr.writelines(f"{line}\n" for line in self.rebuild())
         self.catalog.bind(identity)  # last: a catalog that was not completed counts as new the next time
         if not self.catalog.is_read_only:
             with suppress(Unreachable):
