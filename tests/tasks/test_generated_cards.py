@@ -162,7 +162,7 @@ def test_without_its_record_a_damaged_card_is_written_again_under_its_name(
     record: bytes | None, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = make_task_of(file)
-    written = paths.generated_cards() / RECORD
+    written = paths.home() / RECORD
     written.unlink() if record is None else written.write_bytes(record)
     assert make_task_of(file) == made and find_warnings(caplog) == []  # as one of an earlier version is
     written.unlink()
@@ -178,7 +178,7 @@ def test_a_record_leads_to_no_other_file(file: Path, tmp_path: Path) -> None:
     made.card.symlink_to(outside)
     up = "../" * len(made.card.parent.parts)
     for name in (str(outside), f"{up}{outside}", f"../{made.card.parent.name}/small.yaml"):
-        (made.card.parent / RECORD).write_text(f'{{"{name}": "theirs", "small.yaml": "theirs"}}')
+        (paths.home() / RECORD).write_text(f'{{"{name}": "theirs", "small.yaml": "theirs"}}')
         restore_cards()
         assert outside.read_text() == "mine"
 

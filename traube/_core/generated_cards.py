@@ -1,6 +1,6 @@
 """Cards that commands write into the data directory, for files and models that are named without a card.
 
-A record beside them holds the text of each. A card that holds something else was damaged, and is written again from the
+A record holds the text of each. A card that holds something else was damaged, and is written again from the
 record: a card that lost its end may still be read, and would then describe another task.
 """
 
@@ -16,7 +16,7 @@ from traube._core.escaping import escape_controls
 from traube._core.files import locked, write_json, write_text
 from traube._core.inputs import is_file
 
-RECORD = "written.json"  # the text of each card by the name of its file
+RECORD = ".generated_cards.json"  # in the data directory: the text of each card by the name of its file
 logger = logging.getLogger(__name__)
 
 
@@ -38,9 +38,9 @@ def write_card(path: Path, comment: str, settings: Mapping[str, Any]) -> None:
     import yaml  # here, since every command imports this module
 
     text = f"# {comment}\n{yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True, width=1000)}"
-    record = read_json(path.parent / RECORD)
+    record = read_json(paths.home() / RECORD)
     if record.get(path.name) != text:
-        write_json(path.parent / RECORD, {**record, path.name: text})
+        write_json(paths.home() / RECORD, {**record, path.name: text})
     if not is_file(path) or not _holds(path, text):
         write_text(path, text)
 
@@ -61,7 +61,7 @@ def warn_of_damage(path: Path) -> None:
 def _find_damaged() -> dict[Path, str]:
     """Return the recorded texts of the cards that hold something else. A card that was deleted is not missed."""
     folder, found = paths.generated_cards(), {}
-    for name, text in read_json(folder / RECORD).items():
+    for name, text in read_json(paths.home() / RECORD).items():
         path = folder / name
         # whatever the record holds, nothing but a card of this folder is replaced
         is_card = path.name == name and path.suffix == ".yaml" and is_file(path) and not path.is_symlink()
