@@ -8,17 +8,22 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import dagster as dg
+import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import BertTokenizerFast
 
 from assets.common import MODELS
 from definitions import build_defs
 from operations.launch import Launcher, align
 from resources.tracking import TrackingResource
 from tests.made import Mark
-from tests.platform.conftest import sensor_of
+from tests.platform.conftest import TOPICS, sensor_of
 from traube._core import paths
+from traube._pipeline.plan import Request
+from traube._reports.tables import leaderboard
+from traube._storage import open_storage
 from traube.models import _checkpoints as checkpoints
 from traube.models import load_model, model_cards
 from traube.models._checkpoints import request_again
@@ -139,6 +144,36 @@ def test_a_content_that_comes_back_is_evaluated_again(tick: Tick, drop: Callable
         assert [requested(tick()) for _ in range(3)] == [[], [], []]
     assert len(set(keys)) == 3
     assert fingerprints[0] == fingerprints[2] != fingerprints[1]
+
+
+@pytest.mark.slow
+def test_pages_show_the_content_that_came_back(
+    tick: Tick,
+    drop: Callable[[str], Path],
+    launcher: Launcher,
+    request_for: Callable[..., Request],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Put contents A, which knows the words of the topics, B, which knows nothing, and A, whose cells are stored."""
+    monkeypatch.setattr("resources.benchmark._load_model", load_model)  # as in runs, which have a process each
+    weights = drop("mine") / "model.safetensors"
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *TOPICS]
+    BertTokenizerFast(vocab={word: i for i, word in enumerate(words)}).save_pretrained(weights.parent)
+    first = load_file(weights)
+    shown = []
+    for content in (first, {name: torch.zeros_like(tensor) for name, tensor in first.items()}, first):
+        save_file(content, weights, {"format": "pt"})
+        tick()
+        assert requested(tick()) == ["mine"]
+        assert launcher.evaluate("mine", ["words"], request_for(["words"], ["mine"])) == []
+        assert launcher.publish() == []
+        published = pd.read_csv(paths.home() / "tables" / "leaderboard.csv")
+        stored = leaderboard(open_storage(paths.home()), tasks=["words"])
+        best = [t[(t["model"] == "mine") & t["best"].astype(bool)].iloc[0] for t in (published, stored)]
+        assert [row["fingerprint"] for row in best] == [load_model("mine").fingerprint] * 2
+        assert best[0]["mean"] == pytest.approx(best[1]["mean"])
+        shown.append(best[0]["mean"])
+    assert shown[0] == shown[2] > shown[1]
 
 
 def test_a_sensor_whose_cursor_was_reset_drops_no_content(tick: Tick, drop: Callable[[str], Path]) -> None:
