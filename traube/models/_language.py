@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from traube._core.errors import TraubeError
-from traube.models._tensors import BESIDE, find_fault, quiet
+from traube.models._tensors import BESIDE, find_excess, find_fault, quiet
 from traube.models._tokenizers import TOKENIZER, check_built
 from traube.models._transformer import copy_weights
 from traube.models._vetting import LOCAL, SAFE, library_errors, vetted_copy
@@ -43,6 +43,8 @@ def load_language_model(folder: Path, head: Literal["causal", "masked", "new"]) 
         with library_errors("an error of a library"):
             before = hash_files(folder, plain=True)
             with vetted_copy(folder, plain=True) as copy, quiet():
+                if excess := find_excess(copy, kind.__name__):
+                    raise TraubeError(f"{folder}: {excess}")
                 tokenizer = AutoTokenizer.from_pretrained(copy, **LOCAL)
                 if not (copy / TOKENIZER).exists():
                     check_built(tokenizer, str(folder))

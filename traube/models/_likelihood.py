@@ -17,6 +17,7 @@ from traube._core.inputs import is_file
 from traube.models._language import load_language_model
 from traube.models._model_files import ModelFile
 from traube.models._transformer import best_device
+from traube.models._vetting import library_errors
 from traube.models._weights import FILTER, list_files
 
 # How models that were made for talks are prompted, by a mark in their templates. A template is a program, and is not run.
@@ -30,6 +31,7 @@ TALKS = {
     "[INST]": "[INST] {} [/INST]",
 }
 LONGEST_TEMPLATE = 2**20  # bytes
+LONGEST = 2**15  # tokens of a prompt, whatever a model says
 
 
 def _read_template(folder: Path) -> str:
@@ -129,22 +131,25 @@ class CausalModel:
         return hashed.hexdigest()[:16]
 
     @property
-    def longest(self) -> int | None:
-        """The most tokens that the model takes; None where it does not say."""
+    def longest(self) -> int:
+        """The most tokens that are given to the model: as many as it says that it takes, and at most `LONGEST`."""
         config = self.model.config
         longest = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
-        return None if longest is None else int(longest)
+        return LONGEST if longest is None else min(int(longest), LONGEST)
 
     def likelihoods(self, prompt: str, continuations: Sequence[str]) -> list[Likelihood]:
         """Return the likelihood of each continuation, which a blank joins to the prompt."""
-        prompt = prompt.rstrip()  # the continuation brings its own blank
+        with library_errors(f"model '{self.name}': fails on a prompt"):
+            return self._likelihoods(prompt.rstrip(), continuations)  # the continuation brings its own blank
+
+    def _likelihoods(self, prompt: str, continuations: Sequence[str]) -> list[Likelihood]:
         begin = max(len(self._ids(prompt)), 1)  # the first token has nothing before it
         sequences = []
         for text in continuations:
             whole = self._ids(f"{prompt} {text}" if prompt else text)
             if not text.strip() or len(whole) <= begin:
                 raise TraubeError(f"model '{self.name}': '{text[:40]}' adds no token to the prompt")
-            if self.longest is not None and len(whole) > self.longest:
+            if len(whole) > self.longest:
                 fault = f"prompt and answer are {len(whole)} tokens, and it takes {self.longest} at most"
                 raise TraubeError(f"model '{self.name}': {fault}")
             sequences.append(whole)
@@ -164,10 +169,14 @@ class CausalModel:
 
         The continuation has at most `most` tokens.
         """
+        with library_errors(f"model '{self.name}': fails on a prompt"):
+            return self._reply(self.talk.replace("{}", prompt), most)
+
+    def _reply(self, prompt: str, most: int) -> tuple[str, int]:
         import torch
 
-        ids = self._ids(self.talk.replace("{}", prompt))
-        ids = ids if self.longest is None else ids[-max(1, self.longest - most) :]  # keep the end of a longer prompt
+        ids = self._ids(prompt)
+        ids = ids[-max(1, self.longest - most) :]  # keep the end of a longer prompt
         given = self._tensor([ids])
         end = self.tokenizer.eos_token_id
         with torch.inference_mode():

@@ -186,7 +186,7 @@ class SimilarityConfig(Strict):
     symmetric: bool = Field(True, description="False: of both orders of a pair that of the items counts")
     # with which its encoder gives vectors, as in a model's card
     prompt: str | None = None
-    max_length: int | None = None
+    max_length: int | None = Field(None, ge=4, le=1_000_000)
     pooling: Literal["mean", "cls", "max", "lasttoken", "weightedmean"] | None = None
     precision: Precision = "fp32"
 
@@ -257,7 +257,7 @@ def page_similarities(network: Any, symmetric: bool, X: Any, query: Dense | None
     with torch.inference_mode():
         found = network.page(tensor(X), None if query is None else tensor(query)).cpu().numpy()
     if symmetric:
-        return (found + found.T) / 2
+        return found / 2 + found.T / 2  # the sum of large ones could be infinite
     upper = np.triu(found)
     return upper + np.triu(found, 1).T
 
@@ -287,6 +287,9 @@ def load_network(similarity: TrainedSimilarity) -> Any:
         raise TraubeError(
             f"{file.path}: no weights of a {similarity.config.network} ({' '.join(str(error).split())[:200]})"
         ) from None
+    kinds = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+    if other := next((values.dtype for values in weights.values() if values.dtype not in kinds), None):
+        raise TraubeError(f"{file.path}: its weights are {other}, not real numbers of 16 to 64 bits")
     if not all(bool(values.isfinite().all()) for values in weights.values()):
         raise TraubeError(f"{file.path}: NaN or infinity in its weights")
     return network.float().eval()

@@ -14,11 +14,14 @@ from typing import Any
 
 from traube._core.disk import read_json
 from traube._core.errors import TraubeError
+from traube._core.inputs import format_size
 from traube.models import _allowed as allowed
 from traube.models._vetting import LOCAL, SAFE, library_errors, list_modules, vetted_copy
 from traube.models._weights import Stamp, get_stamps
 
 SHOWN = 3  # names that an error lists
+TIMES_WEIGHTS = 4  # a network in single precision whose weights are in a quarter of it
+LARGEST_TABLES = 2**27  # bytes of what is in no file; GPT-Neo has 96 MiB of masks
 LAYERS = 1_000  # a network with more has a tensor for each of them
 # What a network may lack: the pooler, whose place sentence-transformers' own pooling takes, and
 # buffers that are made of nothing but the configuration.
@@ -46,7 +49,7 @@ def _find_fault(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> str:
         with library_errors("cannot be loaded"), vetted_copy(folder) as copy:
             for place, name in list_modules(copy):
                 if name == "Transformer":
-                    if fault := _find_layers(copy / place) or find_fault(*_compare_with_network(copy / place)):
+                    if fault := find_excess(copy / place) or find_fault(*_compare_with_network(copy / place)):
                         return fault
                 else:  # the other modules are small, and refuse foreign tensors
                     kind = getattr(import_module(f"sentence_transformers.{allowed.MODULES[name]}"), name)
@@ -59,8 +62,47 @@ def _find_fault(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> str:
         return str(error).removeprefix(f"{folder}: ").removeprefix(f"{folder}/")
 
 
+def find_excess(folder: Path, kind: str = "AutoModel") -> str:
+    """Return why a network is not built, since it has far more layers or numbers than its weights; empty if it is.
+
+    Parameters
+    ----------
+    folder : Path
+        A vetted folder of one network.
+    kind : str, default="AutoModel"
+        The class of transformers that builds it.
+
+    Returns
+    -------
+    str
+        The fault, or an empty string.
+    """
+    return _find_layers(folder) or _find_size(folder, kind)
+
+
+def _find_size(folder: Path, kind: str) -> str:
+    """Return that a network is larger than its weights: tables of positions are in no file, and would be made."""
+    import torch
+    import transformers
+
+    config = transformers.AutoConfig.from_pretrained(folder, **LOCAL)
+    with torch.device("meta"), torch.random.fork_rng(devices=[]), quiet():
+        network = getattr(transformers, kind).from_config(config)
+    size = sum(tensor.nbytes for tensor in (*network.parameters(), *network.buffers()))
+    there = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    if size > TIMES_WEIGHTS * there + LARGEST_TABLES:
+        return f"config.json: its network has {format_size(size)}, and its weights {format_size(there)}"
+    # frequencies of positions, of which each token of a text gets as many numbers
+    kept = network.state_dict().keys()
+    width = max((min(values.shape) for values in network.parameters() if values.dim()), default=0)
+    tables = [values for name, values in network.named_buffers() if name not in kept and values.is_floating_point()]
+    frequencies = max((len(values) for values in tables if values.dim() == 1), default=0)
+    excess = f"config.json: its positions have {frequencies:,} frequencies, and its layers {width:,} numbers"
+    return excess if frequencies > width else ""
+
+
 def _find_layers(folder: Path) -> str:
-    """Return why a network is not even built; empty if it is: a network of a million layers takes a minute."""
+    """Return that a network has more layers than its weights: one of a million layers takes a minute to be built."""
     from safetensors import safe_open
 
     def numbers(config: Mapping[str, Any]) -> Iterable[tuple[str, int]]:
