@@ -10,19 +10,15 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
-from packaging.version import Version
 from pydantic import Field
 
-import traube
 from resources.experiment import connect, default_uri
+from resources.served_artifact import write_artifact
 from resources.tracking import name_logged_model
 from traube._core import paths
 from traube._core.errors import TraubeError, Unknown, unknown
@@ -38,23 +34,6 @@ CHAMPION, CHALLENGER = "champion", "challenger"
 REJECTED = "traube.rejected"  # tag of a version that a person rolled back
 HISTORY = "traube.champions"  # tag of a registered model: its champions' versions, the present one last
 IDENTITY = ("task", "protocol", "metric", "model", "fingerprint", "method", "data_version")
-CODE = Path(__file__).with_name("served_model.py")
-
-
-def pin_requirements(*names: str) -> list[str]:
-    """Return the packages' requirements at the installed versions, `name==version`, but for Traube itself."""
-    found: dict[str, str] = {}
-    pending = [Requirement(name) for name in names]
-    while pending:
-        requirement = pending.pop()
-        name = canonicalize_name(requirement.name)
-        if name in found or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
-            continue
-        with suppress(PackageNotFoundError):  # an option that is not installed
-            installed = distribution(name)
-            found[name] = Version(installed.version).public  # not which build it is, as of torch for a CPU
-            pending += [Requirement(line) for line in installed.requires or ()]
-    return [f"{name}=={version}" for name, version in sorted(found.items()) if name != "traube"]
 
 
 def registered_name(task: str) -> str:
@@ -85,8 +64,6 @@ class RegistryResource(dg.ConfigurableResource):
         """Register a candidate for serving, and return its version: a new one, or the existing one."""
         import mlflow
         from mlflow.exceptions import MlflowException
-        from mlflow.models import ModelSignature, set_signature
-        from mlflow.types import ColSpec, Schema
 
         from traube._grouping import served as serving
 
@@ -103,30 +80,29 @@ class RegistryResource(dg.ConfigurableResource):
         mlflow.set_tracking_uri(self.uri or default_uri())
         run_name = f"serve {candidate.task}: {candidate.name}"
         run = client.create_run(experiment.id, run_name=run_name, tags={"traube.serves": key})
+        logged = client.create_logged_model(
+            experiment.id, name_logged_model(candidate.task, candidate.model), source_run_id=run.info.run_id
+        )
         with TemporaryDirectory(prefix="traube-") as folder:
             serving.save(served, Path(folder) / "served")
-            artifacts = {"served": str(Path(folder) / "served")}
-            if (weights := Path(served.card.model or "")).parent == paths.home() / "weights":
-                artifacts["weights"] = str(weights)
-            with mlflow.start_run(run_id=run.info.run_id):
-                info = mlflow.pyfunc.log_model(
-                    name=name_logged_model(candidate.task, candidate.model),
-                    python_model=str(CODE),
-                    artifacts=artifacts,
-                    code_paths=[str(Path(traube.__file__).parent)],  # no package index has to be trusted for it
-                    pip_requirements=pin_requirements("traube", "mlflow"),
-                    # MLflow would load the model, to predict what its parameter `input_example` says
-                    metadata={"input_example": served.texts[:2]},
-                )
-        # of what comes out MLflow would take the types from the example, by running the model
-        columns = [ColSpec("long", "cluster"), ColSpec("double", "distance"), ColSpec("string", "words")]
-        set_signature(info.model_uri, ModelSignature(info.signature.inputs, Schema(columns)))
-        source = client.get_logged_model(info.model_id).artifact_location
+            weights = Path(served.card.model or "")
+            write_artifact(
+                Path(folder) / "model",
+                Path(folder) / "served",
+                weights if weights.parent == paths.home() / "weights" else None,
+                run_id=run.info.run_id,
+                model_id=logged.model_id,
+            )
+            client.log_model_artifacts(logged.model_id, str(Path(folder) / "model"))
+        client.finalize_logged_model(logged.model_id, "READY")
+        client.set_terminated(run.info.run_id)
         with suppress(MlflowException):  # it is there already
             client.create_registered_model(name)
         tags = {**identity, "weights": served.fingerprint, "key": key, "score": f"{candidate.mean:.6f}"}
         tags = {f"traube.{tag}": value for tag, value in tags.items()}
-        made = client.create_model_version(name, source, run.info.run_id, tags=tags, model_id=info.model_id)
+        made = client.create_model_version(
+            name, logged.artifact_location, run.info.run_id, tags=tags, model_id=logged.model_id
+        )
         return str(made.version)
 
     def load_champion(self, task: str) -> "Served":

@@ -16,6 +16,7 @@ from traube._grouping.served import Served
 from traube.components import cluster_by_distance, parse_method
 from traube.components._new_points import find_nearest_on_average
 from traube.models import ModelCard, load_model, model_of
+from traube.models._lexical import Lexical
 
 TEXTS = [
     f"{topic} {topic} {topic} {rest}" for topic in ("cat", "star", "soup") for rest in ("the", "a", "the a", "a a")
@@ -38,7 +39,7 @@ def serve(tiny_bert: Path) -> Serve:
         )
         words = {c: [f"word{c}"] for c in range(3)}
         return Served(
-            model.card, model.fingerprint, method, 0, [], TEXTS, vectors, vectors, clusters, words, query="query"
+            model.card, model.fingerprint, method, 0, None, vectors, vectors, clusters, words, query=query[None]
         )
 
     return make
@@ -81,10 +82,11 @@ def test_similarities_without_weights_are_served_too(tiny_bert: Path, card: str)
     about = {"kind": "tokens"} if card == "jaccard" else {"model": str(tiny_bert)}
     model = model_of(ModelCard.model_validate({"name": "mine", "similarity": card, **about}), "cpu")
     corpus, clusters = [*TEXTS, "query"], np.repeat([0, 1, 2], 4)
-    vectors = model.encode(corpus)[:-1]
+    encoded = model.encode(corpus)
+    vectors, fitted = encoded[:-1], Lexical(model.card).fit_words(corpus) if model.corpus_bound else None
     method = parse_method("none/agglomerative_average")
     served = Served(
-        model.card, model.fingerprint, method, 0, corpus, TEXTS, vectors, vectors, clusters, {}, query="query"
+        model.card, model.fingerprint, method, 0, fitted, vectors, vectors, clusters, {}, query=encoded[-1:]
     )
     together = served.predict(NEW)
     assert together["cluster"].tolist()[:3] == [0, 1, 2]
@@ -96,8 +98,8 @@ def test_similarities_without_weights_are_served_too(tiny_bert: Path, card: str)
 def test_what_was_saved_predicts_the_same(serve: Serve, tmp_path: Path, settings: dict[str, object]) -> None:
     served = serve(**settings)
     serving.save(served, tmp_path / "served")
-    again = serving.load(tmp_path / "served")
-    assert again.query == "query"
+    again = serving.load(tmp_path / "served", paths.checkpoints() / "mine")
+    assert again.query is not None and np.array_equal(again.query, served.query)
     pd.testing.assert_frame_equal(again.predict(NEW), served.predict(NEW), rtol=1e-5)
 
 
@@ -111,7 +113,7 @@ def test_a_passage_is_put_where_it_is_put_alone(serve: Serve, settings: dict[str
 
 def test_the_query_of_the_split_counts(serve: Serve) -> None:
     served = serve()
-    other = replace(served, query="dog bread the")
+    other = replace(served, query=served.model.encode(["dog bread the"]))
     assert not np.allclose(served.predict(NEW)["distance"], other.predict(NEW)["distance"])
 
 

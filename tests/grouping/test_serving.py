@@ -17,7 +17,8 @@ from traube._grouping.describe import find_keywords
 from traube._grouping.served import Served
 from traube.components import parse_method
 from traube.components._new_points import place_by_neighbors
-from traube.models import load_model
+from traube.models import Model, load_model
+from traube.models._lexical import FittedWords, Lexical
 from traube.tasks._task import Task
 
 METHODS = [
@@ -36,7 +37,11 @@ def served(tiny_task: Task, model_name: str, method_name: str) -> Served:
     points = components.reduce(method.reducer, method.reducer_params, vectors, 0)
     clusters = components.cluster(method.clusterer, method.clusterer_params, points, 3, 0)
     words = find_keywords(texts, clusters)
-    return Served(model.card, model.fingerprint, method, 0, texts, texts, vectors, points, clusters, words)
+    return Served(model.card, model.fingerprint, method, 0, fit(model, texts), vectors, points, clusters, words)
+
+
+def fit(model: Model, texts: list[str]) -> FittedWords | None:
+    return Lexical(model.card).fit_words(texts) if model.corpus_bound else None
 
 
 @pytest.mark.parametrize(
@@ -86,7 +91,7 @@ def test_a_split_of_some_of_the_texts_is_served_by_a_model_of_all(tiny_task: Tas
     method = parse_method("none/kmeans")
     clusters = components.cluster("kmeans", None, vectors, 2, 0)
     part = [texts[i] for i in some]
-    clustering = Served(model.card, model.fingerprint, method, 0, texts, part, vectors, vectors, clusters, {})
+    clustering = Served(model.card, model.fingerprint, method, 0, fit(model, texts), vectors, vectors, clusters, {})
     assert clustering.predict(part)["cluster"].tolist() == clusters.tolist()
 
 
@@ -119,7 +124,7 @@ def test_a_model_whose_weights_have_changed_is_refused(tiny_bert: Path) -> None:
     vectors = np.asarray(model.encode(texts))
     clusters = np.array([0, 0, 1, 1])
     method = parse_method("none/kmeans")
-    clustering = Served(model.card, "another", method, 0, [], texts, vectors, vectors, clusters, {})
+    clustering = Served(model.card, "another", method, 0, None, vectors, vectors, clusters, {})
     with pytest.raises(TraubeError, match="its weights have changed"):
         clustering.predict(["the dog"])
 

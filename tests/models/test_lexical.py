@@ -11,6 +11,7 @@ from traube._pipeline.embed import embed_task
 from traube._pipeline.workbench import Workbench
 from traube._storage import Storage
 from traube.models import ModelCard, fingerprint_on, load_model, model_of
+from traube.models._lexical import Lexical
 from traube.tasks._task import Task
 
 LEXICAL = ["bow", "tfidf", "lsa", "jaccard", "lda"]
@@ -123,3 +124,17 @@ def test_the_matrix_of_a_corpus_is_kept_and_a_damaged_one_made_again(
     again, encoded = encode()
     assert np.array_equal(again, vectors)
     assert encoded == (0 if keep is None else len(tiny_task.texts))
+
+
+@pytest.mark.parametrize("model", LEXICAL)
+@pytest.mark.parametrize("features", [None, 20])
+def test_what_is_kept_of_a_fit_gives_the_vectors_without_the_texts(
+    tiny_task: Task, model: str, features: int | None
+) -> None:
+    fitted_on = model_of(load_model(model).card.model_copy(update={"features": features, "similarity": None}))
+    new = ["goal keeper Penalty, match", "nova nova galaxy", "of no known word"]
+    fitted = Lexical(fitted_on.card).fit_words(tiny_task.texts)
+    assert not any(" " in word for word in fitted.vocabulary)
+    expected, found = fitted_on.encode_new(tiny_task.texts, new), fitted.encode(new)
+    assert found.dtype == np.float32 and sparse.issparse(found) == sparse.issparse(expected)
+    assert dense(found) == pytest.approx(dense(expected), abs=1e-5)  # of lda; SciPy's psi and scikit-learn's differ

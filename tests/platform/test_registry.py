@@ -23,14 +23,14 @@ from traube._core import paths
 from traube._core.errors import TraubeError
 from traube._pipeline.params import load_params
 from traube._pipeline.plan import Request
-from traube._storage import Storage
+from traube._storage import Storage, open_storage
 from traube.comparison import _promotion as promotion
 from traube.comparison._candidates import candidates, main_metric
 from traube.comparison._promotion import Decision, Why
 from traube.comparison._regressions import NIGHT
 from traube.comparison._standings import compare_candidates
 from traube.models._pins import PIN
-from traube.tasks._stored import get_card
+from traube.tasks._stored import get_card, read_task
 
 MakeRequest = Callable[..., Request]
 pytestmark = pytest.mark.begin_with("published")
@@ -79,6 +79,7 @@ def test_the_champion_serves_new_texts_on_another_machine(launcher: Launcher, tm
     code = """
 import mlflow, pandas as pd
 folder = mlflow.artifacts.download_artifacts("models:/traube-words@champion")
+print(folder)
 print(*open(f"{folder}/requirements.txt").read().split())
 model = mlflow.pyfunc.load_model(folder)
 import traube
@@ -94,10 +95,19 @@ print(model.predict(texts).to_json(orient="records"))
         "TRAUBE_HOME": str(tmp_path / "elsewhere"),
     }
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    requirements, package, types, predicted = done.stdout.splitlines()[-4:]
+    folder, requirements, package, types, predicted = done.stdout.splitlines()[-5:]
     assert types == "[('cluster', 'long'), ('distance', 'double'), ('words', 'string')]"
     assert all(re.fullmatch(r"[\w.-]+==[\w.!-]+", line) and "traube" not in line for line in requirements.split())
     assert not Path(package).is_relative_to(paths.PROJECT)  # Traube itself comes with what is served
+    of_here = [
+        *read_task(open_storage(paths.home()), "words").texts,
+        str(tmp_path),
+        str(paths.home()),
+        str(paths.PROJECT),
+    ]
+    for path in (path for path in Path(folder).rglob("*") if path.is_file()):
+        content = path.read_bytes()
+        assert not [text for text in of_here if text.encode() in content], path
     fruit, bird, other = json.loads(predicted)
     assert fruit["cluster"] == other["cluster"] != bird["cluster"]
     assert "birds" in bird["words"]

@@ -3,21 +3,25 @@
 `Component.place` and `.assign` put a new text; by a similarity it joins the cluster that is nearest on average.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field, ValidationError
 from scipy import sparse
 
 from traube import components
+from traube._core.array_files import read_array, read_csr
+from traube._core.config import Strict
 from traube._core.disk import replacing
-from traube._core.errors import TraubeError
+from traube._core.errors import TraubeError, first_line
 from traube._core.files import write_json
+from traube._core.inputs import is_file, parse_json, read_bytes
 from traube._grouping.describe import find_keywords
 from traube._pipeline.cluster import locate_reduction_of
 from traube._storage import Storage
@@ -25,9 +29,15 @@ from traube.comparison._candidates import Candidate
 from traube.components import Method, get_clusterer, get_reducer
 from traube.components._new_points import Matrix, compute_centers, find_nearest_on_average
 from traube.models import Model, ModelCard, Vectors, model_of
+from traube.models._lexical import FittedWords, Lexical
 from traube.models._pins import locate_pinned
 from traube.models._vectors import open_matrix
+from traube.models._weights import is_folder
 from traube.tasks._task import Task
+
+ENTRY = "served.json"
+WEIGHTS = "./weights"  # what stands in a card for the path of weights that come along, or are pinned
+MOST_SEED = 2**32 - 1
 
 
 @dataclass
@@ -38,13 +48,12 @@ class Served:
     fingerprint: str  # of the model
     method: Method
     seed: int  # of the clustering
-    corpus: list[str]  # for a corpus-bound model the texts it was fitted on, the task's; else empty
-    texts: list[str]  # the clustering's, in order
-    vectors: Matrix  # theirs, float32 [n, d]
+    fitted: FittedWords | None  # of a corpus-bound model; None of any other
+    vectors: Matrix  # of the clustering's texts, in order, float32 [n, d]
     points: Matrix  # reduced, float32 [n, m]; the vectors themselves where nothing is reduced
     clusters: NDArray[np.int64]  # [n]; -1 is noise
     words: dict[int, list[str]]  # key words by cluster
-    query: str | None = None  # of the split; None where there is none
+    query: Matrix | None = None  # the vector of the split's query, [1, d]; None where there is none
 
     @cached_property
     def model(self) -> Model:
@@ -67,23 +76,32 @@ class Served:
         """
         if not texts or any(not isinstance(t, str) or not t.strip() for t in texts):
             raise TraubeError("give at least one text, none of them empty")
-        vectors = self._encode(list(texts))
+        try:
+            clusters, distances = self._place(self._encode(list(texts)))
+        except (ValueError, TypeError) as error:  # a reducer or a clusterer that is fitted again refuses a parameter
+            raise TraubeError(f"{self.card.name}, {self.method.name}: {first_line(error)}") from error
+        words = [", ".join(self.words.get(int(c), [])) for c in clusters]
+        return pd.DataFrame({"cluster": clusters, "distance": distances, "words": words})
+
+    def _place(self, vectors: Matrix) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the clusters of new vectors, and the distances to them."""
+        if vectors.shape[1] != self.vectors.shape[1]:
+            raise ValueError(
+                f"the model gives {vectors.shape[1]} dimensions, and the clustering has {self.vectors.shape[1]}"
+            )
         similarity = self.model.similarity
         if similarity:
-            query = None if self.query is None or similarity.query != "text" else self._encode([self.query])[0]
+            query = None if self.query is None or similarity.query != "text" else self.query[0]
             clusters, means = find_nearest_on_average(
                 similarity.distances_to(self.vectors, vectors, query), self.clusters
             )
-            distances = np.maximum(means, 0)
-        else:
-            reducer, clusterer = get_reducer(self.method.reducer), get_clusterer(self.method.clusterer)
-            build = partial(reducer.estimator, self.method.reducer_params, self.seed)
-            points = reducer.place(build, self.vectors, self.points, vectors)
-            build = partial(clusterer.estimator, self.method.clusterer_params, self.seed)
-            clusters = clusterer.assign(build, self.points, self.clusters, points)
-            distances = self._to_centers(points, clusters)
-        words = [", ".join(self.words.get(int(c), [])) for c in clusters]
-        return pd.DataFrame({"cluster": clusters, "distance": distances, "words": words})
+            return clusters, np.maximum(means, 0)
+        reducer, clusterer = get_reducer(self.method.reducer), get_clusterer(self.method.clusterer)
+        build = partial(reducer.estimator, self.method.reducer_params, self.seed)
+        points = reducer.place(build, self.vectors, self.points, vectors)
+        build = partial(clusterer.estimator, self.method.clusterer_params, self.seed)
+        clusters = clusterer.assign(build, self.points, self.clusters, points)
+        return clusters, self._to_centers(points, clusters)
 
     def _to_centers(self, points: Matrix, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
         ids, means = self._centers
@@ -97,7 +115,7 @@ class Served:
     def _encode(self, texts: list[str]) -> Matrix:
         if self.model.fingerprint != self.fingerprint:
             raise TraubeError(f"model '{self.card.name}' is not the one that was scored: its weights have changed")
-        return self.model.encode_new(self.corpus, texts)
+        return self.fitted.encode(texts) if self.fitted else self.model.encode(texts)
 
 
 def freeze(
@@ -125,70 +143,168 @@ def freeze(
         else:
             points = components.reduce(method.reducer, method.reducer_params, values, seed)
     words = find_keywords(texts, clusters)
-    corpus = task.texts if model.corpus_bound else []
-    query = None if split.query is None else task.texts[split.query]
-    return Served(model.card, model.fingerprint, method, seed, corpus, texts, values, points, clusters, words, query)
+    fitted = Lexical(model.card).fit_words(task.texts) if model.corpus_bound else None
+    query = None if split.query is None else vectors.subset(np.array([split.query])).load()
+    return Served(model.card, model.fingerprint, method, seed, fitted, values, points, clusters, words, query)
 
 
 def save(served: Served, folder: Path) -> None:
-    """Write a served clustering as JSON, `.npy` and, if sparse, `.npz`: nothing is unpickled to serve it."""
+    """Write a served clustering as JSON, `.npy` and, if sparse, `.npz`: nothing is unpickled to serve it.
+
+    Neither a text nor a path is written: of the texts, what is served holds vectors, key words, and the words of a model
+    of words.
+    """
     _save_matrix(folder / "vectors", served.vectors)
     if served.method.reduces:
         _save_matrix(folder / "points", served.points)
-    with replacing(folder / "clusters.npy") as temporary, temporary.open("wb") as file:
-        np.save(file, served.clusters)
-    write_json(
-        folder / "served.json",
-        {
-            "card": served.card.model_dump(),
-            "fingerprint": served.fingerprint,
-            "method": served.method.params(),
-            "seed": served.seed,
-            "corpus": served.corpus,
-            "texts": served.texts,
-            "words": {str(c): words for c, words in served.words.items()},
-            "query": served.query,
-        },
+    if served.query is not None:
+        _save_matrix(folder / "query", served.query)
+    _save_array(folder / "clusters.npy", served.clusters)
+    for name, values in served.fitted.weights.items() if served.fitted else ():
+        _save_array(folder / f"{name}.npy", values)
+    is_here = served.card.model is not None and is_folder(served.card.model)
+    card = served.card.model_copy(update={"model": WEIGHTS} if is_here else {})
+    entry = _Entry(
+        card=card,
+        fingerprint=served.fingerprint,
+        method=_Method(**served.method.params()),
+        seed=served.seed,
+        vocabulary=served.fitted and served.fitted.vocabulary,
+        words=served.words,
     )
+    write_json(folder / ENTRY, entry.model_dump(mode="json"))
 
 
 def load(folder: Path, weights: Path | None = None) -> Served:
     """Read a clustering that `save` wrote, without running code of a checkpoint.
 
     Of a checkpoint, `weights` are loaded, by default the pinned ones.
+
+    Raises
+    ------
+    TraubeError
+        If a file is missing, corrupt or too large, or does not fit the others.
     """
-    entry = json.loads((folder / "served.json").read_text(encoding="utf-8"))
-    vectors = _load_matrix(folder / "vectors")
-    method, card = Method(**entry["method"]), ModelCard.model_validate(entry["card"])
+    path = folder / ENTRY
+    try:
+        value = parse_json(read_bytes(path))
+        texts = _take_texts(value)
+        entry = _Entry.model_validate(value)
+        method = Method(**entry.method.model_dump())
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise _corrupt(path, f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
+    except (ValueError, TypeError) as error:
+        raise _corrupt(path, first_line(error)) from None
+    card = entry.card
     if weights:
         card = card.model_copy(update={"model": str(weights)})
-    elif card.model and Path(card.model).parent.name == "weights" and not Path(card.model).exists():  # of another node
-        card = locate_pinned(card, entry["fingerprint"])
+    elif card.model == WEIGHTS:
+        card = locate_pinned(card, entry.fingerprint)
+        if card.model == WEIGHTS:
+            raise TraubeError(f"model '{card.name}': the pinned weights {entry.fingerprint} are gone; restore a backup")
+    vectors = _load_matrix(folder / "vectors")
+    points = _load_matrix(folder / "points") if method.reduces else vectors
+    query = _load_matrix(folder / "query") if any(map(is_file, folder.glob("query.np[yz]"))) else None
+    clusters = read_array(folder / "clusters.npy", "i")
+    fitted = None
+    if entry.vocabulary is not None:
+        names = [name for name in ("idf", "components") if is_file(folder / f"{name}.npy")]
+        weights_of_words = {name: read_array(folder / f"{name}.npy") for name in names}
+        fitted = FittedWords(card.kind, entry.vocabulary, weights_of_words)
+        _check_words(folder, fitted)
+    elif texts.corpus:
+        fitted = Lexical(card).fit_words(texts.corpus)
+    if texts.query:
+        query = model_of(card).encode([texts.query])
+    if vectors.ndim != 2 or points.ndim != 2 or not vectors.shape[0]:
+        raise _corrupt(folder, "the vectors are no matrix")
+    if clusters.shape != (vectors.shape[0],) or clusters.min() < -1 or points.shape[0] != vectors.shape[0]:
+        raise _corrupt(folder, "vectors, points and clusters are not of the same texts")
+    if query is not None and query.shape != (1, vectors.shape[1]):
+        raise _corrupt(folder, "the query is no vector like the others")
     return Served(
-        card=card,
-        fingerprint=entry["fingerprint"],
-        method=method,
-        seed=entry["seed"],
-        corpus=entry["corpus"],
-        texts=entry["texts"],
-        vectors=vectors,
-        points=_load_matrix(folder / "points") if method.reduces else vectors,
-        clusters=np.load(folder / "clusters.npy", allow_pickle=False),
-        words={int(c): words for c, words in entry["words"].items()},
-        query=entry.get("query"),  # what was saved before there were queries has none
+        card,
+        entry.fingerprint,
+        method,
+        entry.seed,
+        fitted,
+        vectors,
+        points,
+        clusters.astype(np.int64),
+        entry.words,
+        query,
     )
 
 
+class _Method(Strict):
+    reducer: str
+    clusterer: str
+    reducer_params: dict[str, Any]
+    clusterer_params: dict[str, Any]
+
+
+class _Entry(Strict):
+    """The contents of `served.json`."""
+
+    card: ModelCard
+    fingerprint: str = Field(pattern="^[0-9a-f]{1,64}$")
+    method: _Method
+    seed: int = Field(ge=0, le=MOST_SEED)
+    vocabulary: tuple[str, ...] | None
+    words: dict[int, list[str]]
+
+
+class _Texts(BaseModel):
+    """The texts that `served.json` held until version 0.2, in place of words and vectors made of them."""
+
+    corpus: list[str] = []
+    query: str | None = None
+
+
+def _take_texts(value: Any) -> _Texts:
+    """Take the texts of an earlier version out of an entry."""
+    if not isinstance(value, dict) or "texts" not in value:
+        return _Texts()
+    del value["texts"]
+    value["vocabulary"] = None
+    return _Texts(corpus=value.pop("corpus", []), query=value.pop("query", None))
+
+
+def _check_words(folder: Path, fitted: FittedWords) -> None:
+    n_words = len(fitted.vocabulary)
+    shapes = {
+        "bow": {},
+        "tokens": {},
+        "tfidf": {"idf": 1},
+        "lsa": {"idf": 1, "components": 2},
+        "lda": {"components": 2},
+    }
+    found = {name: values.ndim for name, values in fitted.weights.items()}
+    if found != shapes.get(fitted.kind) or any(values.shape[-1] != n_words for values in fitted.weights.values()):
+        raise _corrupt(folder, "the weights of words do not fit the model")
+    if len(set(fitted.vocabulary)) != n_words or not n_words:
+        raise _corrupt(folder / ENTRY, "vocabulary: a word occurs twice, or there is none")
+
+
+def _corrupt(path: Path, fault: str) -> TraubeError:
+    return TraubeError(f"{path}: corrupt ({fault}); restore a backup of it")
+
+
+def _save_array(path: Path, values: NDArray[Any]) -> None:
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.save(file, values, allow_pickle=False)
+
+
 def _save_matrix(path: Path, matrix: Matrix) -> None:
-    suffix = ".npz" if sparse.issparse(matrix) else ".npy"
-    with replacing(path.with_suffix(suffix)) as temporary, temporary.open("wb") as file:
-        if sparse.issparse(matrix):
-            sparse.save_npz(file, matrix)
-        else:
-            np.save(file, np.asarray(matrix))
+    if not sparse.issparse(matrix):
+        _save_array(path.with_suffix(".npy"), np.asarray(matrix))
+        return
+    with replacing(path.with_suffix(".npz")) as temporary, temporary.open("wb") as file:
+        sparse.save_npz(file, matrix)
 
 
 def _load_matrix(path: Path) -> Matrix:
-    if path.with_suffix(".npz").exists():
-        return sparse.csr_matrix(sparse.load_npz(path.with_suffix(".npz")))
-    return np.load(path.with_suffix(".npy"), allow_pickle=False)
+    if is_file(path.with_suffix(".npz")):
+        return read_csr(path.with_suffix(".npz"))
+    return read_array(path.with_suffix(".npy"))

@@ -3,7 +3,8 @@
 All but `Hashed` are fitted on the texts they are given: their vectors hold for one corpus only.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -67,6 +68,15 @@ class Lexical(OfWords):
         """Fit on a corpus and return the vectors of other texts, float32 [n, d]."""
         return _as_float32(self._fit(corpus)[0].transform(texts))
 
+    def fit_words(self, corpus: Sequence[str]) -> "FittedWords":
+        """Fit on a corpus, and return what gives the vectors of other texts without it, as `encode_new` does."""
+        pipeline = self._fit(corpus)[0]
+        words, *reducers = [step for _, step in pipeline.steps] if hasattr(pipeline, "steps") else [pipeline]
+        weights = {"idf": words.idf_} if self.card.kind in ("tfidf", "lsa") else {}
+        if reducers:
+            weights["components"] = reducers[0].components_
+        return FittedWords(self.card.kind, tuple(map(str, words.get_feature_names_out())), weights)
+
     def _fit(self, texts: Sequence[str]) -> tuple[Any, Dense | csr_matrix]:
         try:
             pipeline = self._make_pipeline(texts)
@@ -76,36 +86,97 @@ class Lexical(OfWords):
 
     def _make_pipeline(self, texts: Sequence[str]) -> Any:
         """Return the unfitted estimator that makes vectors."""
-        from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
         from sklearn.pipeline import make_pipeline
 
-        shared: dict[str, Any] = {"max_features": self.card.features, "dtype": np.float32}
+        words = _make_vectorizer(self.card.kind, max_features=self.card.features)
         match self.card.kind:
-            case "bow":
-                return CountVectorizer(**shared)
-            case "tfidf":
-                return TfidfVectorizer(**shared)
-            case "tokens":
-                return CountVectorizer(**shared, tokenizer=str.split, token_pattern=None, lowercase=False, binary=True)
             case "lsa":
                 from sklearn.decomposition import TruncatedSVD
                 from sklearn.preprocessing import Normalizer
 
-                words = TfidfVectorizer(**shared)
                 components = min(self.card.dimensions, min(words.fit_transform(texts).shape) - 1)
                 if components < 1:
                     raise TraubeError(f"model '{self.name}': LSA needs at least two texts and two words")
                 return make_pipeline(words, TruncatedSVD(components, random_state=SEED), Normalizer())
-            case _:
+            case "lda":
                 from sklearn.decomposition import LatentDirichletAllocation
 
-                words = CountVectorizer(**shared, stop_words="english")
                 counts = words.fit_transform(texts).sum(axis=0)
                 known = words.get_feature_names_out()[np.asarray(counts).ravel() > 1]
                 if not len(known):
                     raise TraubeError(f"model '{self.name}': LDA needs words that occur twice, and the texts hold none")
                 topics = LatentDirichletAllocation(min(self.card.dimensions, len(texts)), random_state=SEED)
-                return make_pipeline(CountVectorizer(**shared, vocabulary=known), topics)
+                return make_pipeline(_make_vectorizer("lda", vocabulary=known), topics)
+            case _:
+                return words
+
+
+def _make_vectorizer(kind: str, **settings: Any) -> Any:
+    """Return the unfitted estimator that counts the words of a kind of model."""
+    from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+
+    shared: dict[str, Any] = {"dtype": np.float32, **settings}
+    match kind:
+        case "tfidf" | "lsa":
+            return TfidfVectorizer(**shared)
+        case "tokens":
+            return CountVectorizer(**shared, tokenizer=str.split, token_pattern=None, lowercase=False, binary=True)
+        case "lda":
+            return CountVectorizer(**shared, stop_words="english")
+        case _:
+            return CountVectorizer(**shared)
+
+
+@dataclass(frozen=True)
+class FittedWords:
+    """A model of words after its fit: its words and their weights, and no text that it was fitted on.
+
+    Attributes
+    ----------
+    kind : str
+        The kind of the model's card.
+    vocabulary : tuple of str
+        The words, in the order of the columns.
+    weights : mapping of str to ndarray
+        `idf` of shape (n_words,), of tfidf and lsa; `components` of shape (n_components, n_words), of lsa and lda.
+
+    Examples
+    --------
+    >>> from traube import load_model
+    >>> load_model("bow").fit_words(["a ship and a crew", "a crew"]).encode(["crew, crew!"]).toarray().tolist()
+    [[0.0, 2.0, 0.0]]
+    """
+
+    kind: str
+    vocabulary: tuple[str, ...]
+    weights: Mapping[str, Dense]
+
+    def encode(self, texts: Sequence[str]) -> Dense | csr_matrix:
+        """Return the vectors of texts, float32 [n, d], in the space of the corpus."""
+        words = _make_vectorizer(self.kind, vocabulary=self.vocabulary)
+        if "idf" in self.weights:
+            words.idf_ = self.weights["idf"]
+        counts = words.transform(texts)
+        match self.kind:
+            case "lsa":
+                from sklearn.preprocessing import normalize
+
+                return _as_float32(normalize(counts @ self.weights["components"].T))
+            case "lda":
+                return _as_float32(self._make_topics().transform(counts))
+            case _:
+                return _as_float32(counts)
+
+    def _make_topics(self) -> Any:
+        from scipy.special import psi
+        from sklearn.decomposition import LatentDirichletAllocation
+
+        components = self.weights["components"]
+        topics = LatentDirichletAllocation(len(components), random_state=SEED)
+        topics.components_, topics.n_features_in_ = components, components.shape[1]
+        topics.doc_topic_prior_ = 1 / len(components)
+        topics.exp_dirichlet_component_ = np.exp(psi(components) - psi(components.sum(axis=1, keepdims=True)))
+        return topics
 
 
 def _as_float32(vectors: Any) -> Dense | csr_matrix:

@@ -9,25 +9,28 @@ from pathlib import Path
 
 from traube._core import paths
 from traube._core.files import locked
+from traube._core.inputs import resolve_path
 from traube._storage import open_storage
 from traube.models._card import ModelCard
 from traube.models._checkpoint_exchange import write_folder
 from traube.models._model_files import ModelFile
 from traube.models._similarity import CONFIG, FOLDER, WEIGHTS
+from traube.models._weights import is_folder
 from traube.models._weights import list_files as opened_files
 
 PIN = "pin"  # kind of these documents
 
 
 def pin(key: str, card: ModelCard, fingerprint: str, cells: Sequence[str]) -> ModelCard:
-    """Pin cells that are served and, of a checkpoint, its weights; return the card with the pinned weights.
+    """Pin cells that are served and, of a folder of this node, its weights; return the card with the pinned weights.
 
     Any other card is returned as it is.
 
     `key` identifies what is served; the fingerprint is the model's, by itself.
     """
-    source, files = Path(card.model or ""), dict[str, bytes | Path]()
-    if card.kind in ("transformer", "pairwise") and source.parent == paths.checkpoints():
+    files = dict[str, bytes | Path]()
+    if card.model is not None and is_folder(card.model):
+        source = resolve_path(paths.cards(), card.model)
         own = [path.relative_to(source).as_posix() for path in opened_files(source)]
         own += [f"{FOLDER}/{name}" for name in (CONFIG, WEIGHTS) if card.kind == "pairwise"]
         files = {name: ModelFile(source, name).locate() for name in own}

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from typing_extensions import override
 
+from traube._core.array_files import read_csr
 from traube._core.arrays import Ints
+from traube._core.errors import TraubeError
 from traube._core.hashing import digest
 from traube._storage import Corrupt, Storage
 from traube._storage.blobs import hash_content
@@ -156,7 +157,7 @@ def open_matrix(path: Path) -> Any:
     state = path.stat()
     try:
         return _open(path, (state.st_mtime_ns, state.st_size, state.st_ino))
-    except (ValueError, EOFError, BadZipFile) as error:
+    except (TraubeError, ValueError, EOFError) as error:
         raise Corrupt(f"{path}: holds no matrix ({error})") from error
 
 
@@ -164,4 +165,4 @@ def open_matrix(path: Path) -> Any:
 def _open(path: Path, _state: tuple[int, int, int]) -> Any:
     with path.open("rb") as file:
         is_sparse = file.read(len(_ZIP)) == _ZIP
-    return sparse.load_npz(path).tocsr() if is_sparse else np.load(path, mmap_mode="r")
+    return read_csr(path) if is_sparse else np.load(path, mmap_mode="r")

@@ -1,0 +1,107 @@
+"""The folder that MLflow stores of a served clustering: code, numbers and requirements; no path of this machine, no text.
+
+MLflow writes it and loads it. What it notes of the machine that made the folder is taken out before the folder is stored.
+
+Requirements have exact versions, and hashes where MLflow's formats have a place for them. `mlflow models serve` installs
+what `python_env.yaml` names, in two steps: first pip, setuptools and torch, by version; then `requirements.hashed.txt`,
+of which pip takes only the files whose SHA-256 stands in requirements.lock. Torch has none there: which of its builds is
+right, and from which index, depends on the machine. `requirements.txt`, which MLflow compares with what is installed, and
+`conda.yaml`, whose format knows no hashes, have versions alone.
+"""
+
+import re
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+import traube
+from traube._core import paths
+
+CODE = Path(__file__).with_name("served_model.py")
+LOCK = paths.PROJECT / "requirements.lock"
+HASHED, ENVIRONMENT = "requirements.hashed.txt", "python_env.yaml"
+UNHASHED = "torch=="
+_LOCKED = re.compile(
+    r"^(?P<pin>[\w.-]+==[^\s;]+)[^\n]*?(?P<hashes>(?: \\\n +--hash=sha256:[0-9a-f]{64})+)", re.MULTILINE
+)
+
+
+def pin_requirements(*names: str) -> list[str]:
+    """Return the packages' requirements at the installed versions, `name==version`, but for Traube itself."""
+    found: dict[str, str] = {}
+    pending = [Requirement(name) for name in names]
+    while pending:
+        requirement = pending.pop()
+        name = canonicalize_name(requirement.name)
+        if name in found or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
+            continue
+        with suppress(PackageNotFoundError):  # an option that is not installed
+            installed = distribution(name)
+            found[name] = Version(installed.version).public  # not which build it is, as of torch for a CPU
+            pending += [Requirement(line) for line in installed.requires or ()]
+    return [f"{name}=={version}" for name, version in sorted(found.items()) if name != "traube"]
+
+
+def hash_requirements(pins: list[str], lock: str) -> str | None:
+    """Return requirements with the hashes of a lock file, but torch; None if the lock lacks one of these versions.
+
+    Pip takes hashes of all packages or of none.
+    """
+    hashes = {found["pin"]: found["hashes"] for found in _LOCKED.finditer(lock)}
+    hashed = [pin for pin in pins if not pin.startswith(UNHASHED)]
+    if not hashes.keys() >= {*hashed}:
+        return None
+    return "".join(f"{pin}{hashes[pin]}\n" for pin in hashed)
+
+
+def write_artifact(folder: Path, served: Path, weights: Path | None, **about: Any) -> None:
+    """Write what MLflow stores.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder to make.
+    served : Path
+        A clustering, as `served.save` wrote it.
+    weights : Path or None
+        The weights of its model, where they have to come along.
+    **about : Any
+        Ids that MLflow notes in the folder, such as `run_id`.
+    """
+    import mlflow
+    from mlflow.models import Model, ModelSignature
+    from mlflow.types import ColSpec, Schema
+
+    pins = pin_requirements("traube", "mlflow")
+    mlflow.pyfunc.save_model(
+        path=str(folder),
+        python_model=str(CODE),
+        artifacts={"served": str(served), **({"weights": str(weights)} if weights else {})},
+        code_paths=[str(Path(traube.__file__).parent)],  # no package index has to be trusted for it
+        pip_requirements=pins,
+        mlflow_model=Model(**about),
+    )
+    model = Model.load(str(folder))
+    flavor = model.flavors["python_function"]
+    for artifact in flavor["artifacts"].values():
+        artifact["uri"] = artifact["path"]  # not whence it was copied
+    flavor["model_code_path"] = CODE.name
+    # of what comes out MLflow would take the types from an example, by running the model
+    columns = [ColSpec("long", "cluster"), ColSpec("double", "distance"), ColSpec("string", "words")]
+    model.signature = ModelSignature(Schema([ColSpec("string")]), Schema(columns))
+    model.save(str(folder / "MLmodel"))
+    hashed = hash_requirements(pins, LOCK.read_text(encoding="utf-8")) if LOCK.is_file() else None
+    if hashed is not None:
+        (folder / HASHED).write_text(hashed, encoding="utf-8")
+    environment = yaml.safe_load((folder / ENVIRONMENT).read_text(encoding="utf-8"))
+    # MLflow leaves out the version of what is not installed here, like wheel, which setuptools no longer needs
+    exact = [pin for pin in environment["build_dependencies"] if "==" in pin]
+    environment["build_dependencies"] = [*exact, *(pin for pin in pins if pin.startswith(UNHASHED))]
+    environment["dependencies"] = [f"-r {'requirements.txt' if hashed is None else HASHED}"]
+    (folder / ENVIRONMENT).write_text(yaml.safe_dump(environment, sort_keys=False), encoding="utf-8")

@@ -1,0 +1,90 @@
+"""The artifact of a served clustering has requirements by version and hash, and nothing of the machine."""
+
+import re
+import socket
+import tempfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from resources import served_artifact
+from resources.served_artifact import HASHED, LOCK, hash_requirements, pin_requirements, write_artifact
+from traube._core import paths
+
+A, B = f"--hash=sha256:{'a' * 64}", f"--hash=sha256:{'b' * 64}"
+LOCKED = rf"""
+numpy==2.4.6 ; python_full_version < '3.12' \
+    {A} \
+    {B}
+    # via traube
+numpy==2.5.5 ; python_full_version >= '3.12' \
+    {B}
+six==1.17.0 \
+    {A}
+torch==2.13.0 ; sys_platform == 'never' \
+    {A}
+"""
+
+
+def test_versions_get_the_hashes_of_the_lock_but_torch() -> None:
+    """The machine decides which build of torch is right, and so which files it has."""
+    assert hash_requirements(["numpy==2.4.6", "six==1.17.0", "torch==2.13.0"], LOCKED) == (
+        f"numpy==2.4.6 \\\n    {A} \\\n    {B}\nsix==1.17.0 \\\n    {A}\n"
+    )
+
+
+@pytest.mark.parametrize("pin", ["numpy==2.4.7", "numpy==2.4", "six==1.17.0.1", "gone==1"])
+def test_without_a_hash_of_one_there_are_none(pin: str) -> None:
+    """Pip takes hashes of all or of none: somebody has installed another version than the lock's."""
+    assert hash_requirements(["six==1.17.0", pin], LOCKED) is None
+
+
+def test_the_lock_has_the_hashes_of_all_that_is_served() -> None:
+    pins = pin_requirements("traube", "mlflow")
+    assert any(pin.startswith("torch==") for pin in pins) and not any(pin.startswith("traube") for pin in pins)
+    hashed = hash_requirements(pins, LOCK.read_text(encoding="utf-8"))
+    if hashed is None:
+        pytest.skip("other versions than the lock's are installed here")
+    assert len(re.findall("^[^ ]+==", hashed, re.MULTILINE)) == len(pins) - 1
+
+
+@pytest.mark.parametrize("is_locked", [True, False])
+def test_what_mlflow_stores_names_versions_and_no_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_locked: bool
+) -> None:
+    monkeypatch.setattr(
+        served_artifact, "pin_requirements", lambda *_: ["mlflow==3.17.2", "six==1.17.0", "torch==2.13.0"]
+    )
+    monkeypatch.setattr(served_artifact, "LOCK", tmp_path / "lock")
+    if is_locked:
+        (tmp_path / "lock").write_text(LOCKED.replace("numpy==2.5.5", "mlflow==3.17.2"))
+    (tmp_path / "served").mkdir()
+    (tmp_path / "served" / "served.json").write_text("{}")
+    write_artifact(tmp_path / "model", tmp_path / "served", None, run_id="run", model_id="m-1")
+
+    model = yaml.safe_load((tmp_path / "model" / "MLmodel").read_text())
+    assert (model["run_id"], model["model_id"]) == ("run", "m-1")
+    assert "metadata" not in model and '"distance"' in model["signature"]["outputs"]
+    environment = yaml.safe_load((tmp_path / "model" / "python_env.yaml").read_text())
+    build = environment["build_dependencies"]
+    assert build[-1] == "torch==2.13.0" and all("==" in pin for pin in build)
+    assert environment["dependencies"] == [f"-r {HASHED}" if is_locked else "-r requirements.txt"]
+    assert (tmp_path / "model" / HASHED).is_file() == is_locked
+    assert (tmp_path / "model" / "requirements.txt").read_text().split() == [
+        "mlflow==3.17.2",
+        "six==1.17.0",
+        "torch==2.13.0",
+    ]
+
+    places = [
+        str(tmp_path),
+        str(paths.PROJECT),
+        str(Path.home()),
+        f"{tempfile.gettempdir()}/",
+        f"@{socket.gethostname()}",
+    ]
+    written = [path for path in (tmp_path / "model").rglob("*") if path.is_file() and "code" not in path.parts]
+    assert len(written) >= 5
+    for path in written:
+        assert not [place for place in places if place in path.read_text(encoding="utf-8")], path
