@@ -29,12 +29,13 @@ class Children:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, *command: str) -> None:
-        """Start a process in the data directory.
+        """Start a process in the folder of Dagster's instance.
 
-        A .env in the folder where dagster starts, such as the project's, overrules the environment.
+        Dagster takes any variable from a .env in the folder where it starts, such as the project's or the data
+        directory's.
         """
         with stopping.defer():  # a signal amid Popen would leave a process that nobody knows of
-            self._processes[name] = subprocess.Popen(command, cwd=paths.home(), start_new_session=True)  # noqa: S603
+            self._processes[name] = subprocess.Popen(command, cwd=paths.home() / "dagster", start_new_session=True)  # noqa: S603
             write_json(_record_path(), {str(p.pid): _get_start_time(p.pid) for p in self._processes.values()})
 
     def check(self) -> None:

@@ -103,6 +103,8 @@ def _check_home() -> Iterator[Finding]:
     wanted, given = str(home / "dagster"), os.environ.get("DAGSTER_HOME")
     if given and given != wanted:
         yield Finding("DAGSTER_HOME", "note", f"is set to {given}; Traube uses {wanted} instead")
+    for file, name in settings.list_ignored(home):
+        yield Finding("settings", "note", f"{file}: {name} is not taken from there; set it in the environment")
 
 
 def _check_blobs() -> Iterator[Finding]:

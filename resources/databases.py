@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import dagster as dg
 
@@ -107,15 +108,13 @@ def make_dagster(folder: Path) -> None:
         _make_shared_dagster(folder)
         return
     _check_name(folder)
-    if (folder / SETTINGS).is_file() and not (folder / SETTINGS).is_symlink():  # it was on the shared database
-        _link_settings(folder)
     if not _is_made(folder):
         with locked(folder):
             if not _is_made(folder):  # another process may have been faster
                 with _build_aside(folder) as new:
                     _link_settings(new)
                     _create_dagster_tables(new)
-    if not (folder / SETTINGS).exists():  # the checkout was moved
+    if not _links_to_ours(folder):  # the checkout was moved, the database was shared, or the folder is of others
         _link_settings(folder)
 
 
@@ -174,10 +173,16 @@ def get_mlflow_url() -> str:
 
 
 def _link_settings(folder: Path) -> None:
-    link = folder / SETTINGS
     folder.mkdir(exist_ok=True)
-    link.unlink(missing_ok=True)
-    link.symlink_to(paths.PROJECT / SETTINGS)
+    new = folder / f".{SETTINGS}.{uuid4().hex}"
+    new.symlink_to(paths.PROJECT / SETTINGS)
+    new.replace(folder / SETTINGS)  # at once: several processes may do so
+
+
+def _links_to_ours(folder: Path) -> bool:
+    """Return whether Dagster's settings are this checkout's: Dagster runs the classes that its settings name."""
+    link = folder / SETTINGS
+    return link.is_symlink() and link.readlink() == paths.PROJECT / SETTINGS
 
 
 def _check_name(path: Path) -> None:

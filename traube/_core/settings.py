@@ -1,7 +1,7 @@
 """Settings that several nodes share, from the environment or else a file `.env`.
 
-The file is that of the data directory, or of the checkout for the data directory in it. Whatever else such a file says
-(AWS_ENDPOINT_URL, PGPASSFILE) is for the libraries that ask for it.
+The file is that of the data directory, or of the checkout for the data directory in it. Of such a file only the names in
+`ACCEPTED` are taken: any other variable (PYTHONPATH, LD_PRELOAD, BROWSER) could make a later command run code.
 
 ::
 
@@ -25,7 +25,15 @@ from traube._core.errors import TraubeError
 BLOBS, DATABASE, PASSWORD_FILE = "TRAUBE_BLOBS", "TRAUBE_DATABASE", "TRAUBE_DATABASE_PASSWORD_FILE"
 NAME_KEY = "TRAUBE_NAME_KEY"  # of an endpoint that names clusters: never from a file
 FILE = ".env"
-_OF_DAGSTER = "DAGSTER_HOME"  # and MLflow's: written by `traube init` for `dagster dev`, and meant for nobody else
+ACCEPTED = frozenset(
+    f"TRAUBE_{name}"
+    for name in (
+        *("BLOBS", "DATABASE", "DATABASE_PASSWORD_FILE", "WEBHOOK", "ENGINE", "WORKERS", "DAGSTER_UI", "MLFLOW_UI"),
+        *("RAW", "CARDS", "CHECKPOINTS", "PARAMS", "RELEASE"),
+    )
+)
+# written by `traube init` for `dagster dev` and `mlflow`, and meant for nobody else
+_OF_OTHERS = ("DAGSTER_HOME", "MLFLOW_TRACKING_URI", "TRAUBE_DAGSTER_DATABASE")
 # a name, and a value that stands in quotes or ends where a comment begins
 _LINE = re.compile(
     r"""\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*=\s*
@@ -79,11 +87,21 @@ def _value(name: str) -> str:
 @lru_cache(maxsize=8)
 def _read_files(home: Path) -> None:
     """Set environment variables from the settings files, for this process and its children."""
-    of_checkout = [paths.PROJECT / FILE] if home == paths.PROJECT / ".traube" else []
-    for file in (home / FILE, *of_checkout):
+    for file in _list_files(home):
         for name, value in read_env(file).items():
-            if name not in (_OF_DAGSTER, "MLFLOW_TRACKING_URI", NAME_KEY):
+            if name in ACCEPTED:
                 os.environ.setdefault(name, value)
+
+
+def list_ignored(home: Path) -> list[tuple[Path, str]]:
+    """Return the names in the settings files that are not taken from there, each with its file."""
+    return [
+        (file, name) for file in _list_files(home) for name in read_env(file) if name not in {*ACCEPTED, *_OF_OTHERS}
+    ]
+
+
+def _list_files(home: Path) -> list[Path]:
+    return [home / FILE, *([paths.PROJECT / FILE] if home == paths.PROJECT / ".traube" else [])]
 
 
 def read_env(file: Path) -> dict[str, str]:

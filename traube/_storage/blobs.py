@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,11 +19,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
+from typing_extensions import override
+
 from traube._core.errors import TraubeError, first_line, install_hint
+from traube._core.inputs import parse_json
 from traube._core.system_errors import format_error
 
 T = TypeVar("T")
 NAME = re.compile("[0-9a-f]{64}")
+_TEMPORARY = re.compile(r"\.[0-9a-f]{64}\.[0-9a-f]{32}")  # of a write that was killed
 IDENTITY = "identity.json"
 VERSION = 1  # raise when existing blob stores must be converted before they can be read
 LARGEST_PUT = 5 * 2**30  # bytes that S3 takes at once; parts of what was cut would stay there after a crash
@@ -141,7 +146,7 @@ class Blobs:
             If it is absent or its bytes do not match its name.
         """
         try:
-            content = self._request(lambda: bytes(self._files.cat_file(self._locate(name))))
+            content = self._request(lambda: self._read(self._locate(name)))
         except FileNotFoundError:
             raise Corrupt(f"{self.url}/{name}: the blob is absent; `traube run` makes it again") from None
         if hash_content(content) != name:
@@ -151,7 +156,7 @@ class Blobs:
     def first_bytes(self, name: str, count: int) -> bytes:
         """Return the first bytes of a blob; nothing if the blob is absent."""
         with suppress(FileNotFoundError):
-            return self._request(lambda: self._read_start(self._locate(name), count))
+            return self._request(lambda: self._read(self._locate(name), count))
         return b""
 
     def exists(self, name: str) -> bool:
@@ -193,7 +198,7 @@ class Blobs:
         """
         while True:
             try:
-                about = json.loads(self._request(lambda: bytes(self._files.cat_file(self._marker))))
+                about = parse_json(self._request(lambda: self._read(self._marker)))
                 identity, version = str(about["id"]), int(about["version"])
                 if about != json.loads(make_marker(identity, version)):
                     raise ValueError("checksum mismatch")
@@ -218,9 +223,14 @@ class Blobs:
         return f"{self._root}/{IDENTITY}"
 
     def _locate(self, name: str) -> str:
+        if not NAME.fullmatch(name):  # from an entry of somebody else's: it would lead elsewhere
+            raise Corrupt(f"{self.url}: '{name[:80]}' is no name of a blob")
         return f"{self._root}/{name[:2]}/{name}"
 
-    def _read_start(self, path: str, count: int) -> bytes:
+    def _read(self, path: str, count: int | None = None) -> bytes:
+        """Return the bytes of a file, or the first of them."""
+        if count is None:
+            return bytes(self._files.cat_file(path))
         try:
             return bytes(self._files.cat_file(path, start=0, end=count))
         except OSError as error:
@@ -255,6 +265,21 @@ class FolderBlobs(Blobs):
         """Return the file of a blob, in a folder of its first two characters."""
         return self.folder / name[:2] / name
 
+    @override
+    def _read(self, path: str, count: int | None = None) -> bytes:
+        # the folder may be somebody else's: no link is followed, and a pipe or a device may never end
+        try:
+            opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.ENXIO):  # a link, a socket
+                raise
+            raise Corrupt(f"{path}: no plain file") from None
+        with os.fdopen(opened, "rb") as file:
+            if not stat.S_ISREG(os.fstat(opened).st_mode):
+                raise Corrupt(f"{path}: no plain file")
+            return file.read(-1 if count is None else count)
+
+    @override
     def _write(self, path: str, content: bytes, mode: str = "overwrite") -> None:
         """Write a file under a temporary name and, once it is on the disk, give it its own."""
         target = Path(path)
@@ -279,9 +304,9 @@ class FolderBlobs(Blobs):
 
     def delete_temporary_files(self, before: float) -> None:
         """Delete the temporary files of killed writers from before a time, in seconds since 1970."""
-        for file in self.folder.glob("*/.*"):
+        for file in self.folder.glob("??/.*"):  # which may lie behind a link of somebody else's
             with suppress(FileNotFoundError):
-                if file.stat().st_mtime < before:
+                if _TEMPORARY.fullmatch(file.name) and file.lstat().st_mtime < before:
                     file.unlink()
 
     def _request(self, request: Callable[[], T], patience: float | None = None) -> T:

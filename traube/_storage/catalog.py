@@ -23,7 +23,8 @@ import sqlalchemy as sa
 
 from traube._core import settings
 from traube._core.errors import TraubeError, install_hint
-from traube._storage.blobs import Corrupt, retry
+from traube._core.paths import is_plain
+from traube._storage.blobs import NAME, Corrupt, retry
 from traube._storage.entries import Entry
 
 T = TypeVar("T")
@@ -95,6 +96,65 @@ SCORE = _make_table(
 LEASE = _make_table("lease", "task model stage", text="task model stage owner", numbers="expires")
 SETTING = _make_table("setting", "name", text="name content")
 MARK = _make_table("mark", "blob", text="blob", numbers="since")  # blobs that nothing referred to
+
+
+# Names that become parts of paths, such as that of a task's page, by table
+_NAMES = {
+    "task": ("name", "data_version"),
+    "check": ("task", "data_version"),
+    "model": ("name", "content"),
+    "cell": ("cell_id", "task", "model", "fingerprint", "data_version"),
+    "embedding": ("fingerprint", "numerics"),
+}
+
+
+def check_entry(entry: Entry) -> None:
+    """Refuse an entry that Traube does not write: blobs may be somebody else's.
+
+    Raises
+    ------
+    Corrupt
+        If the table, a column's type or a name is none of Traube's.
+    """
+    table, row = ENTRY_TABLES.get(entry.table), entry.row
+    if table is None or not isinstance(row, dict) or not isinstance(entry.details, dict):
+        raise Corrupt("a blob holds no entry of the catalog")
+    splits = entry.details.get("splits") or []
+    if not isinstance(splits, list) or not all(isinstance(split, dict) for split in splits):
+        raise Corrupt(f"a blob holds no entry of {table.name}: splits")
+    rows = [(table, row), *((SPLIT, {**split, "data_version": row.get("data_version")}) for split in splits)]
+    for of_table, values in rows:
+        for column in of_table.c:
+            value = values.get(column.name)
+            is_made = column.info["is_json"] or column.name in ("blob", "checksum", "measures")
+            if not is_made and not _is_valid(column, value):
+                raise Corrupt(f"a blob holds no entry of {table.name}: {column.name} is {value!r:.80}")
+    files = row.get("files")
+    if files is not None and not (isinstance(files, dict) and all(map(_is_blob, files.values()))):
+        raise Corrupt(f"a blob holds no entry of {table.name}: files")
+    _check_names(table.name, row)
+
+
+def _is_valid(column: sa.Column[Any], value: Any) -> bool:
+    if value is None:
+        return not column.primary_key
+    if isinstance(value, str):
+        return isinstance(column.type, sa.Text)
+    if isinstance(value, float):
+        return isinstance(column.type, sa.Double)
+    is_number = isinstance(column.type, sa.Double | sa.BigInteger)
+    return isinstance(value, int) and not isinstance(value, bool) and is_number and abs(value) < 2**63
+
+
+def _is_blob(name: Any) -> bool:
+    return isinstance(name, str) and NAME.fullmatch(name) is not None
+
+
+def _check_names(table: str, row: Mapping[str, Any]) -> None:
+    """Refuse a row with a name that leads out of a folder, whoever wrote it."""
+    for column in _NAMES.get(table, ()):
+        if (name := row.get(column)) and ("/" in name or not is_plain(name)):
+            raise Corrupt(f"{table} {column}: '{name[:80]}' leads out of its folder")
 
 
 class Catalog:
@@ -412,6 +472,7 @@ class Catalog:
                 if text not in objects:
                     objects[text] = json.loads(text)
                 row[name] = objects[text]
+            _check_names(table.name, row)
             yield row
 
     def verify(self) -> None:

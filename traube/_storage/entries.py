@@ -18,11 +18,18 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from traube._core.arrays import Floats
+from traube._core.inputs import parse_json
 from traube._storage.blobs import Corrupt
 
 FIRST = "entry.json"
 NAME_AT = 30  # where a zip file names its first member
 SCORES = "scores"
+_UNREADABLE = (
+    zipfile.BadZipFile,
+    NotImplementedError,
+    RuntimeError,
+    pa.ArrowException,
+)  # by whoever wrote it otherwise
 _SCORE_SCHEMA = pa.schema(
     {
         "level": pa.string(),
@@ -84,14 +91,23 @@ class Entry:
         """
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                about = json.loads(archive.read(FIRST))
+                if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+                    raise ValueError("packed, as entries never are")
+                about = parse_json(archive.read(FIRST))
                 tables = {name.removesuffix(".parquet"): name for name in archive.namelist() if name != FIRST}
                 scores = tables.pop(SCORES, None)
                 frames = {name: read_table(archive.read(member)) for name, member in tables.items() if with_tables}
-                rows = pq.read_table(io.BytesIO(archive.read(scores))).to_pylist() if scores else []
+                rows = _read_scores(archive.read(scores)) if scores else []
             return cls(about["table"], about["row"], about["details"], frames, rows)
-        except (zipfile.BadZipFile, ValueError, KeyError, pa.ArrowException) as error:
+        except (*_UNREADABLE, ValueError, KeyError, TypeError) as error:
             raise Corrupt(f"a blob holds no entry of the catalog ({type(error).__name__})") from None
+
+
+def _read_scores(content: bytes) -> list[dict[str, Any]]:
+    table = pq.read_table(io.BytesIO(content))
+    if not table.schema.equals(_SCORE_SCHEMA):
+        raise ValueError("other columns than those of scores")
+    return table.to_pylist()
 
 
 def write_table(frame: pd.DataFrame) -> bytes:

@@ -557,12 +557,13 @@ class Storage:
         def entries() -> Iterator[tuple[str, Entry]]:
             lines.clear()
             for blob, _ in self.blobs.list():
-                if not self.blobs.first_bytes(blob, NAME_AT + len(FIRST))[NAME_AT:].startswith(FIRST.encode()):
-                    continue
                 try:
-                    yield blob, Entry.unpack(self.blobs.get(blob), with_tables=False)
+                    if self.blobs.first_bytes(blob, NAME_AT + len(FIRST))[NAME_AT:].startswith(FIRST.encode()):
+                        entry = Entry.unpack(self.blobs.get(blob), with_tables=False)
+                        tables.check_entry(entry)
+                        yield blob, entry
                 except Corrupt as error:
-                    lines.append(str(error))
+                    lines.append(f"{blob}: {error}")
 
         self.catalog.replace(entries)
         return lines

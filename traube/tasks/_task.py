@@ -127,7 +127,9 @@ class TaskCard(Strict):
     license: str = "unknown"
     citation: str = Field("", description="keys of references.bib, or free text")
     source: str = Field("", description="where the raw data comes from")
-    mteb: str = Field("", description="the task's name in MTEB, where it is one of MTEB's")
+    mteb: str = Field(
+        "", pattern=r"^([A-Za-z0-9][A-Za-z0-9_.+-]*)?$", description="the task's name in MTEB, where it is one of MTEB's"
+    )
     main_metric: MetricName = "v_measure/noise_as_cluster"
     declared: Declared = Declared()
     clusters: int | None = Field(None, ge=2, description="number of clusters for a task without labels")
