@@ -4,6 +4,7 @@ tensor missing, renamed, added or of another shape, which is refused by name.
 
 import json
 import re
+import resource
 import shutil
 import time
 from collections.abc import Callable
@@ -259,6 +260,35 @@ def test_a_million_layers_by_any_name_are_refused_at_once(
     began = time.process_time()
     assert re.search(f"config.json: {key} [0-9,]+ is more than its weights have tensors", refused(folder))
     assert time.process_time() - began < 60  # a million layers would take hours
+
+
+# Architecture, and a table of positions that no weights have: as it is, and as it would take all memory.
+TABLES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "frequencies": ("LlamaModel", {"num_attention_heads": 2}, {"head_dim": 10**9}),
+    "fewer frequencies": ("LlamaModel", {"num_attention_heads": 2}, {"head_dim": 10**6}),
+    "a part of the frequencies": ("GPTNeoXModel", {"num_attention_heads": 2}, {"head_dim": 10**8}),
+    "positions": ("CodeGenModel", {"rotary_dim": 8, "n_embd": 16, "n_head": 2, "n_layer": 2}, {"n_positions": 10**9}),
+    "rotations": ("CodeGenModel", {"rotary_dim": 8, "n_embd": 16, "n_head": 2, "n_layer": 2}, {"rotary_dim": 10**9}),
+    "masks": ("GPTNeoModel", {"num_layers": 2, "num_heads": 2}, {"max_position_embeddings": 10**6}),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_of_positions_are_no_larger_than_weights_allow(tiny_bert: Path, tmp_path: Path, name: str) -> None:
+    import transformers
+
+    kind, settings, spoilt = TABLES[name]
+    network = getattr(transformers, kind)
+    sizes = {"hidden_size": 16, "vocab_size": 16, "num_hidden_layers": 2, "intermediate_size": 32}
+    attention = {"attention_types": [[["global", "local"], 1]]} if kind == "GPTNeoModel" else {}
+    network(network.config_class(**{**sizes, **settings, **attention})).save_pretrained(tmp_path)
+    transformers.AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(tmp_path)
+    check_tensors(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, **spoilt}))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert "config.json" in refused(tmp_path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # KiB
 
 
 def test_the_comparison_reads_no_weights(minilm: Model) -> None:

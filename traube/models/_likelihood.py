@@ -116,6 +116,8 @@ class CausalModel:
         except Exception as error:  # any error of an architecture that takes more than tokens
             reason = " ".join(str(error).split())[:200]
             raise TraubeError(f"{self.name}: fails on a few tokens ({type(error).__name__}: {reason})") from None
+        if not bool(one.isfinite().all() and other.isfinite().all()):
+            raise TraubeError(f"{self.name}: what it says of a few tokens is NaN or infinite: its weights are broken")
         if not torch.allclose(one, other, rtol=0, atol=1e-4 * float(one.abs().max())):
             raise TraubeError(f"{self.name}: no causal language model: what it says of a token depends on later ones")
 
