@@ -19,6 +19,16 @@ def champion_of(task: str) -> "Served":
     return registry_of(task).load_champion(task)
 
 
+def complete_served() -> None:
+    """Write the code of restored champions and challengers, which no backup holds."""
+    from resources.registry import RegistryResource
+    from traube._core import paths
+
+    registry = RegistryResource(uri=f"sqlite:///{paths.home() / 'mlflow.db'}")
+    for task, version in registry.list_served():
+        registry.write_code(task, version)
+
+
 def registry_of(task: str) -> "RegistryResource":
     """Return the registry, or refuse a name that no task has.
 

@@ -7,12 +7,15 @@ method) on one version of the task's data.
 import json
 import math
 import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import dagster as dg
 from pydantic import Field
@@ -123,6 +126,32 @@ class RegistryResource(dg.ConfigurableResource):
                 raise TraubeError(f"{source}: the champion's files are missing; restore a backup to this path")
             return serving.load(served)
 
+    def write_code(self, task: str, version: str) -> None:
+        """Write the code of a version whose folder has only its numbers, as after a restore: a backup holds none."""
+        source = self.client().get_model_version(registered_name(task), version)
+        folder = Path(url2pathname(urlsplit(source.source).path))
+        given = folder / "artifacts"
+        if (folder / "MLmodel").exists() or not (given / "served").is_dir():
+            return
+        with TemporaryDirectory(prefix=".traube-", dir=folder.parent) as temporary:
+            weights = given / "weights"
+            new = Path(temporary) / "model"
+            about = {"run_id": source.run_id, "model_id": source.model_id}
+            write_artifact(new, given / "served", weights if weights.is_dir() else None, **about)
+            for path in sorted(
+                new.iterdir(), key=lambda path: path.name == "MLmodel"
+            ):  # last: it says that all is there
+                if path.name != given.name:
+                    shutil.move(path, folder / path.name)
+
+    def list_served(self) -> list[tuple[str, str]]:
+        """Return the task and the version of each champion and challenger."""
+        prefix = registered_name("")
+        models = self.client().search_registered_models(f"name LIKE '{prefix}%'")
+        return [
+            (model.name.removeprefix(prefix), str(version)) for model in models for version in model.aliases.values()
+        ]
+
     def explain(self, task: str, version: str, decision: "Decision") -> None:
         """Record on a version the decision about it, and the reason."""
         tags = {"decision": decision.outcome, "reason": decision.reason}
@@ -208,6 +237,7 @@ class RegistryResource(dg.ConfigurableResource):
     def _set_champions(self, task: str, versions: Sequence[str]) -> None:
         """Make the last one of some versions the champion; the others are those before it."""
         client, name = self.client(), registered_name(task)
+        self.write_code(task, versions[-1])
         client.set_registered_model_tag(name, HISTORY, json.dumps(versions))
         client.set_registered_model_alias(name, CHAMPION, versions[-1])
 

@@ -1,17 +1,21 @@
 """The registry: the champion moves only for one that is better, or when a person says so; and it can be served."""
 
+import io
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+import traube
 from assets.registry import registry
 from operations.launch import Launcher
 from resources.alerts import FILE, SILENT
@@ -33,6 +37,7 @@ from traube.models._pins import PIN
 from traube.tasks._stored import get_card, read_task
 
 MakeRequest = Callable[..., Request]
+EVIL = b"raise SystemExit('somebody else')"
 pytestmark = pytest.mark.begin_with("published")
 
 
@@ -206,6 +211,37 @@ def test_what_a_person_rolled_back_stays_back(launcher: Launcher) -> None:
     assert (registry.find_version("words", "champion") or {})["version"] == "1"
     challenger = registry.find_version("words", "challenger")
     assert challenger is None or challenger["version"] != "2"
+
+
+def test_a_restored_champion_is_served_by_the_code_of_this_installation(
+    launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To another path, from an archive into which somebody has put code and a page."""
+    archive = tmp_path / "backup.tar"
+    assert CliRunner().invoke(app, ["backup", str(archive)]).exit_code == 0
+    with tarfile.open(archive, "a") as opened:
+        (served,) = {name.partition("/artifacts/")[0] for name in opened.getnames() if name.endswith("served.json")}
+        assert not [name for name in opened.getnames() if name.endswith((".py", "MLmodel", ".html"))]
+        for name in (f"{served}/artifacts/python_model.py", f"{served}/artifacts/MLmodel", "data/report/index.html"):
+            member = tarfile.TarInfo(name)
+            member.size = len(EVIL)
+            opened.addfile(member, io.BytesIO(EVIL))
+    predicted = RegistryResource().load_champion("words").predict(["apple pear fruit"])
+    board = CliRunner().invoke(app, ["leaderboard", "--format", "json"]).stdout
+    monkeypatch.setenv("TRAUBE_HOME", str(tmp_path / "new"))
+    monkeypatch.setenv("TRAUBE_CHECKPOINTS", str(tmp_path / "checkpoints"))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    restored = CliRunner().invoke(app, ["restore", str(archive)])
+    assert restored.exit_code == 0, restored.output
+    assert CliRunner().invoke(app, ["leaderboard", "--format", "json"]).stdout == board
+    registry = RegistryResource(uri=default_uri())
+    pd.testing.assert_frame_equal(registry.load_champion("words").predict(["apple pear fruit"]), predicted)
+    folder = tmp_path / "new" / f"{served}/artifacts".removeprefix("data/")
+    assert (folder / "MLmodel").is_file()
+    assert (folder / "code" / "traube" / "__init__.py").read_bytes() == Path(traube.__file__).read_bytes()
+    written = [path for path in (tmp_path / "new").rglob("*") if path.is_file()]
+    assert tmp_path / "new" / "report" / "index.html" in written  # made again
+    assert not [path for path in written if EVIL in path.read_bytes()]
 
 
 def test_a_champion_whose_files_are_gone_is_named(launcher: Launcher, tmp_path: Path) -> None:

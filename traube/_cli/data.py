@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.filesize import pick_unit_and_suffix
 
+from traube._cli import platform
 from traube._cli.options import Json, OnlyProtocol
 from traube._cli.printing import err, escape, out, pluralize, print_json, print_table
 from traube._core import paths, settings
@@ -184,6 +185,7 @@ def restore(file: _File) -> None:
     """
     from traube._storage import open_storage
     from traube._storage.backup import restore_backup
+    from traube._storage.backup_contents import MLFLOW
 
     if settings.database() or settings.blobs():
         raise TraubeError(
@@ -193,6 +195,11 @@ def restore(file: _File) -> None:
     lines = restore_backup(file, paths.home(), paths.checkpoints())
     storage = open_storage(paths.home())  # makes the catalog from the blobs
     lines += (corrupt := storage.verify())
+    if (complete := platform.part("restored")) and (paths.home() / MLFLOW).exists():
+        try:
+            complete()
+        except TraubeError as error:  # of another version of MLflow
+            lines.append(str(error))
     for line in lines + _publish(paths.home()):
         err.print(escape(line))
     cells = pluralize(len(storage.read_rows("cell")), "cell")

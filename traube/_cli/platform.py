@@ -9,7 +9,7 @@ from traube._core import paths
 
 COMMANDS = "traube.commands"
 # `launcher` computes what is missing as runs that a UI shows; `untracked` is what the tracking server lacks;
-# `champion` the clustering that a registry serves of a task
+# `champion` the clustering that a registry serves of a task; `restored` completes what a backup holds of a registry
 PARTS = "traube.platform"
 
 

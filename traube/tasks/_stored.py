@@ -92,9 +92,9 @@ def get_manifest(storage: Storage, name: str) -> Manifest | None:
         return None
     try:
         card = CARDS[row["type"]].model_validate(row["card"])
-    except ValidationError:  # of another version
+        return Manifest(card, **{name: value for name, value in row["versions"].items() if name != "data_version"})
+    except (ValidationError, KeyError, TypeError, AttributeError):  # of another version, or of somebody else
         return None
-    return Manifest(card, **{name: value for name, value in row["versions"].items() if name != "data_version"})
 
 
 def get_card(storage: Storage, name: str) -> TaskCard | None:
