@@ -1,10 +1,12 @@
 """The file `.env`: what is read of it, and what stays in it when Traube writes lines of its own."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from operations.launch import _write_environment
+from traube._core import settings
 from traube._core.settings import read_env, write_env
 
 OF_PEOPLE = """# keys of the team
@@ -50,6 +52,29 @@ def test_what_people_wrote_stays_and_so_do_its_readers(tmp_path: Path, monkeypat
     _write_environment(file, ("DAGSTER_HOME", "MLFLOW_TRACKING_URI"))
     assert file.read_text() == f"{OF_PEOPLE}DAGSTER_HOME=/new\n"
     assert read_env(file)["RAY_num_workers_soft_limit"] == "8"
+
+
+def test_names_of_others_are_not_taken_from_the_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of these would have a later command run code, or another program of the user's."""
+    others = [
+        "PYTHONWARNINGS",
+        "PYTHONPATH",
+        "BROWSER",
+        "LD_PRELOAD",
+        "PATH",
+        "RAY_ADDRESS",
+        "TRAUBE_HOME",
+        "TRAUBE_ATTACK",
+    ]
+    before = {name: os.environ.get(name) for name in others}
+    monkeypatch.delenv("TRAUBE_WEBHOOK", raising=False)
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    (home / ".env").write_text("".join(f"{name}=evil\n" for name in (*others, "DAGSTER_HOME", "TRAUBE_WEBHOOK")))
+    settings._read_files.cache_clear()
+    settings.blobs()
+    assert {name: os.environ.get(name) for name in others} == before
+    assert os.environ["TRAUBE_WEBHOOK"] == "evil"
+    assert [name for _, name in settings.list_ignored(home)] == others
 
 
 def test_a_file_that_is_new_is_its_owners_alone(tmp_path: Path) -> None:

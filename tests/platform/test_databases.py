@@ -137,6 +137,23 @@ def test_a_moved_checkout_costs_no_history(whole: Path) -> None:
     assert (whole / "dagster" / "history" / "runs.db").stat().st_ino == before
 
 
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_settings_of_others_are_replaced_by_ours(whole: Path, kind: str) -> None:
+    """Dagster's settings name classes that it runs."""
+    link, ours = whole / "dagster" / "dagster.yaml", (whole / "dagster" / "dagster.yaml").resolve()
+    link.unlink()
+    evil = whole / "dagster" / "evil.yaml"
+    evil.write_text("python_logs: {dagster_handler_config: {handlers: {x: {'()': os.getcwd}}}}\n")
+    if kind == "link":
+        link.symlink_to("evil.yaml")
+    else:
+        evil.rename(link)
+    make_dagster(whole / "dagster")
+    assert link.resolve() == ours
+    make_dagster(whole / "dagster")
+    assert link.resolve() == ours
+
+
 def test_a_write_that_was_killed_is_undone(whole: Path) -> None:
     kill_while_writing(whole / "mlflow.db", "DELETE FROM experiments")
     make_mlflow(whole / "mlflow.db", (whole / "mlartifacts").as_uri())

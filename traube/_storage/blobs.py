@@ -274,9 +274,10 @@ class FolderBlobs(Blobs):
             if error.errno not in (errno.ELOOP, errno.ENXIO):  # a link, a socket
                 raise
             raise Corrupt(f"{path}: no plain file") from None
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            os.close(opened)
+            raise Corrupt(f"{path}: no plain file")
         with os.fdopen(opened, "rb") as file:
-            if not stat.S_ISREG(os.fstat(opened).st_mode):
-                raise Corrupt(f"{path}: no plain file")
             return file.read(-1 if count is None else count)
 
     @override

@@ -1,0 +1,137 @@
+"""Blob stores and databases that somebody else can write to: what of them is a path, a name or a card."""
+
+import io
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from tests.storage.made import make_record, read_contents, save_cell, save_task
+from traube._storage import Storage
+from traube._storage.backup import copy_results
+from traube._storage.blobs import Corrupt, FolderBlobs, hash_content
+from traube._storage.catalog import CELL, _encode
+from traube._storage.entries import Entry
+from traube.tasks._stored import get_card
+
+TASK = {"name": "fruit", "data_version": "d1", "type": "clustering", "state": "checked", "versions": {}, "card": {}}
+TASK |= {"files": {}, "revision": 9, "created": "2026-01-01"}
+
+
+def put(storage: Storage, about: Any, packed: int = zipfile.ZIP_STORED) -> str:
+    """Store an entry as somebody else may write it."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr(zipfile.ZipInfo("entry.json"), json.dumps(about), packed)
+    return storage.blobs.put(content.getvalue())
+
+
+def make_entry(table: str = "task", details: Any = None, **changed: Any) -> dict[str, Any]:
+    return {"table": table, "row": {**TASK, **changed}, "details": {} if details is None else details}
+
+
+HOSTILE: dict[str, Any] = {
+    "no table": make_entry("sqlite_master"),
+    "no object": [1],
+    "no row": {"table": "task", "row": "x", "details": {}},
+    "name up": make_entry(name="../../evil"),
+    "name absolute": make_entry(name="/etc/evil"),
+    "name hidden": make_entry(name=".bashrc"),
+    "name with an escape": make_entry(name="a\x1b[31m"),
+    "name a list": make_entry(name=["fruit"]),
+    "version up": make_entry(data_version="../d"),
+    "no key": make_entry(data_version=None),
+    "revision a text": make_entry(revision="9"),
+    "revision too large": make_entry(revision=2**70),
+    "file up": make_entry(files={"corpus": "../../../../etc/passwd"}),
+    "file a number": make_entry(files={"corpus": 1}),
+    "files a list": make_entry(files=["x"]),
+    "splits a text": make_entry(details={"splits": "x"}),
+    "split without a position": make_entry(details={"splits": [{"split_set": "default"}]}),
+    "checkpoint up": {"table": "model", "row": {"name": "../../evil", "content": "c", "files": {}}, "details": {}},
+    "cell of a model up": {"table": "cell", "row": {**make_record("c"), "model": "a/../../b"}, "details": {}},
+}
+
+
+@pytest.mark.parametrize("about", HOSTILE.values(), ids=HOSTILE.keys())
+def test_an_entry_that_is_none_of_ours_is_named_and_not_entered(tmp_path: Path, about: Any) -> None:
+    foreign, own = Storage(tmp_path / "foreign"), Storage(tmp_path / "own")
+    save_task(foreign)
+    save_cell(foreign, 1)
+    sound = read_contents(foreign)
+    blob = put(foreign, about)
+    _, (line,) = copy_results(foreign, own)
+    assert blob in line
+    assert "\n" not in line
+    assert read_contents(own) == sound
+    (line,) = foreign.rebuild()
+    assert blob in line
+    assert read_contents(foreign) == sound
+
+
+def test_an_entry_like_ours_is_entered(tmp_path: Path) -> None:
+    """The twin of all of those above, and one that is packed, which entries never are."""
+    foreign = Storage(tmp_path / "foreign")
+    put(foreign, make_entry(name="fruit_2"))
+    packed = put(foreign, make_entry(name="fruit_3"), zipfile.ZIP_DEFLATED)
+    (line,) = foreign.rebuild()
+    assert packed in line
+    assert foreign.list_tasks() == ["fruit_2"]
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder", "socket"])
+def test_a_blob_is_a_plain_file(tmp_path: Path, kind: str) -> None:
+    blobs, content = FolderBlobs(tmp_path / "blobs"), b"x"
+    name = blobs.put(content)
+    assert blobs.get(name) == content
+    path = blobs.get_path(name)
+    path.unlink()
+    if kind == "link":
+        (tmp_path / "x").write_bytes(content)
+        path.symlink_to(tmp_path / "x")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        os.mknod(path, 0o140600)
+    with pytest.raises(Corrupt):
+        blobs.get(name)
+
+
+def test_a_name_that_is_no_blobs_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"x")
+    blobs = FolderBlobs(tmp_path / "blobs")
+    for read in (blobs.get, blobs.exists, blobs.delete):
+        with pytest.raises(Corrupt):
+            read("../secret")
+    assert blobs.exists(blobs.put(b"x"))
+    assert hash_content(b"x") in dict(blobs.list())
+
+
+def test_a_database_that_others_write_to_gives_no_path(tmp_path: Path) -> None:
+    storage = Storage(tmp_path / "data")
+    save_task(storage)
+    save_cell(storage, 1)
+    assert len(storage.read_rows("cell")) == 1
+    (row,) = storage.read_rows("cell")
+    evil = _encode(CELL, {**row, "model": "../../evil"})
+    with storage.catalog._engine.connect() as connection, connection.begin():
+        connection.execute(sa.update(CELL).values(**evil))
+    with pytest.raises(Corrupt, match=r"\.\./\.\./evil"):
+        storage.read_rows("cell")
+
+
+def test_a_stored_card_names_no_folder_to_export_to(tmp_path: Path) -> None:
+    """A card of MTEB's name, and one that leads out of the folder: without a card, a task is not exported."""
+    storage = Storage(tmp_path / "data")
+    manifest = {"raw_version": "", "corpus_version": "", "rows_version": "", "data_version": "d1"}
+    for name, mteb in (("sound", "BlurbsClusteringS2S.v2"), ("evil", "../../../../evil"), ("absolute", "/tmp/evil")):
+        row = {**TASK, "name": name, "versions": manifest, "card": {"name": name, "mteb": mteb}, "state": "checked"}
+        storage._enter(Entry("task", row))
+        storage.save("document", {"kind": "corpus", "key": name, "content": {"raw_version": ""}})
+    assert [name for name in ("sound", "evil", "absolute") if get_card(storage, name)] == ["sound"]
