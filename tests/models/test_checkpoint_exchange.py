@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from traube._core import paths
+from traube._core.errors import TraubeError
 from traube._storage import Storage
 from traube._storage.blobs import hash_content
 from traube.models._checkpoint_exchange import exchange_checkpoints, exchange_with_nodes
@@ -133,7 +134,8 @@ def test_no_file_is_written_outside_of_a_checkpoint(
     storage.save(
         "model", {"name": "bad", "content": "0", "provenance": {}}, {"config.json": b"{}", name: b"ssh-ed25519"}
     )
-    storage.save("model", {"name": "../bad", "content": "0", "provenance": {}}, {"config.json": b"{}"})
+    with pytest.raises(TraubeError, match="leads out of its folder"):
+        storage.save("model", {"name": "../bad", "content": "0", "provenance": {}}, {"config.json": b"{}"})
     assert exchange("one") == {}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "shared"]
     assert "is no list of a checkpoint's files" in capsys.readouterr().err

@@ -291,6 +291,19 @@ def test_tables_of_positions_are_no_larger_than_weights_allow(tiny_bert: Path, t
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # KiB
 
 
+@pytest.mark.parametrize(("key", "number"), [("attention_window", [512, 1_025]), ("local_radius", 4_097)])
+def test_windows_that_each_text_is_padded_to_have_a_limit(
+    tiny_bert: Path, tmp_path: Path, key: str, number: int | list[int]
+) -> None:
+    folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, key: 512}))
+    check_tensors(folder)
+    (folder / "config.json").write_text(json.dumps({**config, key: number}))
+    with pytest.raises(TraubeError, match=f"config.json: {key}: .* is not allowed"):
+        check_tensors(folder)
+
+
 def test_the_comparison_reads_no_weights(minilm: Model) -> None:
     from traube.models import _tensors as tensors
 

@@ -175,6 +175,9 @@ Backend = Literal["tokenizers", "sentencepiece", "python"]
 Errors = Literal["replace", "ignore", "strict"]
 Side = Literal["left", "right"]
 UpTo10000 = Annotated[int, Field(ge=0, le=10_000)]
+# Tokens of a window of local attention: each text is padded to one, and takes memory by the window's square.
+Window = Annotated[int, Field(ge=1, le=1_024)]
+Factors = Annotated[list[float], Field(max_length=4_096)]
 
 # Those of `allowed.yaml` may be absent. pydantic evaluates the names of their types in this module.
 SETTINGS: dict[str, type[Strict]] = {"Dense": Dense, "LayerNorm": LayerNorm, "Dropout": Dropout}
@@ -191,6 +194,9 @@ TOKENIZER_KEYS = frozenset(_LISTS["tokenizer_keys"].split())
 NETWORK_VALUES: dict[str, Any] = {  # types of keys whose values are no sizes, switches or words
     "rope_parameters": Rope | RopeByLayer | None,
     "rope_scaling": Rope | RopeByLayer | None,
+    **dict.fromkeys(
+        ("local_radius", "global_block_size", "block_size", "attention_window"), Window | list[Window] | None
+    ),
     "tokenizer_class": TokenizerClass,
     "dtype": Precision | None,
     "torch_dtype": Precision | None,
