@@ -557,8 +557,8 @@ def _on_small_disk(campaign: Campaign, world: World, note: str, wanted: pd.DataF
         campaign.tried += 1
         if "Traceback" in output or code not in (0, 1):
             campaign.blame("traceback", f"{command} with {note}: {output[-300:]}")
-        if code == 1 and "disk is full" not in output:
-            campaign.blame("wrong", f"{command} with {note} does not say that the disk is full: {output[-300:]}")
+        if code == 1 and "disk is full" not in output.strip().rpartition("\n")[2]:
+            campaign.blame("wrong", f"{command} with {note} does not end with the full disk: {output[-300:]}")
     subprocess.run(["mount", "-o", "remount,size=500m", str(world.home)], check=True)
     code, output = world.run("run")
     if code:

@@ -22,7 +22,7 @@ Change = Callable[[Path], None]
 
 
 @pytest.fixture(scope="session")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def stored() -> dict[str, Path]:
     """Folders of served clusterings by model, made at first use."""
     return {}
 

@@ -7,8 +7,8 @@ import pytest
 
 from traube._core import paths
 from traube._storage import open_storage
+from traube.models import ModelCard, load_model, model_of
 from traube.models import _checkpoint_exchange as checkpoint_exchange
-from traube.models import load_model, model_of
 from traube.models._checkpoint_exchange import exchange_checkpoints
 from traube.models._pins import locate_pinned, pin
 
@@ -38,3 +38,20 @@ def test_a_champions_checkpoint_survives_cleaning_and_another_one_goes(
 def test_what_is_no_checkpoint_is_served_as_it_is(home: Path) -> None:
     card = load_model("bow").card
     assert pin("words", card, "fingerprint", ["cell"]) == card == locate_pinned(card, "fingerprint")
+
+
+def test_a_folder_that_a_card_names_is_pinned_like_a_checkpoint(tiny_bert: Path, home: Path, tmp_path: Path) -> None:
+    """Its path would say nothing on another node."""
+    folder = shutil.copytree(tiny_bert, tmp_path / "mine")
+    (folder / "README.md").write_text("not opened, and not pinned")
+    model = model_of(ModelCard(name="mine", model=str(folder)))
+    pinned = pin("words", model.card, model.fingerprint, [])
+    assert pinned.model == str(home / "weights" / model.fingerprint)
+    shutil.rmtree(folder)
+    assert model_of(pinned).fingerprint == model.fingerprint
+    assert not (home / "weights" / model.fingerprint / "README.md").exists()
+
+
+def test_a_model_of_the_hub_keeps_its_id(home: Path) -> None:
+    card = ModelCard(name="small", model="intfloat/multilingual-e5-small")
+    assert pin("words", card, "fingerprint", []) == card

@@ -265,3 +265,20 @@ def test_a_killed_worker_is_one_clear_error_and_the_next_run_works(tiny_task: Ta
         evaluate_cells(tiny_task, bow, cells_of(tiny_task, "none/doomed"), executor=executor)
     scores, _ = evaluate_cells(tiny_task, bow, cells_of(tiny_task, "none/kmeans"), executor=executor)
     assert len(scores)
+
+
+def test_processes_that_are_ended_leave_the_last_line_to_the_command() -> None:
+    """A bar of tqdm makes a semaphore, which the resource tracker reports once all is over, when its process was ended."""
+    code = """
+import sys
+from traube._pipeline.executors.loky import start_processes
+def draw():
+    from tqdm import tqdm
+    return len(list(tqdm(range(2), file=open("/dev/null", "w"))))
+executor = start_processes(1)
+assert executor.submit(draw).result() == 2
+executor.shutdown(kill_workers=True)
+print("error: the disk is full", file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "error: the disk is full\n")

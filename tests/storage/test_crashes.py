@@ -128,7 +128,7 @@ def test_a_full_disk_is_named_and_leaves_nothing(tmp_path: Path, monkeypatch: py
     assert not list(tmp_path.glob("blobs/*/.*"))
     pages = storage.catalog.read(lambda c: c.exec_driver_sql("PRAGMA page_count").scalar())
     storage.catalog.read(lambda c: c.exec_driver_sql(f"PRAGMA max_page_count={pages}").close())
-    with pytest.raises(TraubeError, match=r"catalog\.db: database or disk is full"):
+    with pytest.raises(TraubeError, match=r"catalog\.db: the disk is full: delete something"):
         [save_cell(storage, number) for number in range(2, 9)]
     assert read_contents(storage)["cell"][:1] == before["cell"]
     assert len(find_orphans(storage)) == 1

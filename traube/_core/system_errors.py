@@ -38,6 +38,11 @@ _SAID_BY_LIBRARIES = {
 }
 
 
+def find_error_number(message: str) -> int | None:
+    """Return the number of the system error that a library's message means; None if it means none."""
+    return next((number for words, number in _SAID_BY_LIBRARIES.items() if words in message), None)
+
+
 def explain_system_error(error: BaseException) -> str | None:
     """Return the message for an error with the disk or memory in its chain of causes; None for any other error."""
     cause: BaseException | None = error
@@ -46,9 +51,8 @@ def explain_system_error(error: BaseException) -> str | None:
             return format_error(OSError(errno.ENOMEM, ""))
         if isinstance(cause, OSError) and cause.errno in _EXPLAINED:
             return format_error(cause)
-        for words, number in _SAID_BY_LIBRARIES.items():
-            if words in str(cause):
-                return format_error(OSError(number, words), None if number == errno.ENOMEM else paths.home())
+        if number := find_error_number(str(cause)):
+            return format_error(OSError(number, ""), None if number == errno.ENOMEM else paths.home())
         cause = cause.__cause__ or cause.__context__
     return None
 

@@ -24,6 +24,7 @@ import sqlalchemy as sa
 from traube._core import settings
 from traube._core.errors import TraubeError, install_hint
 from traube._core.paths import is_plain
+from traube._core.system_errors import find_error_number, format_error
 from traube._storage.blobs import NAME, Corrupt, retry
 from traube._storage.entries import Entry
 
@@ -251,7 +252,9 @@ class Catalog:
             reason = settings.without_password(" ".join(str(error.orig).split()))
             if any(words in reason for words in _CORRUPT):
                 raise Corrupt(f"{self.name}: corrupt ({reason}); {_MENDED}") from error
-            raise TraubeError(f"{self.name}: {reason}") from error
+            number = find_error_number(reason) if self._is_sqlite else None
+            line = format_error(OSError(number, ""), Path(self.name)) if number else f"{self.name}: {reason}"
+            raise TraubeError(line) from error
         except UnicodeDecodeError as error:  # SQLite quotes a schema that is no longer text
             raise Corrupt(f"{self.name}: corrupt ({error}); {_MENDED}") from error
 

@@ -48,6 +48,11 @@ def _start(parent: int) -> None:
     # Ctrl-C reaches the whole process group; the parent decides when the workers end
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     collect_less()
+    # its own lock would be a semaphore of the system, which the resource tracker would report, after the last line of
+    # the command, where an error ends the workers
+    from tqdm import tqdm  # type: ignore[import-untyped]
+
+    tqdm.set_lock(threading.RLock())
     # loky ends a worker that has grown by 300 MB since its first job: compiled code and mapped vectors are no leak.
     # It has no setting for that (3.6, in joblib 1.6), so this is one of the private names in docs/explanation/decisions/33.
     from joblib.externals.loky import process_executor
