@@ -134,11 +134,12 @@ def test_no_file_is_written_outside_of_a_checkpoint(
     storage.save(
         "model", {"name": "bad", "content": "0", "provenance": {}}, {"config.json": b"{}", name: b"ssh-ed25519"}
     )
-    with pytest.raises(TraubeError, match="leads out of its folder"):
-        storage.save("model", {"name": "../bad", "content": "0", "provenance": {}}, {"config.json": b"{}"})
     assert exchange("one") == {}
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "shared"]
     assert "is no list of a checkpoint's files" in capsys.readouterr().err
+    storage.save("model", {"name": "../bad", "content": "0", "provenance": {}}, {"config.json": b"{}"})
+    with pytest.raises(TraubeError, match="leads out of its folder"):
+        exchange("one")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "shared"]
     assert not list(tmp_path.glob("**/*keys")) and not Path("/tmp/keys").exists()
 
 
