@@ -45,7 +45,7 @@ _KEPT: dict[str, int | None] = {
     rf"{CHECKPOINTS}/\.{_NAME}\.{_HEX}{{16}}/(?P<plain>.+)": None,
 }
 _MADE_AGAIN = (
-    rf"{DATA}/(?:catalog\.db|hashes\.jsonl|dev\.json|dev\.stopped)",
+    rf"{DATA}/(?:catalog\.db|(?:hashes|tokenizers)\.jsonl|dev\.json|dev\.stopped)",
     rf"{DATA}/(?:compiled|embeddings|papers|quality|report|tables|weights)/.+",
     # Dagster's history is a queue: it says what to run next, and with which settings
     rf"{DATA}/dagster/(?:(?:history|schedules)/.+\.db|(?:storage|\.\w+)/.+)",
