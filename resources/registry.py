@@ -121,10 +121,13 @@ class RegistryResource(dg.ConfigurableResource):
         with TemporaryDirectory(prefix="traube-") as folder:
             at = mlflow.artifacts.download_artifacts(f"models:/{registered_name(task)}/{version}", dst_path=folder)
             served = Path(at) / "artifacts" / "served"
+            source = str(self.client().get_model_version(registered_name(task), version).source)
             if not served.is_dir():  # MLflow notes whole paths
-                source = self.client().get_model_version(registered_name(task), version).source
                 raise TraubeError(f"{source}: the champion's files are missing; restore a backup to this path")
-            return serving.load(served)
+            try:
+                return serving.load(served)
+            except TraubeError as error:  # of the copy, which is gone by now
+                raise TraubeError(str(error).replace(str(Path(at)), source)) from error
 
     def write_code(self, task: str, version: str) -> None:
         """Write the code of a version whose folder has only its numbers, as after a restore: a backup holds none."""

@@ -3,10 +3,12 @@
 import csv
 import io
 import math
+import re
 import unicodedata
 
 import pandas as pd
 import pytest
+import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -113,6 +115,21 @@ def test_the_table_given_is_not_changed_and_columns_of_one_name_are_kept() -> No
     frame = pd.DataFrame([["=1", "=2"]], columns=["a", "a"])
     assert format_csv(frame) == "a,a\n'=1,'=2\n"
     assert frame.iloc[0].tolist() == ["=1", "=2"]
+
+
+@pytest.mark.parametrize("name", ["cluster_report.js", "annotation_form.html"])
+def test_what_a_page_saves_is_escaped_by_the_same_rule(name: str) -> None:
+    template = paths.PROJECT / "traube" / "_reports" / "templates" / name
+    found = re.search(r"/(\^\[\\t.*?)/u\b", template.read_text(encoding="utf-8"))
+    assert found is not None
+    rule = regex.compile(found[1])  # which knows \\p{C}, as browsers do
+    texts = [
+        f"{before}{chr(code)}1" for code in {*range(0xD800), *range(0xE000, 0x11000)} for before in ("", " \ufeff")
+    ]
+    written = csv.reader(io.StringIO(format_csv(pd.DataFrame({"text": texts})), newline=""))
+    escaped = [text for text, (cell,) in zip(texts, list(written)[1:], strict=True) if cell != text]
+    assert escaped == [text for text in texts if rule.match(text)]
+    assert len(escaped) > 40
 
 
 def test_no_csv_is_written_in_another_way() -> None:

@@ -127,6 +127,15 @@ print(model.predict(texts).to_json(orient="records"))
     }
 
 
+def test_a_champion_whose_files_are_damaged_is_named_where_it_lies(launcher: Launcher, tmp_path: Path) -> None:
+    (stored,) = paths.home().rglob("served.json")
+    stored.write_text(stored.read_text().replace('"words": {', '"more": 1, "words": {'))
+    (tmp_path / "new.txt").write_text("apple pear fruit\nowl robin birds")
+    result = CliRunner().invoke(app, ["cluster", str(tmp_path / "new.txt"), "--champion", "words"])
+    assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
+    assert f"{stored}: corrupt (more: " in result.stderr
+
+
 @pytest.mark.parametrize(("why", "tags"), [(Why.BETTER, {}), (Why.BETTER, dict([SILENT])), (Why.TOO_LITTLE, {})])
 def test_a_new_champion_raises_one_alert_and_a_kept_one_none(
     launcher: Launcher, storage: Storage, monkeypatch: pytest.MonkeyPatch, why: Why, tags: dict[str, str]

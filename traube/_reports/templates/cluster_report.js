@@ -5,7 +5,7 @@ const data = JSON.parse(element("data").textContent)
 const OTHERS = ["text-search", "legend", "d3histogram-container"]
 const LISTED = 10000 // rows of the table
 const TIP = 300 // characters of a tooltip, and of a text in the table until it is chosen
-const FORMULA = /^[=+\-@\t\r\n]/ // a spreadsheet would compute it
+const FORMULA = /^[\t\r\n]|^[\p{C}\p{M}\p{Z}]*[=+\-@⁺⁼₊₌⩴⩵⩶﬩﹢﹣﹦﹫＋－＝＠]/u // a spreadsheet would compute it, as in _core/escaping.py
 const finest = data.layers.length - 1
 
 let listed = data.chosen // the layer of the list and the tips
