@@ -1,6 +1,6 @@
 import math
 import warnings
-from itertools import permutations
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -205,6 +205,75 @@ def test_silhouette_samples_by_seed(monkeypatch):
 def test_internal_refuses_other_lengths():
     with pytest.raises(TraubeError, match="6 vectors but 5"):
         internal(two_groups(6)[0], np.zeros(5, dtype=int), np.zeros(5, dtype=np.int64), seed=0)
+
+
+# adjusted for chance: where no other clustering is possible, the fraction is 0 / 0
+
+
+def degenerate(n: int) -> dict[str, np.ndarray]:
+    """Return labelings of n items that leave an adjusted measure little or no chance to adjust for."""
+    return {
+        "alone": np.arange(n),
+        "together": np.zeros(n, dtype=int),
+        "one is apart": (np.arange(n) > 0).astype(int),
+        "two classes": np.arange(n) % 2,
+        "all noise": np.full(n, -1),
+        "one noise": np.where(np.arange(n) == 0, -1, 0),
+    }
+
+
+def read_noise(predicted: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return what each noise policy keeps, bool [n], and the clusters that it makes."""
+    noise, every = predicted == -1, np.full(len(predicted), True)
+    singletons = np.where(noise, 1_000 + np.arange(len(predicted)), predicted)
+    policies = (every, predicted), (~noise, predicted), (every, singletons)
+    return dict(zip(NOISE_POLICIES, policies, strict=True))
+
+
+@pytest.mark.filterwarnings("ignore:The number of unique classes")
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 18, 19, 21, 107, 200])
+def test_adjusted_measures_of_degenerate_labelings_are_scikit_learns(n):
+    groups = np.arange(n) % GROUPS
+    for true, predicted in product(degenerate(n).values(), repeat=2):
+        scores, without = score(true, predicted), replicates(true, predicted, groups, ["ami", "ari"])
+        for policy, (kept, clusters) in read_noise(predicted).items():
+            for group in (None, 0, 1, GROUPS - 1):  # the replicates between are like the second
+                left = kept if group is None else kept & (groups != group)
+                for metric in ("ami", "ari"):
+                    name = f"{metric}/{policy}"
+                    value = scores[name] if group is None else without[name][group]
+                    expected = SKLEARN[metric](true[left], clusters[left]) if left.any() else math.nan
+                    assert value == pytest.approx(expected, abs=1e-12, nan_ok=True), (name, group)
+
+
+def test_ami_is_one_of_the_same_groups_and_zero_where_it_cannot_vary():
+    for n in range(1, 201):
+        alone, together, halves = np.arange(n), np.zeros(n, dtype=int), np.arange(n) // 2
+        assert [as_cluster(n - same, same, "ami") for same in (alone, together, halves)] == [1, 1, 1]
+        if n > 2:
+            assert [as_cluster(alone, other, "ami") for other in (together, halves)] == [0, 0]
+            assert [as_cluster(together, other, "ami") for other in (alone, halves)] == [0, 0]
+
+
+def test_ami_of_labelings_that_just_can_vary_is_computed():
+    """One pair of ten items is together, and it is not the pair of the classes: -1 of the 44 other pairs."""
+    true, predicted = np.minimum(np.arange(10), 8), np.maximum(np.arange(10), 1)
+    assert as_cluster(true, predicted, "ami") == pytest.approx(-1 / 44, abs=1e-12)
+
+
+@few
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(-1, 12)), min_size=1, max_size=40))
+def test_adjusted_measures_agree_with_scikit_learn_under_every_policy(pairs):
+    true, predicted = np.array(pairs).T
+    scores = score(true, predicted)
+    for policy, (kept, clusters) in read_noise(predicted).items():
+        for metric in ("ami", "ari"):
+            expected = SKLEARN[metric](true[kept], clusters[kept]) if kept.any() else math.nan
+            # scikit-learn's own rounding, of labelings of which nearly all are alone: up to 1e-11 at 40 items
+            assert scores[f"{metric}/{policy}"] == pytest.approx(
+                expected, abs=1e-12 if len(true) < 13 else 1e-10, nan_ok=True
+            )
+            assert not scores[f"{metric}/{policy}"] > 1
 
 
 # replicates: the score without a group of texts

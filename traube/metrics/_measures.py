@@ -12,7 +12,7 @@ from traube._core.arrays import Floats, Ints
 from traube.metrics._contingency import Contingency, find_starts
 
 # Raise when the same assignments would be scored otherwise, or a metric is added.
-SCORING_VERSION = "2"
+SCORING_VERSION = "3"
 MOST_TERMS = 2**18  # of expected information summed at once: bounds the memory
 
 
@@ -41,12 +41,21 @@ def _nmi_geometric(table: Contingency) -> Floats:
 
 
 def _ami(table: Contingency) -> Floats:
-    """Compute (I - E[I]) / (mean(H(C), H(K)) - E[I]); 0 / 0 counts as a perfect match, as in scikit-learn."""
+    """Compute (I - E[I]) / (mean(H(C), H(K)) - E[I]), with scikit-learn's values where that is 0 / 0.
+
+    AMI is 1 if classes and clusters are the same groups, even if no other clustering of these sizes is possible. Else it
+    is 0 if all items form one group or each is alone: then I is the same for all clusterings of these sizes. Both are
+    counted, since rounding would turn 0 / 0 into any number.
+    """
+    pairs, classes, clusters = ((sizes > 0).sum(axis=1) for sizes in (table.counts, table.classes, table.clusters))
+    is_same = (pairs == classes) & (pairs == clusters)
+    is_fixed = (np.minimum(classes, clusters) == 1) | (np.maximum(classes, clusters) == table.n)
+    if (is_same | is_fixed).all():
+        return is_same.astype(np.float64)
     h_true, h_pred = table.entropies
-    constant = (h_true == 0) | (h_pred == 0)
-    expected = np.where(constant, 0.0, expected_information(table))
-    value = _away_from_zero(table.information - expected) / _away_from_zero((h_true + h_pred) / 2 - expected)
-    return np.where(constant, h_true == h_pred, value)
+    expected = expected_information(table)
+    value = (table.information - expected) / ((h_true + h_pred) / 2 - expected)
+    return np.where(is_same | is_fixed, is_same, value)
 
 
 def expected_information(table: Contingency) -> Floats:
@@ -91,10 +100,6 @@ def _expected_of(a: Ints, b: Ints, n: Ints, first: Ints, last: Ints, logs: Float
     for size, sign in ((a, -1), (b, -1), (n - a - b, 1)):
         log_p -= log_factorials[size[of] + sign * both]
     return np.bincount(of, both * (log_ratio[of] + logs[both]) * np.exp(log_p), len(terms)) / np.maximum(n, 1)
-
-
-def _away_from_zero(value: Floats) -> Floats:
-    return np.copysign(np.maximum(abs(value), np.finfo(np.float64).eps), value)
 
 
 def _pairs(table: Contingency) -> Iterator[tuple[int, int, int, int]]:
