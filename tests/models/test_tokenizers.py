@@ -2,13 +2,17 @@
 
 import base64
 import json
+import resource
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import tokenizers as tokenizers_library
 
 from tests.models.test_hostile_folders import SOUND, edited, outcome, vectors
 from traube._core.errors import TraubeError
@@ -243,6 +247,16 @@ def test_an_expression_that_backtracks_for_ever_is_stopped(tmp_path: Path, name:
 def test_a_trial_has_bounded_memory(tmp_path: Path) -> None:
     path = written(tmp_path, **normalizers(BYTES, BYTES))
     assert tokenizers.run_trial(path, mebibytes=1) and not tokenizers.run_trial(path)
+
+
+def test_a_node_may_have_lower_limits_of_its_own(tmp_path: Path) -> None:
+    def lower() -> None:
+        for kind, most in ((resource.RLIMIT_AS, 2**30), (resource.RLIMIT_CPU, 5), (resource.RLIMIT_CORE, 0)):
+            resource.setrlimit(kind, (most, most))
+
+    packages = str(Path(str(tokenizers_library.__file__)).parents[1])
+    command = [sys.executable, "-I", str(tokenizers.TRIAL), packages, str(written(tmp_path)), "10", "4096"]
+    assert subprocess.run(command, preexec_fn=lower, check=False).returncode == 0
 
 
 def test_words_that_a_vocabulary_lacks_are_no_fault_of_it(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A program that tries a tokenizer.json on hard texts, within limits: `python _tokenizer_trial.py FILE SECONDS MIB`.
+"""A program that tries a tokenizer.json on hard texts, within limits: `python _tokenizer_trial.py PACKAGES FILE SECONDS MIB`.
 
 `traube.models._tokenizers` runs it by its path. It imports nothing of Traube, so that it ends within a tenth of a
 second; what takes too much ends it.
@@ -6,7 +6,6 @@ second; what takes too much ends it.
 
 import resource
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 # What expressions backtrack on, what normal forms lengthen most, and what takes many bytes.
@@ -29,18 +28,28 @@ def main(path: Path, seconds: int, mebibytes: int) -> None:
     """Encode and decode the texts with the tokenizer of a file; a panic ends the program with an error."""
     from tokenizers import Tokenizer
 
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    limit(resource.RLIMIT_CORE, 0)
+    limit(resource.RLIMIT_CPU, seconds)
     if sys.platform == "linux":  # macOS does not keep to it
         pages = int(Path("/proc/self/statm").read_text().split()[0])
-        most = pages * PAGE + (mebibytes << 20)
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    with suppress(Exception):  # an error, such as that of a word that a vocabulary lacks, does no harm; a panic is none
-        tokenizer = Tokenizer.from_file(str(path))
-        for text in HARD:
-            with suppress(Exception):
-                tokenizer.decode(tokenizer.encode(text).ids[:1_000])
+        limit(resource.RLIMIT_AS, pages * PAGE + (mebibytes << 20))
+    tokenizer = Tokenizer.from_file(str(path))
+    for text in HARD:
+        try:
+            tokenizer.decode(tokenizer.encode(text).ids[:1_000])
+        except MemoryError:
+            raise
+        except Exception:  # noqa: S112 (such as of a word that a vocabulary lacks: it does no harm; a panic is none)
+            continue
+
+
+def limit(kind: int, most: int) -> None:
+    """Lower a limit of this process, which may have a lower one already."""
+    there = resource.getrlimit(kind)[1]
+    value = most if there == resource.RLIM_INFINITY else min(most, there)
+    resource.setrlimit(kind, (value, value))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    sys.path.append(sys.argv[1])  # where tokenizers is installed, be it by PYTHONPATH or for one user
+    main(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))

@@ -12,6 +12,7 @@ import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def run_trial(path: Path, seconds: int = SECONDS, mebibytes: int = MEBIBYTES) ->
     """Return the fault of a tokenizer.json, with so many seconds of one core and MiB, and more for a large file."""
     size = path.stat().st_size >> 20
     seconds, mebibytes = seconds + size, mebibytes + MORE_MEBIBYTES * size
-    command = [sys.executable, "-I", str(TRIAL), str(path), str(seconds), str(mebibytes)]
+    command = [sys.executable, "-I", str(TRIAL), _find_packages(), str(path), str(seconds), str(mebibytes)]
     alone = {**os.environ, "RUST_BACKTRACE": "0", "RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     try:
         ended = subprocess.run(command, env=alone, capture_output=True, timeout=LONGEST_WAIT, check=False)  # noqa: S603 (our own program)
@@ -87,6 +88,13 @@ def run_trial(path: Path, seconds: int = SECONDS, mebibytes: int = MEBIBYTES) ->
     if ended.returncode:
         return f"its tokenizer fails on a few hard texts, with {seconds} seconds and {mebibytes} MiB"
     return ""
+
+
+def _find_packages() -> str:
+    """Return the folder in which the library tokenizers is installed."""
+    spec = find_spec("tokenizers")
+    assert spec is not None and spec.origin is not None
+    return str(Path(spec.origin).parents[1])
 
 
 def check_built(tokenizer: Any, where: str) -> None:
