@@ -147,6 +147,14 @@ main()
         assert (tmp_path / "kinds").read_text() == str(expected)
 
 
+@pytest.mark.parametrize("arguments", ["tasks", "tasks --json", "--help", "cluster --help", "--version"])
+def test_output_that_finds_no_room_is_one_line(tmp_path: Path, arguments: str) -> None:
+    done = command(f"traube {arguments} > /dev/full", tmp_path / "home")
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert done.stderr.startswith("error: the disk is full")
+    assert command(f"traube {arguments} > /dev/null", tmp_path / "home").returncode == 0
+
+
 def test_what_a_shell_has_opened_is_read_like_a_file(tmp_path: Path) -> None:
     (tmp_path / "old.csv").write_text("text,group\n" + "cats purr,cats\ndogs bark,dogs\n" * 5)
     done = command(
@@ -169,7 +177,7 @@ def test_the_command_imports_nothing_heavy_before_it_knows_what_is_wanted() -> N
     assert "typer" in loaded
 
 
-@pytest.mark.parametrize("command", [["tasks"], ["methods", "--json"]])
+@pytest.mark.parametrize("command", [["tasks"], ["methods", "--json"], ["--version"]])
 def test_a_reader_that_is_gone_ends_a_command_as_it_ends_others(command: list[str], tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)

@@ -1,11 +1,13 @@
 """The console script `traube`."""
 
 import os
+import signal
 import sys
 from importlib import import_module
 from io import TextIOWrapper
 
 from traube._core import paths, stopping
+from traube._core.system_errors import format_error
 
 
 def main() -> None:
@@ -22,10 +24,17 @@ def main() -> None:
     except BaseException as end:
         # libraries make other exceptions of a signal: typer, whose exit code is 130 whatever the
         # signal, and pydantic, which calls it an error of the class that is being made
-        if stopping.get_signal() is None and not isinstance(end, KeyboardInterrupt):
+        if stopping.get_signal() is not None or isinstance(end, KeyboardInterrupt):
+            stopping.report_stop()
+            sys.exit(stopping.exit_code())
+        if not isinstance(end, OSError):
             raise
-        stopping.report_stop()
-        sys.exit(stopping.exit_code())
+        # help or version that cannot be written: a command reports its own errors
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left is not to be flushed there
+        if isinstance(end, BrokenPipeError):
+            sys.exit(128 + signal.SIGPIPE)
+        sys.stderr.write(f"error: {format_error(end)}\n")
+        sys.exit(1)
 
 
 def _open_closed_streams() -> None:
