@@ -6,6 +6,8 @@ second; what takes too much ends it.
 
 import resource
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 # What expressions backtrack on, what normal forms lengthen most, and what takes many bytes.
@@ -25,7 +27,10 @@ PAGE = resource.getpagesize()
 
 
 def main(path: Path, seconds: int, mebibytes: int) -> None:
-    """Encode and decode the texts with the tokenizer of a file; a panic ends the program with an error."""
+    """Encode and decode the texts with the tokenizer of a file.
+
+    A panic ends the program with an error. Other errors do no harm, and are reported when the tokenizer is used.
+    """
     from tokenizers import Tokenizer
 
     limit(resource.RLIMIT_CORE, 0)
@@ -33,14 +38,22 @@ def main(path: Path, seconds: int, mebibytes: int) -> None:
     if sys.platform == "linux":  # macOS does not keep to it
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         limit(resource.RLIMIT_AS, pages * PAGE + (mebibytes << 20))
-    tokenizer = Tokenizer.from_file(str(path))
-    for text in HARD:
-        try:
-            tokenizer.decode(tokenizer.encode(text).ids[:1_000])
-        except MemoryError:
-            raise
-        except Exception:  # noqa: S112 (such as of a word that a vocabulary lacks: it does no harm; a panic is none)
-            continue
+    with harmless_errors():
+        tokenizer = Tokenizer.from_file(str(path))
+        for text in HARD:
+            with harmless_errors():  # such as of a word that a vocabulary lacks
+                tokenizer.decode(tokenizer.encode(text).ids[:1_000])
+
+
+@contextmanager
+def harmless_errors() -> Iterator[None]:
+    """Ignore errors other than of memory."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception:  # noqa: S110 (see above)
+        pass
 
 
 def limit(kind: int, most: int) -> None:
