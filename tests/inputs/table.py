@@ -409,8 +409,8 @@ ROW = {
 }
 FILE = {"task_name": "X", "dataset_revision": "d", "mteb_version": "1", "scores": {"test": [{"v_measure": 0.5}]}}
 WRONG: dict[str, tuple[Any, str]] = {
-    "v_measure": ([float("nan"), 50.0, -1, "0.5", None, True, [0.5], 10**400], "v_measure: "),
-    "v_measure_std": ([-0.1, 2, "a", float("nan")], "v_measure_std: "),
+    "v_measure": ([float("nan"), 150.0, -1, "0.5", None, True, [0.5], 10**400], "v_measure: "),
+    "v_measure_std": ([-0.1, 2, "a", float("inf")], "v_measure_std: "),
     "v_measures": ([0.5, [2], [-1], ["a"], {"Level 0": [2]}, {"Level 0": 1}, [float("nan")]], "v_measures"),
     "task": ([{}, None, ""], "task: "),
     "model": ([1, None, ""], "model: "),
@@ -422,7 +422,7 @@ RESULTS: dict[str, tuple[Content, str]] = {
     "empty.jsonl": ("", "holds no clustering results in MTEB's form"),
     "blank.jsonl": ("\n\n", "holds no clustering results in MTEB's form"),
     "deep.jsonl": (DEEP, r"deep.jsonl: line 1: not a result in MTEB's form \(nested too deep"),
-    "torn.jsonl": (json.dumps(ROW) + '\n{"task"', "torn.jsonl: line 2: not a result in MTEB's form"),
+    "torn.jsonl": ('{"task"', "torn.jsonl: line 1: not a result in MTEB's form"),
     "list.jsonl": ("[]\n", "list.jsonl: line 1: not a result"),
     "number.jsonl": ("1\n", "number.jsonl: line 1: not a result"),
     "digits.jsonl": ('{"v_measure": ' + "9" * 5000 + "}", "digits.jsonl: line 1: not a result"),
@@ -434,7 +434,7 @@ RESULTS: dict[str, tuple[Content, str]] = {
     "flipped.jsonl.gz": (flipped(PACKED, 200), "not a readable gzip file"),
     "plain.jsonl.gz": (b"{}", "not a readable gzip file"),
     "pipe.jsonl": (os.mkfifo, "pipe.jsonl: is a pipe, not a file"),
-    "folder.jsonl": (Path.mkdir, "folder.jsonl: is a folder, not a file"),
+    "folder.jsonl": (Path.mkdir, "folder.jsonl: holds no clustering results in MTEB's form"),
     "gone.jsonl": (lambda path: None, "gone.jsonl: there is no such file"),
     "gone.json": (lambda path: None, "gone.json: there is no such file"),
     "results": (Path.mkdir, "results: holds no clustering results in MTEB's form"),
@@ -448,7 +448,11 @@ RESULTS: dict[str, tuple[Content, str]] = {
     "test.json": (json.dumps({**FILE, "scores": {"test": 1}}), "test.json: not a result"),
     "entries.json": (json.dumps({**FILE, "scores": {"test": [1]}}), "entries.json: not a result"),
     "words.json": (json.dumps({**FILE, "scores": {"test": ["v_measure"]}}), "words.json: not a result"),
-    "score.json": (json.dumps({**FILE, "scores": {"test": [{"v_measure": 50}]}}), "v_measure: "),
+    "score.json": (json.dumps({**FILE, "scores": {"test": [{"v_measure": 150}]}}), "v_measure: "),
+    "units.json": (
+        json.dumps({**FILE, "scores": {"test": [{"v_measure": 50, "main_score": 0.5}]}}),
+        "units.json: not a result .*percent, or shares",
+    ),
     "task.json": (json.dumps({**FILE, "task_name": {}}), "task: "),
     "version.json": (json.dumps({**FILE, "mteb_version": {}}), "mteb_version: "),
     "pipe.json": (os.mkfifo, "pipe.json: is a pipe, not a file"),
@@ -459,16 +463,14 @@ RESULTS: dict[str, tuple[Content, str]] = {
 def _imports() -> Iterator[Case]:
     for key, (values, said) in WRONG.items():
         for i, value in enumerate(values):
-            files = {"x.jsonl": json.dumps(ROW) + "\n" + json.dumps({**ROW, key: value})}
+            files = {"x.jsonl": json.dumps({**ROW, key: value})}
             name = f"import: {key} {i}, {str(value)[:20]}"
             yield Case(
-                name, files, ("import", "{root}/x.jsonl"), f"x.jsonl: line 2: not a result in MTEB's form .{said}"
+                name, files, ("import", "{root}/x.jsonl"), f"x.jsonl: line 1: not a result in MTEB's form .{said}"
             )
-    for key in ROW:
+    for key, said in {"task": "not a result", "model": "not a result", "v_measure": "no V-measure"}.items():
         line = json.dumps({k: v for k, v in ROW.items() if k != key})
-        yield Case(
-            f"import: no {key}", {"x.jsonl": line}, ("import", "{root}/x.jsonl"), f"line 1: .*{key}: Field required"
-        )
+        yield Case(f"import: no {key}", {"x.jsonl": line}, ("import", "{root}/x.jsonl"), f"line 1: {said}")
     for name, (content, said) in RESULTS.items():
         top = name.partition("/")[0]
         yield Case(f"import: {name}", {name: content}, ("import", f"{{root}}/{top}"), said)
@@ -552,8 +554,14 @@ FOLDERS: dict[str, tuple[dict[str, Content | None], str]] = {
     "layers in words": ({CONFIG: json.dumps({**BERT, "num_hidden_layers": "x"})}, "cannot be loaded"),
     "no heads": ({CONFIG: json.dumps({**BERT, "num_attention_heads": 0})}, "cannot be loaded"),
     "heads that do not divide": ({CONFIG: json.dumps({**BERT, "num_attention_heads": 3})}, "cannot be loaded"),
-    "a width of a billion": ({CONFIG: json.dumps({**BERT, "hidden_size": 10**9})}, "its network has .* MiB, and its weights 0 KiB"),
-    "words without end": ({CONFIG: json.dumps({**BERT, "vocab_size": 10**15})}, "its network has .* MiB, and its weights 0 KiB"),
+    "a width of a billion": (
+        {CONFIG: json.dumps({**BERT, "hidden_size": 10**9})},
+        "its network has .* MiB, and its weights 0 KiB",
+    ),
+    "words without end": (
+        {CONFIG: json.dumps({**BERT, "vocab_size": 10**15})},
+        "its network has .* MiB, and its weights 0 KiB",
+    ),
     "a width below zero": ({CONFIG: json.dumps({**BERT, "hidden_size": -8})}, "cannot be loaded"),
     "an activation that there is not": ({CONFIG: json.dumps({**BERT, "hidden_act": "x"})}, "cannot be loaded"),
     "an adapter": ({"adapter_config.json": "{}"}, "an adapter is no whole model; merge it into its base model"),

@@ -13,6 +13,7 @@ from traube._pipeline.params import Protocol
 from traube._pipeline.plan import cells
 from traube._pipeline.record import Recorder
 from traube._reports.exchange import export_mteb, import_mteb, imported_results
+from traube._reports.mteb_results import Reason
 from traube._storage import Storage, open_storage
 from traube.models import load_model
 from traube.tasks._task import Task
@@ -50,10 +51,15 @@ def test_what_is_exported_has_mtebs_form_and_is_read_again(scored: Storage, tmp_
     assert entry["main_score"] == entry["v_measure"]
     assert result["evaluation_time"] == 1.0
 
-    rows = import_mteb(scored, tmp_path / "results")
+    rows, skipped = import_mteb(scored, tmp_path / "results")
     measured = scored.read_scores(scored.read_cells(), ["v_measure/noise_as_cluster"])["value"].mean()
     assert rows["mean"].tolist() == [pytest.approx(measured)]
-    assert rows["model"].tolist() == ["traube/bow"]
+    assert rows["model"].tolist() == ["traube/bow"] and not skipped
+    # to the last digit, and in the order of the splits
+    (row,) = rows.to_dict("records")
+    levels = entry["v_measures"].values()
+    assert (row["mean"], row["sd"]) == (entry["v_measure"], entry["v_measure_std"])
+    assert row["splits"] == [value for level in levels for value in level]
     with pytest.raises(TraubeError, match="by pca/kmeans; `traube run --method pca/kmeans` scores it"):
         export_mteb(scored, {"own": OWN}, tmp_path, "PCA/kmeans")
 
@@ -73,7 +79,8 @@ def test_published_rows_are_replaced_by_source_and_never_among_the_measured(stor
 
 @pytest.mark.skipif(not REAL.is_file(), reason="needs tecb_de/ in TRAUBE_RAW: real results of MTEB's leaderboard")
 def test_a_thousand_real_results_are_read(storage: Storage) -> None:
-    rows = import_mteb(storage, REAL)
+    rows, skipped = import_mteb(storage, REAL)
+    assert not skipped
     assert len(rows) == 1159
     assert rows["mean"].between(0, 1).all()
     per_split = rows[rows["splits"].str.len() > 0]
@@ -85,19 +92,25 @@ def test_a_thousand_real_results_are_read(storage: Storage) -> None:
     assert apart["task"].str.startswith("TwentyNewsgroups").all()
 
 
-def test_one_row_that_is_no_result_keeps_all_out(storage: Storage, tmp_path: Path) -> None:
+def test_a_line_that_is_no_result_is_named_and_the_others_are_read(storage: Storage, tmp_path: Path) -> None:
     """`tests/inputs` holds what else is no result."""
     sound = {"task": "X", "model": "a/b", "model_revision": "r", "dataset_revision": "d", "mteb_version": "1"}
-    (tmp_path / "x.jsonl").write_text(json.dumps({**sound, "v_measure": 0.5}) + '\n{"task": "x"}\n')
-    with pytest.raises(TraubeError, match=r"x\.jsonl: line 2: not a result in MTEB's form"):
-        import_mteb(storage, tmp_path / "x.jsonl")
-    assert imported_results(storage).empty
+    lines = [json.dumps({**sound, "v_measure": value}) for value in (0.5, -1)]
+    (tmp_path / "x.jsonl").write_text("\n".join([lines[0], '{"task": "x"}', *lines, "{"]))
+    rows, skipped = import_mteb(storage, tmp_path / "x.jsonl")
+    assert rows["mean"].tolist() == [0.5]
+    places = [(one.where.rpartition(" ")[2], one.reason) for one in skipped]
+    assert places == [("2", Reason.OTHER_FILE), ("5", Reason.FAULT), ("3", Reason.REPEATED), ("4", Reason.FAULT)]
+    (tmp_path / "none.jsonl").write_text(lines[1])
+    with pytest.raises(TraubeError, match=r"none\.jsonl: line 1: not a result in MTEB's form"):
+        import_mteb(storage, tmp_path / "none.jsonl")
+    assert len(imported_results(storage)) == 1
 
 
 def test_a_damaged_table_of_imports_is_said_with_the_remedy(storage: Storage, tmp_path: Path) -> None:
     row = {"task": "[/b]x", "model": "a/b", "model_revision": None, "dataset_revision": "d", "mteb_version": None}
     (tmp_path / "x.jsonl").write_text(json.dumps({**row, "v_measure": 1, "v_measures": [1.0, 0]}) + "\n\n")
-    assert import_mteb(storage, tmp_path / "x.jsonl")["splits"].tolist() == [[1.0, 0.0]]
+    assert import_mteb(storage, tmp_path / "x.jsonl")[0]["splits"].tolist() == [[1.0, 0.0]]
     (imported,) = storage.read_rows("document", kind="import")
     damage_blob(storage, imported["files"]["results"])
     with pytest.raises(TraubeError, match=r"imported results are corrupt .*; import them again$"):

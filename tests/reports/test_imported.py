@@ -23,7 +23,8 @@ def results(task: str = "Tiny", **scores: list[float]) -> pd.DataFrame:
     rows = [
         {
             **dict.fromkeys(IMPORTED_COLUMNS, ""),
-            **{"task": task, "model": model, "mean": float(np.mean(values or [0.3])), "sd": 0.1, "splits": values},
+            **{"task": task, "split": "test", "subset": "default", "model": model},
+            **{"mean": float(np.mean(values or [0.3])), "sd": 0.1, "splits": values},
         }
         for model, values in scores.items()
     ]
@@ -92,6 +93,58 @@ def test_equal_models_on_overlapping_splits_seldom_differ_if_the_overlap_is_know
 def test_scores_that_are_the_same_are_a_tie(tmp_path: Path) -> None:
     (ranking,) = rankings(open_storage(tmp_path), results(a=SCORES["a"], twin=SCORES["a"], b=SCORES["b"]))
     assert [show_rank(row) for row in ranking.rows.itertuples()] == ["1–2 (tied)", "1–2 (tied)", "3"]
+
+
+def test_a_score_over_subsets_is_their_mean_split_by_split(tmp_path: Path) -> None:
+    """The test is the one of the mean over these subsets, however much these differ."""
+    german, french = results(a=[0.30, 0.32, 0.31], b=[0.2, 0.2, 0.23]), results(a=[0.8, 0.79, 0.8], b=[0.7, 0.69, 0.7])
+    rows = pd.concat([german.assign(subset="de"), french.assign(subset="fr")])
+    (ranking,) = rankings(open_storage(tmp_path), rows)
+    assert ranking.subsets == ("de", "fr") and ranking.splits == 3
+    assert dict(zip(ranking.rows["model"], ranking.rows["mean"], strict=True)) == pytest.approx(
+        {"a": np.mean([0.31, 0.79666667]), "b": np.mean([0.21, 0.69666667])}
+    )
+    assert ranking.rows["splits"].tolist()[0] == pytest.approx([0.55, 0.555, 0.555])
+    assert ranking.rows["rank_high"].tolist() == [1, 2]
+
+
+def test_a_mean_over_other_subsets_has_no_rank(tmp_path: Path) -> None:
+    """A model that leaves out the hardest language is not better for it."""
+    every = pd.concat([results(**{m: SCORES[m] for m in "ab"}).assign(subset=name) for name in ("de", "fr", "ru")])
+    partial = pd.concat([results(easy=(HARD + 0.4).tolist()).assign(subset=name) for name in ("de", "fr")])
+    uneven = pd.concat(
+        [results(uneven=SCORES["c"][:n]).assign(subset=name) for name, n in (("de", 10), ("fr", 9), ("ru", 9))]
+    )
+    (ranking,) = rankings(open_storage(tmp_path), pd.concat([every, partial, uneven]))
+    assert dict(zip(ranking.rows["model"], ranking.rows["why"], strict=True)) == {
+        **{"a": "", "b": "", "easy": "other subsets", "uneven": "no score for each split"}
+    }
+    assert ranking.rows["model"].iloc[-1] == "easy"
+
+
+def test_revisions_are_entries_that_are_named_so_and_a_copy_is_none(tmp_path: Path) -> None:
+    one, two = results(a=SCORES["a"], b=SCORES["b"]), results(a=SCORES["c"])
+    rows = pd.concat([one.assign(revision="r1", source="x"), two.assign(revision="external", source="x")])
+    copy, other = one.assign(revision="r1", source="y"), results(b=SCORES["c"]).assign(revision="r1", source="y")
+    assert names_of(tmp_path, rows) == ["a (external)", "a (r1)", "b"]
+    assert names_of(tmp_path, pd.concat([rows, copy])) == ["a (external)", "a (r1)", "b"]
+    assert names_of(tmp_path, pd.concat([one.assign(revision="r1", source="x"), other])) == [
+        "a",
+        "b (r1, x)",
+        "b (r1, y)",
+    ]
+
+
+def test_splits_are_ranked_apart(tmp_path: Path) -> None:
+    rows = [results(**SCORES).assign(split=split) for split in ("test", "headlines")]
+    found = rankings(open_storage(tmp_path), pd.concat(rows))
+    assert [ranking.title for ranking in found] == ["Tiny, headlines", "Tiny"]
+    assert all(len(ranking.rows) == 3 for ranking in found)
+
+
+def names_of(home: Path, rows: pd.DataFrame) -> list[str]:
+    (ranking,) = rankings(open_storage(home), rows)
+    return sorted(ranking.rows["model"])
 
 
 def test_the_page_holds_what_people_wrote_as_text(tmp_path: Path) -> None:

@@ -60,19 +60,26 @@ def import_results(
     --------
     traube import results/
     traube import results.jsonl.gz && traube report --imported
+
+    What cannot be read is named and left out. Of a task with several subsets, such as languages,
+    the score is the mean over them; two revisions of a model are ranked as two models.
     """
     from traube._reports.exchange import import_mteb, imported_results
     from traube._reports.imported import rankings, write_page
+    from traube._reports.mteb_results import describe_skipped
     from traube._reports.pages import FOLDER
     from traube._storage import open_storage
 
     storage = open_storage(paths.home())
-    rows = import_mteb(storage, path)
-    out.print(f"imported {len(rows)} results of {rows['model'].nunique()} models on {rows['task'].nunique()} tasks")
+    rows, skipped = import_mteb(storage, path)
+    for line in describe_skipped(skipped):
+        err.print(f"[yellow]skipped:[/] {escape(line)}", highlight=False, soft_wrap=True)
+    counted = {name: pluralize(rows[name].nunique(), name) for name in ("model", "task")}
+    out.print(f"imported {pluralize(len(rows), 'result')} of {counted['model']} on {counted['task']}")
     ranked = rankings(storage, imported_results(storage))
     shown = [ranking for ranking in ranked if ranking.task in set(rows["task"])]
     for ranking in shown:
-        out.print(f"[bold]{escape(ranking.task)}[/]: {escape(ranking.found)}", highlight=False)
+        out.print(f"[bold]{escape(ranking.title)}[/]: {escape(ranking.found)}", highlight=False)
     for basis in dict.fromkeys(ranking.basis for ranking in shown if ranking.basis):
         out.print(f"[dim]{escape(basis)}[/]", highlight=False)
     out.print(f"page: {escape(str(write_page(ranked, paths.home() / FOLDER)))}", soft_wrap=True, highlight=False)

@@ -322,6 +322,6 @@ def _print_imported(storage: "Storage", tasks: list[str] | None) -> None:
             shown,
             fold={"model": 24, "source": 24},
             optional=["source", "splits", "sd"],
-            title=f"{ranking.task}, imported: V-measure x100",
+            title=f"{ranking.title}, imported: V-measure x100",
         )
         out.print(f"[dim]{escape(f'{ranking.found} {ranking.basis}'.strip())}[/]")
