@@ -45,6 +45,7 @@ def one(root: Path, content: Any) -> dict[str, Any]:
         result(test=[entry(v_measures={"Level 0": VALUES})]),
         result(test=[entry(v_measures={"Level 0": VALUES[:1], "Level 1": VALUES[1:]})]),
         result(test=[entry(v_measures=VALUES)]),
+        result(test=[entry(v_measures=VALUES, hf_subset=None)]),
         result(test={"default": entry(v_measures=VALUES)}),
         old(test={"v_measure": 0.25, "v_measures": VALUES, "evaluation_time": 12.3}),
         old(test={"default": {"v_measure": 0.25, "v_measures": VALUES}, "evaluation_time": 12.3}),
@@ -54,7 +55,7 @@ def one(root: Path, content: Any) -> dict[str, Any]:
         result(test=[entry(25.0, v_measures=[20.0, 30.0, 25.0])]),
         result(test=[entry(25.0, v_measures=VALUES)]),
     ],
-    ids=["levels", "two levels", "list", "by subset", "old", "old by subset", "of many models", "percent", "percent of shares"],
+    ids=["levels", "two levels", "list", "no subset", "by subset", "old", "old by subset", "of many models", "percent", "percent of shares"],
 )  # fmt: skip
 def test_every_form_gives_the_same_row(tmp_path: Path, content: Any) -> None:
     row = one(tmp_path, content)
@@ -98,7 +99,9 @@ def test_the_test_split_is_read_and_all_others_where_there_is_none(tmp_path: Pat
         ([0.4, None], [0.4]),
     ],
 )
-def test_percent_are_recognized_by_all_scores_of_a_result(tmp_path: Path, scores: list[Any], shares: list[float]) -> None:
+def test_percent_are_recognized_by_all_scores_of_a_result(
+    tmp_path: Path, scores: list[Any], shares: list[float]
+) -> None:
     """A score above 1 is percent; one below 1 beside it may be either, so that nothing of the result is read."""
     subsets = [entry(score, hf_subset=name) for name, score in zip(("de", "fr"), scores, strict=True)]
     found = read_results(put(tmp_path, "X.json", result(test=subsets)))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeGuard
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -77,8 +77,10 @@ class _Row(BaseModel):
 
     source: str
     task: NonEmpty
-    split: NonEmpty = TEST
-    subset: NonEmpty = Field(DEFAULT, validation_alias="hf_subset")
+    split: Annotated[NonEmpty, BeforeValidator(lambda name: TEST if name is None else name)] = TEST
+    subset: Annotated[NonEmpty, BeforeValidator(lambda name: DEFAULT if name is None else name)] = Field(
+        DEFAULT, validation_alias="hf_subset"
+    )
     model: NonEmpty
     revision: NameOrEmpty = Field("", validation_alias="model_revision")
     dataset_revision: NameOrEmpty = ""
@@ -115,8 +117,8 @@ def read_results(path: Path) -> Results:
         files = sorted(p for p in named if not p.is_dir())
     for file in files:
         for entry in _read_entries(file, path, found.skipped):
-            key = (str(entry.get(name)) for name in ("model", "model_revision", "task"))
-            results[str(file), *key].append(entry)
+            result = (str(entry.get(name)) for name in ("model", "model_revision", "task"))
+            results[str(file), *result].append(entry)
 
     seen = set[tuple[str, ...]]()
     for entries in results.values():
@@ -242,16 +244,16 @@ def _validate(entries: Sequence[Entry], skipped: list[Skipped]) -> Iterator[tupl
     if unit is None:
         skipped.append(_fault(measured[0]["where"], "some scores are above 1, others below: percent, or shares?"))
         return
-    has_test = any(entry.get("split", TEST) == TEST for entry in measured)
+    has_test = any((entry.get("split") or TEST) == TEST for entry in measured)
     for entry in measured:
-        if has_test and entry.get("split", TEST) != TEST:
+        if has_test and (entry.get("split") or TEST) != TEST:
             skipped.append(Skipped(f"{entry['where']}, {entry['split']}", Reason.OTHER_SPLIT))
             continue
         try:
             yield entry, _Row.model_validate(_to_shares(entry, unit)).row()
         except ValidationError as error:
             first = error.errors()[0]
-            subset = f"subset {entry['hf_subset']}, " if entry.get("hf_subset", DEFAULT) != DEFAULT else ""
+            subset = f"subset {entry['hf_subset']}, " if (entry.get("hf_subset") or DEFAULT) != DEFAULT else ""
             fault = f"{subset}{'.'.join(map(str, first['loc'][:2]))}: {first['msg']}"
             skipped.append(_fault(entry["where"], fault))
 
@@ -270,10 +272,10 @@ def _to_shares(entry: Entry, unit: int) -> Entry:
     def scale(value: Any) -> Any:
         return value / unit if _is_number(value) and 0 <= value <= 100 else value
 
-    scaled = {name: scale(entry[name]) for name in ("v_measure", "v_measure_std") if name in entry}
-    measures = entry.get("v_measures")
-    levels = measures if isinstance(measures, dict) else {"": measures}
-    levels = {name: level for name, level in levels.items() if isinstance(level, list)}
+    scaled: Entry = {name: scale(entry[name]) for name in ("v_measure", "v_measure_std") if name in entry}
+    measures: Any = entry.get("v_measures")
+    given = measures if isinstance(measures, dict) else {"": measures}
+    levels = {name: level for name, level in given.items() if isinstance(level, list)}
     # those of each split may be shares where the mean is percent
     if any(_is_number(value) and value > 1 for level in levels.values() for value in level):
         divided = {name: [scale(value) for value in level] for name, level in levels.items()}
@@ -281,5 +283,5 @@ def _to_shares(entry: Entry, unit: int) -> Entry:
     return {**entry, **scaled} if unit > 1 else entry
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
