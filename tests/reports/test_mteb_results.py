@@ -55,7 +55,8 @@ def one(root: Path, content: Any) -> dict[str, Any]:
         result(test=[entry(25.0, v_measures=[20.0, 30.0, 25.0])]),
         result(test=[entry(25.0, v_measures=VALUES)]),
     ],
-    ids=["levels", "two levels", "list", "no subset", "by subset", "old", "old by subset", "of many models", "percent", "percent of shares"],
+    ids=["levels", "two levels", "list", "no subset", "by subset", "old", "old by subset", "of many models", "percent",
+         "percent of shares"],
 )  # fmt: skip
 def test_every_form_gives_the_same_row(tmp_path: Path, content: Any) -> None:
     row = one(tmp_path, content)
