@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from html import escape
@@ -796,7 +796,7 @@ def group_vectors(
     if not isinstance(algorithm, Method):
         return Grouping(_fit_predict(algorithm, vectors, n_clusters, seed))
     if algorithm.name == STABLE:
-        return _stable(vectors, n_clusters, seed)
+        return _stable(vectors, algorithm.clusterer_params, n_clusters, seed)
     clusterer, params, table = algorithm.clusterer, algorithm.clusterer_params, None
     component = components.get_clusterer(clusterer)
     if component.input_kind == "texts":
@@ -986,13 +986,11 @@ def encode_texts(model: Model, texts: list[str], progress: Progress = SILENT) ->
         return Workbench.at(paths.home(), executor).vectors_of_texts(texts, model, progress).load()
 
 
-def _stable(values: Matrix, k: int | None, seed: int) -> Grouping:
+def _stable(values: Matrix, params: Mapping[str, Any], k: int | None, seed: int) -> Grouping:
     """Group by k-means with the most stable number of clusters, and by layers around it."""
-    from traube.components._estimators.stable_kmeans import StableKMeans
-
     if values.shape[0] == 1:
         return Grouping(np.zeros(1, dtype=np.int64))
-    found = StableKMeans(n_clusters=k, random_state=seed).fit(values)
+    found = components.get_clusterer("stable_kmeans").estimator(params, seed, n_clusters=k).fit(values)
     layers = tuple(
         Layer(labels, stability=dict(enumerate(stability.tolist())))
         for labels, stability in zip(found.layers_, found.layer_stability_, strict=True)
