@@ -64,19 +64,16 @@ def test_every_way_builds_the_clusterer_of_a_run(
     changed: tuple[str, Mapping[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, params = changed
+    takes_texts, k = CLUSTERERS[name].input_kind == "texts", 3 if CLUSTERERS[name].takes_k else None
     with pytest.raises(Built) as run:
-        k = 3 if CLUSTERERS[name].takes_k else None
-        if CLUSTERERS[name].input_kind == "texts":
-            cluster_by_text(name, params, TEXTS, k, 42)
-        else:
-            cluster(name, params, VECTORS, k, 42)
+        cluster_by_text(name, params, TEXTS, k, 42) if takes_texts else cluster(name, params, VECTORS, k, 42)
     assert params.items() <= run.value.given.items()
 
     method = parse_method(method_of(name), {name: params})
     with pytest.raises(Built) as python:
         cluster_texts(TEXTS, embeddings=VECTORS, algorithm=method, n_clusters=k)
     assert python.value.given.items() >= run.value.given.items()
-    if CLUSTERERS[name].input_kind != "texts":
+    if not takes_texts:
         with pytest.raises(Built) as estimator:
             EmbeddingClusterer(k, method).fit(VECTORS)
         assert estimator.value.given.items() >= run.value.given.items()
