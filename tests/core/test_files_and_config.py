@@ -13,6 +13,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import example, given
@@ -211,6 +212,28 @@ def test_a_digest_is_the_same_on_every_machine_and_in_any_order_of_keys() -> Non
 def test_columns_have_one_digest_only_if_they_are_equal(a: list[object], b: list[object]) -> None:
     first, second = (pd.DataFrame({"x": pd.Series(values, dtype="object")}) for values in (a, b))
     assert (frame_digest(first) == frame_digest(second)) == (a == b)
+
+
+def test_the_digest_of_a_table_is_the_same_under_pandas_2_and_3() -> None:
+    """It is pinned: the lowest pandas and the newest run this test, and a cell's data version is made of such digests."""
+    table = pd.DataFrame(
+        {
+            "text": ["a", "ü", None, "x\0y"],
+            "item": np.arange(4, dtype=np.int64),
+            "score": [0.5, np.nan, -0.0, 1e300],
+            "is_own": [True, False, True, True],
+            "mixed": [1, None, "2", 3.5],
+            "nothing": [None] * 4,
+            "day": pd.to_datetime(["2020-01-01", "2021-02-03", "2021-02-04", "2022-01-01"]),
+            "kind": pd.Categorical(["a", "b", None, "a"]),
+        }
+    )
+    assert frame_digest(table) == "fd9c7e159f273a73"
+    assert frame_digest(table.assign(score=[0.5, np.nan, 0.0, 1e300])) == "fd9c7e159f273a73"
+    assert frame_digest(table.assign(score=[0.5, np.nan, 1e-300, 1e300])) != "fd9c7e159f273a73"
+    assert (
+        frame_digest(table.astype({"text": "string", "nothing": "string"})) == "fd9c7e159f273a73"
+    )  # however texts are held
 
 
 def test_the_name_of_a_column_counts() -> None:

@@ -54,7 +54,7 @@ def _hashable(column: "pd.Series") -> "pd.Series":
     import pandas as pd
 
     if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
-        return column
+        return column + 0.0 if pd.api.types.is_float_dtype(column) else column  # -0.0 is 0.0: pandas 2 tells them apart
     absent = b"\xff"  # no text's encoding; None would count as the text "None"
     values = column.astype(object)
     if pd.api.types.infer_dtype(values, skipna=True) not in ("string", "bytes", "empty"):

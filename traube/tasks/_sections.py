@@ -12,6 +12,7 @@ from typing import Literal
 import pandas as pd
 
 from traube._core.errors import TraubeError
+from traube._core.frames import TEXT
 from traube.tasks._task import SPLIT_COLUMNS, Subset
 
 Level = Literal["flat", "hier"]
@@ -92,7 +93,7 @@ def make_records(pages: Iterable[Page], level: Level, where: Path, subset: Subse
         lead = "\n".join(p.text.strip() for p in page.passages if not p.sections and p.text.strip())
         rows += [(page.name, page.title, lead, make_label(passage, level), passage.text) for passage in passages]
 
-    found = pd.DataFrame(rows, columns=["page", "query", "lead", "label", "text"], dtype="str")
+    found = pd.DataFrame(rows, columns=["page", "query", "lead", "label", "text"], dtype=TEXT)
     described = found["lead"] != ""
     titles = found.assign(split_set="default")
     leads = found.assign(split_set="description", query=found["lead"].where(described, found["query"]))

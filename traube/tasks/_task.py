@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from traube._core.arrays import Ints
 from traube._core.config import Strict
 from traube._core.errors import TraubeError
+from traube._core.frames import TEXT
 from traube._core.hashing import digest, frame_digest
 from traube.metrics import GROUPS, full_name
 from traube.tasks._texts import read_labels, read_texts
@@ -384,8 +385,8 @@ def make_split(
             "level": level,
             "item": np.arange(n, dtype=np.int64),
             "text_id": records["text_id"].to_numpy(),
-            "label": records[label].to_numpy() if label else pd.array([None] * n, dtype="str"),
-            "query_id": records["query_id"].to_numpy() if "query_id" in records else pd.array([None] * n, dtype="str"),
+            "label": records[label].to_numpy() if label else pd.array([None] * n, dtype=TEXT),
+            "query_id": records["query_id"].to_numpy() if "query_id" in records else pd.array([None] * n, dtype=TEXT),
             "part": subset if isinstance(subset, str) else subset.to_numpy(),
         },
         columns=list(SPLIT_COLUMNS),

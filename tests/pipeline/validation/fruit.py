@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from traube._core.frames import TEXT
 from traube._pipeline.validation.findings import Finding
 from traube._pipeline.validation.validate import validate_table
 from traube.tasks._task import SPLIT_COLUMNS, TaskCard, text_id
@@ -15,7 +16,7 @@ Findings = dict[str, Finding]
 
 
 def corpus_of(texts: list[Any]) -> pd.DataFrame:
-    return pd.DataFrame({"text_id": [text_id(str(t)) for t in texts], "text": pd.array(texts, dtype="str")})
+    return pd.DataFrame({"text_id": [text_id(str(t)) for t in texts], "text": pd.array(texts, dtype=TEXT)})
 
 
 def fruit() -> tuple[pd.DataFrame, pd.DataFrame]:

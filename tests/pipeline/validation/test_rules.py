@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.pipeline.validation.fruit import CARD, check_corpus, check_splits, corpus_of, examples, failed, fruit
+from traube._core.frames import TEXT
 from traube._pipeline.validation.facts import find_mojibake
 from traube._pipeline.validation.rules import CHECKS, blocks
 from traube.tasks._task import NULLABLE, SUBSETS, CheckName, Declared, TaskCard
@@ -116,7 +117,7 @@ def test_a_missing_label_is_found(docs: Path, label: str | None) -> None:
 
 def test_a_task_without_labels_passes(docs: Path) -> None:
     splits = fruit()[1]
-    for nothing in (None, pd.array([None] * 13, dtype="str")):
+    for nothing in (None, pd.array([None] * 13, dtype=TEXT)):
         assert not failed(check_splits(docs, splits.assign(label=nothing)))
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 from typing_extensions import override
 
 from traube._core.errors import TraubeError, unknown
+from traube._core.frames import TEXT
 from traube._core.paths import raw
 from traube.tasks._reading import find_file, read_rows
 from traube.tasks._source import Source, catalogue_card
@@ -50,7 +51,7 @@ class ArxivSubjects(Source):
         for subject, place in zip(table["subject"], rows.places, strict=True):
             if subject not in SUBJECTS:
                 raise TraubeError(f"{place}: {unknown('subject', str(subject), SUBJECTS)}")
-        found = pd.DataFrame(table, dtype="str").rename(columns={"abstract": "text"})
+        found = pd.DataFrame(table, dtype=TEXT).rename(columns={"abstract": "text"})
         found = found[~(found["subject"] + "." + found["subtopic"]).isin(self.without)]
         found = found.assign(text=found["text"].str.strip(), query=found["subject"].map(SUBJECTS))
         return found.drop_duplicates("text", ignore_index=True)  # it would be in both folds, or in two subjects

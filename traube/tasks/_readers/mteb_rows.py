@@ -17,6 +17,7 @@ from traube._core.config import PathName
 from traube._core.disk import read_kept_json
 from traube._core.errors import TraubeError, Unavailable, first_line
 from traube._core.files import locked, write_json
+from traube._core.frames import TEXT
 from traube._core.inputs import is_file
 from traube.tasks._reading import as_text, find_file, format_of, read_rows
 from traube.tasks._source import CardSource, Source, catalogue_card
@@ -134,7 +135,7 @@ class MtebRows(CardSource[RowsCard]):
                 levels = [*(label if isinstance(label, list) else [label]), *[None] * len(names)][: len(names)]
                 named = (as_text(level, place, "labels") for level in levels)
                 records.append((as_text(text, place, "sentences") or "", f"row_{i:0{digits}d}", *named))
-        return pd.DataFrame(records, columns=["text", "split", *names], dtype="str")
+        return pd.DataFrame(records, columns=["text", "split", *names], dtype=TEXT)
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """Return one split per row and level; where labels are lists, without the texts that lack the level."""

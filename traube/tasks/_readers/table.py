@@ -8,6 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from traube._core.config import OneOrMany, PathName
 from traube._core.errors import TraubeError, unknown
+from traube._core.frames import TEXT
 from traube.tasks._reading import UTF_8, Rows, read_rows
 from traube.tasks._source import CardSource, KeyLines
 from traube.tasks._task import SUBSETS, Subset, TaskCard, make_split, names_texts
@@ -72,7 +73,7 @@ class Table(CardSource[TableCard]):
                     raise TraubeError(f"{place}: column '{column}' is empty")
                 if key == "part" and value not in SUBSETS:
                     raise TraubeError(f"{place}: column '{column}': '{value}' is none of {', '.join(SUBSETS)}")
-        return pd.DataFrame({name: pd.array(values, dtype="str") for name, values in columns.items()})
+        return pd.DataFrame({name: pd.array(values, dtype=TEXT) for name, values in columns.items()})
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """Return one split per value of the column `split`, or one split called `all`; once per level."""
