@@ -60,7 +60,7 @@ def find_terms(texts: Sequence[str]) -> Terms:
     from Stemmer import Stemmer
 
     spoken = detect_languages(texts)
-    stop = frozenset(word for code in {*spoken, "en"} for word in stopwordsiso.stopwords(code))
+    stop = frozenset(word for code in {*spoken, "en"} & stopwordsiso.langs() for word in stopwordsiso.stopwords(code))
     algorithm = SNOWBALL.get(spoken[0]) if spoken else None
     stem = cache(Stemmer(algorithm).stemWord) if algorithm else str
     forms: dict[Term, Counter[str]] = {}

@@ -2,48 +2,79 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
 
 import numpy as np
 
 from traube._core.errors import join_words
 
 SAMPLE = 200  # texts whose languages are looked at
-PIECE = 160  # characters from which a language is detected
-SPOKEN = 0.1  # share of them that makes a language one of the texts'
+READ = 160  # characters of each
+PIECE = 80  # characters from which a language is detected: shorter texts are read together
+FEWEST = 40  # bytes that the last piece needs
+SURE = 0.6  # probability from which a piece is in a language
+FIRM, FIRM_PIECES, SPOKEN = 0.9, 2, 0.1  # probability, number and share of the pieces that state a further language
 UNKNOWN = "und"  # a task's language that its card does not say
+VARIETIES = {"ary": "ar", "arz": "ar", "bs": "hr", "nb": "no", "nn": "no", "wuu": "zh", "yue": "zh"}
 NAMES = {
-    "ar": "Arabic", "bg": "Bulgarian", "bn": "Bengali", "ca": "Catalan", "cs": "Czech", "da": "Danish", "de": "German",
-    "el": "Greek", "en": "English", "es": "Spanish", "et": "Estonian", "eu": "Basque", "fa": "Persian", "fi": "Finnish",
-    "fr": "French", "ga": "Irish", "he": "Hebrew", "hi": "Hindi", "hr": "Croatian", "hu": "Hungarian", "hy": "Armenian",
-    "id": "Indonesian", "is": "Icelandic", "it": "Italian", "ja": "Japanese", "ka": "Georgian", "ko": "Korean",
-    "lt": "Lithuanian", "lv": "Latvian", "mk": "Macedonian", "ms": "Malay", "nb": "Norwegian", "nl": "Dutch",
-    "no": "Norwegian", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sk": "Slovak",
-    "sl": "Slovenian", "sq": "Albanian", "sr": "Serbian", "sv": "Swedish", "sw": "Swahili", "ta": "Tamil", "th": "Thai",
-    "tr": "Turkish", "uk": "Ukrainian", "ur": "Urdu", "vi": "Vietnamese", "zh": "Chinese", "mul": "many languages",
+    "af": "Afrikaans", "ar": "Arabic", "bg": "Bulgarian", "bn": "Bengali", "ca": "Catalan", "cs": "Czech",
+    "da": "Danish", "de": "German", "el": "Greek", "en": "English", "eo": "Esperanto", "es": "Spanish",
+    "et": "Estonian", "eu": "Basque", "fa": "Persian", "fi": "Finnish", "fr": "French", "ga": "Irish", "gl": "Galician",
+    "gu": "Gujarati", "he": "Hebrew", "hi": "Hindi", "hr": "Croatian", "hu": "Hungarian", "hy": "Armenian",
+    "id": "Indonesian", "is": "Icelandic", "it": "Italian", "ja": "Japanese", "ka": "Georgian", "km": "Khmer",
+    "ko": "Korean", "lo": "Lao", "lt": "Lithuanian", "lv": "Latvian", "mk": "Macedonian", "mr": "Marathi",
+    "ms": "Malay", "my": "Burmese", "nb": "Norwegian", "nl": "Dutch", "no": "Norwegian", "pl": "Polish",
+    "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sk": "Slovak", "sl": "Slovenian", "sq": "Albanian",
+    "sr": "Serbian", "sv": "Swedish", "sw": "Swahili", "ta": "Tamil", "th": "Thai", "tl": "Tagalog", "tr": "Turkish",
+    "uk": "Ukrainian", "ur": "Urdu", "vi": "Vietnamese", "zh": "Chinese", "mul": "many languages",
 }  # fmt: skip
 
 
 def detect_languages(texts: Sequence[str]) -> list[str]:
-    """Return the languages of some texts, the most frequent first, as ISO 639-1 codes.
+    """Return the languages of some texts, the most frequent first, as ISO 639-1 codes; empty where they do not tell.
 
-    The list is empty if there are too few letters.
-
-    Pieces of a sample vote; a language with fewer than a tenth of the votes is left out.
+    Pieces of a sample vote where they are likely in one language. A further language than the most frequent one needs
+    at least two pieces that are nearly certain, and a tenth of the votes. Languages without a name in `NAMES` are left
+    out.
     """
-    import py3langid
-    import stopwordsiso
+    pieces = _cut_pieces(texts)
+    likely = [(code, p) for code, p in map(_find_likeliest, pieces) if p >= SURE]
+    votes = Counter(code for code, _ in likely)
+    firm = Counter(code for code, p in likely if p >= FIRM)
+    fewest = max(FIRM_PIECES, SPOKEN * votes.total())
+    ranked = [code for code, _ in votes.most_common()]
+    return [code for i, code in enumerate(ranked) if (i == 0 or firm[code] >= fewest) and code in NAMES]
 
-    pieces, piece = [], ""  # short texts together: a few words could be of many languages
-    for i in dict.fromkeys(np.linspace(0, len(texts) - 1, min(SAMPLE, len(texts)), dtype=int).tolist()):
-        piece = f"{piece} {texts[i][:PIECE]}".strip()
+
+def _cut_pieces(texts: Sequence[str]) -> list[str]:
+    """Return the beginnings of a sample of different texts; short ones stand together: a few words could be of many."""
+    texts = list(dict.fromkeys(texts))
+    # drawn, since languages may alternate by rows
+    drawn = np.random.default_rng(0).permutation(len(texts))[:SAMPLE]
+    pieces, piece = [], ""
+    for i in np.sort(drawn).tolist():
+        piece = f"{piece} {texts[i][:READ]}".strip()
         if len(piece) >= PIECE:
             pieces.append(piece)
             piece = ""
-    if len(piece) >= PIECE / 4:
-        pieces.append(piece)
-    votes = Counter(py3langid.classify(piece)[0] for piece in pieces)
-    fewest, known = SPOKEN * votes.total(), stopwordsiso.langs()
-    return [code for code, count in votes.most_common() if count >= fewest and code in known]
+    return [*pieces, piece] if len(piece.encode(errors="replace")) >= FEWEST else pieces
+
+
+def _find_likeliest(piece: str) -> tuple[str, float]:
+    """Return the likeliest language of a piece, and its probability with its varieties."""
+    likely: Counter[str] = Counter()
+    for code, probability in _load_identifier().rank(piece.encode(errors="replace")):
+        likely[VARIETIES.get(code, code)] += probability
+    return likely.most_common(1)[0]
+
+
+@cache
+def _load_identifier() -> Any:
+    """Load the classifier of languages, whose probabilities are calibrated over lengths."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 def name_languages(codes: Iterable[str]) -> str:
