@@ -258,6 +258,7 @@ def _print_result(rows: "Rows", table: "pd.DataFrame", texts: list[str], found: 
     if options.champion is None:
         _print_language(texts, options.model or DEFAULT_MODEL, rows.path)
     _print_groups(texts, found.result, found.by)
+    _print_unknown(texts, found.result, options.model or DEFAULT_MODEL, rows.path)
     _print_caveats(found.result, found.by, options.k)
     if options.champion is None and options.like is None:
         _print_layers(found)
@@ -307,6 +308,23 @@ def _print_language(texts: list[str], model: str, file: Path) -> None:
         first = f"traube cluster {quote(str(file))} -m {fit.left_out[0].name}" if fit.left_out else ""
         use = f" To use the first: [bold]{escape(first)}[/]" if first else ""
         out.print(f"[yellow]{escape(fit.warning)}[/]{use}", highlight=False, soft_wrap=True)
+
+
+def _print_unknown(texts: list[str], result: "Clustering", model: str, file: Path) -> None:
+    """Print how many texts hold no word that the model knows, and a model for their language."""
+    from traube._reports.languages import fit_languages
+    from traube.tasks._languages import detect_languages
+
+    if not result.unknown.any():
+        return
+    rows = result.unknown.nonzero()[0].tolist()
+    of_all = f"{len(rows)} of {pluralize(len(texts), 'text')}"
+    hold, are = ("holds", "it is") if len(rows) == 1 else ("hold", "they are")
+    fit = fit_languages(detect_languages([texts[i] for i in rows]), [model])
+    command = f"traube cluster {quote(str(file))} -m {fit.left_out[0].name}" if fit.left_out else ""
+    use = f"; made for {fit.words}: [bold]{escape(command)}[/]" if command else ""
+    line = f"{of_all} {hold} no word that {escape(model)} knows: {are} in no group (-1){use}"
+    out.print(line, highlight=False, soft_wrap=True)
 
 
 def _find_groups(texts: list[str], seed: int, options: Options, progress: Progress) -> tuple["Clustering", str]:
@@ -382,6 +400,7 @@ def _describe(texts: list[str], found: Grouped) -> dict[str, Any]:
         ],
         "noise": result.noise,
         "empty": result.blank,
+        "unknown": int(result.unknown.sum()),
         "strays": result.unsettled,
         "clearness": result.clearness or None,
         "score": None if math.isnan(result.score) else result.score,

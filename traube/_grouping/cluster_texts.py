@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import sparse
 
 from traube import components
 from traube._core import paths
@@ -138,6 +139,9 @@ class Clustering:
         before. Empty where the algorithm makes no tree.
     level : int
         Which of the layers has these labels.
+    unknown : ndarray of shape (n_texts,)
+        Whether the model knows nothing of a text: its vector is 0, as that of a text that holds no word which the
+        model knows. Such texts are in no cluster. Empty where all are known.
     unmerged : ndarray of shape (n_texts,) or None
         As `labels`, but before clusters were merged (`edit`); None where nobody did.
     texts : sequence of str
@@ -172,6 +176,7 @@ class Clustering:
     blank: int = 0
     layers: tuple[Layer, ...] = ()
     level: int = 0
+    unknown: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
     unmerged: NDArray[np.int64] | None = None
     texts: Sequence[str] = ()
     vectors: Matrix | None = None
@@ -460,8 +465,8 @@ class Clustering:
 
     @property
     def noise(self) -> int:
-        """The number of texts with words that are in no cluster."""
-        return int((self.labels < 0).sum()) - self.blank
+        """The number of texts that are in no cluster, and are neither blank nor unknown to the model."""
+        return int((self.labels < 0).sum() - self.unknown.sum()) - self.blank
 
     @property
     def unsettled(self) -> int:
@@ -508,6 +513,7 @@ class Clustering:
             distances=np.where(blank, np.nan, self.distances[which]),
             typical=_positions(self.typical, first),
             strays=self.strays[which] & ~blank if len(self.strays) else self.strays,
+            unknown=self.unknown[which] & ~blank if len(self.unknown) else self.unknown,
             blank=int(blank.sum()),
             layers=tuple(layer.of_all(first, which) for layer in self.layers),
             rows=which,
@@ -734,7 +740,14 @@ def _group_by_distance(
 
 
 def _group(vectors: Matrix, texts: list[str], algorithm: Any, n_clusters: int | None, seed: int) -> Clustering:
-    """Group vectors, and describe the groups by their texts."""
+    """Group vectors, and describe the groups by their texts; vectors of 0 say nothing, and are in no group."""
+    unknown = find_unknown(vectors)
+    if unknown.any():
+        rows = np.flatnonzero(~unknown)
+        _check_number(n_clusters, len(rows))
+        of_known = _group(vectors[rows], [texts[i] for i in rows], algorithm, n_clusters, seed)
+        which = np.where(unknown, -1, np.cumsum(~unknown) - 1)
+        return replace(of_known.of_all(rows, which), unknown=unknown, blank=0, vectors=vectors)
     found = group_vectors(vectors, algorithm, n_clusters, seed, texts)
     reader = TermReader(texts)
     layers = []
@@ -948,6 +961,14 @@ def find_distinct(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.i
     which = np.full(len(texts), -1, dtype=np.int64)
     which[rows] = [number.setdefault(texts[i], len(number)) for i in rows]
     return rows[np.unique(which[rows], return_index=True)[1]], which
+
+
+def find_unknown(vectors: Matrix) -> NDArray[np.bool_]:
+    """Return which vectors are 0, as those of texts of which a model knows no word; raise an error if all are."""
+    known = (vectors != 0).getnnz(axis=1) > 0 if sparse.issparse(vectors) else np.asarray(vectors).any(axis=1)
+    if not known.any():
+        raise TraubeError("all vectors are 0: the model knows no word of the texts; take another one (`traube models`)")
+    return np.asarray(~known)
 
 
 def default_method(model: Model) -> str:

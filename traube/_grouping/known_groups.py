@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from traube._core.errors import TraubeError
 from traube._core.progress import SILENT, Progress
-from traube._grouping.cluster_texts import Clustering, check_query, encode_texts, find_filled
+from traube._grouping.cluster_texts import Clustering, check_query, encode_texts, find_filled, find_unknown
 from traube._grouping.describe import (
     alike_by_vectors,
     are_equal,
@@ -42,8 +42,8 @@ def assign_by_examples(
     """Put each text into the group whose examples' mean is nearest by the cosine.
 
     By a similarity, each text joins the group whose examples are nearest on average. A model that is fitted to texts is
-    fitted to the examples and the texts. Blank texts join no group; examples that are blank, or whose group is blank, are
-    left out.
+    fitted to the examples and the texts. Blank texts, and those of which the model knows no word, join no group;
+    examples that are blank, or whose group is blank, are left out.
 
     Parameters
     ----------
@@ -82,6 +82,7 @@ def assign_by_examples(
     loaded = load_model(model, precision=precision)
     check_query(model, loaded.similarity, query)
     names, of = np.unique(np.array(groups, dtype=object).astype(str), return_inverse=True)
+    unknown = np.zeros(len(texts), dtype=bool)
     values = encode_texts(loaded, [*examples, *texts, *([] if query is None else [query])], progress)
     known, new = values[: len(examples)], values[len(examples) : len(examples) + len(texts)]
     if loaded.similarity:
@@ -89,11 +90,13 @@ def assign_by_examples(
         labels, distance = find_nearest_on_average(pairs, of)
         strange, alike = find_strays_by_distance(pairs, labels, of), are_equal(texts)
     else:
+        unknown = find_unknown(new)
         labels, distance = find_nearest(known, of, new)
+        labels[unknown], distance[unknown] = -1, np.nan
         strange, alike = find_strays(new, labels, known, of), alike_by_vectors(new, distance)
     words, nearest = find_keywords(examples, of), find_typical(labels, distance, alike)
     called = {c: str(name) for c, name in enumerate(names)}
-    found = Clustering(labels, distance, words, nearest, None, names=called, strays=strange)
+    found = Clustering(labels, distance, words, nearest, None, names=called, strays=strange, unknown=unknown)
     return replace(found.of_all(rows, pd.Index(rows).get_indexer(range(len(given)))), texts=given)
 
 
