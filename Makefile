@@ -14,10 +14,10 @@ unexport PYTHONDONTWRITEBYTECODE
 INSTALL := deploy/install.py --torch "$(TORCH_ARGS) $(TORCH)"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-scale demo dev test test-all pytest lint docs check-wheel format lock bench bench-gpu
+.PHONY: help setup setup-scale demo dev test test-all pytest lint docs check-wheel check-versions format lock bench bench-gpu
 
 help:  ## list the commands
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 setup: $(READY)  ## install what the platform needs into .venv, and make the home folder and checkpoints/
 
@@ -67,7 +67,10 @@ lint: $(ALL)  ## ruff (lint and format), docstrings, mypy, and the layers of the
 docs: $(ALL)  ## the documentation as a site, into docs/_build/html; offline, and any warning is an error
 	$(BIN)/python -m sphinx -b html -n -W --keep-going -q docs docs/_build/html
 
-check-wheel: $(READY)  ## build wheel and sdist, and use the wheel in an empty environment
+check-versions: $(READY)  ## resolve each extra, and all, at the highest and the lowest versions, on each Python
+	$(BIN)/python deploy/check_versions.py
+
+check-wheel: $(READY)  ## build wheel and sdist, and use the wheel in empty environments, at the highest and the lowest versions
 	$(BIN)/python deploy/check_wheel.py --torch "$(TORCH_ARGS) $(TORCH)"
 
 format: $(ALL)  ## let ruff mend what it can
@@ -81,8 +84,9 @@ bench-gpu: $(READY)  ## all that is claimed of a GPU, in 40 minutes at most; ARG
 	$(BIN)/python benchmarks/gpu_day.py $(ARGS)
 
 COMPILE = $(VENV)-lock/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
-	  --override requirements.overrides.txt --extra platform --extra checkout
+	  --override requirements.overrides.txt --excludes requirements.excludes.txt --extra platform --extra checkout
 lock:  ## resolve the dependencies again into requirements.lock (the platform) and requirements.all.lock (everything)
 	test -x $(VENV)-lock/bin/uv || { $(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/python -m pip install -q uv; }
-	$(COMPILE) --upgrade -o requirements.lock pyproject.toml
-	$(COMPILE) --upgrade --extra dev --extra docs --extra scale-dev -c requirements.lock -o requirements.all.lock pyproject.toml
+	@# everything first: parts of Dagster pin one another, and appear one after the other
+	$(COMPILE) --upgrade --extra dev --extra docs --extra scale-dev -o requirements.all.lock pyproject.toml
+	$(COMPILE) --upgrade -c requirements.all.lock -o requirements.lock pyproject.toml

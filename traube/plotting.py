@@ -1,4 +1,4 @@
-"""Figures of Matplotlib (`traube[papers]`): maps of texts, scores, and ranks over tasks."""
+"""Figures of Matplotlib: maps of texts, scores, and ranks over tasks."""
 
 from traube._grouping.plot import plot_map
 from traube._reports.charts import draw_bars, draw_heatmaps

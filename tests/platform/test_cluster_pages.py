@@ -3,8 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.platform.conftest import word_rows
 from tests.platform.test_cli import Traube
 
@@ -32,16 +30,3 @@ def test_too_few_texts_are_grouped_without_a_report(traube: Traube, tmp_path: Pa
     file.write_text("a ship\nbread\n")
     result = traube("cluster", str(file), "-m", "tfidf", "-k", "2")
     assert result.exit_code == 0 and "no report: a map needs at least 4 texts" in result.stdout
-
-
-def test_without_datamapplot_groups_are_written_and_how_to_get_a_report_is_said(
-    traube: Traube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("traube._reports.cluster_report.can_draw", lambda: False)
-    file = tmp_path / "notes.txt"
-    file.write_text("\n".join(text for text, _ in word_rows()))
-    result = traube("cluster", str(file), "-m", "tfidf", "-k", "3")
-    assert result.exit_code == 0 and (tmp_path / "notes.txt.clusters.csv").exists()
-    assert "no report: datamapplot is not installed: uv pip install datamapplot --override" in result.stdout
-    refused = traube("cluster", str(file), "-m", "tfidf", "-k", "3", "--report", str(tmp_path / "a.html"))
-    assert refused.exit_code == 1 and "datamapplot is not installed" in refused.stderr

@@ -1,6 +1,5 @@
 """The offline benchmark: docstrings of installed packages."""
 
-import importlib.util
 import sys
 from pathlib import Path
 
@@ -155,12 +154,6 @@ def test_a_package_with_one_subpackage_has_no_split_of_its_own(toy: Path, monkey
     source = pydocs_of(Size(("toyworks",), 1, 1, subpackages=1), monkeypatch)
     splits = source.draw(index_texts(source.read())[1])
     assert splits["split"].unique().tolist() == ["coarse_00", "fine_00"]
-
-
-def test_the_demos_packages_come_with_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else name)
-    said = get_source("pydocs_s2s").missing()
-    assert said == "package matplotlib is not installed: pip install 'traube[papers]', in a checkout make setup"
 
 
 def test_an_absent_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

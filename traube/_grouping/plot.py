@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from traube._core.errors import TraubeError, install_hint
 from traube._reports.cluster_report import MapLayer
 from traube._reports.placing import color_groups, place_texts
 from traube.components._apply import Matrix
@@ -41,10 +40,7 @@ def plot_map(vectors: Matrix, layer: MapLayer, title: str, seed: int = 42, ax: A
     >>> plot_map(np.eye(4, dtype=np.float32), layer, "Four texts").get_title(loc="left")
     'Four texts'
     """
-    try:
-        from matplotlib import pyplot
-    except ImportError:
-        raise TraubeError(f"plot: Matplotlib is not installed: {install_hint('papers')}") from None
+    from matplotlib import pyplot
 
     points = place_texts(vectors, seed)
     colors = color_groups(points, layer.labels)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from traube._core.disk import replacing
-from traube._core.errors import TraubeError, install_hint, join_words
+from traube._core.errors import TraubeError, join_words
 from traube.comparison._candidates import WITHOUT_LABELS
 from traube.comparison._ranking import Ranking, find_ties, rank_by_splits
 
@@ -84,10 +84,7 @@ def write_figure(found: OverTasks, path: Path) -> None:
     """Write the critical-difference diagram as SVG, PNG or PDF, as the file's name says."""
     if path.suffix.lower() not in FORMATS:
         raise TraubeError(f"--figure {path}: unknown format; expected a name that ends in {', '.join(FORMATS)}")
-    try:
-        figure = draw_critical_difference(found.ranks, found.ranking.p)
-    except ImportError:
-        raise TraubeError(f"--figure {path}: figures need Matplotlib: {install_hint('papers', 'setup')}") from None
+    figure = draw_critical_difference(found.ranks, found.ranking.p)
     with replacing(path) as temporary:
         figure.savefig(temporary, format=path.suffix[1:].lower(), bbox_inches="tight", dpi=200)
 

@@ -54,7 +54,9 @@ def _start(parent: int) -> None:
 
     tqdm.set_lock(threading.RLock())
     # loky ends a worker that has grown by 300 MB since its first job: compiled code and mapped vectors are no leak.
-    # It has no setting for that (3.6, in joblib 1.6), so this is one of the private names in docs/explanation/decisions/33.
+    # It has no setting for that, so this is one of the private names in docs/explanation/decisions/33. A loky without the
+    # name works, and starts such workers again.
     from joblib.externals.loky import process_executor
 
-    process_executor._MAX_MEMORY_LEAK_SIZE = sys.maxsize
+    if hasattr(process_executor, "_MAX_MEMORY_LEAK_SIZE"):
+        process_executor._MAX_MEMORY_LEAK_SIZE = sys.maxsize

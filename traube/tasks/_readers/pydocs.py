@@ -138,8 +138,7 @@ class Pydocs(CardSource[PydocsCard]):
     @override
     def missing(self) -> str | None:
         absent = ", ".join(p for p in self.size.packages if importlib.util.find_spec(p) is None)
-        extra = "papers" if self.size == SMALL else "platform"  # the others come with Traube
-        return f"package {absent} is not installed: {install_hint(extra, 'setup')}" if absent else None
+        return f"package {absent} is not installed: {install_hint('platform', 'setup')}" if absent else None
 
     @override
     def raw_version(self) -> str:
