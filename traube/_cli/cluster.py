@@ -193,10 +193,8 @@ def cluster(
 
 def _plan_pages(report: Path | None, default: Path | None, map_file: Path | None) -> dict[Path, bool]:
     """Return the pages to write, and whether each lists groups and texts beside its map."""
-    from traube._reports.cluster_report import can_draw
-
     pages = {map_file: False} if map_file else {}
-    if chosen := report or (default if can_draw() else None):
+    if chosen := report or default:
         pages[chosen] = True
     return pages
 
@@ -270,14 +268,10 @@ def _print_result(rows: "Rows", table: "pd.DataFrame", texts: list[str], found: 
 
 def _print_files(written: list[Path], texts: list[str], wants_report: bool) -> None:
     """Print the files that were written, and why there is no report if one was wanted."""
-    from traube._reports.cluster_report import FEWEST, NOT_INSTALLED, can_draw
+    from traube._reports.cluster_report import FEWEST
 
-    if wants_report and len(written) == 1:
-        is_short = sum(bool(text.strip()) for text in texts) < FEWEST
-        if is_short:
-            out.print(f"no report: a map needs at least {FEWEST} texts")
-        elif not can_draw():
-            out.print(escape(f"no report: {NOT_INSTALLED}"), highlight=False, soft_wrap=True)
+    if wants_report and len(written) == 1 and sum(bool(text.strip()) for text in texts) < FEWEST:
+        out.print(f"no report: a map needs at least {FEWEST} texts")
     out.print(f"written to {' and '.join(escape(str(path)) for path in written)}")
 
 

@@ -267,7 +267,7 @@ class Clustering:
         Raises
         ------
         TraubeError
-            If the model gives distances in place of vectors, or Matplotlib is not installed.
+            If the model gives distances in place of vectors.
         """
         from traube._grouping.plot import plot_map
 

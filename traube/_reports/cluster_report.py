@@ -1,6 +1,5 @@
 """The report of a clustering: a labeled map by datamapplot, its groups, and its texts, in one file that needs no network."""
 
-import importlib.util
 import os
 import re
 import tempfile
@@ -23,10 +22,6 @@ from traube._reports.rendering import packed, render
 from traube.components._apply import Matrix
 
 ALONE = "in no group"
-# pylabeladjust, which datamapplot's print maps need and this page does not, asks for an older pandas than Traube's
-NOT_INSTALLED = (
-    "datamapplot is not installed: uv pip install datamapplot --override <(echo 'pandas>=3'), in a checkout make setup"
-)
 FEWEST = 4  # texts that datamapplot can draw
 CHARACTERS, SHORTEST, LONGEST = 3_000_000, 200, 2_000  # of all texts in a report, and of each
 CATEGORIES, COLORED = 20, 5  # values of a column, and columns, that the map is colored and filtered by
@@ -179,17 +174,10 @@ def _make_offline(page: str) -> str:
     return page.replace("<head>", _HEAD, 1).replace("<html>", '<html lang="en">', 1)
 
 
-def can_draw() -> bool:
-    """Return whether datamapplot, which draws the map, is installed."""
-    return importlib.util.find_spec("datamapplot") is not None
-
-
 def _draw(
     points: NDArray[np.float32], layers: Sequence[MapLayer], names: Sequence[Mapping[int, str]], **settings: Any
 ) -> str:
     """Return datamapplot's page; `names` are those of each layer's groups."""
-    if not can_draw():
-        raise TraubeError(NOT_INSTALLED)
     named, colors = [], dict[str, str]()
     for layer, own in zip(layers, names, strict=True):
         if own:
