@@ -18,9 +18,10 @@ class ServedClustering(PythonModel):
         weights = context.artifacts.get("weights")
         self.served = serving.load(Path(context.artifacts["served"]), Path(weights) if weights else None)
 
-    def predict(self, context: PythonModelContext, model_input: list[str]) -> pd.DataFrame:
-        """Return cluster, distance and key words of each text."""
-        return self.served.predict(np.ravel(model_input).tolist())  # a column or an array, too
+    # by `list[str]` MLflow would make a list of a table, whose index and missing texts would be lost
+    def predict(self, context: PythonModelContext, model_input: pd.DataFrame) -> pd.DataFrame:
+        """Return cluster, distance and key words of each text, with the index of a Series or DataFrame."""
+        return self.served.predict(np.ravel(model_input) if isinstance(model_input, np.ndarray) else model_input)
 
 
 set_model(ServedClustering())

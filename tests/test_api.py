@@ -115,10 +115,9 @@ def test_labels_of_any_kind_are_names() -> None:
     ("texts", "labels", "message"),
     [
         ([], None, "texts: corpus: there are no texts"),
-        (["a", " "], None, "texts: text 1 is empty: leave it out"),
-        (["a", None], None, "texts: text 1 is empty: leave it out"),
+        (["a", " ", None], None, "texts: 2 of 3 texts are blank, such as text 1: more than half; see what was passed"),
         (["a", "b"], ["x"], "texts: there are 2 texts and 1 labels"),
-        (["a", "b"], ["x", None], "texts: splits: row 1, column label: is missing"),
+        (["a"], [None], "texts: 1 of 1 texts are blank or have no label, such as text 0: more than half; .*"),
         (["a", "b"], ["x", "x"], r"texts: split 'all' \(label\): there is only one class; clustering needs two"),
     ],
 )

@@ -1,6 +1,7 @@
 """Texts that join groups that are there, texts that fit none, and names that a model gives."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -107,8 +108,29 @@ def test_strays_are_set_apart_only_on_request() -> None:
     found = cluster_texts(texts, model="tfidf", n_clusters=2)
     assert (found.labels >= 0).all() and found.strays[-1] and not found.strays[:-1].any()
     apart = found.without_strays()
+    assert apart.typical == found.typical  # of which none has left
     assert apart.labels[-1] == -1 and np.isnan(apart.distances[-1])
     assert np.array_equal(apart.labels[:-1], found.labels[:-1])
+
+
+@pytest.mark.parametrize("by", ["examples", "clusters"])
+def test_a_text_that_has_left_a_group_is_not_typical_of_it(by: str) -> None:
+    """Another one takes its place, and a group that all have left has none."""
+    texts = [f"dough yeast crust loaf n{i}" for i in range(4)] + [f"goal keeper penalty match n{i}" for i in range(4)]
+    if by == "examples":
+        found = assign_by_examples(texts, texts, ["food"] * 4 + ["sport"] * 4, model="tfidf")
+    else:
+        found = cluster_texts(texts, model="tfidf", n_clusters=2)
+    gone, empty = found.labels[0], found.labels[4]
+    strays = np.arange(8) >= 4
+    strays[found.typical[gone][0]] = True
+    apart = replace(found, strays=strays).without_strays()
+    assert not strays[apart.typical[gone]].any() and len(apart.typical[gone]) == 3
+    assert apart.typical[empty] == []
+    assert apart.summary()["typical_texts"].map(len).tolist() == [3]
+    for layer in apart.layers:
+        assert not any(strays[at].any() for at in layer.typical.values())
+    assert found.typical[empty] and found.without_strays().typical == found.typical  # without strays none changes
 
 
 # names by a causal language model

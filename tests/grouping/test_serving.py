@@ -95,10 +95,31 @@ def test_a_split_of_some_of_the_texts_is_served_by_a_model_of_all(tiny_task: Tas
     assert clustering.predict(part)["cluster"].tolist() == clusters.tolist()
 
 
-@pytest.mark.parametrize("texts", [[], ["a", " "], [None]])
-def test_empty_texts_are_refused(tiny_task: Task, texts: list[str]) -> None:
-    with pytest.raises(TraubeError, match="none of them empty"):
-        served(tiny_task, "lsa", "none/kmeans").predict(texts)
+@pytest.mark.parametrize("method", ["none/kmeans", "pca/hdbscan"])
+def test_a_blank_text_joins_no_cluster_and_the_others_join_theirs(tiny_task: Task, method: str) -> None:
+    clustering, texts = served(tiny_task, "lsa", method), tiny_task.texts[:3]
+    alone = clustering.predict(texts)
+    mixed = clustering.predict([texts[0], " ", texts[1], None, texts[2], float("nan")])
+    pd.testing.assert_frame_equal(mixed.iloc[[0, 2, 4]].reset_index(drop=True), alone)
+    blank = mixed.iloc[[1, 3, 5]]
+    assert blank["cluster"].tolist() == [-1] * 3 and blank["distance"].isna().all() and set(blank["words"]) == {""}
+    assert clustering.predict(["", " "])["cluster"].tolist() == [-1, -1]
+    assert len(clustering.predict([])) == 0
+
+
+def test_the_answer_has_the_index_of_what_was_passed(tiny_task: Task) -> None:
+    """So that it can be a column of the table that was filtered before."""
+    clustering = served(tiny_task, "lsa", "none/kmeans")
+    table = pd.DataFrame({"body": tiny_task.texts[:4], "year": [1, 2, 3, 4]}).iloc[[3, 1]]
+    expected = clustering.predict(table["body"].tolist())["cluster"].tolist()
+    for given in (table, table["body"], table[["body"]]):
+        found = clustering.predict(given)
+        assert found.index.tolist() == [3, 1] and found["cluster"].tolist() == expected
+    two = table.assign(title="news")
+    assert clustering.predict(two, text_column="body")["cluster"].tolist() == expected
+    assert clustering.predict(tiny_task.texts[:2]).index.tolist() == [0, 1]
+    with pytest.raises(TypeError, match="text 0 is of type int"):
+        clustering.predict([3])
 
 
 def test_a_checkpoint_is_served_by_the_weights_that_came_along(

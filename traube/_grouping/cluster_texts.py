@@ -20,6 +20,7 @@ from traube._core import paths
 from traube._core.errors import TraubeError, Unsupported, first_line
 from traube._core.hashing import digest
 from traube._core.progress import SILENT, Progress
+from traube._core.short_repr import ShortRepr
 from traube._grouping.describe import (
     alike_by_distance,
     alike_by_vectors,
@@ -42,6 +43,7 @@ from traube.components._apply import Labels, Matrix
 from traube.components._stability import EXACT, UNCLEAR, find_alike
 from traube.models import FunctionModel, Model, Similarity, to_model
 from traube.models._card import Precision
+from traube.models._long_texts import LongTexts, measure_long_texts
 from traube.models._vectors import Dense
 from traube.tasks._texts import read_embeddings, read_texts
 
@@ -51,8 +53,8 @@ LISTED, CUT = 20, 100  # clusters that a notebook shows, and characters of each 
 PATH = " > "  # between the names of a path
 
 
-@dataclass(frozen=True, eq=False)
-class Layer:
+@dataclass(frozen=True, eq=False, repr=False)
+class Layer(ShortRepr):
     """One cut through the tree of groups.
 
     Attributes
@@ -82,8 +84,8 @@ class Layer:
         return replace(self, labels=labels, typical=_positions(self.typical, first))
 
 
-@dataclass(frozen=True, eq=False)
-class Grouping:
+@dataclass(frozen=True, eq=False, repr=False)
+class Grouping(ShortRepr):
     """Labels of a clusterer on vectors, with the table of k, the stabilities and the layers that were found.
 
     Attributes
@@ -142,6 +144,8 @@ class Clustering:
     unknown : ndarray of shape (n_texts,)
         Whether the model knows nothing of a text: its vector is 0, as that of a text that holds no word which the
         model knows. Such texts are in no cluster. Empty where all are known.
+    long_texts : LongTexts or None
+        How many texts are longer than the model reads, and by how much; None if none is.
     unmerged : ndarray of shape (n_texts,) or None
         As `labels`, but before clusters were merged (`edit`); None where nobody did.
     texts : sequence of str
@@ -177,6 +181,7 @@ class Clustering:
     layers: tuple[Layer, ...] = ()
     level: int = 0
     unknown: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    long_texts: LongTexts | None = None
     unmerged: NDArray[np.int64] | None = None
     texts: Sequence[str] = ()
     vectors: Matrix | None = None
@@ -425,17 +430,21 @@ class Clustering:
         words = {c: before.words.get(c, []) for c in same}
         nearest = {c: before.typical.get(c, []) for c in same}
         if len(same) < len(there):
-            first = self._distinct()
-            own = labels[first]
-            if self.vectors is None:
-                distance, alike = self.distances[first], are_equal([self.texts[i] for i in first])
-            else:
-                distance = measure_distances(self.vectors, own)
-                alike = alike_by_vectors(self.vectors, distance)
-            words = find_keywords(reader, own) | words
-            nearest = _positions(find_typical(own, distance, alike), first) | nearest
+            words = find_keywords(reader, labels[self._distinct()]) | words
+            nearest = self._find_typical(labels) | nearest
         stability = {c: before.stability[c] for c in same if c in before.stability}
         return Layer(labels, {c: words[c] for c in there}, {c: nearest[c] for c in there}, stability)
+
+    def _find_typical(self, labels: NDArray[np.int64]) -> dict[int, list[int]]:
+        """Return the positions of typical texts of other labels."""
+        first = self._distinct()
+        own = labels[first]
+        if self.vectors is None:
+            distance, alike = self.distances[first], are_equal([self.texts[i] for i in first])
+        else:
+            distance = measure_distances(self.vectors, own)
+            alike = alike_by_vectors(self.vectors, distance)
+        return _positions(find_typical(own, distance, alike), first)
 
     def _distinct(self) -> NDArray[np.int64]:
         """Return the first position of each distinct text, in the order of the vectors."""
@@ -484,15 +493,24 @@ class Clustering:
         return [int(k) for k in alike if k > 1]
 
     def without_strays(self) -> "Clustering":
-        """Return the clustering with texts that fit no cluster as noise; no other text moves."""
+        """Return the clustering with texts that fit no cluster as noise, so typical of none; no other text moves."""
         if not len(self.strays):
             return self
+        labels = np.where(self.strays, -1, self.labels)
+        layers = tuple(replace(layer, labels=np.where(self.strays, -1, layer.labels)) for layer in self.layers)
         return replace(
             self,
-            labels=np.where(self.strays, -1, self.labels),
+            labels=labels,
             distances=np.where(self.strays, np.nan, self.distances),
-            layers=tuple(replace(layer, labels=np.where(self.strays, -1, layer.labels)) for layer in self.layers),
+            typical=self._replace_strays(labels, self.typical),
+            layers=tuple(replace(la, typical=self._replace_strays(la.labels, la.typical)) for la in layers),
         )
+
+    def _replace_strays(self, labels: NDArray[np.int64], typical: dict[int, list[int]]) -> dict[int, list[int]]:
+        """Return typical texts of labels without strays: those of a cluster that had one are chosen again."""
+        left = {c: [i for i in at if not self.strays[i]] for c, at in typical.items() if self.strays[at].any()}
+        again = self._find_typical(labels) if left and len(self.texts) else {}
+        return typical | left | {c: again[c] for c in left if c in again}
 
     def of_all(self, first: NDArray[np.int64], which: NDArray[np.int64]) -> "Clustering":
         """Return the same clusters for all texts.
@@ -594,7 +612,7 @@ def cluster_texts(
     query: str | None = None,
     precision: Precision | None = "auto",
     cache: bool | str | Path = True,
-    text_column: str | None = None,
+    text_column: str | int | None = None,
     name_with: str | Namer | None = None,
     name_budget: int = BUDGET,
     progress: Progress = SILENT,
@@ -606,7 +624,7 @@ def cluster_texts(
     Parameters
     ----------
     texts : sequence of str, ndarray, Series, Arrow column, or DataFrame
-        The texts, or a table that has a column of them.
+        The texts, or a table that has a column of them, of pandas, polars, DuckDB or whatever exports Arrow data.
     embeddings : array-like or sparse matrix of shape (n_texts, n_dimensions), optional
         Vectors of the texts, in their order. Then no model is used.
     model : str, Path, SentenceTransformer, callable or Model, default="auto"
@@ -631,7 +649,7 @@ def cluster_texts(
         default `~/.traube`, in a checkout `.traube`), or in a folder of your own. With False they are not kept, and
         nothing is written but what any texts need: downloaded weights, and UMAP's compiled code. Vectors that you
         pass, or that a function makes, are never kept.
-    text_column : str, optional
+    text_column : str or int, optional
         The table's column of texts. By default its only one.
     name_with : str or Namer, optional
         A language model that names the clusters (`Clustering.name_clusters`); what it does not name is one warning.
@@ -668,6 +686,7 @@ def cluster_texts(
     >>> [found[positions[0]] for positions in groups.typical.values()]
     ['the crew of the ship', 'the dough of the bread']
     """
+    check_whole(random_state, "random_state")
     given = read_texts(texts, "cluster_texts", text_column)
     first, which = find_distinct(given.values)
     chosen = [given.values[i] for i in first]
@@ -681,6 +700,7 @@ def cluster_texts(
         else:
             encoder = to_model(model, precision=precision)
             found = _encode_and_group(chosen, encoder, n_clusters, algorithm, random_state, query, progress)
+            found = replace(found, long_texts=measure_long_texts(encoder, given.values))
     found = replace(found.of_all(first, which), texts=given.values, index=given.index)
     if namer is not None:
         found = found.name_clusters(namer, budget=name_budget, cache=cache, progress=progress)
@@ -689,12 +709,17 @@ def cluster_texts(
     return found
 
 
+def check_whole(value: Any, name: str) -> None:
+    """Refuse what is no whole number; True and False are none."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
+        raise TypeError(f"{name} is of type {type(value).__name__}: pass a whole number, or leave it out")
+
+
 def _check_number(n_clusters: int | None, n_texts: int) -> None:
     """Refuse a number of clusters that is none, or that these distinct texts cannot have."""
     if n_clusters is None:
         return
-    if not isinstance(n_clusters, (int, np.integer)):
-        raise TypeError(f"n_clusters is of type {type(n_clusters).__name__}: pass a whole number, or leave it out")
+    check_whole(n_clusters, "n_clusters")
     if not 1 <= n_clusters <= n_texts:
         raise TraubeError(f"{n_clusters} clusters cannot be made of {_pluralize(n_texts, 'distinct text')}")
 

@@ -16,6 +16,7 @@ from traube._grouping.cluster_texts import (
     Clustering,
     Layer,
     check_algorithm,
+    check_whole,
     cluster_texts,
     encode_texts,
     find_level,
@@ -121,6 +122,8 @@ class EmbeddingClusterer(_Fitted):
 
     def _group(self, X: Any) -> Self:
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float32)
+        if self.n_clusters is not None:
+            check_whole(self.n_clusters, "n_clusters")
         if self.n_clusters is not None and not 1 <= self.n_clusters <= X.shape[0]:
             raise ValueError(f"n_clusters={self.n_clusters} clusters cannot be made of n_samples={X.shape[0]}")
         found = group_vectors(X, check_algorithm(self.algorithm), self.n_clusters, _seed(self.random_state))
@@ -175,7 +178,7 @@ class TextClusterer(_Fitted):
         As in `traube.cluster_texts`.
     cache : bool, str or Path, default=True
         As in `traube.cluster_texts`.
-    text_column : str, optional
+    text_column : str or int, optional
         As in `traube.cluster_texts`.
     layer : int, "coarse" or "fine", optional
         Which of the nested layers is taken, 0 being the coarsest, in place of a number of clusters. By default the one
@@ -215,7 +218,7 @@ class TextClusterer(_Fitted):
         random_state: Any = 42,
         precision: Any = "auto",
         cache: Any = True,
-        text_column: str | None = None,
+        text_column: str | int | None = None,
         layer: int | str | None = None,
         groups: str | Path | None = None,
     ) -> None:
@@ -294,5 +297,6 @@ class TextClusterer(_Fitted):
 
 def _seed(random_state: Any) -> int:
     if isinstance(random_state, (int, np.integer)):
+        check_whole(random_state, "random_state")
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31 - 1))

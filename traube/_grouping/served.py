@@ -3,7 +3,6 @@
 `Component.place` and `.assign` put a new text; by a similarity it joins the cluster that is nearest on average.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -22,6 +21,7 @@ from traube._core.disk import replacing
 from traube._core.errors import TraubeError, first_line
 from traube._core.files import write_json
 from traube._core.inputs import is_file, parse_json, read_bytes
+from traube._core.short_repr import ShortRepr
 from traube._grouping.describe import find_keywords
 from traube._pipeline.cluster import locate_reduction_of
 from traube._storage import Storage
@@ -34,14 +34,15 @@ from traube.models._pins import locate_pinned
 from traube.models._vectors import open_matrix
 from traube.models._weights import is_folder
 from traube.tasks._task import Task
+from traube.tasks._texts import read_texts
 
 ENTRY = "served.json"
 WEIGHTS = "./weights"  # what stands in a card for the path of weights that come along, or are pinned
 MOST_SEED = 2**32 - 1
 
 
-@dataclass
-class Served:
+@dataclass(repr=False)
+class Served(ShortRepr):
     """A fitted clustering."""
 
     card: ModelCard
@@ -64,24 +65,37 @@ class Served:
     def _centers(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         return compute_centers(self.points, self.clusters)
 
-    def predict(self, texts: Sequence[str]) -> pd.DataFrame:
-        """Assign new texts to the clusters.
+    def predict(self, texts: Any, text_column: str | int | None = None) -> pd.DataFrame:
+        """Assign new texts to the clusters; blank and missing ones belong to none.
+
+        Parameters
+        ----------
+        texts : sequence of str, ndarray, Series, Arrow column, or DataFrame
+            The texts, as `traube.cluster_texts` takes them.
+        text_column : str or int, optional
+            The table's column of texts. By default its only one.
 
         Returns
         -------
-        DataFrame of n_texts rows
+        DataFrame of n_texts rows, with the index of what was passed
             `cluster` (int; -1 is noise), `distance` (to the cluster's center, in the reduced space; by a similarity, the mean
             to the cluster's texts, where the split's pairs lie between 0 and 1; nan for noise), `words` (the cluster's key
             words, in one string).
         """
-        if not texts or any(not isinstance(t, str) or not t.strip() for t in texts):
-            raise TraubeError("give at least one text, none of them empty")
+        given = read_texts(texts, "predict", text_column)
+        rows = [i for i, text in enumerate(given.values) if text.strip()]
+        clusters, distances = np.full(len(given.values), -1, dtype=np.int64), np.full(len(given.values), np.nan)
+        if rows:
+            clusters[rows], distances[rows] = self._assign([given.values[i] for i in rows])
+        words = [", ".join(self.words.get(int(c), [])) for c in clusters]
+        return pd.DataFrame({"cluster": clusters, "distance": distances, "words": words}, index=given.index)
+
+    def _assign(self, texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the clusters of new texts, and the distances to them."""
         try:
-            clusters, distances = self._place(self._encode(list(texts)))
+            return self._place(self._encode(texts))
         except (ValueError, TypeError) as error:  # a reducer or a clusterer that is fitted again refuses a parameter
             raise TraubeError(f"{self.card.name}, {self.method.name}: {first_line(error)}") from error
-        words = [", ".join(self.words.get(int(c), [])) for c in clusters]
-        return pd.DataFrame({"cluster": clusters, "distance": distances, "words": words})
 
     def _place(self, vectors: Matrix) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the clusters of new vectors, and the distances to them."""

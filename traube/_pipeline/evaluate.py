@@ -1,5 +1,6 @@
 """Texts to scores in one call: `evaluate` and `evaluate_pairs` for users, the other functions for code with planned cells."""
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,10 +34,11 @@ from traube._pipeline.workbench import Given, Workbench
 from traube.components import Method, parse_method, register_clusterer
 from traube.models import Model, to_model
 from traube.models._given import wrap_embeddings
+from traube.models._long_texts import measure_long_texts
 from traube.tasks._scored_pairs import has_history
 from traube.tasks._stored import Manifest
 from traube.tasks._task import Stage, Task, TaskCard, make_task
-from traube.tasks._texts import read_embeddings, read_labels, read_texts
+from traube.tasks._texts import read_embeddings, read_labels, read_texts, to_frame
 
 # What cells need of a protocol besides methods and seeds: its name, and the usual split set.
 _OWN = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",))
@@ -117,7 +119,7 @@ def evaluate(
     *,
     labels: Any = None,
     seeds: Sequence[int] = (42,),
-    text_column: str | None = None,
+    text_column: str | int | None = None,
     folder: Path | None = None,
     executor: Executor | None = None,
     progress: Progress = SILENT,
@@ -138,11 +140,11 @@ def evaluate(
         scikit-learn, like `Birch(n_clusters=10)`, keeps its parameters but for `random_state`, and is called
         "none/own.birch". For parameters of your own, `traube.components.parse_method`; for a clusterer that is to make
         as many clusters as there are classes, `traube.components.register_clusterer`.
-    labels : sequence or str, optional
+    labels : sequence, str or int, optional
         Of texts: the gold label of each, or the name of the table's column.
     seeds : sequence of int, default=(42,)
         Of everything random; an algorithm without randomness is computed once.
-    text_column : str, optional
+    text_column : str or int, optional
         The table's column of texts. By default its only one.
     folder : Path, optional
         Where vectors and reductions are kept between calls, and the results too. By default nothing is kept. Vectors
@@ -189,6 +191,8 @@ def evaluate(
             model.fetch()
             of_model = cells(task, model, _OWN, methods=methods, seeds=seeds)
             scores, assignments = evaluate_cells(task, model, of_model, folder or Path(temporary), work, progress)
+            if long := measure_long_texts(model, task.texts):
+                warnings.warn(long.describe(model.name), stacklevel=2)
             samples.append(scores)
             clusters.append(assignments)
             computed += of_model
@@ -196,9 +200,11 @@ def evaluate(
     return Evaluation(task.card, task.data_version, tuple(computed), *together)
 
 
-def _to_task(given: Any, labels: Any, text_column: str | None) -> tuple[Task, Sequence[str]]:
+def _to_task(given: Any, labels: Any, text_column: str | int | None) -> tuple[Task, Sequence[str]]:
     """Return the task that somebody passed, or that of their texts, and the texts as they were given."""
     if not isinstance(given, Task):
+        table = to_frame(given)
+        given = given if table is None else table  # read once: a stream has no second time
         texts = read_texts(given, "evaluate", text_column, labels).values
         return make_task(texts, None if labels is None else read_labels(labels, "evaluate", given)), texts
     if labels is not None or text_column is not None:

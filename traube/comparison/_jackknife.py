@@ -31,6 +31,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import stdtrit  # Student's t; scipy.stats takes half a second to import
 
+from traube._core.short_repr import ShortRepr
 from traube.metrics._names import GROUPS
 
 Array: TypeAlias = NDArray[np.float64]
@@ -42,8 +43,8 @@ RESPONSE = 2.0
 NOTHING = 1e-7
 
 
-@dataclass(frozen=True)
-class Sample:
+@dataclass(frozen=True, repr=False)
+class Sample(ShortRepr):
     """A candidate's scores on some splits, means over its seeds.
 
     Attributes
@@ -148,8 +149,8 @@ def choose_best(samples: Sequence[Sample]) -> Sample:
     return replace(chosen, means=means[:, 1:].max(axis=0))
 
 
-@dataclass(frozen=True)
-class Difference:
+@dataclass(frozen=True, repr=False)
+class Difference(ShortRepr):
     """The difference of two samples on the same splits, or of every pair of several.
 
     For every pair, each field is an array of shape (n_samples, n_samples).

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
+from traube._core.short_repr import ShortRepr
 from traube.comparison._jackknife import Array, Difference, Sample, compute_differences
 from traube.comparison._verdict import LEVEL, Undecided, Verdict, compare, make_verdict
 
 
-@dataclass(frozen=True)
-class Ranking:
+@dataclass(frozen=True, repr=False)
+class Ranking(ShortRepr):
     """The models of a table. Their pairs are one family of comparisons.
 
     Attributes

@@ -22,7 +22,7 @@ GIVEN = ("n_clusters", "random_state")  # set at run time, so never among a comp
 AUTO = "auto"  # in place of a number of clusters: the one that `traube.components.choose_stable_k` finds
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Component:
     """A reducer or a clusterer.
 
@@ -98,6 +98,9 @@ class Component:
     seconds: tuple[float, float] = (0.0, 0.0)
     pace: float = PACE
     by_distance: Callable[[Mapping[str, Any]], Mapping[str, Any] | None] = lambda params: None
+
+    def __repr__(self) -> str:
+        return f"Component('{self.name}')"
 
     @property
     def fitted_on(self) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Params = Mapping[str, Mapping[str, Any]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Method:
     """A reducer and a clusterer by name, with parameters; those not given are the defaults.
 
@@ -49,6 +49,11 @@ class Method:
 
     def __hash__(self) -> int:
         return hash(self.name)
+
+    def __repr__(self) -> str:
+        parts = (get_reducer(self.reducer), self.reducer_params), (get_clusterer(self.clusterer), self.clusterer_params)
+        changed = {k: v for part, params in parts for k, v in params.items() if v != part.params.get(k)}
+        return f"Method({', '.join([repr(self.name), *(f'{key}={value!r}' for key, value in changed.items())])})"
 
     @property
     def name(self) -> str:

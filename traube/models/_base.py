@@ -133,6 +133,9 @@ class OfCard:
         self.name = card.name
         self._device = device
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}('{self.name}')"
+
     def __getstate__(self) -> dict[str, Any]:
         return {"card": self.card, "name": self.name, "_device": self._device}
 

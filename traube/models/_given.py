@@ -111,6 +111,9 @@ class FunctionModel(OwnEncoder):
         self.numerics: Mapping[str, str] = {}
         self._function = function
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}('{self.name}')"
+
     def encode(self, texts: Sequence[str]) -> Matrix:
         """Return the vectors of texts, float32 (n_texts, n_dimensions)."""
         try:

@@ -17,6 +17,7 @@ from traube._core.array_files import read_csr
 from traube._core.arrays import Ints
 from traube._core.errors import TraubeError
 from traube._core.hashing import digest
+from traube._core.short_repr import ShortRepr
 from traube._storage import Corrupt, Storage
 from traube._storage.blobs import hash_content
 
@@ -26,8 +27,8 @@ ABSENT = -1
 _ZIP = b"PK"  # how a sparse matrix begins
 
 
-@dataclass(frozen=True)
-class Vectors:
+@dataclass(frozen=True, repr=False)
+class Vectors(ShortRepr):
     """A view of n rows of a stored matrix: cheap to send to another process.
 
     Attributes
@@ -94,7 +95,7 @@ class Vectors:
         return np.asarray(mapped[self.rows])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Held(Vectors):
     """Vectors that are in memory, for a process that does not see their file."""
 

@@ -1,5 +1,6 @@
 """The data model: a task is a corpus of unique texts and the splits that group them."""
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,8 +18,9 @@ from traube._core.config import Strict
 from traube._core.errors import TraubeError
 from traube._core.frames import TEXT
 from traube._core.hashing import digest, frame_digest
+from traube._core.short_repr import ShortRepr
 from traube.metrics import GROUPS, full_name
-from traube.tasks._texts import read_labels, read_texts
+from traube.tasks._texts import read_labels, read_texts, to_frame
 
 # The columns of a table, and their meanings. All are str but `item`.
 CORPUS_COLUMNS = {"text_id": "Id of the text, from its hash.", "text": "The text."}
@@ -129,7 +131,9 @@ class TaskCard(Strict):
     citation: str = Field("", description="keys of references.bib, or free text")
     source: str = Field("", description="where the raw data comes from")
     mteb: str = Field(
-        "", pattern=r"^([A-Za-z0-9][A-Za-z0-9_.+-]*)?$", description="the task's name in MTEB, where it is one of MTEB's"
+        "",
+        pattern=r"^([A-Za-z0-9][A-Za-z0-9_.+-]*)?$",
+        description="the task's name in MTEB, where it is one of MTEB's",
     )
     main_metric: MetricName = "v_measure/noise_as_cluster"
     declared: Declared = Declared()
@@ -141,8 +145,8 @@ class TaskCard(Strict):
         return TaskCard.model_validate(self.model_dump(include=set(TaskCard.model_fields)))
 
 
-@dataclass(frozen=True)
-class Split:
+@dataclass(frozen=True, repr=False)
+class Split(ShortRepr):
     """One clustering problem: the texts to group, their gold labels and, where there is one, the query they answer.
 
     A split may carry several levels of labels; a clusterer is run on (split, level).
@@ -179,7 +183,7 @@ def get_groups(text_ids: Iterable[str]) -> Ints:
     return np.array([int(name, 16) % GROUPS for name in text_ids], dtype=np.int64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Task:
     """A named benchmark data set.
 
@@ -189,6 +193,13 @@ class Task:
     card: TaskCard
     corpus: pd.DataFrame  # of `CORPUS_COLUMNS`
     rows: pd.DataFrame  # of its type: splits (`SPLIT_COLUMNS`), or pairs (`traube.tasks._scored_pairs`)
+
+    def __repr__(self) -> str:
+        counts = [(len(self.corpus), "text"), (len(self.rows), "row")]
+        if {"split", "label"} <= set(self.rows):
+            counts[1:] = [(self.rows["split"].nunique(), "split"), (self.rows["label"].nunique(), "class")]
+        shown = (f"{n:,} {noun}{'' if n == 1 else 'es' if noun == 'class' else 's'}" for n, noun in counts)
+        return f"Task('{self.name}', {', '.join(shown)})"
 
     @property
     def splits(self) -> pd.DataFrame:
@@ -399,22 +410,24 @@ def make_task(
     *,
     name: str = "texts",
     clusters: int | None = None,
-    text_column: str | None = None,
+    text_column: str | int | None = None,
 ) -> Task:
     """Make a task of texts that are at hand: one split called `all`, with one level called `label`.
+
+    Texts that are blank, missing or without a label are left out, and counted by a warning.
 
     Parameters
     ----------
     texts : sequence of str, ndarray, Series, Arrow column, or DataFrame
-        The texts, or a table that has a column of them.
-    labels : sequence or str, optional
+        The texts, or a table of any library that has a column of them.
+    labels : sequence, str or int, optional
         The gold label of each text, or the name of the table's column. Without them, clusterings are judged by their
         silhouette.
     name : str, default="texts"
         Name of the task.
     clusters : int, optional
         Number of clusters for a task without labels. By default the one with the best silhouette.
-    text_column : str, optional
+    text_column : str or int, optional
         The table's column of texts. By default its only one.
 
     Returns
@@ -427,8 +440,8 @@ def make_task(
     TypeError
         If texts or labels are of a type that holds none.
     TraubeError
-        If there are no texts or an empty one, the labels are not as many as the texts, one is missing, or all are the
-        same.
+        If there are no texts, more than half are blank or have no label, the labels are not as many as the texts, or
+        all are the same.
 
     Examples
     --------
@@ -436,16 +449,23 @@ def make_task(
     >>> [(split.size, split.classes) for split in task.test_splits()]
     [(3, 2)]
     """
+    table = to_frame(texts)
+    texts = texts if table is None else table  # read once: a stream has no second time
     values = read_texts(texts, "make_task", text_column, labels).values
-    for i, text in enumerate(values):
-        if not text.strip():
-            raise TraubeError(f"{name}: text {i} is empty: leave it out")
+    named = None if labels is None else read_labels(labels, "make_task", texts)
+    if named is not None and len(named) != len(values):
+        raise TraubeError(f"{name}: there are {len(values)} texts and {len(named)} labels")
+    is_kept = [bool(text.strip()) and (named is None or named[i] is not None) for i, text in enumerate(values)]
+    if left_out := len(values) - sum(is_kept):
+        reason = "are blank" if named is None else "are blank or have no label"
+        counted = f"{name}: {left_out} of {len(values)} texts {reason}"
+        if 2 * left_out > len(values):
+            raise TraubeError(f"{counted}, such as text {is_kept.index(False)}: more than half; see what was passed")
+        warnings.warn(f"{counted}: left out", stacklevel=2)
     records = pd.DataFrame({"text": pd.array(values, dtype="object")})
-    if labels is not None:
-        named = read_labels(labels, "make_task", texts)
-        if len(named) != len(records):
-            raise TraubeError(f"{name}: there are {len(records)} texts and {len(named)} labels")
+    if named is not None:
         records["label"] = pd.array(named, dtype="object")
+    records = records.iloc[np.flatnonzero(is_kept)].reset_index(drop=True)
     corpus, indexed = index_texts(records)
     label = None if labels is None else "label"
     splits = make_split(indexed, "all", label or "none", label=label)
