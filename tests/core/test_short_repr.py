@@ -12,6 +12,7 @@ from traube._grouping.served import Served
 from traube.comparison import Sample, rank
 from traube.components import get_clusterer, parse_method
 from traube.models import FunctionModel
+from traube.plotting import MapLayer
 from traube.tasks import get_source
 
 TEXTS = [f"a text about {'bread' if i % 2 else 'ships'}, and a number: {i}" for i in range(60)]
@@ -56,6 +57,7 @@ def make_objects() -> dict[str, object]:
         "card of a model": bow.card,
         "clustering": clustering,
         "layer": clustering.cuts[0],
+        "layer of a map": MapLayer(clusters, {0: "ships"}, {0: TEXTS}, {0: [1, 2]}, {}),
         "served": Served(bow.card, bow.fingerprint, method, 42, None, vectors, vectors, clusters, {0: TEXTS, 1: TEXTS}),
         "sample": equal,
         "ranking": rank([f"model {i}" for i in range(9)], [equal] * 9),

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from traube import EmbeddingClusterer, TextClusterer, cluster_texts
+from traube import EmbeddingClusterer, TextClusterer, cluster_texts, evaluate, make_task
 from traube._core.errors import TraubeError
+from traube.components import cluster
 
 TEXTS = ["the dough of the bread", "a loaf of bread", "the crew of the ship", "a ship and its crew"]
 VECTORS = np.array([[1, 0], [0.9, 0.1], [0, 1], [0.1, 0.9]], dtype=np.float32)
@@ -24,6 +25,17 @@ CALLS: dict[str, Callable[..., Any]] = {
 def test_what_is_no_whole_number_is_refused(call: str, name: str, value: object) -> None:
     with pytest.raises((TypeError, ValueError), match=f"{name}|seed"):
         CALLS[call](**{name: value})
+
+
+@pytest.mark.parametrize("value", [True, np.True_, 2.0])
+def test_tasks_evaluations_and_components_refuse_it_too(value: Any) -> None:
+    with pytest.raises(TypeError, match="clusters"):
+        make_task(TEXTS, clusters=value)
+    with pytest.raises(TypeError, match="seed"):
+        evaluate(TEXTS, "tfidf", "none/kmeans", labels=["food", "food", "sea", "sea"], seeds=[value])
+    with pytest.raises(TraubeError, match="needs the number of clusters"):
+        cluster("kmeans", None, VECTORS, value, 42)
+    assert len(set(cluster("kmeans", None, VECTORS, 2, 42))) == make_task(TEXTS, clusters=2).card.clusters == 2
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -5,12 +5,17 @@ import socket
 import tempfile
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 import yaml
 
 from resources import served_artifact
 from resources.served_artifact import HASHED, LOCK, hash_requirements, pin_requirements, write_artifact
 from traube._core import paths
+from traube._grouping.served import Served, save
+from traube.components import parse_method
+from traube.models import load_model
 
 A, B = f"--hash=sha256:{'a' * 64}", f"--hash=sha256:{'b' * 64}"
 LOCKED = rf"""
@@ -88,3 +93,23 @@ def test_what_mlflow_stores_names_versions_and_no_place(
     assert len(written) >= 5
     for path in written:
         assert not [place for place in places if place in path.read_text(encoding="utf-8")], path
+
+
+def test_what_mlflow_loads_answers_with_the_index_of_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import mlflow
+
+    monkeypatch.setattr(served_artifact, "pin_requirements", lambda *_: [f"mlflow=={mlflow.__version__}"])
+    texts, model = ["a loaf of bread", "the bread", "a ship at sea", "the ship"], load_model("hashed")
+    vectors, clusters = np.asarray(model.encode(texts)), np.array([0, 0, 1, 1])
+    method, words = parse_method("none/kmeans"), {0: ["bread"], 1: ["ship"]}
+    (tmp_path / "served").mkdir()
+    save(
+        Served(model.card, model.fingerprint, method, 42, None, vectors, vectors, clusters, words), tmp_path / "served"
+    )
+    write_artifact(tmp_path / "model", tmp_path / "served", None)
+    loaded = mlflow.pyfunc.load_model(str(tmp_path / "model"))
+
+    table = pd.DataFrame({"body": ["the ship", None, "the bread"]}, index=[7, 5, 3])
+    assert loaded.predict(table)["cluster"].to_dict() == {7: 1, 5: -1, 3: 0}
+    for given in (["the ship", " "], np.array(["the ship", " "]), np.array([["the ship"], [" "]])):
+        assert loaded.predict(given)["cluster"].to_dict() == {0: 1, 1: -1}

@@ -43,9 +43,8 @@ from traube.components._apply import Labels, Matrix
 from traube.components._stability import EXACT, UNCLEAR, find_alike
 from traube.models import FunctionModel, Model, Similarity, to_model
 from traube.models._card import Precision
-from traube.models._long_texts import LongTexts, measure_long_texts
 from traube.models._vectors import Dense
-from traube.tasks._texts import read_embeddings, read_texts
+from traube.tasks._texts import check_whole, read_embeddings, read_texts
 
 STABLE = "none/stable_kmeans"
 WEAK, CLEAR = UNCLEAR, 0.25  # scores
@@ -144,8 +143,6 @@ class Clustering:
     unknown : ndarray of shape (n_texts,)
         Whether the model knows nothing of a text: its vector is 0, as that of a text that holds no word which the
         model knows. Such texts are in no cluster. Empty where all are known.
-    long_texts : LongTexts or None
-        How many texts are longer than the model reads, and by how much; None if none is.
     unmerged : ndarray of shape (n_texts,) or None
         As `labels`, but before clusters were merged (`edit`); None where nobody did.
     texts : sequence of str
@@ -181,7 +178,6 @@ class Clustering:
     layers: tuple[Layer, ...] = ()
     level: int = 0
     unknown: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
-    long_texts: LongTexts | None = None
     unmerged: NDArray[np.int64] | None = None
     texts: Sequence[str] = ()
     vectors: Matrix | None = None
@@ -700,19 +696,12 @@ def cluster_texts(
         else:
             encoder = to_model(model, precision=precision)
             found = _encode_and_group(chosen, encoder, n_clusters, algorithm, random_state, query, progress)
-            found = replace(found, long_texts=measure_long_texts(encoder, given.values))
     found = replace(found.of_all(first, which), texts=given.values, index=given.index)
     if namer is not None:
         found = found.name_clusters(namer, budget=name_budget, cache=cache, progress=progress)
         if found.naming_note:
             warnings.warn(found.naming_note, stacklevel=2)
     return found
-
-
-def check_whole(value: Any, name: str) -> None:
-    """Refuse what is no whole number; True and False are none."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
-        raise TypeError(f"{name} is of type {type(value).__name__}: pass a whole number, or leave it out")
 
 
 def _check_number(n_clusters: int | None, n_texts: int) -> None:

@@ -16,7 +16,6 @@ from traube._grouping.cluster_texts import (
     Clustering,
     Layer,
     check_algorithm,
-    check_whole,
     cluster_texts,
     encode_texts,
     find_level,
@@ -26,7 +25,7 @@ from traube._grouping.cluster_texts import (
 )
 from traube._grouping.known_groups import find_nearest
 from traube.models import to_model
-from traube.tasks._texts import read_texts
+from traube.tasks._texts import check_whole, read_texts
 
 
 class _Fitted(ClusterMixin, BaseEstimator):

@@ -1,6 +1,5 @@
 """Texts to scores in one call: `evaluate` and `evaluate_pairs` for users, the other functions for code with planned cells."""
 
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,11 +33,10 @@ from traube._pipeline.workbench import Given, Workbench
 from traube.components import Method, parse_method, register_clusterer
 from traube.models import Model, to_model
 from traube.models._given import wrap_embeddings
-from traube.models._long_texts import measure_long_texts
 from traube.tasks._scored_pairs import has_history
 from traube.tasks._stored import Manifest
 from traube.tasks._task import Stage, Task, TaskCard, make_task
-from traube.tasks._texts import read_embeddings, read_labels, read_texts, to_frame
+from traube.tasks._texts import check_whole, read_embeddings, read_labels, read_texts, to_frame
 
 # What cells need of a protocol besides methods and seeds: its name, and the usual split set.
 _OWN = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",))
@@ -179,6 +177,8 @@ def evaluate(
     >>> result.scores[result.scores["metric"] == "acc/noise_as_cluster"][["model", "seed", "value"]].values.tolist()
     [['bow', 1, 1.0], ['bow', 2, 1.0], ['tfidf', 1, 1.0], ['tfidf', 2, 1.0]]
     """
+    for seed in seeds:
+        check_whole(seed, "a seed")
     task, texts = _to_task(task, labels, text_column)
     methods = _parse_methods(algorithms)
     samples, clusters, computed = [], [], list[Cell]()
@@ -191,8 +191,6 @@ def evaluate(
             model.fetch()
             of_model = cells(task, model, _OWN, methods=methods, seeds=seeds)
             scores, assignments = evaluate_cells(task, model, of_model, folder or Path(temporary), work, progress)
-            if long := measure_long_texts(model, task.texts):
-                warnings.warn(long.describe(model.name), stacklevel=2)
             samples.append(scores)
             clusters.append(assignments)
             computed += of_model

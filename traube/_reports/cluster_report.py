@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from traube._core.errors import TraubeError
+from traube._core.short_repr import ShortRepr
 from traube._reports.placing import color_groups, place_texts
 from traube._reports.rendering import packed, render
 from traube.components._apply import Matrix
@@ -47,8 +48,8 @@ _IMAGE = re.compile(r'<img\s+id="loading-image"[^>]*>')
 _CODE = re.compile(r'(<script type="module">)(?=\s*// =+\s*// Utility Functions)')
 
 
-@dataclass(frozen=True)
-class MapLayer:
+@dataclass(frozen=True, repr=False)
+class MapLayer(ShortRepr):
     """Groups of all texts at one level of detail.
 
     Attributes

@@ -242,7 +242,7 @@ def cluster_by_text(
 def _check_k(component: Component, k: int | str | None, n: int) -> dict[str, int]:
     if not component.takes_k:
         return {}
-    if not isinstance(k, int | np.integer):
+    if not isinstance(k, int | np.integer) or isinstance(k, bool):
         raise TraubeError(f"{component.name} needs the number of clusters (see traube.components.choose_k)")
     if not 1 <= k <= n:
         raise TraubeError(f"{component.name}: cannot make {k} clusters of {n} texts: give at least 1, at most {n}")

@@ -20,7 +20,7 @@ from traube._core.frames import TEXT
 from traube._core.hashing import digest, frame_digest
 from traube._core.short_repr import ShortRepr
 from traube.metrics import GROUPS, full_name
-from traube.tasks._texts import read_labels, read_texts, to_frame
+from traube.tasks._texts import check_whole, read_labels, read_texts, to_frame
 
 # The columns of a table, and their meanings. All are str but `item`.
 CORPUS_COLUMNS = {"text_id": "Id of the text, from its hash.", "text": "The text."}
@@ -449,6 +449,8 @@ def make_task(
     >>> [(split.size, split.classes) for split in task.test_splits()]
     [(3, 2)]
     """
+    if clusters is not None:
+        check_whole(clusters, "clusters")
     table = to_frame(texts)
     texts = texts if table is None else table  # read once: a stream has no second time
     values = read_texts(texts, "make_task", text_column, labels).values

@@ -117,6 +117,12 @@ def read_embeddings(given: Any, where: str, count: int | None = None) -> Matrix:
     return values
 
 
+def check_whole(value: Any, name: str) -> None:
+    """Refuse what is no whole number; True and False are none."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
+        raise TypeError(f"{name} is of type {type(value).__name__}: pass a whole number, or leave it out")
+
+
 def replace_surrogates(text: str) -> str:
     """Return a text that can be encoded: halves of a character are joined, or else replaced, as in files."""
     try:
