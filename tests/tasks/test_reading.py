@@ -6,8 +6,10 @@ import io
 import json
 import tarfile
 import zipfile
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,7 +20,7 @@ from traube._core import inputs
 from traube._core.errors import TraubeError
 from traube.tasks import load_task
 from traube.tasks._readers.table import read_column
-from traube.tasks._reading import BATCH, MOST_COLUMNS, read_rows
+from traube.tasks._reading import BATCH, MOST_COLUMNS, TableFormat, read_rows
 
 
 def write(path: Path, **columns: object) -> Path:
@@ -141,6 +143,129 @@ def test_a_spreadsheet_of_nearly_empty_rows_is_refused(tmp_path: Path, monkeypat
     with pytest.raises(TraubeError, match=r"a\.xlsx: .* rows and 2,000 columns, nearly all of whose cells are empty"):
         read_rows(write_sheet(tmp_path / "a.xlsx", header, *rows))
     assert len(read_rows(write_sheet(tmp_path / "a.xlsx", header, *rows[:50]))) == 50
+
+
+# spreadsheets as people keep them
+
+
+def write_book(path: Path, **sheets: list[list[Any]]) -> Path:
+    book = Workbook()
+    book.remove(book.worksheets[0])
+    for name, rows in sheets.items():
+        sheet = book.create_sheet(name)
+        for row in rows:
+            sheet.append(row)
+    book.save(path)
+    return path
+
+
+def test_a_sheet_is_what_its_cells_hold_whatever_it_says_of_its_size(tmp_path: Path) -> None:
+    """Some programs write `<dimension ref="A1"/>` above a whole table."""
+    path = write_sheet(tmp_path / "a.xlsx")
+    table = f'<row r="1">{text_cell("A1", "text")}</row><row r="2">{text_cell("A2", "soup")}</row>'
+    with zipfile.ZipFile(path) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in entries.items():
+            sized = data.replace(b"<sheetData>", f'<dimension ref="A1"/><sheetData>{table}'.encode())
+            archive.writestr(name, sized if name.endswith("sheet1.xml") else data)
+    assert read_rows(path).columns == {"text": ["soup"]}
+
+
+def test_titles_gaps_and_dates_of_a_spreadsheet_are_read(tmp_path: Path) -> None:
+    rows = [["Survey"], [], ["when", None, "text", "n"], [datetime(2024, 1, 31), None, "soup", 1]]
+    rows += [
+        [datetime(2024, 2, 1, 10, 30), None, "bread", 2],
+        [None, None, None, None],
+        [date(2024, 2, 2), None, "tea", 3],
+    ]
+    read = read_rows(write_book(tmp_path / "a.xlsx", s=rows))
+    assert read.texts("when") == ["2024-01-31", "2024-02-01 10:30:00", "2024-02-02"]
+    assert (read.columns["text"], read.columns["n"]) == (["soup", "bread", "tea"], [1, 2, 3])
+    assert read.notes == ("header at row 3",) and read.places[-1].endswith("a.xlsx: row 7")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "text"), [(None, "a"), ("data", "b"), ("2", "b"), (1, "a"), ("3", "c"), ("2024", "c"), (2024, "c")]
+)
+def test_a_sheet_is_named_or_numbered(tmp_path: Path, wanted: str | int | None, text: str) -> None:
+    sheets = {name: [["text"], [name[0] if name != "2024" else "c"]] for name in ("about", "data", "2024")}
+    sheets["data"][1] = ["b"]
+    read = read_rows(path := write_book(tmp_path / "a.xlsx", **sheets), TableFormat(sheet=wanted))
+    assert read.columns == {"text": [text]}
+    assert read.notes[0].endswith("(of about, data and 2024: --sheet says which)")
+    with pytest.raises(TraubeError, match=r"a\.xlsx: unknown sheet '4': there are: 2024, about, data"):
+        read_rows(path, TableFormat(sheet="4"))
+
+
+def test_a_file_of_excel_until_2003_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here writes such files, so that the parser's own cells stand for one."""
+    xlrd = pytest.importorskip("xlrd")
+
+    def cell(value: object, kind: int = xlrd.XL_CELL_TEXT) -> Any:
+        return xlrd.sheet.Cell(kind, value)
+
+    rows = [[cell("text"), cell("when")], [cell("soup"), cell(45322.0, xlrd.XL_CELL_DATE)], [cell("tea")]]
+    sheet = SimpleNamespace(name="s", get_rows=lambda: rows)
+    book = SimpleNamespace(sheet_by_index=lambda _: sheet, sheet_names=lambda: ["s"], datemode=0)
+    monkeypatch.setattr(xlrd, "open_workbook", lambda **_: book)
+    (tmp_path / "a.xls").write_bytes(b"")
+    read = read_rows(tmp_path / "a.xls")
+    assert (read.texts("text"), read.texts("when")) == (["soup", "tea"], ["2024-01-31", None])
+
+
+# JSON, whatever the file is called
+
+RECORDS = [{"text": "soup", "n": 1}, {"text": "tea", "n": 2}]
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.ndjson", "a.json.gz"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "\n".join(map(json.dumps, RECORDS)),
+        json.dumps(RECORDS),
+        json.dumps(RECORDS, indent=2),
+        json.dumps({"version": 1, "data": RECORDS}, indent=2),
+        json.dumps({"text": ["soup", "tea"], "n": [1, 2]}, indent=2),
+        json.dumps({"text": {"0": "soup", "1": "tea"}, "n": {"0": 1, "1": 2}}, indent=2),  # as pandas writes it
+        json.dumps(dict(enumerate(RECORDS)), indent=2),
+    ],
+    ids=["lines", "list", "pretty", "wrapped", "columns", "pandas", "numbered"],
+)
+def test_json_is_read_by_its_content(tmp_path: Path, name: str, content: str) -> None:
+    data = content.encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    assert read_rows(tmp_path / name).columns == {"text": ["soup", "tea"], "n": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"text": "soup"},
+        {"a": [1, 2], "b": [1]},
+        {"train": RECORDS, "test": RECORDS},
+        {"columns": ["a", "b"], "index": [0, 1], "data": [["x", "y"], ["z", "w"]]},
+        {"0": {"0": "a"}, "1": {"0": "b"}},
+    ],
+)
+def test_an_object_that_may_be_several_tables_is_refused(tmp_path: Path, value: dict[str, Any]) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(value))
+    with pytest.raises(TraubeError, match=r"a\.json: expected a list .* or an object of columns, not dict$"):
+        read_rows(tmp_path / "a.json")
+
+
+def test_a_line_that_is_an_object_of_lists_is_a_row(tmp_path: Path) -> None:
+    """As MTEB's data sets are: a row of sentences and labels each."""
+    (tmp_path / "a.jsonl").write_text(json.dumps({"sentences": ["a", "b"], "labels": ["x", "y"]}))
+    assert read_rows(tmp_path / "a.jsonl").columns == {"sentences": [["a", "b"]], "labels": [["x", "y"]]}
+
+
+@pytest.mark.parametrize("suffix", ["zip", "bz2", "xz", "zst", "7z"])
+def test_how_to_unpack_is_left_to_the_user(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / f"a.csv.{suffix}").write_bytes(b"")
+    with pytest.raises(TraubeError, match=rf"a\.csv\.{suffix}: is packed; unpack it first"):
+        read_rows(tmp_path / f"a.csv.{suffix}")
 
 
 def test_an_error_stays_readable_whatever_the_names_of_columns(tmp_path: Path) -> None:

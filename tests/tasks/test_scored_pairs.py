@@ -140,7 +140,7 @@ def test_a_table_of_ones_own_is_a_pair_task_by_its_card(raw: Path, cards: Path) 
         ("text_a: a\ntext_b: other\nscore: s\n", "a,o,s\nx,y,1\n", "line 3: text_b: unknown column 'other'"),
         ("text_a: a\ntext_b: o\nscore: s\n", "a,o,s\nx,y,much\n", "mine.csv:2: 'much' is no score"),
         ("text_a: a\ntext_b: o\nscore: s\n", "a,o,s\nx,y,1\nx,y,3\n", "pair 1: its score is no number from 0 to 1"),
-        ("text_a: a\ntext_b: o\nscore: s\n", "a,o,s\nx,,1\n", "pair 0: a text is empty"),
+        ("text_a: a\ntext_b: o\nscore: s\n", "a,o,s\nx,,1\n", "mine.csv: 1 of 1 rows are without a text or a score"),
         ("text_a: a\ntext_b: o\nscore: s\npart: a\n", "a,o,s\nx,y,1\n", "pair 0: its subset is none of train"),
         ("text_a: a\ntext_b: o\nscore: s\ngroups: score\n", "a,o,s\nx,y,1\n", "a group's column has a name of its own"),
         ("turns: a\ntext_b: o\nscore: s\n", "a,o,s\n,y,1\n", "mine.csv:2: the dialogue has no turns"),

@@ -14,8 +14,8 @@ from traube._core import paths
 from traube._core.errors import TraubeError
 from traube.tasks import get_source, load_task
 from traube.tasks._columns import guess_label_column, guess_text_column
-from traube.tasks._files import find_task, make_task_of, names_file, read_file
-from traube.tasks._reading import Rows, detect_encoding
+from traube.tasks._files import find_task, make_task_of, names_file
+from traube.tasks._reading import Rows, TableFormat, detect_encoding, read_rows
 
 GERMAN = ["Größe und Maß", "Über die Straße", "Ein ganz normaler Satz"]
 ROWS = [{"body": text, "area": f"a{i % 2}"} for i, text in enumerate(GERMAN)]
@@ -56,9 +56,9 @@ def parquet() -> bytes:
 )
 def test_whatever_wrote_the_table_it_is_the_same(tmp_path: Path, name: str, content: bytes, notes: list[str]) -> None:
     (tmp_path / name).write_bytes(content)
-    read = read_file(tmp_path / name)
-    assert read.rows.texts("body") == GERMAN and read.rows.texts("area") == ["a0", "a1", "a0"]
-    assert read.notes == notes
+    rows = read_rows(tmp_path / name)
+    assert rows.texts("body") == GERMAN and rows.texts("area") == ["a0", "a1", "a0"]
+    assert list(rows.notes) == notes
 
 
 @pytest.mark.parametrize(
@@ -74,17 +74,17 @@ def test_the_encodings_of_other_languages_are_reported(tmp_path: Path, encoding:
     path = tmp_path / "notes.txt"
     path.write_bytes(text.encode(encoding))
     assert detect_encoding(path) == encoding
-    assert read_file(path).rows.texts("text") == [text]
+    assert read_rows(path).texts("text") == [text]
 
 
 def test_a_comma_inside_of_quotes_separates_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('"body, in full";area\n"one, two";x\n')
-    assert read_file(tmp_path / "a.csv").rows.columns == {"body, in full": ["one, two"], "area": ["x"]}
+    assert read_rows(tmp_path / "a.csv").columns == {"body, in full": ["one, two"], "area": ["x"]}
 
 
 def test_texts_may_be_a_list(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('["one text", "another text"]')
-    assert read_file(tmp_path / "a.json").rows.texts("text") == ["one text", "another text"]
+    assert read_rows(tmp_path / "a.json").texts("text") == ["one text", "another text"]
 
 
 def rows(**columns: list[Any]) -> Rows:
@@ -109,6 +109,47 @@ SENTENCES = ["a sentence of five words", "one more sentence of it", "the third o
 def test_columns_are_guessed_where_they_are_obvious(found: Rows, text: str, label: str | None) -> None:
     assert guess_text_column(found) == text
     assert guess_label_column(found, text) == label
+
+
+WORDS = ["bread", "soup", "tea", "ship", "sail", "sea", "star", "moon", "sun", "rye", "oven", "crew"]
+TWEETS = [f"the {one} and the {other} are fine" for one, other in zip(WORDS, WORDS[3:], strict=False)]
+REVIEWS = [
+    "面包很好吃",
+    "面包太硬了",
+    "面团发酵得很好",
+    "船在海上航行",
+    "船长掌舵",
+    "水手们在海上",
+    "海浪很大",
+    "烤箱里的面包",
+    "茶",
+]
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (rows(document=[f"doc_{i:03}" for i in range(9)], tweet=TWEETS), "tweet"),  # ids
+        (rows(title=["Ms", "Mr", "Ms"] * 3, name=[f"N{i}" for i in range(9)], feedback=TWEETS), "feedback"),
+        (rows(日期=[f"Mon {i} Jan 2026" for i in range(9)], 评论=REVIEWS), "评论"),  # a script without spaces
+        (rows(comment=["n/a", "ok", "ok"] * 3, answer=TWEETS), "answer"),  # values that come again
+        (
+            rows(
+                description=["Food and drinks", "Ships at sea", "Stars"] * 30,
+                said=[f"{t}, {i}" for i in range(10) for t in TWEETS],
+            ),
+            "said",
+        ),
+        (rows(content=[f"https://example.org/{w}/{w}s" for w in WORDS[:9]], post=TWEETS), "post"),  # addresses
+        (
+            rows(text=WORDS[:9], url=[f"img/{i}.jpg" for i in range(9)]),
+            "text",
+        ),  # a word each, and none reads like texts
+        (rows(body=TWEETS, notes=[" ".join(WORDS[i:] + WORDS[:i]) for i in range(9)]), "body"),  # texts with a name
+    ],
+)
+def test_what_a_column_holds_goes_before_what_it_is_called(found: Rows, text: str) -> None:
+    assert guess_text_column(found) == text
 
 
 @pytest.mark.parametrize("found", [rows(a=["x", "y"], b=["z", "z"]), rows(old=SENTENCES, new=SENTENCES)])
@@ -165,6 +206,22 @@ def test_columns_that_are_named_stay_named(write: Callable[..., Path]) -> None:
         TraubeError, match=r"unknown column 'tem': did you mean team\? \(name it with --labels COLUMN\)"
     ):
         make_task_of(file, labels=["tem"])
+
+
+def test_a_format_that_is_said_stays_said_and_an_encoding_until_the_file_is_utf_8(write: Callable[..., Path]) -> None:
+    file = write("one;1:a\ntwo;2:b\nthree;3:a\n")
+    said = TableFormat(separator=":", header=False)
+    assert make_task_of(file, "column_1", ["column_2"], said).text == "column_1"
+    made = make_task_of(file)  # without options
+    assert load_task(made.name).texts == ["one;1", "two;2", "three;3"]
+    assert get_source(made.name).settings.separator == ":"
+    file.write_bytes("Größe:a\nMaß:b\nweiß:a\n".encode("cp437"))
+    make_task_of(file, form=TableFormat(encoding="cp437"))
+    make_task_of(file)
+    assert load_task(made.name).texts == ["Größe", "Maß", "weiß"]
+    file.write_text("Größe:a\nMaß:b\n", encoding="utf-8")
+    make_task_of(file)
+    assert load_task(made.name).texts == ["Größe", "Maß"]
 
 
 def test_a_copied_card_goes_before_the_one_that_was_written(write: Callable[..., Path], cards: Path) -> None:

@@ -98,20 +98,46 @@ def test_a_separator_of_ones_own(own_task: Own) -> None:
     assert own_task("body;area\na, b;x\nc;y\n", 'text: body\nlabels: area\nseparator: ";"').texts == ["a, b", "c"]
 
 
+BLANK = ["a", None, "c", " ", "e", "f"], ["x", "y", "x", "y", None, "y"]
+
+
 @pytest.mark.parametrize(
-    ("file", "data"),
+    ("file", "data", "places"),
     [
-        ("t.csv", "body,area\n,x\nb,\nc,1\n"),
-        ("t.jsonl", '{"body": null, "area": "x"}\n{"body": "b"}\n{"body": "c", "area": 1}\n'),
-        ("t.parquet", parquet(body=[None, "b", "c"], area=["x", None, "1"])),
+        ("t.csv", "body,area\na,x\n,y\nc,x\n ,y\ne,\nf,y\n", "line 3, line 5, line 6"),
+        (
+            "t.jsonl",
+            "\n".join(json.dumps({"body": text, "area": area}) for text, area in zip(*BLANK, strict=True)),
+            "line 2, line 4, line 5",
+        ),
+        ("t.parquet", parquet(body=BLANK[0], area=BLANK[1]), "row 1, row 3, row 4"),
     ],
 )
-def test_nulls_reach_the_checks(own_task: Own, file: str, data: str | bytes) -> None:
-    task = own_task(data, file=file)
-    assert task.texts == ["", "b", "c"]
-    assert task.splits["label"].isna().tolist() == [False, True, False]
-    with pytest.raises(TraubeError, match="column text: is empty"):
-        task.validate()
+def test_rows_without_a_text_or_a_label_are_left_out_and_named(
+    own_task: Own, caplog: pytest.LogCaptureFixture, file: str, data: str | bytes, places: str
+) -> None:
+    task = own_task(data, file=file).validate()
+    assert task.texts == ["a", "c", "f"]
+    assert task.splits["label"].tolist() == ["x", "x", "y"]
+    (warning,) = caplog.messages
+    assert warning.endswith(f"{file}: 3 of 6 rows are without a text or a label ({places}): left out")
+
+
+def test_where_more_than_half_of_the_rows_lack_something_the_columns_are_wrong(own_task: Own) -> None:
+    with pytest.raises(TraubeError, match=r"t.csv: 2 of 3 rows are without a text or a label \(line 2, line 3\): fill"):
+        own_task("body,area\n,x\nb,\nc,1\n", file="t.csv")
+
+
+def test_a_row_may_lack_one_of_several_labels(own_task: Own, caplog: pytest.LogCaptureFixture) -> None:
+    task = own_task("body,area,team\na,x,\nb,y,s\nc,x,t\nd,,\n", "text: body\nlabels: [area, team]").validate()
+    found = {split.level: (task.texts_at(split.rows), split.labels.tolist()) for split in task.test_splits()}
+    assert found == {"area": (["a", "b", "c"], ["x", "y", "x"]), "team": (["b", "c"], ["s", "t"])}
+    assert [message.partition("tickets.csv: ")[2].partition(" rows")[0] for message in caplog.messages] == ["1 of 4"]
+
+
+def test_a_column_without_any_label_leaves_out_nothing(own_task: Own, caplog: pytest.LogCaptureFixture) -> None:
+    task = own_task("body,area\na,\nb,\n")
+    assert (task.texts, task.is_labeled, caplog.messages) == (["a", "b"], False, [])
 
 
 def test_whole_numbers_stay_whole_beside_nulls(own_task: Own) -> None:
@@ -135,7 +161,6 @@ def test_a_text_may_be_long_and_have_many_lines(own_task: Own) -> None:
         ("t.csv", "body,region\na,x\n", r"line 3: labels: unknown column 'area': .*\(columns of t.csv: body, region\)"),
         ("t.csv", 'body,area\n"two\nlines",x\nb\n', "t.csv:4: 1 fields instead of 2"),
         ("t.txt", "a", r"line 2: text: unknown column 'body': .*\(columns of t.txt: text\)"),
-        ("t.csv", "body,area\nTür,x\n".encode("cp1252"), "t.csv:2: byte 0xfc is not UTF-8; save the file as UTF-8"),
     ],
 )
 def test_bad_data_is_named_in_one_line(own_task: Own, file: str, data: str | bytes, message: str) -> None:

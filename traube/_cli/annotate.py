@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from traube._cli.options import MOST_SEED, Json
+from traube._cli.given import make_format
+from traube._cli.options import MOST_SEED, Encoding, Json, NoHeader, Quote, Separator, Sheet
 from traube._cli.printing import err, escape, format_number, out, pluralize, print_json, print_notes, print_table
 from traube._core.errors import TraubeError, unknown
 from traube._core.escaping import format_csv
@@ -49,7 +50,8 @@ Title = Annotated[str | None, typer.Option(help="Title of the forms.")]
 Instructions = Annotated[str | None, typer.Option(help="Instructions that the forms show.")]
 
 Answers = Annotated[
-    list[Path], typer.Argument(help="Files that annotators saved: csv, tsv, jsonl or parquet.", show_default=False)
+    list[Path],
+    typer.Argument(help="Files that annotators saved: csv, tsv, jsonl, xlsx or parquet.", show_default=False),
 ]
 Design = Annotated[Path | None, typer.Option(help=f"The {DESIGN} of the tuples; others are refused.")]
 Items = Annotated[Path | None, typer.Option(help="Table of the items, whose columns --by may name.")]
@@ -80,6 +82,11 @@ def design(
     worst: WorstWord = None,
     title: Title = None,
     instructions: Instructions = None,
+    separator: Separator = None,
+    quote: Quote = None,
+    no_header: NoHeader = False,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
     seed: Seed = 42,
 ) -> None:
     """Draw tuples of items, and write a form for each annotator.
@@ -101,13 +108,13 @@ def design(
         raise unknown("language", language, WORDINGS)
     given = {"best": best, "worst": worst, "title": title, "instructions": instructions}
     wording = WORDINGS[language] | {name: text for name, text in given.items() if text is not None}
-    known = read_items(items)
+    known = read_items(items, make_format(separator, quote, no_header, encoding, sheet))
     tuples = draw_designs(known, size, per_item, seed=seed)
     columns = [f"item_{i + 1}" for i in range(size)]
     write_text(output / DESIGN, format_csv(pd.DataFrame(tuples, columns=columns)))
-    for sheet in make_sheets(tuples, annotators, each, seed=seed):
-        write_text(output / f"{sheet.annotator}.html", sheet_form(sheet, known, wording))
-        write_text(output / f"{sheet.annotator}.csv", format_sheet(sheet, known))
+    for own in make_sheets(tuples, annotators, each, seed=seed):
+        write_text(output / f"{own.annotator}.html", sheet_form(own, known, wording))
+        write_text(output / f"{own.annotator}.csv", format_sheet(own, known))
     if best is None and not any(item.context for item in known.values()):
         err.print(
             "[yellow]no item has a context:[/] the forms ask which text is most similar, and to what is left open; "
@@ -132,6 +139,11 @@ def score(
     curve: Curve = False,
     spearman_brown: SpearmanBrown = False,
     value: Value = False,
+    separator: Separator = None,
+    quote: Quote = None,
+    no_header: NoHeader = False,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
     output: ScoresFile = Path("scores.csv"),
     seed: Seed = 42,
     as_json: Json = False,
@@ -149,7 +161,8 @@ def score(
     from traube.metrics._agreement import counting_scores
     from traube.tasks._best_worst import read_design, read_judgments, scores_table
 
-    answers = read_judgments(files, _parse_columns(columns), None if design is None else read_design(design))
+    form = make_format(separator, quote, no_header, encoding, sheet)
+    answers = read_judgments(files, _parse_columns(columns), None if design is None else read_design(design), form)
     judged = answers.judgments
     _print_faults(answers.faults, output)
 

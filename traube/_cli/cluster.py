@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from traube._cli import platform
-from traube._cli.given import name_given_task, write_given_model
-from traube._cli.options import MOST_SEED, Json
+from traube._cli.given import make_format, name_given_task, write_given_model
+from traube._cli.options import MOST_SEED, Encoding, Json, NoHeader, Quote, Separator, Sheet
 from traube._cli.printing import err, escape, format_number, out, pluralize, print_json, print_notes, show_progress
 from traube._core.disk import check_outputs
 from traube._core.errors import TraubeError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from traube._grouping.cluster_texts import Clustering
     from traube._grouping.edits import GroupEdits
     from traube._grouping.naming import Namer
-    from traube.tasks._reading import Rows
+    from traube.tasks._reading import Rows, TableFormat
 
 app = typer.Typer()
 LISTED = 20  # groups
@@ -124,6 +124,11 @@ class Grouped:
 def cluster(
     file: File,
     text: Text = None,
+    separator: Separator = None,
+    quote: Quote = None,
+    no_header: NoHeader = False,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
     model: ModelOption = None,
     query: Query = None,
     method: MethodOption = None,
@@ -173,7 +178,7 @@ def cluster(
     default = None if no_report or champion is not None else beside.with_name(f"{file.name}.clusters.html")
     pages = _plan_pages(report, default, map_file)
     check_outputs([target, *pages], [path for path in (file, like, groups) if path])
-    rows, texts, column = _read_texts(file, text)
+    rows, texts, column = _read_texts(file, text, make_format(separator, quote, no_header, encoding, sheet))
     namer = None if name_with is None else load_namer(name_with)  # first: a wrong name costs no work
     if champion is not None:
         options.refuse_with("--champion", allowed=("name_with",), noise=noise or None, report=report, map=map_file)
@@ -275,21 +280,21 @@ def _print_files(written: list[Path], texts: list[str], wants_report: bool) -> N
     out.print(f"written to {' and '.join(escape(str(path)) for path in written)}")
 
 
-def _read_texts(file: Path, column: str | None) -> tuple["Rows", list[str], str]:
+def _read_texts(file: Path, column: str | None, form: "TableFormat | None" = None) -> tuple["Rows", list[str], str]:
     """Return a table, the texts of the named or obvious column, and its name.
 
     Prints how the file was read if that may be wrong.
     """
     from traube.tasks._columns import guess_text_column
-    from traube.tasks._files import read_file
     from traube.tasks._readers.table import read_column
+    from traube.tasks._reading import read_rows
 
-    read = read_file(file)
-    chosen = column or guess_text_column(read.rows)
+    rows = read_rows(file, form)
+    chosen = column or guess_text_column(rows)
     notes = [f"texts in '{chosen}'"] if column is None and chosen != "text" else []
-    if notes or read.notes:
-        err.print(escape(f"{file.name}: {', '.join([*notes, *read.notes])}"))
-    return read.rows, read_column(read.rows, chosen), chosen
+    if notes or rows.notes:
+        err.print(escape(f"{file.name}: {', '.join([*notes, *rows.notes])}"))
+    return rows, read_column(rows, chosen), chosen
 
 
 def _print_language(texts: list[str], model: str, file: Path) -> None:

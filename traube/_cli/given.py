@@ -5,8 +5,13 @@ Commands see names alone: these functions are the callbacks of the options that 
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from traube._cli.printing import err, escape
+from traube._core.errors import TraubeError
+
+if TYPE_CHECKING:
+    from traube.tasks._reading import TableFormat
 
 
 def name_given_task(given: str | None) -> str | None:
@@ -64,8 +69,28 @@ def write_given_model(given: str | None) -> str | None:
     return given and (write_given_models([given]) or [given])[0]
 
 
+def make_format(
+    separator: str | None, quote: str | None, no_header: bool, encoding: str | None, sheet: str | None
+) -> "TableFormat":
+    """Return how a file is written, as far as options of the command line say it."""
+    from pydantic import ValidationError
+
+    from traube.tasks._reading import TableFormat
+
+    given = {"separator": separator, "quote": quote, "encoding": encoding, "sheet": sheet}
+    try:
+        return TableFormat.model_validate(given | {"header": False if no_header else None})
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise TraubeError(f"--{fault['loc'][0]}: {fault['msg']}") from None
+
+
 def name_tasks(
-    given: Sequence[str], text: str | None = None, labels: Sequence[str] = (), reread: bool = False
+    given: Sequence[str],
+    text: str | None = None,
+    labels: Sequence[str] = (),
+    form: "TableFormat | None" = None,
+    reread: bool = False,
 ) -> list[str]:
     """Return the names of tasks, some of which are given as files.
 
@@ -77,6 +102,8 @@ def name_tasks(
         Column of the files that holds the texts, as in `make_task_of`.
     labels : sequence of str, optional
         Columns of the files that hold labels, as in `make_task_of`.
+    form : TableFormat, optional
+        How the files are written, as in `make_task_of`.
     reread : bool, default=False
         Look at a file again that has a task.
     """
@@ -94,7 +121,7 @@ def name_tasks(
             names.append(one)
             continue
         if known is None:
-            made = make_task_of(file, text, labels)
+            made = make_task_of(file, text, labels, form)
             err.print(escape(made.about))
             known = made.name
         names.append(known)

@@ -74,4 +74,11 @@ Metric = Annotated[
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show Dagster's log instead of progress bars.")]
 Details = Annotated[bool, typer.Option("--details", help="Add the statistics that tests and ranks rest on.")]
+Separator = Annotated[
+    str | None, typer.Option(help="Character between the fields of FILE, or tab. Default: found in it.")
+]
+Quote = Annotated[str | None, typer.Option(help="Character around fields of FILE, or none. Default: found in it.")]
+NoHeader = Annotated[bool, typer.Option("--no-header", help="The first row of FILE is no header.")]
+Encoding = Annotated[str | None, typer.Option(help="Encoding of FILE, like cp1252. Default: found in it.")]
+Sheet = Annotated[str | None, typer.Option(help="Sheet of a spreadsheet: name, or number from 1 on. Default: 1.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

@@ -7,9 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from traube._cli import platform
-from traube._cli.given import name_tasks
+from traube._cli.given import make_format, name_tasks
 from traube._cli.leaderboard import print_leaderboard
-from traube._cli.options import Methods, Models, ProtocolName, Seeds, Tasks, Verbose
+from traube._cli.options import (
+    Encoding,
+    Methods,
+    Models,
+    NoHeader,
+    ProtocolName,
+    Quote,
+    Seeds,
+    Separator,
+    Sheet,
+    Tasks,
+    Verbose,
+)
 from traube._cli.printing import (
     describe_duration,
     err,
@@ -51,6 +63,11 @@ def run(
     file: Files = None,
     text: Text = None,
     labels: Labels = None,
+    separator: Separator = None,
+    quote: Quote = None,
+    no_header: NoHeader = False,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
     task: Tasks = None,
     model: Models = None,
     method: Methods = None,
@@ -76,9 +93,14 @@ def run(
     from traube._storage import open_storage
     from traube.tasks import PAIRS, sources
 
+    form = make_format(separator, quote, no_header, encoding, sheet)
     if (text or labels) and not file:
         raise TraubeError("--text and --labels name columns of a FILE: name one, as in `traube run tickets.csv`")
-    task = [*name_tasks(file or (), text, labels or (), reread=True), *(task or ())] or None
+    if form.model_dump(exclude_none=True) and not file:
+        raise TraubeError(
+            "--separator and the like say how a FILE is written: name one, as in `traube run tickets.csv`"
+        )
+    task = [*name_tasks(file or (), text, labels or (), form, reread=True), *(task or ())] or None
     params, pairs = load_params(), sources(PAIRS)
     tasks = [name for name in task or () if name not in pairs]
     request = make_request(params, protocol or params.protocol_for(tasks), method or (), seed or ())

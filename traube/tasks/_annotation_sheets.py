@@ -15,7 +15,7 @@ from traube._core.config import read_yaml
 from traube._core.errors import TraubeError
 from traube._core.escaping import format_csv
 from traube.tasks._best_worst import ITEM, PER_ITEM, Tuple, draw_tuples, least_met
-from traube.tasks._reading import as_text, read_rows
+from traube.tasks._reading import TableFormat, as_text, read_rows
 from traube.tasks._splitting import SEED, make_rng, shuffle
 
 
@@ -41,13 +41,13 @@ class Sheet:
 WORDINGS: dict[str, dict[str, str]] = read_yaml(Path(__file__).parent / "wordings.yaml")[0]
 
 
-def read_items(path: Path) -> dict[str, Item]:
+def read_items(path: Path, form: TableFormat | None = None) -> dict[str, Item]:
     """Return the items of a table with the columns `item` (an id) and `text`, by their ids.
 
     It may have the columns `group` (tuples are drawn within one: a dialogue) and `context` (what is shown above the
     tuple: lines, or a list in jsonl). Other columns are meant for readers of the scores.
     """
-    rows = read_rows(path)
+    rows = read_rows(path, form)
     absent = [None] * len(rows)
     columns = rows.texts("item"), rows.texts("text"), rows.texts("group") if "group" in rows.columns else absent
     ids, texts, groups = ([(text or "").strip() for text in column] for column in columns)

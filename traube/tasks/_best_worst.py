@@ -16,7 +16,7 @@ import pandas as pd
 from traube._core.arrays import Floats
 from traube._core.errors import TraubeError
 from traube.metrics._agreement import Judgments
-from traube.tasks._reading import Rows, read_rows
+from traube.tasks._reading import Rows, TableFormat, read_rows
 from traube.tasks._splitting import SEED, make_rng, shuffle
 
 PER_ITEM = 2.0  # tuples for each item: 1.5 to 2 are enough (Kiritchenko and Mohammad, 2016)
@@ -143,7 +143,10 @@ class Answers:
 
 
 def read_judgments(
-    files: Iterable[Path], columns: Columns | None = None, tuples: Iterable[Tuple] | None = None
+    files: Iterable[Path],
+    columns: Columns | None = None,
+    tuples: Iterable[Tuple] | None = None,
+    form: TableFormat | None = None,
 ) -> Answers:
     """Read the answers of annotators.
 
@@ -160,6 +163,8 @@ def read_judgments(
     ----------
     tuples : iterable of Tuple, optional
         The design; by default any tuple is taken.
+    form : TableFormat, optional
+        What is known of how the files are written.
 
     Raises
     ------
@@ -173,7 +178,7 @@ def read_judgments(
     before: dict[tuple[str, frozenset[str]], str] = {}
     for file in files:
         try:
-            table = read_rows(file)
+            table = read_rows(file, form)
             shown = _read_tuples(table, columns.items)
             best, worst = read_ids(table, columns.best), read_ids(table, columns.worst)
             people = [file.stem] * len(table) if columns.annotator is None else read_ids(table, columns.annotator)

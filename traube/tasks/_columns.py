@@ -1,7 +1,12 @@
-"""Detection of the columns that hold texts and labels, where their names leave no doubt."""
+"""Detection of the columns that hold texts and labels: what a column holds goes before what it is called."""
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
 
 from traube._core.errors import LISTED, TraubeError
 from traube.tasks._reading import Rows
+from traube.tasks._sniffing import find_words
 from traube.tasks._task import names_texts
 
 # Names in any case, the surest first; German ones beside them, since German spreadsheets are as usual here.
@@ -13,12 +18,19 @@ LABELS = (
     "label", "labels", "category", "topic", "class", "area", "intent", "department", "kategorie", "thema",
     "klasse", "bereich", "abteilung",
 )  # fmt: skip
-LOOKED_AT = 1_000  # rows
-WORDS = 3  # that texts have on average
+LOOKED_AT = 200  # rows
+WORDS, NEW, MANY = (
+    1.5,
+    0.5,
+    3,
+)  # words of a text, and those that no text before has; many, if texts repeat all their words
+CLEARLY = 2  # times as many new words as any other column has
 
 
 def guess_text_column(rows: Rows) -> str:
-    """Return the column of a table's texts: the one with a name of `TEXTS`, or the only one that reads like texts.
+    """Return the column of a table's texts: one that reads like texts, and has a name of `TEXTS` or by far the most words.
+
+    Where no column reads like texts, a name of `TEXTS` is enough, and so is being the only column.
 
     Raises
     ------
@@ -26,11 +38,13 @@ def guess_text_column(rows: Rows) -> str:
         If that leaves none, or several, or there are no rows.
     """
     rows.require_rows()
-    if (named := _find_named(rows, TEXTS)) is not None:
+    wealth = {name: count for name in rows.columns if (count := _count_new_words(rows.columns[name]))}
+    candidates = wealth or dict.fromkeys(rows.columns, 0.0)
+    if (named := _find_named(rows, TEXTS, candidates)) is not None:
         return named
-    found = [name for name in rows.columns if _reads_like_texts(rows, name)]
-    if len(rows.columns) == 1 or len(found) == 1:
-        return next(iter(found or rows.columns))
+    first, *others = sorted(candidates, key=lambda name: -candidates[name]) or [""]
+    if candidates and all(candidates[first] >= CLEARLY * candidates[other] > 0 for other in others):
+        return first
     names = ", ".join(list(rows.columns)[:LISTED]) or "none"
     fault = f"which column holds the texts is not clear; name it with --text COLUMN (columns: {names})"
     raise TraubeError(f"{rows.path}: {fault}")
@@ -38,14 +52,13 @@ def guess_text_column(rows: Rows) -> str:
 
 def guess_label_column(rows: Rows, text_column: str) -> str | None:
     """Return the column of a table's labels, the one with a name of `LABELS` that groups texts; None if there is none."""
-    return _find_named(rows, LABELS, beside=text_column)
+    return _find_named(rows, LABELS, [name for name in rows.columns if name != text_column and _groups(rows, name)])
 
 
-def _find_named(rows: Rows, names: tuple[str, ...], beside: str | None = None) -> str | None:
-    """Return the column with the first of some names; a column of labels only if it stands beside that of the texts."""
-    columns = {name.strip().casefold(): name for name in reversed(rows.columns) if name != beside}
-    found = (columns[name] for name in names if name in columns)
-    return next((name for name in found if beside is None or _groups(rows, name)), None)
+def _find_named(rows: Rows, names: Sequence[str], candidates: Collection[str]) -> str | None:
+    """Return the candidate with the first of some names."""
+    columns = {name.strip().casefold(): name for name in reversed(rows.columns) if name in candidates}
+    return next((columns[name] for name in names if name in columns), None)
 
 
 def _groups(rows: Rows, name: str) -> bool:
@@ -54,8 +67,17 @@ def _groups(rows: Rows, name: str) -> bool:
     return len({*values} - {None}) > 1 and not names_texts(values)
 
 
-def _reads_like_texts(rows: Rows, name: str) -> bool:
-    values = [value for value in rows.columns[name][:LOOKED_AT] if value not in (None, "")]
-    if not values or not all(isinstance(value, str) for value in values):
-        return False
-    return sum(len(value.split()) for value in values) >= WORDS * len(values)
+def _count_new_words(values: Sequence[object]) -> float:
+    """Return how many words a value of a column has that those before lack; 0 if the column does not read like texts.
+
+    Ids have no words; labels, dates and titles of persons repeat few; texts of a template repeat many, but not themselves.
+    """
+    filled = [value for value in values if value not in (None, "")]
+    sample = [filled[i] for i in np.linspace(0, len(filled) - 1, min(LOOKED_AT, len(filled)), dtype=int)]
+    words = [find_words(value) for value in sample if isinstance(value, str)]
+    if not words or 2 * len(words) < len(sample):
+        return 0.0
+    new = len({word for found in words for word in found}) / len(words)
+    mean = sum(map(len, words)) / len(words)
+    is_template = mean >= MANY and 2 * len({*sample}) >= len(sample)
+    return new if mean >= WORDS and (new >= NEW or is_template) else 0.0

@@ -8,6 +8,7 @@ generated one.
 import re
 import unicodedata
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,30 +17,21 @@ from traube._core import paths
 from traube._core.cards import is_generated, list_names
 from traube._core.errors import TraubeError
 from traube._core.generated_cards import warn_of_damage, write_card, writing_cards
-from traube._core.inputs import check_file, is_file, resolve_path
+from traube._core.inputs import is_file, resolve_path
 from traube.tasks import RESERVED, card_errors, sources
 from traube.tasks._columns import guess_label_column, guess_text_column
 from traube.tasks._languages import detect_languages, name_languages
 from traube.tasks._readers.table import Table, read_column
 from traube.tasks._reading import (
-    SEPARATORS,
+    BINARY_FORMATS,
+    PACKED,
     TEXT_FORMATS,
     UTF_8,
     Rows,
+    TableFormat,
     detect_encoding,
-    detect_separator,
-    format_of,
     read_rows,
 )
-
-
-@dataclass(frozen=True)
-class FileRows:
-    """A table as it was read, and the format that was detected to read the file."""
-
-    rows: Rows
-    encoding: str
-    notes: list[str]  # for the user: encoding and separator, if they are unusual
 
 
 @dataclass(frozen=True)
@@ -55,20 +47,8 @@ class FileTask:
 
 def names_file(name: str) -> bool:
     """Return whether a task's name means a file: a path, or a name with a known ending."""
-    endings = tuple(f".{kind}" for kind in (*TEXT_FORMATS, "xlsx", "xls", "parquet", "gz"))
+    endings = tuple(f".{kind}" for kind in (*TEXT_FORMATS, *BINARY_FORMATS, *PACKED, "gz"))
     return "/" in name or "\\" in name or name.lower().endswith(endings)
-
-
-def read_file(path: Path) -> FileRows:
-    """Read a table in whatever encoding and with whatever separator it has."""
-    check_file(path)
-    kind = format_of(path)
-    encoding = detect_encoding(path) if kind in TEXT_FORMATS else UTF_8
-    separator = detect_separator(path, encoding) if kind == "csv" else None
-    notes = [] if encoding == UTF_8 else [f"encoding {encoding}"]
-    if separator not in (None, ","):
-        notes.append(SEPARATORS[separator])
-    return FileRows(read_rows(path, separator, encoding), encoding, notes)
 
 
 def find_task(file: Path) -> str | None:
@@ -76,7 +56,9 @@ def find_task(file: Path) -> str | None:
     return next((source.name for source in _tables_of(resolve_path(Path.cwd(), str(file)))), None)
 
 
-def make_task_of(file: Path, text: str | None = None, labels: Sequence[str] = ()) -> FileTask:
+def make_task_of(
+    file: Path, text: str | None = None, labels: Sequence[str] = (), form: TableFormat | None = None
+) -> FileTask:
     """Write the card of a file's task; where one in `cards/` says the same of that file, it is used.
 
     Parameters
@@ -87,6 +69,8 @@ def make_task_of(file: Path, text: str | None = None, labels: Sequence[str] = ()
         The column of the texts; by default that of the card that names the file, or the obvious one.
     labels : sequence of str
         The columns of the labels; by default as `text`.
+    form : TableFormat, optional
+        What is known of how the file is written; by default as its card says, and else it is found in the file.
 
     Raises
     ------
@@ -94,13 +78,29 @@ def make_task_of(file: Path, text: str | None = None, labels: Sequence[str] = ()
         If the file cannot be read, or its columns are not what they should be.
     """
     file = resolve_path(Path.cwd(), str(file))
-    read = read_file(file)
+    form = TableFormat(**(_get_known_form(file) | (form.model_dump(exclude_none=True) if form else {})))
+    rows = read_rows(file, form)
     with writing_cards():  # from the look-up on: one of several first runs of a file names its task
-        return _make_task(file, read, text, labels)
+        return _make_task(file, rows, form, text, labels)
 
 
-def _make_task(file: Path, read: FileRows, text: str | None, labels: Sequence[str]) -> FileTask:
-    tables, rows = _tables_of(file), read.rows
+def _get_known_form(file: Path) -> dict[str, Any]:
+    """Return how a file is written, as the card says that names it; a file that was saved as UTF-8 since is UTF-8."""
+    settings = [table.settings for table in _tables_of(file)[:1]]
+    known = {
+        name: value
+        for card in settings
+        for name in TableFormat.model_fields
+        if (value := getattr(card, name)) is not None
+    }
+    with suppress(TraubeError):  # only a person knows its encoding
+        if "encoding" in known and detect_encoding(file) == UTF_8:
+            del known["encoding"]
+    return known
+
+
+def _make_task(file: Path, rows: Rows, form: TableFormat, text: str | None, labels: Sequence[str]) -> FileTask:
+    tables = _tables_of(file)
     known = next((table for table in tables if _agrees(table, rows, text, labels)), None)
     if known is not None:
         text, labels = known.settings.text, known.settings.labels
@@ -122,13 +122,14 @@ def _make_task(file: Path, read: FileRows, text: str | None, labels: Sequence[st
         card = paths.generated_cards() / f"{name}.yaml"
         settings: dict[str, Any] = {"file": str(file), "text": text}
         settings |= {"labels": list(labels)} if labels else {}
-        settings |= {"encoding": read.encoding} if read.encoding != UTF_8 else {}
+        settings |= form.model_dump(exclude_none=True)
+        settings |= {"encoding": rows.encoding} if rows.encoding != UTF_8 else {}
         settings |= {"language": languages[0]} if len(languages) == 1 else {}
         if generated is None and is_file(card):
             warn_of_damage(card)
         write_card(card, "Written for a file that was named without a card. To keep it, copy it to cards/.", settings)
     labeled = f"labels in {', '.join(map(repr, labels))}" if labels else "no labels"
-    notes = ", ".join(filter(None, [name_languages(languages), *read.notes]))
+    notes = ", ".join(filter(None, [name_languages(languages), *rows.notes]))
     how = f"texts in '{text}', {labeled}{f' ({notes})' if notes else ''}"
     return FileTask(name, card, text, tuple(labels), f"{file.name}: {how}; task {name}, card {card}")
 
@@ -148,7 +149,7 @@ def _agrees(table: Table, rows: Rows, text: str | None, labels: Sequence[str]) -
 
 def _free_name(file: Path) -> str:
     """Return a name for the task of a file, from the file's name; with a number if another task has it."""
-    stem = re.sub(rf"\.({'|'.join((*TEXT_FORMATS, 'xlsx', 'parquet'))})(\.gz)?$", "", file.name, flags=re.I)
+    stem = re.sub(rf"\.({'|'.join((*TEXT_FORMATS, *BINARY_FORMATS))})(\.gz)?$", "", file.name, flags=re.I)
     plain = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode().lower()
     name = re.sub(r"[^a-z0-9]+", "_", plain).strip("_") or "texts"
     # a damaged card of which nothing is recorded, so that nobody knows whose it was, is written again under its name

@@ -13,10 +13,18 @@ from traube._core.disk import replacing
 from traube._core.errors import TraubeError
 from traube._core.inputs import read_stream
 from traube.tasks._columns import LABELS, TEXTS
-from traube.tasks._reading import SEPARATORS
+from traube.tasks._sniffing import RowError, detect_dialect
 
 STDIN = "-"
-MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "xlsx", b"\x1f\x8b": "csv.gz", b"{": "jsonl", b"[": "json"}
+MAGIC = {
+    b"PAR1": "parquet",
+    b"PK\x03\x04": "xlsx",
+    b"\xd0\xcf\x11\xe0": "xls",
+    b"\x1f\x8b": "csv.gz",
+    b"{": "jsonl",
+    b"[": "json",
+}
+ALIKE = 8  # lines with as many separators as the first, which only a table has
 _DESCRIPTOR = re.compile(r"(?:/dev|/proc/self)/fd/(\d{1,9})", re.ASCII)  # what a shell calls `<(...)`
 
 
@@ -33,8 +41,8 @@ def save_piped(name: str, columns: Collection[str] = ()) -> Path:
     name : str
         A name for which `is_piped` holds.
     columns : collection of str
-        Columns that are requested: with one of them, or one that usually holds texts or labels, in its first line it is
-        a table; else each line is a text.
+        Columns that are requested: with one of them, or one that usually holds texts or labels, in its first row, or
+        with rows that are alike, it is a table; else each line is a text.
 
     Raises
     ------
@@ -75,10 +83,15 @@ def _read(stream: BinaryIO, name: str) -> bytes:
 
 
 def _detect_format(data: bytes, columns: Collection[str]) -> str:
-    """Return the format of a table, by its first bytes and by the names of columns in its first line."""
+    """Return the format of a table, by its first bytes, the names of columns in its first row, or rows that are alike."""
     begin = data.removeprefix(b"\xef\xbb\xbf").lstrip()
     if kind := next((kind for magic, kind in MAGIC.items() if begin.startswith(magic)), None):
         return kind
-    first = begin.partition(b"\n")[0].decode("latin-1")
-    header = {name.strip('"\r ').casefold() for name in re.split(f"[{''.join(SEPARATORS)}]", first)}
-    return "csv" if header & {*TEXTS, *LABELS, *(name.casefold() for name in columns)} else "txt"
+    text = begin.decode("utf-16" if begin.startswith((b"\xff\xfe", b"\xfe\xff")) else "latin-1", "replace")
+    try:
+        header, *rows = (row for _, row in detect_dialect(text).read(text))
+    except RowError:
+        return "txt"
+    names = {name.strip().casefold() for name in header}
+    is_table = len(header) > 1 and len(rows) >= ALIKE and all(len(row) == len(header) for row in rows)
+    return "csv" if is_table or names & {*TEXTS, *LABELS, *(name.casefold() for name in columns)} else "txt"

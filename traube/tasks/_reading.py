@@ -1,39 +1,68 @@
-"""Raw files, plain or gzipped, read with errors that name the file and the line."""
+"""Files that people have, plain or gzipped, read with errors that name the file and the line."""
 
-import csv
 import io
 import json
+import logging
+import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, time
+from itertools import compress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import BeforeValidator, Field, field_validator
 
 from traube._core import inputs
-from traube._core.errors import LISTED, TraubeError, first_line, install_hint, unknown
+from traube._core.config import Strict
+from traube._core.errors import LISTED, TraubeError, first_line, install_hint, join_words, unknown
 from traube._core.inputs import is_file, parse_json, read_bytes
+from traube.tasks._sniffing import Dialect, RowError, detect_dialect, find_header, lacks_header, rank_encodings
 
-TEXT_FORMATS = ("csv", "tsv", "jsonl", "json", "txt")
-FORMATS = f"{', '.join(TEXT_FORMATS)} (these also .gz), xlsx or parquet"
+KINDS = {"csv": "csv", "tsv": "tsv", "tab": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "txt": "txt"}
+TEXT_FORMATS = tuple(KINDS)
+BINARY_FORMATS = ("xlsx", "xls", "parquet")
+PACKED = ("zip", "bz2", "xz", "zst", "7z")
+FORMATS = f"{', '.join(TEXT_FORMATS)} (these also .gz), {', '.join(BINARY_FORMATS[:-1])} or {BINARY_FORMATS[-1]}"
 UTF_8 = "utf-8"
-# What spreadsheets and editors write besides, the most usual first: where several explain a file equally well, the first
-# is meant. Of all that Python knows, many more would fit any few letters.
-ENCODINGS = [
-    "cp1252", "cp1250", "cp1251", "koi8_r", "cp1253", "cp1254", "cp1255", "cp1256", "cp932", "euc_jp", "gb18030", "big5",
-    "euc_kr",
-]  # fmt: skip
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "pipes"}
 
 BATCH = 1_000  # rows of a parquet file that are unpacked at once: a few bytes may stand for the same long text in each
 MOST_COLUMNS, MOST_ROWS_OF_EXCEL = 2**14, 2**20  # Excel's own limits
 CELL, ROW = 8, 128  # bytes of memory that an empty cell takes, and the place of a row
 EMPTY = 2**28  # bytes that the empty cells of any table may take
+NAMED = 5  # rows that are left out, of which a warning names the lines
+logger = logging.getLogger(__name__)
 
-csv.field_size_limit(2**31 - 1)  # a text may be longer than the 128 KiB that the module allows
+
+def _spell(value: Any) -> Any:
+    """Return a character that a shell or a card can only name."""
+    return {"tab": "\t", "\\t": "\t", "none": ""}.get(value, value) if isinstance(value, str) else value
+
+
+class TableFormat(Strict):
+    """Settings of a table's file that somebody states; the others are found in the file."""
+
+    separator: Annotated[str | None, BeforeValidator(_spell)] = Field(
+        None, min_length=1, max_length=1, description="between the fields of a csv or tsv file; tab is one"
+    )
+    quote: Annotated[str | None, BeforeValidator(_spell)] = Field(
+        None, max_length=1, description="around fields that hold separators; `none` if quotes are characters"
+    )
+    header: bool | None = Field(None, description="whether the first row names the columns")
+    encoding: str | None = Field(None, description="of a text file, by Python's names")
+    sheet: str | int | None = Field(None, description="of a spreadsheet: its name, or its number from 1 on")
+
+    @field_validator("separator", "quote")
+    @classmethod
+    def _separates(cls, value: str | None) -> str | None:
+        if value and (value in "\r\n\0\\" or value.isalnum()):
+            raise ValueError(f"{value!r} is part of texts")
+        return value
 
 
 def find_file(path: Path) -> Path:
@@ -55,53 +84,53 @@ def read_any_text(path: Path, most: int | None = None, encoding: str = UTF_8) ->
     data = read_bytes(path, most)
     try:
         return data.decode("utf-8-sig" if encoding == UTF_8 else encoding).removeprefix("\ufeff")
-    except LookupError:
-        raise TraubeError(f"{path}: unknown encoding '{encoding}'; Python's names are meant, like cp1252") from None
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         byte = f"byte 0x{data[error.start]:02x}"
         name = "UTF-8" if encoding == UTF_8 else encoding
         raise TraubeError(f"{path}:{line}: {byte} is not {name}; save the file as UTF-8") from None
+    except (LookupError, ValueError):
+        raise TraubeError(f"{path}: unknown encoding '{encoding}'; Python's names are meant, like cp1252") from None
 
 
 def detect_encoding(path: Path) -> str:
-    """Return the encoding of a text file: UTF-8, UTF-16 with a byte order mark, or the likeliest of `ENCODINGS`.
+    """Return the encoding of a text file: UTF-8, UTF-16 with a byte order mark, or the likeliest.
 
     Raises
     ------
     TraubeError
-        If it is none of them, as a binary file.
+        If it is none, as of a binary file.
     """
+    return _detect_encodings(path)[0]
+
+
+def _detect_encodings(path: Path) -> list[str]:
+    """Return the encoding of a text file, and those that are about as likely."""
     data = read_bytes(path)
     try:
         data.decode(UTF_8)
-        return UTF_8
+        return [UTF_8]
     except UnicodeDecodeError as error:
         if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-            return "utf-16"
-        from charset_normalizer import from_bytes
-
-        found = list(from_bytes(data, cp_isolation=ENCODINGS))
-        if not found or b"\0" in data:
-            line = data.count(b"\n", 0, error.start) + 1
-            raise TraubeError(f"{path}:{line}: no text in UTF-8 or another usual encoding; save it as UTF-8") from None
-        equal = [one for one in found if (one.chaos, one.coherence) == (found[0].chaos, found[0].coherence)]
-        return min({name for one in equal for name in one.could_be_from_charset} & {*ENCODINGS}, key=ENCODINGS.index)
-
-
-def detect_separator(path: Path, encoding: str = UTF_8) -> str:
-    """Return the separator of a CSV file's fields: the one most frequent in its header, outside of quotes."""
-    header, _, _ = read_text(path, encoding).partition("\n")
-    unquoted = "".join(header.split('"')[::2])
-    return max(SEPARATORS, key=unquoted.count)
+            return ["utf-16"]
+        if found := rank_encodings(data):
+            return found
+        line = data.count(b"\n", 0, error.start) + 1
+        raise TraubeError(f"{path}:{line}: no text in UTF-8 or another usual encoding; save it as UTF-8") from None
 
 
 def read_lines(path: Path, encoding: str = UTF_8) -> list[str]:
-    """Return the lines of a text file.
+    """Return the lines of a text file, which line feeds end; where there is none, carriage returns do.
 
-    Only line feeds end a line: texts may hold the other separators that Unicode knows.
+    Texts may hold the other separators that Unicode knows.
     """
-    return read_text(path, encoding).removesuffix("\n").replace("\r\n", "\n").split("\n")
+    return _split_lines(read_text(path, encoding))
+
+
+def _split_lines(text: str) -> list[str]:
+    text = text.replace("\r\n", "\n")
+    text = text if "\n" in text else text.replace("\r", "\n")
+    return text.removesuffix("\n").split("\n")
 
 
 def read_csv(
@@ -111,20 +140,18 @@ def read_csv(
 
     Each row is as wide as the first, or has `width` fields.
     """
-    reader = csv.reader(
-        io.StringIO(read_text(path, encoding), newline=""), delimiter=separator, quotechar=quote, strict=True
-    )
-    begin = 1
+    for line, row in _read_fields(path, read_text(path, encoding), Dialect(separator, quote)):
+        width = width or len(row)
+        if len(row) != width:
+            raise TraubeError(f"{path}:{line}: {len(row)} fields instead of {width}")
+        yield line, row
+
+
+def _read_fields(path: Path, text: str, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
     try:
-        for row in reader:
-            width = width or len(row)
-            if row and len(row) != width:
-                raise TraubeError(f"{path}:{begin}: {len(row)} fields instead of {width}")
-            if row:
-                yield begin, row
-            begin = reader.line_num + 1
-    except csv.Error as error:
-        raise TraubeError(f"{path}:{begin}: {error}, in the row that begins here") from None
+        yield from dialect.read(text)
+    except RowError as error:
+        raise TraubeError(f"{path}:{error.line}: {error}, in the row that begins here") from None
 
 
 @dataclass(frozen=True)
@@ -134,6 +161,8 @@ class Rows:
     path: Path
     columns: dict[str, list[Any]]  # the values of each column; None where there is none
     places: list[str]  # the line at which each row begins, or its number where the file has no lines
+    notes: tuple[str, ...] = ()  # for people: how the file was read, where that is unusual
+    encoding: str = UTF_8
 
     def __len__(self) -> int:
         return len(self.places)
@@ -151,63 +180,87 @@ class Rows:
         if not self.places:
             raise TraubeError(f"{self.path}: there are no rows")
 
+    def leave_out(self, faulty: Sequence[bool], fault: str) -> "Rows":
+        """Return the table without some rows, and warn of them.
+
+        Raises
+        ------
+        TraubeError
+            If they are more than half of the rows.
+        """
+        out = [place for place, is_faulty in zip(self.places, faulty, strict=True) if is_faulty]
+        if not out:
+            return self
+        places = ", ".join([_shorten(place, self.path) for place in out[:NAMED]] + ["..."] * (len(out) > NAMED))
+        found = f"{self.path}: {len(out):,} of {len(self):,} rows are {fault} ({places})"
+        if 2 * len(out) > len(self):
+            raise TraubeError(f"{found}: fill them in, or name other columns")
+        logger.warning("%s: left out", found)
+        kept = [not is_faulty for is_faulty in faulty]
+        columns = {name: list(compress(values, kept)) for name, values in self.columns.items()}
+        return replace(self, columns=columns, places=list(compress(self.places, kept)))
+
     def texts(self, name: str, where: str = "") -> list[str | None]:
         """Return the values of a column as texts, None where there is none; as `column`."""
         return [as_text(value, place, name) for value, place in zip(self.column(name, where), self.places, strict=True)]
 
 
 def format_of(path: Path) -> str:
-    """Return the format that a file's name says, one of `FORMATS`."""
-    suffixes = [s.lower().lstrip(".") for s in path.suffixes]
-    packed = suffixes[-1:] == ["gz"]
-    kind = suffixes[-2] if packed and len(suffixes) > 1 else "".join(suffixes[-1:])
-    if kind == "xls":
-        raise TraubeError(f"{path}: the format of Excel until 2003; save the file as .xlsx")
-    if kind not in (TEXT_FORMATS if packed else (*TEXT_FORMATS, "xlsx", "parquet")):
+    """Return the format that a file's name says: csv, tsv, jsonl, json, txt, xlsx, xls or parquet."""
+    *_, before, last = ["", "", *(suffix.lower().lstrip(".") for suffix in path.suffixes)]
+    if last in PACKED:
+        raise TraubeError(f"{path}: is packed; unpack it first, or pack the table as .gz")
+    kind = KINDS.get(before if last == "gz" else last) or (last if last in BINARY_FORMATS else None)
+    if kind is None:
         raise TraubeError(f"{path}: unknown format; expected {FORMATS}")
     return kind
 
 
-def read_rows(path: Path, separator: str | None = None, encoding: str = UTF_8) -> Rows:
+def read_rows(path: Path, form: TableFormat | None = None) -> Rows:
     """Read a table with named columns; the lines of a .txt, but blank ones, are the column `text` of one.
 
     Parameters
     ----------
     path : Path
-        A file of one of `FORMATS`; of an .xlsx, its first sheet.
-    separator : str, optional
-        Separator of the fields of a CSV file; by default `detect_separator` says it, and in a .tsv it is a tab.
-    encoding : str, default="utf-8"
-        Of a text file; `detect_encoding` says it of one that is not in UTF-8.
+        A file of one of `FORMATS`; of a spreadsheet, its first sheet.
+    form : TableFormat, optional
+        What is known of how it is written. The rest is found by evidence over all rows.
     """
+    form = form or TableFormat()
     inputs.check_file(path)
-    match format_of(path):
-        case "parquet":
-            return _read_parquet(path)
-        case "xlsx":
-            return _read_excel(path)
-        case "txt" | "jsonl" as kind:
-            numbered = enumerate(read_lines(path, encoding), start=1)
-            found = {f"{path}:{number}": line for number, line in numbered if line.strip()}
-            if kind == "txt":
-                return Rows(path, {"text": list(found.values())}, list(found))
-            return _from_json(path, ((place, _parse_json(line, place)) for place, line in found.items()))
-        case "json":
-            values = _parse_json(read_text(path, encoding), str(path))
-            if not isinstance(values, list):
-                raise TraubeError(f"{path}: expected a list [...] of objects or texts, not {type(values).__name__}")
-            rows = ({"text": value} if isinstance(value, str) else value for value in values)
-            return _from_json(path, ((f"{path}: element {i}", row) for i, row in enumerate(rows)))
-        case kind:
-            usual = "\t" if kind == "tsv" else detect_separator(path, encoding)
-            (line, header), *fields = read_csv(path, separator=separator or usual, encoding=encoding)
-            return _from_fields(path, header, [(f"{path}:{n}", row) for n, row in fields], f"{path}:{line}")
+    kind = format_of(path)
+    if kind == "parquet":
+        return _read_parquet(path)
+    if kind in BINARY_FORMATS:
+        return _read_excel(path, kind, form)
+    encoding, *others = [form.encoding] if form.encoding else _detect_encodings(path)
+    text = read_text(path, encoding)
+    match kind:
+        case "csv" | "tsv":
+            rows = _read_table(path, text, kind, form)
+        case "txt":
+            lines = _number_lines(path, text)
+            rows = Rows(path, {"text": list(lines.values())}, list(lines))
+        case _:
+            rows = _read_json(path, text, kind)
+    likely = f" or {join_words(others)}, as likely: --encoding says which" if others else ""
+    notes = [] if encoding == UTF_8 else [f"encoding {encoding}{likely}"]
+    return replace(rows, notes=(*notes, *rows.notes), encoding=encoding)
+
+
+def _number_lines(path: Path, text: str) -> dict[str, str]:
+    """Return the lines that are not blank, by their places."""
+    return {f"{path}:{number}": line for number, line in enumerate(_split_lines(text), start=1) if line.strip()}
+
+
+def _check_width(columns: int, place: str) -> None:
+    if columns > MOST_COLUMNS:
+        raise TraubeError(f"{place}: {columns:,} columns; a table has at most {MOST_COLUMNS:,}")
 
 
 def _check_columns(names: Sequence[str], place: str) -> None:
     """Refuse a header with more columns than spreadsheets have, or with one name twice."""
-    if len(names) > MOST_COLUMNS:
-        raise TraubeError(f"{place}: {len(names):,} columns; a table has at most {MOST_COLUMNS:,}")
+    _check_width(len(names), place)
     if twice := next((name for name, times in Counter(names).items() if name and times > 1), None):
         raise TraubeError(f"{place}: column '{twice}' occurs twice")
 
@@ -219,13 +272,48 @@ def _refuse_sparse(path: Path, rows: int, columns: int) -> None:
         raise TraubeError(f"{path}: {size}, nearly all of whose cells are empty: leave out columns that few rows have")
 
 
-def _from_fields(path: Path, header: list[str], rows: list[tuple[str, list[Any]]], place: str) -> Rows:
-    """Return the table of a header and of rows with their places; `place` is the header's."""
-    _check_columns(header, place)
-    columns: dict[str, list[Any]] = {}
-    for i, name in enumerate(header):
-        columns[name] = [None if fields[i] == "" else fields[i] for _, fields in rows]
-    return Rows(path, columns, [place for place, _ in rows])
+def _read_table(path: Path, text: str, kind: str, form: TableFormat) -> Rows:
+    """Return the table of a CSV file, which may begin with Excel's line `sep=;`."""
+    usual = "\t" if kind == "tsv" else ","
+    stated = re.match(r'"?sep=(.)"?\r?\n', text, re.IGNORECASE)
+    above, text = (1, text[stated.end() :]) if stated else (0, text)
+    dialect = detect_dialect(text, usual, form.separator or (stated[1] if stated else None), form.quote)
+    places: list[str] = []
+    rows: list[list[Any]] = []
+    for line, row in _read_fields(path, text, dialect):
+        places.append(f"{path}:{line + above}")
+        rows.append(row)
+        _check_width(len(row), places[-1])
+        if len(row) != len(rows[0]):
+            raise TraubeError(f"{places[-1]}: {len(row)} fields instead of {len(rows[0])}")
+    has_separator = bool(rows) and len(rows[0]) > 1
+    notes = dialect.describe(usual if has_separator else dialect.separator)
+    return _name_columns(path, places, rows, form, notes)
+
+
+def _name_columns(path: Path, places: list[str], rows: list[list[Any]], form: TableFormat, notes: list[str]) -> Rows:
+    """Return the table of rows, one of which is the header unless there is none; columns that it leaves blank are none."""
+    if not rows:
+        raise TraubeError(f"{path}: there are no rows")
+    if form.header is False or (form.header is None and lacks_header(rows)):
+        names = {i: f"column_{i + 1}" for i in range(max(map(len, rows)))}
+        notes = [*notes, f"no header: columns {', '.join([*names.values()][:2])}, ..."]
+        _check_columns([*names.values()], places[0])
+    else:
+        header = find_header(rows)
+        names = {i: str(value) for i, value in enumerate(rows[header]) if value is not None}
+        _check_columns([*names.values()], places[header])
+        notes = [*notes, f"header at {_shorten(places[header], path)}"] if header else notes
+        places, rows = places[header + 1 :], rows[header + 1 :]
+    _refuse_sparse(path, len(rows), len(names))
+    columns = {name: [row[i] if i < len(row) and row[i] != "" else None for row in rows] for i, name in names.items()}
+    return Rows(path, columns, places, tuple(notes))
+
+
+def _shorten(place: str, path: Path) -> str:
+    """Return the line or row of a place, without its file."""
+    place = place.removeprefix(str(path)).strip(": ")
+    return f"line {place}" if place.isdecimal() else place
 
 
 def _parse_json(text: str, place: str) -> Any:
@@ -236,7 +324,49 @@ def _parse_json(text: str, place: str) -> Any:
         raise TraubeError(f"{place}: not JSON: {fault}") from None
 
 
-def _from_json(path: Path, found: Iterator[tuple[str, Any]]) -> Rows:
+def _read_json(path: Path, text: str, kind: str) -> Rows:
+    """Return the table of objects, a line each, or of one list or object, whatever the file is called."""
+    lines = _number_lines(path, text)
+    has_lines = _holds_object(next(iter(lines.values()))) and (len(lines) > 1 or kind == "jsonl")
+    if not has_lines:
+        with suppress(TraubeError) if kind == "jsonl" else nullcontext():  # else the error names the line
+            return _from_document(path, _parse_json(text, str(path)))
+    return _from_objects(path, ((place, _parse_json(line, place)) for place, line in lines.items()))
+
+
+def _holds_object(line: str) -> bool:
+    try:
+        return isinstance(parse_json(line), dict)
+    except ValueError:
+        return False
+
+
+def _from_document(path: Path, value: Any) -> Rows:
+    rows = _find_rows(value) if isinstance(value, dict) else value
+    if not isinstance(rows, list):
+        expected = "expected a list [...] of objects or texts, lines of objects, or an object of columns"
+        raise TraubeError(f"{path}: {expected}, not {type(value).__name__}")
+    objects = ({"text": row} if isinstance(row, str) else row for row in rows)
+    return _from_objects(path, ((f"{path}: element {i}", row) for i, row in enumerate(objects)))
+
+
+def _find_rows(value: dict[str, Any]) -> list[Any] | None:
+    """Return the rows in an object: its only list of objects, its columns, or objects by number, as pandas writes them."""
+    members = [*value.values()]
+    tables = [one for one in members if isinstance(one, list) and one and all(isinstance(row, dict) for row in one)]
+    if len(tables) == 1:
+        return tables[0]
+    if members and all(isinstance(one, dict) and one.keys() == members[0].keys() for one in members):
+        is_by_row, is_by_column = (all(map(str.isdecimal, names)) for names in (value, members[0]))
+        if is_by_row != is_by_column:
+            return members if is_by_row else [{name: value[name][key] for name in value} for key in members[0]]
+    if members and all(isinstance(one, list) and len(one) == len(members[0]) for one in members):
+        rows = [dict(zip(value, row, strict=True)) for row in zip(*members, strict=True)]
+        return None if any(isinstance(cell, list | dict) for row in rows for cell in row.values()) else rows
+    return None
+
+
+def _from_objects(path: Path, found: Iterable[tuple[str, Any]]) -> Rows:
     places, rows = [], []
     for place, row in found:
         if not isinstance(row, dict):
@@ -249,43 +379,76 @@ def _from_json(path: Path, found: Iterator[tuple[str, Any]]) -> Rows:
     return Rows(path, {name: [row.get(name) for row in rows] for name in names}, places)
 
 
-def _read_excel(path: Path) -> Rows:
-    """Return the first sheet of a spreadsheet; its first row that is not empty names the columns."""
+def _read_excel(path: Path, kind: str, form: TableFormat) -> Rows:
+    """Return a sheet of a spreadsheet, by what its cells hold, whatever it says of its size."""
     try:
-        from openpyxl import load_workbook
-    except ImportError:
-        raise TraubeError(f"{path}: Excel files need openpyxl: {install_hint('excel', 'setup')}") from None
-
-    try:
-        with zipfile.ZipFile(path) as archive:
-            inputs.refuse_bomb(path, sum(entry.file_size for entry in archive.infolist()))
-        book = load_workbook(path, read_only=True, data_only=True)
-        filled = _filled_rows(path, book.worksheets[0].values)
-        book.close()
+        names, sheet, rows = (_open_xlsx if kind == "xlsx" else _open_xls)(path, form.sheet)
+        places, filled, cells = [], [], 0
+        for number, values in enumerate(rows, start=1):
+            if number > MOST_ROWS_OF_EXCEL:  # a file may say any number of a row, and the rows before it are all given
+                raise TraubeError(f"{path}: more than {MOST_ROWS_OF_EXCEL:,} rows")
+            cells += len(values)
+            _refuse_sparse(path, number, cells // number)
+            if any(value not in (None, "") for value in values):
+                places.append(f"{path}: row {number}")
+                filled.append([_as_date(value) for value in values])
     except TraubeError:
         raise
-    except Exception as error:  # openpyxl passes on its parsers' errors
-        raise TraubeError(f"{path}: not a readable .xlsx file ({first_line(error)})") from None
+    except ImportError as error:
+        raise TraubeError(f"{path}: Excel files need {error.name}: {install_hint('excel', 'setup')}") from None
+    except Exception as error:  # the parsers pass on errors of their own
+        raise TraubeError(f"{path}: not a readable .{kind} file ({first_line(error)})") from None
     if not filled:
-        raise TraubeError(f"{path}: the first sheet is empty")
-    (place, header), *rows = filled
-    return _from_fields(path, [str(name) for name in header], rows, place)
+        raise TraubeError(f"{path}: sheet '{sheet}' is empty{_list_sheets(names)}")
+    notes = [f"sheet '{sheet}'{_list_sheets(names)}"] if len(names) > 1 else []
+    return _name_columns(path, places, filled, form, notes)
 
 
-def _filled_rows(path: Path, sheet: Iterator[Sequence[Any]]) -> list[tuple[str, list[Any]]]:
-    """Return the rows of a sheet that are not empty, and their places, cut to the columns that the first one names."""
-    filled: list[tuple[str, list[Any]]] = []
-    named: list[int] = []
-    for number, values in enumerate(sheet, start=1):
-        if number > MOST_ROWS_OF_EXCEL:  # a file may say any number of a row, and the rows before it are all given
-            raise TraubeError(f"{path}: more than {MOST_ROWS_OF_EXCEL:,} rows")
-        if all(value is None for value in values):
-            continue
-        named = named or [i for i, value in enumerate(values) if value is not None]
-        filled.append((f"{path}: row {number}", [values[i] if i < len(values) else None for i in named]))
-        if len(filled) % BATCH == 0:
-            _refuse_sparse(path, len(filled), len(named))
-    return filled
+def _list_sheets(names: Sequence[str]) -> str:
+    return f" (of {join_words(names[:LISTED])}: --sheet says which)" if len(names) > 1 else ""
+
+
+def _open_xlsx(path: Path, wanted: str | int | None) -> tuple[list[str], str, Iterable[Sequence[Any]]]:
+    """Return the names of the sheets, that of the wanted one, and its rows."""
+    from openpyxl import load_workbook
+
+    with zipfile.ZipFile(path) as archive:
+        inputs.refuse_bomb(path, sum(entry.file_size for entry in archive.infolist()))
+    book = load_workbook(path, read_only=True, data_only=True)
+    names = [sheet.title for sheet in book.worksheets]
+    sheet = book.worksheets[_find_sheet(path, names, wanted)]
+    sheet.reset_dimensions()
+    return names, sheet.title, sheet.values
+
+
+def _open_xls(path: Path, wanted: str | int | None) -> tuple[list[str], str, Iterable[Sequence[Any]]]:
+    """Return the same of a file of Excel until 2003."""
+    import xlrd  # type: ignore[import-untyped]
+
+    book = xlrd.open_workbook(file_contents=read_bytes(path), logfile=io.StringIO(), ragged_rows=True)
+    sheet = book.sheet_by_index(_find_sheet(path, book.sheet_names(), wanted))
+    is_date = xlrd.XL_CELL_DATE
+    rows = (
+        [xlrd.xldate_as_datetime(c.value, book.datemode) if c.ctype == is_date else c.value for c in row]
+        for row in sheet.get_rows()
+    )
+    return book.sheet_names(), sheet.name, rows
+
+
+def _find_sheet(path: Path, names: Sequence[str], wanted: str | int | None) -> int:
+    """Return the index of the sheet with a name, or with a number from 1 on; by default the first."""
+    if wanted is None:
+        return 0
+    if str(wanted) in names:
+        return names.index(str(wanted))
+    if str(wanted).isdecimal() and 1 <= int(wanted) <= len(names):
+        return int(wanted) - 1
+    raise TraubeError(f"{path}: {unknown('sheet', str(wanted), names)}")
+
+
+def _as_date(value: Any) -> Any:
+    """Return the day of a time that is midnight, as spreadsheets keep dates; all else is as it was."""
+    return value.date() if isinstance(value, datetime) and value.time() == time() else value
 
 
 def _read_parquet(path: Path) -> Rows:

@@ -27,14 +27,14 @@ from traube._core.config import OneOrMany, PathName, parse, read_yaml
 from traube._core.errors import TraubeError
 from traube._core.inputs import parse_json
 from traube._core.paths import raw
-from traube.tasks._reading import Rows, as_score, as_text, find_file, read_rows
+from traube.tasks._reading import Rows, TableFormat, as_score, as_text, find_file, read_rows
 from traube.tasks._scored_pairs import PairCard, PairSource
 from traube.tasks._source import CardSource, catalogue_card
 
 N_TURNS = "n_turns"
 
 
-class PairTableCard(PairCard):
+class PairTableCard(PairCard, TableFormat):
     """A pair task's card that says where the data lies, and names its columns."""
 
     pairs: PathName
@@ -45,7 +45,6 @@ class PairTableCard(PairCard):
     dialogue: str | None = None
     part: str | None = None
     group_columns: dict[str, str] = Field({}, description="the columns of groups that have other names")
-    separator: str | None = Field(None, min_length=1, max_length=1)
 
     @model_validator(mode="before")
     @classmethod
@@ -70,12 +69,16 @@ class PairTable(CardSource[PairTableCard], PairSource):
 
     form = PairTableCard
     key = "pairs"
+    version = "2"  # without rows that lack a text or the score
 
     @override
     def read(self) -> pd.DataFrame:
         card = self.settings
-        rows = read_rows(self.files()[0], card.separator)
+        rows = read_rows(self.files()[0], card)
         rows.require_rows()
+        needed = {"text_b": card.text_b, "score": card.score} | ({} if card.text_a is None else {"text_a": card.text_a})
+        values = [self._column(rows, key, column) for key, column in needed.items()]
+        rows = rows.leave_out([not all(row) for row in zip(*values, strict=True)], "without a text or a score")
         records: dict[str, list[Any]] = {"text_b": self._column(rows, "text_b", card.text_b)}
         if card.turns:
             columns = [rows.column(name, self.place("turns")) for name in card.turns]

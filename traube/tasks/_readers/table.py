@@ -4,17 +4,17 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import ValidationInfo, field_validator
 
 from traube._core.config import OneOrMany, PathName
 from traube._core.errors import TraubeError, unknown
 from traube._core.frames import TEXT
-from traube.tasks._reading import UTF_8, Rows, read_rows
+from traube.tasks._reading import Rows, TableFormat, read_rows
 from traube.tasks._source import CardSource, KeyLines
-from traube.tasks._task import SUBSETS, Subset, TaskCard, make_split, names_texts
+from traube.tasks._task import SUBSETS, TaskCard, make_split, names_texts
 
 
-class TableCard(TaskCard):
+class TableCard(TaskCard, TableFormat):
     """A task card that says where the data lies, and names its columns."""
 
     file: PathName
@@ -23,8 +23,6 @@ class TableCard(TaskCard):
     split: str | None = None
     query: str | None = None
     part: str | None = None
-    separator: str | None = Field(None, min_length=1, max_length=1)
-    encoding: str = Field(UTF_8, description="of a text file, by Python's names")
 
     @field_validator("labels", "split", "part")
     @classmethod
@@ -42,6 +40,7 @@ class Table(CardSource[TableCard]):
 
     form = TableCard
     key = "file"
+    version = "2"  # without rows that lack a text or all labels
 
     def __init__(self, path: Path, settings: TableCard, key_lines: KeyLines | None = None) -> None:
         super().__init__(path, settings, key_lines)
@@ -50,14 +49,23 @@ class Table(CardSource[TableCard]):
     def read(self) -> pd.DataFrame:
         """Return text, and a column `level:<name>` per level.
 
-        The prefix is there because a user's column may have any name, also one of Traube's.
+        The prefix is there because a user's column may have any name, also one of Traube's. Rows without a text, or
+        without any label, are left out.
         """
-        rows = read_rows(self.files()[0], self.settings.separator, self.settings.encoding)
+        rows = read_rows(self.files()[0], self.settings)
         rows.require_rows()
+        labels = self.settings.labels
         texts = rows.texts(self.settings.text, self.place("text"))
-        columns: dict[str, list[str | None]] = {"text": [text or "" for text in texts]}
-        for level in self.settings.labels:
-            values = columns[f"level:{level}"] = rows.texts(level, self.place("labels"))
+        named = [rows.texts(level, self.place("labels")) for level in labels]
+        is_labeled = [any(_holds(value) for value in values) for values in zip(*named, strict=True)]
+        if any(is_labeled):
+            lacking = [not (_holds(text) and labeled) for text, labeled in zip(texts, is_labeled, strict=True)]
+            rows = rows.leave_out(lacking, "without a text or a label")
+        else:
+            rows = rows.leave_out([not _holds(text) for text in texts], "without a text")
+        columns: dict[str, list[str | None]] = {"text": rows.texts(self.settings.text)}
+        for level in labels:
+            values = columns[f"level:{level}"] = [value if _holds(value) else None for value in rows.texts(level)]
             if not self.settings.split and names_texts(values):
                 raise TraubeError(
                     f"{self.place('labels')}: column '{level}' has {len(set(values)):,} different values in "
@@ -76,16 +84,19 @@ class Table(CardSource[TableCard]):
         return pd.DataFrame({name: pd.array(values, dtype=TEXT) for name, values in columns.items()})
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        """Return one split per value of the column `split`, or one split called `all`; once per level."""
+        """Return one split per value of the column `split`, or one split called `all`; once per level, of what has it."""
         groups = records.groupby("split", sort=False) if "split" in records else [("all", records)]
         labels: dict[str, str | None] = {level: f"level:{level}" for level in self.settings.labels} or {"none": None}
         splits = []
         for name, group in groups:
-            subset: Subset | pd.Series = group.get("part", "test")
-            splits += [
-                make_split(group, str(name), level, label=label, subset=subset) for level, label in labels.items()
-            ]
+            for level, label in labels.items():
+                there = group[group[label].notna()] if label and records[label].notna().any() else group
+                splits.append(make_split(there, str(name), level, label=label, subset=there.get("part", "test")))
         return pd.concat(splits, ignore_index=True)
+
+
+def _holds(value: str | None) -> bool:
+    return value is not None and bool(value.strip())
 
 
 def read_column(rows: Rows, column: str, option: str = "--text") -> list[str]:
