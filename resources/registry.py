@@ -134,8 +134,10 @@ class RegistryResource(dg.ConfigurableResource):
         source = self.client().get_model_version(registered_name(task), version)
         folder = Path(url2pathname(urlsplit(source.source).path))
         given = folder / "artifacts"
-        if (folder / "MLmodel").exists() or not (given / "served").is_dir():
+        is_own = folder.parent.parent == paths.home() / "mlartifacts" / "models"  # models/ID/artifacts
+        if not is_own or (folder / "MLmodel").exists() or not (given / "served").is_dir():
             return
+        os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
         with TemporaryDirectory(prefix=".traube-", dir=folder.parent) as temporary:
             weights = given / "weights"
             new = Path(temporary) / "model"

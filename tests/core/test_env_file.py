@@ -77,6 +77,19 @@ def test_names_of_others_are_not_taken_from_the_file(home: Path, monkeypatch: py
     assert [name for _, name in settings.list_ignored(home)] == others
 
 
+@pytest.mark.parametrize("kind", ["pipe", "device", "too large", "long line", "null"])
+def test_a_settings_file_is_read_within_limits(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / ".env"
+    contents = {"too large": "A=b\n" * 20_000, "long line": f"A=x{' ' * 60_000}y\n", "null": "A=a\0b\n"}
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "device":
+        file.symlink_to("/dev/zero")
+    else:
+        file.write_text(contents[kind])
+    assert read_env(file) == {}
+
+
 def test_a_file_that_is_new_is_its_owners_alone(tmp_path: Path) -> None:
     write_env(tmp_path / ".env", {"A": "b", "C": None})
     assert (tmp_path / ".env").read_text() == "A=b\n"

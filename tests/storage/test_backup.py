@@ -2,8 +2,10 @@
 
 import io
 import multiprocessing
+import shutil
 import sqlite3
 import tarfile
+from collections.abc import Callable
 from contextlib import closing
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -16,6 +18,16 @@ from tests.storage.made import read_contents, save_cell, save_task
 from traube._core.errors import TraubeError
 from traube._storage import Storage
 from traube._storage.backup import copy_results, restore_backup, write_backup
+
+
+def copy_to(folder: Path) -> Callable[[Path], list[str]]:
+    """Take over a database as it is, in place of the platform, which reduces MLflow's."""
+
+    def copy(file: Path) -> list[str]:
+        shutil.copyfile(file, folder / "mlflow.db")
+        return []
+
+    return copy
 
 
 def keep_writing(folder: Path, stop: Event) -> None:
@@ -45,8 +57,9 @@ def test_a_backup_is_one_state_while_a_writer_writes(tmp_path: Path) -> None:
     finally:
         stop.set()
         writer.join()
-    restore_backup(tmp_path / "backup.tar", tmp_path / "restored", tmp_path / "checkpoints")
-    restored = Storage(tmp_path / "restored")
+    new = tmp_path / "restored"
+    restore_backup(tmp_path / "backup.tar", new, tmp_path / "checkpoints", copy_to(new))
+    restored = Storage(new)
     cells = {row["cell_id"] for row in restored.read_rows("cell")}
     with closing(sqlite3.connect(tmp_path / "restored" / "mlflow.db")) as database:
         logged = {cell for (cell,) in database.execute("SELECT cell FROM runs")}
@@ -65,8 +78,9 @@ def test_a_write_that_was_killed_is_not_in_a_backup(tmp_path: Path) -> None:
         database.execute("INSERT INTO runs VALUES (7)")
     kill_while_writing(storage.folder / "mlflow.db", "DELETE FROM runs")
     write_backup(storage, tmp_path / "checkpoints", tmp_path / "backup.tar")
-    restore_backup(tmp_path / "backup.tar", tmp_path / "restored", tmp_path / "checkpoints")
-    with closing(sqlite3.connect(tmp_path / "restored" / "mlflow.db")) as database:
+    new = tmp_path / "restored"
+    restore_backup(tmp_path / "backup.tar", new, tmp_path / "checkpoints", copy_to(new))
+    with closing(sqlite3.connect(new / "mlflow.db")) as database:
         assert database.execute("SELECT cell FROM runs").fetchall() == [(7,)]
 
 

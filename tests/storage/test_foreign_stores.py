@@ -4,6 +4,7 @@ import io
 import json
 import os
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tests.storage.made import make_record, read_contents, save_cell, save_task
 from traube._storage import Storage
 from traube._storage.backup import copy_results
 from traube._storage.blobs import Corrupt, FolderBlobs, hash_content
-from traube._storage.catalog import CELL, _encode
+from traube._storage.catalog import CELL, _encode, check_entry
 from traube._storage.entries import Entry
 from traube.tasks._stored import get_card
 
@@ -53,6 +54,12 @@ HOSTILE: dict[str, Any] = {
     "splits a text": make_entry(details={"splits": "x"}),
     "split without a position": make_entry(details={"splits": [{"split_set": "default"}]}),
     "checkpoint up": {"table": "model", "row": {"name": "../../evil", "content": "c", "files": {}}, "details": {}},
+    "half a character": make_entry(state="\ud800"),
+    "half a character in a card": make_entry(card={"name": "\ud800"}),
+    "no card": make_entry(card=None),
+    "versions a text": make_entry(versions="x"),
+    "cell without a clusterer": {"table": "cell", "row": {**make_record("c"), "clusterer": None}, "details": {}},
+    "cell with numerics as a text": {"table": "cell", "row": {**make_record("c"), "numerics": "x"}, "details": {}},
     "cell of a model up": {"table": "cell", "row": {**make_record("c"), "model": "a/../../b"}, "details": {}},
 }
 
@@ -71,6 +78,52 @@ def test_an_entry_that_is_none_of_ours_is_named_and_not_entered(tmp_path: Path, 
     (line,) = foreign.rebuild()
     assert blob in line
     assert read_contents(foreign) == sound
+
+
+def make_score(**changed: Any) -> dict[str, Any]:
+    score = {"level": "fine", "metric": "ami", "n": 2, "mean": 0.5, "values": bytes(16), "positions": None}
+    return {**score, "replicates": bytes(2 * 4 * 20), "same_as": None, **changed}
+
+
+SAME = {"values": None, "positions": None, "replicates": None}
+SCORES: dict[str, tuple[bool, list[dict[str, Any]]]] = {
+    "sound": (True, [make_score(), make_score(metric="nmi", same_as="ami", **SAME), make_score(level="coarse")]),
+    "with positions": (True, [make_score(positions=bytes(8))]),
+    "none": (True, [make_score(n=0, values=b"", replicates=None)]),
+    "no level": (False, [make_score(level=None)]),
+    "twice": (False, [make_score(), make_score()]),
+    "like none": (False, [make_score(metric="nmi", same_as="zz", **SAME)]),
+    "like one that is like another": (
+        False,
+        [make_score(), make_score(metric="b", same_as="ami", **SAME), make_score(metric="c", same_as="b", **SAME)],
+    ),
+    "short values": (False, [make_score(values=bytes(3))]),
+    "no values": (False, [make_score(values=None)]),
+    "more than it says": (False, [make_score(n=1)]),
+    "short positions": (False, [make_score(positions=bytes(3))]),
+    "short replicates": (False, [make_score(replicates=bytes(3))]),
+    "less than none": (False, [make_score(n=-1)]),
+}
+
+
+@pytest.mark.parametrize(("is_sound", "scores"), SCORES.values(), ids=SCORES.keys())
+def test_scores_have_the_lengths_that_they_say(is_sound: bool, scores: list[dict[str, Any]]) -> None:
+    entry = Entry("cell", make_record("c"), scores=scores)
+    with nullcontext() if is_sound else pytest.raises(Corrupt):
+        check_entry(entry)
+
+
+def test_an_entry_that_waited_is_checked_like_any_other(tmp_path: Path) -> None:
+    storage = Storage(tmp_path / "data")
+    for about in HOSTILE.values():
+        content = io.BytesIO()
+        with zipfile.ZipFile(content, "w") as archive:
+            archive.writestr("entry.json", json.dumps(about))
+        storage._pending.put(content.getvalue())
+    storage._pending.put(Entry("task", {**TASK, "name": "waited"}).pack())
+    storage.flush()
+    assert storage.list_tasks() == ["waited"]
+    assert not list(storage._pending.list())
 
 
 def test_an_entry_like_ours_is_entered(tmp_path: Path) -> None:

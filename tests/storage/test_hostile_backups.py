@@ -2,10 +2,8 @@
 
 import io
 import json
-import sqlite3
 import tarfile
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -155,55 +153,14 @@ def test_a_blob_of_other_bytes_is_named_and_not_restored(sound: Path, tmp_path: 
     assert not (tmp_path / "data" / "blobs" / "01" / HEX).exists()
 
 
-def make_history(file: Path) -> None:
-    """A database like MLflow's: a run and a model, and orders to a server."""
-    old = "file:///old/home/mlartifacts"
-    with closing(sqlite3.connect(file)) as database, database:
-        database.executescript(f"""
-            CREATE TABLE experiments (artifact_location TEXT);
-            CREATE TABLE runs (name TEXT, artifact_uri TEXT);
-            CREATE TABLE model_versions (source TEXT, storage_location TEXT);
-            CREATE TABLE webhooks (url TEXT);
-            CREATE TABLE jobs (job_name TEXT);
-            INSERT INTO experiments VALUES ('{old}');
-            INSERT INTO runs VALUES ('own', '{old}/{HEX[:32]}/artifacts'), ('up', '{old}/../../x'), ('up', '{old}/%2e%2e/x'),
-                ('away', 'https://example.org/mlartifacts/x'), ('away', 'runs:/x'), ('none', NULL), ('bytes', x'ff00');
-            INSERT INTO model_versions VALUES ('models:/m-{HEX[:32]}', ''), ('models:/evil/1', '{old}/models/m-1/artifacts');
-            INSERT INTO webhooks VALUES ('https://example.org');
-            CREATE TRIGGER back AFTER UPDATE ON runs BEGIN UPDATE runs SET artifact_uri = 'https://example.org'; END;
-            CREATE VIEW seen AS SELECT * FROM runs;
-        """)
-
-
-def test_of_a_history_data_is_taken_over_and_orders_are_not(tmp_path: Path) -> None:
-    storage = Storage(tmp_path / "old")
-    make_history(storage.folder / "mlflow.db")
-    write_backup(storage, tmp_path / "checkpoints", tmp_path / "x.tar")
-    lines = restore_backup(tmp_path / "x.tar", tmp_path / "new", tmp_path / "checkpoints")
-    assert "webhooks" in lines[0]
-    assert "jobs" not in lines[0]  # which had no rows
-    root = (tmp_path / "new" / "mlartifacts").as_uri()
-    with closing(sqlite3.connect(tmp_path / "new" / "mlflow.db")) as database:
-        read = database.execute
-        assert read("SELECT * FROM experiments").fetchall() == [(root,)]
-        runs = read("SELECT name, artifact_uri FROM runs").fetchall()
-        assert runs[0] == ("own", f"{root}/{HEX[:32]}/artifacts")
-        assert {uri for name, uri in runs[1:] if name != "none"} == {f"{root}/elsewhere"}
-        assert ("none", None) in runs
-        versions = [(f"models:/m-{HEX[:32]}", ""), (f"{root}/elsewhere", f"{root}/models/m-1/artifacts")]
-        assert read("SELECT * FROM model_versions").fetchall() == versions
-        assert read("SELECT * FROM webhooks").fetchall() == []
-        assert read("SELECT name FROM sqlite_master WHERE type != 'table'").fetchall() == []
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"no database", b"SQLite format 3\0" + bytes(5000)], ids=["empty", "text", "zeros"]
-)
-def test_a_history_that_is_no_database_leaves_the_results(sound: Path, tmp_path: Path, content: bytes) -> None:
-    archive = add(sound, tmp_path / "x.tar", make_member("data/mlflow.db", content=content), content)
-    lines = restore_backup(archive, tmp_path / "data", tmp_path / "checkpoints")
-    assert [line.partition(":")[0] for line in lines] == ["mlflow.db"] * bool(content)
-    assert len(Storage(tmp_path / "data").read_rows("cell")) == 1
+def test_without_a_platform_no_history_is_restored(sound: Path, tmp_path: Path) -> None:
+    """And a history that cannot be taken over leaves the results."""
+    archive = add(sound, tmp_path / "x.tar", make_member("data/mlflow.db", content=b"no database"), b"no database")
+    for number, adopt in enumerate((None, lambda file: [f"not restored: {file.read_bytes()!r}"])):
+        (line,) = restore_backup(archive, tmp_path / f"{number}", tmp_path / f"checkpoints{number}", adopt)
+        assert "not restored" in line
+        assert not (tmp_path / f"{number}" / "mlflow.db").exists()
+        assert len(Storage(tmp_path / f"{number}").read_rows("cell")) == 1
 
 
 def test_what_a_backup_leaves_out_is_named(tmp_path: Path) -> None:
@@ -231,6 +188,27 @@ def test_an_archive_begins_with_what_it_is(tmp_path: Path, about: bytes) -> None
         assert restore_backup(tmp_path / "x.tar", tmp_path / "in" / "data", tmp_path / "in" / "checkpoints") == []
     else:
         check_refused(tmp_path / "x.tar", tmp_path / "in" / "data")
+
+
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, b"Z", tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+@pytest.mark.parametrize("size", [-512, -(2**40)])
+def test_a_negative_size_leads_back_to_no_header(sound: Path, tmp_path: Path, kind: bytes, size: int) -> None:
+    """Python's own reader goes round without end."""
+    header = bytearray(make_member("data/names/0b.json", content=b"").tobuf(tarfile.GNU_FORMAT))
+    header[156:157] = kind
+    header[124:136] = (256**12 + size).to_bytes(13, "big")[1:]
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    (tmp_path / "x.tar").write_bytes(sound.read_bytes()[:1024] + header + bytes(tarfile.RECORDSIZE - 1536))
+    check_refused(tmp_path / "x.tar", tmp_path / "in" / "data")
+
+
+def test_a_header_for_all_files_is_refused(sound: Path, tmp_path: Path) -> None:
+    """Each file would get a copy of it."""
+    with tarfile.open(sound) as old, tarfile.open(tmp_path / "x.tar", "w", pax_headers={"comment": "x"}) as new:
+        for member in old.getmembers():
+            new.addfile(member, old.extractfile(member))
+    check_refused(tmp_path / "x.tar", tmp_path / "in" / "data")
 
 
 def test_a_header_of_a_gigabyte_is_not_read(sound: Path, tmp_path: Path) -> None:

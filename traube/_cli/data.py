@@ -199,7 +199,7 @@ def restore(file: _File) -> None:
             f"{settings.BLOBS} or {settings.DATABASE} is set, and a backup is restored into a folder only: "
             "unset both, restore, then `traube copy --blobs URL --database URL`"
         )
-    lines = restore_backup(file, paths.home(), paths.checkpoints())
+    lines = restore_backup(file, paths.home(), paths.checkpoints(), platform.part("history"))
     storage = open_storage(paths.home())  # makes the catalog from the blobs
     lines += (corrupt := storage.verify())
     if (complete := platform.part("restored")) and (paths.home() / MLFLOW).exists():

@@ -9,7 +9,8 @@ from traube._core import paths
 
 COMMANDS = "traube.commands"
 # `launcher` computes what is missing as runs that a UI shows; `untracked` is what the tracking server lacks;
-# `champion` the clustering that a registry serves of a task; `restored` completes what a backup holds of a registry
+# `champion` the clustering that a registry serves of a task; `history` takes over the tracking server's database of a backup,
+# and `restored` completes what it names
 PARTS = "traube.platform"
 
 

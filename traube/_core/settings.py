@@ -21,10 +21,12 @@ from urllib.parse import urlsplit
 from traube._core import paths
 from traube._core.disk import replacing
 from traube._core.errors import TraubeError
+from traube._core.inputs import read_bytes
 
 BLOBS, DATABASE, PASSWORD_FILE = "TRAUBE_BLOBS", "TRAUBE_DATABASE", "TRAUBE_DATABASE_PASSWORD_FILE"
 NAME_KEY = "TRAUBE_NAME_KEY"  # of an endpoint that names clusters: never from a file
 FILE = ".env"
+LARGEST, LONGEST = 64 * 2**10, 4_000  # bytes that are read of the file, and characters of a line
 ACCEPTED = frozenset(
     f"TRAUBE_{name}"
     for name in (
@@ -107,10 +109,10 @@ def _list_files(home: Path) -> list[Path]:
 def read_env(file: Path) -> dict[str, str]:
     """Return the lines `NAME=value` of a file, with or without quotes and comments; empty where there is no file."""
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
+        lines = read_bytes(file, LARGEST).decode().splitlines()
+    except (TraubeError, UnicodeDecodeError):
         return {}
-    found = [match for line in lines if (match := _LINE.fullmatch(line))]
+    found = [match for line in lines if len(line) <= LONGEST and "\0" not in line and (match := _LINE.fullmatch(line))]
     return {match["name"]: match["double"] or match["single"] or match["plain"] or "" for match in found}
 
 

@@ -13,7 +13,7 @@ import shutil
 import sqlite3
 import tarfile
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,7 +37,6 @@ from traube._storage.backup_contents import (
     find_largest,
 )
 from traube._storage.blobs import IDENTITY, Corrupt, make_marker
-from traube._storage.mlflow_history import adopt_history
 from traube._storage.storage import Storage
 
 FORMAT = 1  # raise when an archive has to be read in another way
@@ -81,10 +80,23 @@ def write_backup(storage: Storage, checkpoints: Path, file: Path) -> list[str]:
     return left_out
 
 
-def restore_backup(file: Path, folder: Path, checkpoints: Path) -> list[str]:
+def restore_backup(
+    file: Path, folder: Path, checkpoints: Path, adopt_history: Callable[[Path], list[str]] | None = None
+) -> list[str]:
     """Restore a backup into a data directory that is empty but for `.env`, and its checkpoints beside others.
 
     The catalog is left to whoever opens the storage, which makes it from the blobs.
+
+    Parameters
+    ----------
+    file : Path
+        The archive.
+    folder : Path
+        The data directory.
+    checkpoints : Path
+        The folder of checkpoints.
+    adopt_history : callable, optional
+        Takes MLflow's database of the archive over into one of this installation; without it, none is restored.
 
     Returns
     -------
@@ -111,7 +123,8 @@ def restore_backup(file: Path, folder: Path, checkpoints: Path) -> list[str]:
             raise TraubeError(f"{checkpoints / present[0]}: is there already; {fix}")
         lines = [line for member in kept.values() if (line := _extract(archive, member, Path(temporary)))]
         if (history := Path(temporary) / DATA / MLFLOW).exists():
-            lines += adopt_history(history, folder / MLARTIFACTS)
+            lines += adopt_history(history) if adopt_history else [f"{MLFLOW}: not restored: MLflow is not installed"]
+            history.unlink()
         for name, target in ((CHECKPOINTS, checkpoints), (DATA, folder)):
             target.mkdir(parents=True, exist_ok=True)
             for path in sorted((Path(temporary) / name).glob("*")):
@@ -218,21 +231,24 @@ def _check_members(file: Path, archive: tarfile.TarFile) -> dict[str, tarfile.Ta
         about = None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise TraubeError(f"{file}: no backup of this version of Traube; nothing was restored")
-    members = archive.getmembers()[1:]
-    content, size = archive.fileobj, file.stat().st_size
+    size = file.stat().st_size
+    kept: dict[str, tarfile.TarInfo] = {}
+    folders: set[str] = set()
+    while (
+        member := archive.next()
+    ) is not None:  # each is looked at before the next: sizes may lead backward, without end
+        fault = "headers for all files" if archive.pax_headers else _find_fault(member, size, kept, folders)
+        if fault:
+            raise TraubeError(f"{file}: {member.name[:200]}: {fault}; nothing was restored")
+        if find_fate(member.name) is Fate.KEPT:
+            kept[member.name] = member
+            folders.update(map(str, Path(member.name).parents))
+    content = archive.fileobj
     assert content is not None, file
     content.seek(archive.offset)
     # tarfile takes the end of a file for the end of an archive, too
     if size % tarfile.RECORDSIZE or content.read(len(END)) != END:
         raise tarfile.ReadError("cut off")
-    kept: dict[str, tarfile.TarInfo] = {}
-    folders: set[str] = set()
-    for member in members:
-        if fault := _find_fault(member, size, kept, folders):
-            raise TraubeError(f"{file}: {member.name[:200]}: {fault}; nothing was restored")
-        if find_fate(member.name) is Fate.KEPT:
-            kept[member.name] = member
-            folders.update(map(str, Path(member.name).parents))
     return kept
 
 

@@ -33,7 +33,8 @@ _KEPT: dict[str, int | None] = {
     rf"{DATA}/{re.escape(MLFLOW)}": None,
     rf"{_RUN}/(?P<plain>.+\.(?:csv|json|parquet|png))": None,
     # of served models the numbers alone: their code is that of this installation
-    rf"{_SERVED}/artifacts/(?:served|weights)/(?P<plain>.+)": None,
+    rf"{_SERVED}/artifacts/served/(?:served\.json|[a-z]+\.np[yz])": None,
+    rf"{_SERVED}/artifacts/weights/(?P<plain>.+\.(?:codes|json|model|safetensors|txt))": None,
     rf"{DATA}/generated_cards/{_NAME}\.ya?ml": CARD,
     rf"{DATA}/studies/{_NAME}\.log": LINES,
     rf"{DATA}/trainings/(?P<plain>.+)": None,

@@ -29,6 +29,7 @@ T = TypeVar("T")
 NAME = re.compile("[0-9a-f]{64}")
 _TEMPORARY = re.compile(r"\.[0-9a-f]{64}\.[0-9a-f]{32}")  # of a write that was killed
 IDENTITY = "identity.json"
+STORES = ("s3", "gs", "gcs", "az", "abfs", "abfss")  # object stores that fsspec knows
 VERSION = 1  # raise when existing blob stores must be converted before they can be read
 LARGEST_PUT = 5 * 2**30  # bytes that S3 takes at once; parts of what was cut would stay there after a crash
 PATIENCE = 120.0  # seconds to wait for a server that does not answer
@@ -323,6 +324,8 @@ def open_blobs(url: str, folder: Path) -> Blobs:
     """Return the blobs at the URL or in the folder that `TRAUBE_BLOBS` names, by default those in `folder`."""
     if "://" in url:
         scheme, _, rest = url.partition("://")
+        if scheme.lower() not in STORES:  # others would read web pages, or files that name further ones
+            raise TraubeError(f"TRAUBE_BLOBS: '{url}': expected s3://BUCKET/PREFIX, or the whole path of a folder")
         return Blobs(f"{scheme.lower()}://{rest}")
     if url and not Path(url).expanduser().is_absolute():
         raise TraubeError(f"TRAUBE_BLOBS: '{url}': expected s3://BUCKET/PREFIX, or the whole path of a folder")

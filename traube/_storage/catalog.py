@@ -109,6 +109,16 @@ _NAMES = {
 }
 
 
+# Columns without which nothing can be read, unless an entry says that its row is removed
+_ALWAYS = {
+    "task": ("type", "state", "versions", "card"),
+    "cell": (
+        *("task", "model", "fingerprint", "reducer", "clusterer", "protocol", "split_set", "data_version", "status"),
+        *("params", "numerics", "library_versions"),
+    ),
+}
+
+
 def check_entry(entry: Entry) -> None:
     """Refuse an entry that Traube does not write: blobs may be somebody else's.
 
@@ -130,10 +140,36 @@ def check_entry(entry: Entry) -> None:
             is_made = column.info["is_json"] or column.name in ("blob", "checksum", "measures")
             if not is_made and not _is_valid(column, value):
                 raise Corrupt(f"a blob holds no entry of {table.name}: {column.name} is {value!r:.80}")
+    if not row.get("is_removed"):
+        for name in _ALWAYS.get(table.name, ()):
+            if row.get(name) is None or (table.c[name].info["is_json"] and not isinstance(row[name], dict)):
+                raise Corrupt(f"a blob holds no entry of {table.name}: {name} is {row.get(name)!r:.80}")
+    try:
+        json.dumps([row, splits, entry.scores], ensure_ascii=False, default=repr).encode()
+    except (ValueError, RecursionError):  # half a character, which no database takes; a number that JSON lacks is none
+        raise Corrupt(f"a blob holds no entry of {table.name}: half a character") from None
+    _check_scores(table.name, entry.scores)
     files = row.get("files")
     if files is not None and not (isinstance(files, dict) and all(map(_is_blob, files.values()))):
         raise Corrupt(f"a blob holds no entry of {table.name}: files")
     _check_names(table.name, row)
+
+
+def _check_scores(table: str, scores: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse scores that are not arrays of the lengths that they say, one for each level and metric."""
+    held: dict[tuple[Any, Any], bool] = {}  # whether a metric has values of its own
+    for score in scores:
+        key, n = (score["level"], score["metric"]), score["n"]
+        if key in held or None in key or not isinstance(n, int) or n < 0:
+            raise Corrupt(f"a blob holds no entry of {table}: scores of {key!r:.80}")
+        held[key] = score["same_as"] is None
+        sizes = [len(score[name] or b"") for name in ("values", "positions", "replicates")]
+        is_whole = (sizes[0], sizes[1]) in ((8 * n, 0), (8 * n, 4 * n)) and sizes[2] % max(1, 4 * n) == 0
+        if not (is_whole and score["values"] is not None if held[key] else sizes == [0, 0, 0]):
+            raise Corrupt(f"a blob holds no entry of {table}: scores of {key!r:.80}")
+    for score in scores:
+        if score["same_as"] is not None and not held.get((score["level"], score["same_as"])):
+            raise Corrupt(f"a blob holds no entry of {table}: scores like those of {score['same_as']!r:.80}")
 
 
 def _is_valid(column: sa.Column[Any], value: Any) -> bool:

@@ -132,6 +132,7 @@ class Storage:
         for name in names:
             try:
                 entry = Entry.unpack(self._pending.get(name))
+                tables.check_entry(entry)
             except Corrupt as error:
                 if self._pending.exists(name):  # otherwise another process has entered it meanwhile
                     sys.stderr.write(f"{error}\n")

@@ -152,7 +152,7 @@ def attempts() -> dict[str, int]:
     """Return how often the evaluation of a checkpoint was requested again, by name."""
     try:
         return {name: int(n) for name, n in read_json(paths.home() / ATTEMPTS).items()}
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return {}
 
 
