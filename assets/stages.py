@@ -159,6 +159,7 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
                 "device": made.device,
                 "fingerprint": made.fingerprint,
                 "seconds": seconds,
+                **({"long_texts": made.long_texts} if made.long_texts else {}),
             },
             check_results=[
                 dg.AssetCheckResult(
@@ -166,6 +167,7 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
                     check_name=check.name,
                     passed=check.passed,
                     severity=dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN,
+                    description=check.reason or None,
                     metadata=check.facts,
                 )
                 for check in made.checks

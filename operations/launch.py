@@ -236,6 +236,11 @@ class Launcher(AbstractContextManager["Launcher"]):
             number = int(str(rows.value)) if rows else None
             line = describe_failed_check(asset, check.check_name, check.blocking, broken, number, page and page.value)
             (errors if check.blocking else self.notes).append(line)
+        noted = "\n".join(self.notes)
+        for event in result.get_asset_materialization_events():
+            long_texts = event.materialization.metadata.get("long_texts")
+            if long_texts and str(long_texts.value) not in noted:  # where all vectors are alike, the check says so
+                self.notes.append(f"{event.materialization.asset_key.to_user_string()}: {long_texts.value}")
         return [] if result.success else [*errors, *_list_step_errors(result)] or [FAILED]
 
     def _cancel(self) -> None:

@@ -18,3 +18,20 @@ def test_texts_that_a_model_does_not_know_are_counted_in_one_line(traube: Traube
 
     file.write_text("\n".join(KNOWN))  # and nothing is said where all are known
     assert "no word" not in traube("cluster", str(file), "-m", "hashed", "-k", "2", "--no-report").stdout
+
+
+def test_texts_that_are_longer_than_the_model_reads_are_counted(traube: Traube, tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("\n".join([*KNOWN, *(f"{text} " * 100 for text in KNOWN[:3])]))
+    arguments = ("cluster", str(file), "-m", "minilm", "-k", "2", "--no-report")
+    assert "3 of 8 texts are longer than the 256 tokens that minilm reads" in traube(*arguments).stdout
+    assert json.loads(traube(*arguments, "--json").stdout)["longer_than_read"] == 3
+
+
+def test_a_run_names_long_texts_as_what_made_all_vectors_alike(traube: Traube, tmp_path: Path) -> None:
+    file, begin = tmp_path / "contracts.csv", "this agreement is made between the parties " * 50
+    file.write_text("\n".join(["text,label", *(f"{begin}{KNOWN[i % 5]} {i},{'ab'[i % 2]}" for i in range(8))]))
+    result = traube("run", str(file), "--labels", "label", "-m", "minilm")
+    assert "'not_collapsed' failed: 8 of 8 texts are longer than the 256 tokens that minilm reads" in " ".join(
+        result.output.split()
+    )

@@ -46,3 +46,15 @@ def test_the_mean_cosine_is_that_of_all_pairs_by_scikit_learns_unit_vectors(is_s
     # a row of zeros has a cosine of 0 with all others, and none with itself
     assert found["mean_cosine"] == pytest.approx(cosines.mean() - 1 / (50 * 49), abs=1e-6)
     assert found["zero_vectors"] == 1
+
+
+def test_vectors_that_are_all_alike_have_long_texts_as_their_reason() -> None:
+    held = Held(Path(), np.arange(50), 8, ALIKE, is_sparse=False)
+    assert [check.reason for check in check_vectors(held, 50, "50 of 50 texts are longer")] == [
+        "",
+        "",
+        "50 of 50 texts are longer",
+    ]
+    assert [check.reason for check in check_vectors(held, 50)] == ["", "", ""]  # where none is long
+    spread = Held(Path(), np.arange(50), 8, SPREAD, is_sparse=False)
+    assert not any(check.reason for check in check_vectors(spread, 50, "50 of 50 texts are longer"))

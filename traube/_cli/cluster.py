@@ -262,6 +262,9 @@ def _print_result(rows: "Rows", table: "pd.DataFrame", texts: list[str], found: 
         _print_language(texts, options.model or DEFAULT_MODEL, rows.path)
     _print_groups(texts, found.result, found.by)
     _print_unknown(texts, found.result, options.model or DEFAULT_MODEL, rows.path)
+    if found.result.long_texts:
+        line = found.result.long_texts.describe(options.model or DEFAULT_MODEL)
+        out.print(f"{escape(line)}: the rest was not read", highlight=False, soft_wrap=True)
     _print_caveats(found.result, found.by, options.k)
     if options.champion is None and options.like is None:
         _print_layers(found)
@@ -400,6 +403,7 @@ def _describe(texts: list[str], found: Grouped) -> dict[str, Any]:
         "noise": result.noise,
         "empty": result.blank,
         "unknown": int(result.unknown.sum()),
+        "longer_than_read": result.long_texts.count if result.long_texts else 0,
         "strays": result.unsettled,
         "clearness": result.clearness or None,
         "score": None if math.isnan(result.score) else result.score,

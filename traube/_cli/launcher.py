@@ -145,8 +145,11 @@ class Launcher(AbstractContextManager["Launcher"]):
             case Encoded():
                 for check in event.checks:
                     if not check.passed:
-                        line = describe_failed_check(f"{event.task}/embeddings", check.name, check.blocking)
+                        asset = f"{event.task}/embeddings"
+                        line = describe_failed_check(asset, check.name, check.blocking, check.reason)
                         (errors if check.blocking else self.notes).append(line)
+                if event.long_texts and all(check.passed for check in event.checks):
+                    self.notes.append(f"{event.task}/embeddings: {event.long_texts}")
             case Failed():
                 self._warn(f"{event.cell.title}: {event.status}: {event.reason}")
             case Clustered() if event.reason:

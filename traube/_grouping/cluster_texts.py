@@ -43,6 +43,7 @@ from traube.components._apply import Labels, Matrix
 from traube.components._stability import EXACT, UNCLEAR, find_alike
 from traube.models import FunctionModel, Model, Similarity, to_model
 from traube.models._card import Precision
+from traube.models._long_texts import LongTexts, measure_long_texts
 from traube.models._vectors import Dense
 from traube.tasks._texts import check_whole, read_embeddings, read_texts
 
@@ -143,6 +144,8 @@ class Clustering:
     unknown : ndarray of shape (n_texts,)
         Whether the model knows nothing of a text: its vector is 0, as that of a text that holds no word which the
         model knows. Such texts are in no cluster. Empty where all are known.
+    long_texts : LongTexts or None
+        How many texts are longer than the model reads, and by how much; None if none is.
     unmerged : ndarray of shape (n_texts,) or None
         As `labels`, but before clusters were merged (`edit`); None where nobody did.
     texts : sequence of str
@@ -178,6 +181,7 @@ class Clustering:
     layers: tuple[Layer, ...] = ()
     level: int = 0
     unknown: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    long_texts: LongTexts | None = None
     unmerged: NDArray[np.int64] | None = None
     texts: Sequence[str] = ()
     vectors: Matrix | None = None
@@ -696,6 +700,7 @@ def cluster_texts(
         else:
             encoder = to_model(model, precision=precision)
             found = _encode_and_group(chosen, encoder, n_clusters, algorithm, random_state, query, progress)
+            found = replace(found, long_texts=measure_long_texts(encoder, given.values))
     found = replace(found.of_all(first, which), texts=given.values, index=given.index)
     if namer is not None:
         found = found.name_clusters(namer, budget=name_budget, cache=cache, progress=progress)

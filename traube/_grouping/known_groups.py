@@ -24,6 +24,7 @@ from traube.components._apply import Matrix
 from traube.components._new_points import compute_centers, find_nearest_on_average
 from traube.models import load_model
 from traube.models._card import Precision
+from traube.models._long_texts import measure_long_texts
 from traube.tasks._task import names_texts
 
 BLOCK = 2**26  # bytes of a block of cosines
@@ -97,6 +98,7 @@ def assign_by_examples(
     words, nearest = find_keywords(examples, of), find_typical(labels, distance, alike)
     called = {c: str(name) for c, name in enumerate(names)}
     found = Clustering(labels, distance, words, nearest, None, names=called, strays=strange, unknown=unknown)
+    found = replace(found, long_texts=measure_long_texts(loaded, given))
     return replace(found.of_all(rows, pd.Index(rows).get_indexer(range(len(given)))), texts=given)
 
 

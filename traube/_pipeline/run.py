@@ -17,6 +17,7 @@ from traube._pipeline.score import score_cells
 from traube._pipeline.stages import VectorCheck, check_vectors
 from traube._pipeline.workbench import Workbench
 from traube.models import Model, fingerprint_on
+from traube.models._long_texts import measure_long_texts
 from traube.tasks._scored_pairs import PAIRS, has_history, join_histories, select_pairs
 from traube.tasks._task import Stage, Task
 
@@ -33,6 +34,7 @@ class Encoded:
     device: str
     fingerprint: str  # of the model on the task's corpus
     checks: list[VectorCheck]
+    long_texts: str = ""  # how many are longer than the model reads, in one line; empty if none is
 
     @property
     def blocking(self) -> list[VectorCheck]:
@@ -98,6 +100,8 @@ def _encode(task: Task, model: Model, workbench: Workbench, progress: Progress) 
     model.fetch()
     vectors, encoded = workbench.encoded(task, model, progress)
     scored = vectors.subset(task.scored)
+    long = measure_long_texts(model, [task.texts[i] for i in task.scored])
+    long_texts = long.describe(model.name) if long else ""
     return Encoded(
         task=task.name,
         model=model.name,
@@ -106,7 +110,8 @@ def _encode(task: Task, model: Model, workbench: Workbench, progress: Progress) 
         encoded=encoded,
         device=workbench.executor.device(model, len(scored)),
         fingerprint=fingerprint_on(model, task.corpus_version),
-        checks=check_vectors(scored, len(task.scored)),
+        checks=check_vectors(scored, len(task.scored), long_texts),
+        long_texts=long_texts,
     )
 
 

@@ -58,6 +58,7 @@ class VectorCheck:
     name: str  # one of `VECTOR_CHECKS`
     passed: bool
     facts: dict[str, float]
+    reason: str = ""  # of a failure, in one line, where it is known
 
     @property
     def blocking(self) -> bool:
@@ -65,8 +66,11 @@ class VectorCheck:
         return self.name not in WARNING_CHECKS
 
 
-def check_vectors(vectors: Vectors, texts: int) -> list[VectorCheck]:
-    """Check that there is a vector for each of some texts, all finite, and not all alike."""
+def check_vectors(vectors: Vectors, texts: int, long_texts: str = "") -> list[VectorCheck]:
+    """Check that there is a vector for each of some texts, all finite, and not all alike.
+
+    `long_texts` says how many texts are longer than their model reads, which makes those alike that begin alike.
+    """
     finite, rows, norms = True, 0, []
     for start in range(0, len(vectors), ROWS_LOOKED_AT):
         block: Any = vectors.subset(np.arange(start, min(start + ROWS_LOOKED_AT, len(vectors)))).load()
@@ -76,10 +80,11 @@ def check_vectors(vectors: Vectors, texts: int) -> list[VectorCheck]:
         norms.append(_compute_norms(block))
     norm = np.concatenate(norms)
     similarity = _compute_mean_cosine(vectors)
+    is_collapsed = not similarity < COLLAPSED  # nor is what is not finite a number
     return [
         VectorCheck("shape", rows == texts, {"vectors": rows, "texts": texts}),
         VectorCheck("finite", finite, {"mean_norm": float(norm.mean()), "zero_vectors": int((norm == 0).sum())}),
-        VectorCheck("not_collapsed", similarity < COLLAPSED, {"mean_cosine": similarity}),
+        VectorCheck("not_collapsed", not is_collapsed, {"mean_cosine": similarity}, long_texts if is_collapsed else ""),
     ]
 
 

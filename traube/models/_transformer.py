@@ -22,6 +22,7 @@ from traube._core.versions import get_versions
 from traube.models._attention import use_products
 from traube.models._base import BatchEncoder, OfCard
 from traube.models._card import ModelCard
+from traube.models._model_files import ModelFile
 from traube.models._precision import resolve_precision
 from traube.models._tensors import check_tensors, quiet
 from traube.models._tokenizers import TOKENIZER, check_built
@@ -41,6 +42,7 @@ GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # NVIDIA, AMD, Windows Subsys
 # Padded tokens a batch. Small batches stay in a CPU core's cache. A GPU wants large batches, and gets smaller ones
 # when its memory runs out.
 TOKENS_A_BATCH = {"cpu": 1_000, "cuda": 131_072, "mps": 16_384}
+VERY_LARGE = 10**9  # tokens, by which transformers says that a tokenizer has no limit
 BATCHES_AT_ONCE = 16  # on a CPU, at most: more threads would wait for Python's lock
 
 
@@ -201,6 +203,43 @@ class Transformer(OfCard, BatchEncoder):
                     lengths.extend(len(text.split()) for text in some)
         return np.maximum(np.array(lengths, dtype=np.int64), 1)
 
+    @cached_property
+    def max_length(self) -> int | None:
+        """Number of tokens of a text that the network reads; None if nothing says so. Does not load the network."""
+        if "network" in self.__dict__:
+            limits = [self.network.max_seq_length]
+        elif self.card.max_length:
+            limits = [self.card.max_length]
+        else:
+            limits = _find_limits(self.folder)
+        numbers = [limit for limit in limits if isinstance(limit, int | float)]
+        return min((int(limit) for limit in numbers if 0 < limit < VERY_LARGE), default=None)
+
+    def count_tokens(self, texts: Sequence[str]) -> Ints:
+        """Return the number of tokens of each text with the prompt, however many the network reads, int64 [n]."""
+        if not len(texts) or not callable(self._tokenizer):
+            return np.zeros(len(texts), dtype=np.int64)
+        prompt = get_prompt(self.network) if "network" in self.__dict__ else self.card.prompt or ""
+        with library_errors(f"model '{self.name}': its tokenizer fails"):
+            read = self._tokenizer([prompt + text for text in texts], truncation=False, verbose=False)["input_ids"]
+        return np.array(list(map(len, read)), dtype=np.int64)
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        """The network's tokenizer, loaded without the network if that is not in memory."""
+        if "network" in self.__dict__:
+            return self.network.tokenizer
+        from transformers import AutoTokenizer
+
+        with library_errors(f"model '{self.name}': {self.folder}: cannot be loaded"), vetted_copy(self.folder) as copy:
+            place = next((place for place, name in list_modules(copy) if name == "Transformer"), None)
+            if place is None:
+                return None
+            tokenizer = AutoTokenizer.from_pretrained(copy / place, **LOCAL)
+            if not (copy / place / TOKENIZER).exists():
+                check_built(tokenizer, f"model '{self.name}': {self.folder}")
+            return tokenizer
+
     def _forward(self, texts: list[str]) -> Dense:
         """Encode one batch with sentence-transformers itself: all is as the model's folder says."""
         return np.asarray(self.network.encode(texts, batch_size=len(texts), show_progress_bar=False), dtype=np.float32)
@@ -252,6 +291,22 @@ def _batches_side_by_side(device: str) -> Iterator[tuple[Executor, int]]:
     finally:
         executor.shutdown(cancel_futures=True)
         torch.set_num_threads(threads)
+
+
+def _find_limits(folder: Path) -> list[Any]:
+    """Return what a model's files say of how many tokens it reads, as sentence-transformers takes them."""
+    place = next((place for place, name in list_modules(folder) if name == "Transformer"), None)
+    if place is None:
+        return []
+
+    def read(name: str, key: str) -> Any:
+        file = ModelFile(folder, f"{place}/{name}" if place else name)
+        settings = file.parse() if file.path.exists() else {}
+        return settings.get(key) if isinstance(settings, dict) else None
+
+    own = read("sentence_bert_config.json", "max_seq_length")
+    usual = [read("tokenizer_config.json", "model_max_length"), read("config.json", "max_position_embeddings")]
+    return [own] if own else usual
 
 
 def best_device() -> str:
