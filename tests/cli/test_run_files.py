@@ -8,6 +8,7 @@ import pytest
 
 from tests.cli.conftest import Traube
 from traube._core import paths
+from traube.tasks import load_task
 
 TOPICS = {
     "Drucker": "Der Drucker im Flur druckt heute leider wieder nur leere Seiten",
@@ -126,3 +127,19 @@ def test_clusters_found_stand_beside_the_labels(traube: Traube, tickets: Path) -
     assert "clusters found / labels" in table and re.search(r"\d+ / 3", table)
     scores = traube("provenance", "tickets.csv", "tfidf").stdout
     assert re.search(r"clusters found \(\d+\) / labels \(3\)", scores)
+
+
+def test_how_a_file_is_written_can_be_said(traube: Traube, tmp_path: Path) -> None:
+    rows = "".join(f"{text}~{topic}\n" for text, topic, _ in ROWS)
+    (tmp_path / "tickets.csv").write_bytes(rows.encode("cp850"))
+    written = ["--separator", "~", "--no-header", "--encoding", "cp850"]
+    grouped = traube("cluster", "tickets.csv", "-m", "tfidf", "-k", "3", "--no-report", *written)
+    assert grouped.exit_code == 0, grouped.output
+    assert "texts in 'column_1', encoding cp850, separated by '~', no header" in in_a_line(grouped.stderr)
+    planned = traube("run", "tickets.csv", "-m", "tfidf", "--labels", "column_2", "--dry-run", *written)
+    assert planned.exit_code == 0, planned.output
+    assert load_task("tickets").texts[0] == ROWS[0][0]
+    for wrong in (["--separator", "::"], ["--quote", "ab"], ["--encoding", "nothing"]):
+        refused = traube("cluster", "tickets.csv", *wrong)
+        assert refused.exit_code == 1 and len(refused.stderr.strip().splitlines()) == 1, refused.output
+    assert "say how a FILE is written" in traube("run", "-t", "tickets", "--quote", "none").stderr

@@ -13,6 +13,7 @@ from traube._core.errors import TraubeError
 from traube._reports.rendering import sheet_form
 from traube.tasks._annotation_sheets import WORDINGS, draw_designs, format_sheet, make_sheets, read_items
 from traube.tasks._best_worst import draw_tuples, read_judgments
+from traube.tasks._reading import TableFormat
 
 ITEMS = "item,text,group,context\n" + "".join(
     f'{d}{c},Text {c} of {d},{d},"Benutzer: Hallo {d}\nAssistent: Guten Tag"\n' for d in ("d1", "d2") for c in "abcde"
@@ -47,6 +48,23 @@ def test_items_are_compared_within_their_group(tmp_path: Path) -> None:
     tuples = draw_designs(items, 3)
     assert len(tuples) == 20
     assert all(len({item[:2] for item in one}) == 1 for one in tuples)
+
+
+@pytest.mark.parametrize(("separator", "encoding"), [(",", "utf-8"), (";", "cp1252"), ("\t", "utf-16")])
+def test_items_and_answers_are_read_however_a_spreadsheet_saved_them(
+    tmp_path: Path, separator: str, encoding: str
+) -> None:
+    rows = [["item", "text"], *([f"i{n}", f"Größe {n}, für später"] for n in range(4))]
+    answers = [["annotator", "item_1", "item_2", "best", "worst"], ["Jörg", "i0", "i1", "i0", "i1"]]
+    for name, table in (("items.csv", rows), ("answers.csv", answers)):
+        file = io.StringIO()
+        csv.writer(file, delimiter=separator).writerows(table)
+        (tmp_path / name).write_bytes(file.getvalue().encode(encoding))
+    assert read_items(tmp_path / "items.csv")["i3"].text == "Größe 3, für später"
+    judged = read_judgments([tmp_path / "answers.csv"])
+    assert (len(judged.judgments), judged.faults) == (1, ())
+    said = TableFormat(separator=separator, encoding=encoding)
+    assert read_items(tmp_path / "items.csv", said) == read_items(tmp_path / "items.csv")
 
 
 def test_all_annotators_judge_all_tuples_each_in_an_order_of_their_own() -> None:

@@ -12,6 +12,7 @@ import pytest
 from traube._core import inputs, paths
 from traube._core.errors import TraubeError
 from traube.tasks._piped import is_piped, save_piped
+from traube.tasks._reading import TableFormat
 
 TABLE = b"text,topic\na cat,cats\n"
 
@@ -47,6 +48,8 @@ def test_all_others_mean_files(name: str) -> None:
         (TABLE, "csv"),
         (b'\xef\xbb\xbf"Body";n\n', "csv"),  # a column that is requested
         (b"a line of text, and more\n", "txt"),
+        (b"a line of text, and more\n" * 20, "txt"),  # as many commas in each
+        (b"day,said\n" + b"mon,a line of text and more\n" * 20, "csv"),  # below a header
         (b'  {"text": "a"}\n', "jsonl"),
         (b'["a"]', "json"),
         (b"PAR1...", "parquet"),
@@ -59,6 +62,12 @@ def test_a_pipe_becomes_a_file_with_the_name_of_its_format(data: bytes, format_:
         saved = save_piped(name, ["body"])
     assert saved == paths.generated_cards() / f"pipe{name.rpartition('/')[2]}.{format_}"
     assert saved.read_bytes() == data
+
+
+def test_what_is_said_to_be_a_table_is_one() -> None:
+    for form, suffix in ((TableFormat(separator="~"), ".csv"), (TableFormat(encoding="cp1252"), ".txt")):
+        with passed_on(pipe_of(b"a~b\n")) as name:
+            assert save_piped(name, (), form).suffix == suffix
 
 
 def test_a_file_that_a_shell_has_opened_is_read_from_where_it_stands(tmp_path: Path) -> None:

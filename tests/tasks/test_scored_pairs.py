@@ -133,6 +133,22 @@ def test_a_table_of_ones_own_is_a_pair_task_by_its_card(raw: Path, cards: Path) 
 
 
 @pytest.mark.parametrize(
+    ("keys", "table"),
+    [
+        ("", "a;o;s\nGröße, für alle;Maß;1\nÖl;Käse;0\n;Fett;1\n"),
+        ("separator: tab\nquote: none\n", "a\to\ts\nGröße, für alle\tMaß\t1\nÖl\tKäse\t0\n"),
+        ("header: false\n", "Größe, für alle|Maß|1\nÖl|Käse|0\n"),
+    ],
+)
+def test_pairs_are_read_however_they_are_written(cards: Path, keys: str, table: str) -> None:
+    names = ("column_1", "column_2", "column_3") if "header" in keys else ("a", "o", "s")
+    (cards / "mine.csv").write_bytes(table.encode("cp1252"))
+    (cards / "mine.yaml").write_text("pairs: mine.csv\ntext_a: {}\ntext_b: {}\nscore: {}\n".format(*names) + keys)
+    pairs = load_pairs("mine")
+    assert pairs.texts == ["Größe, für alle", "Öl", "Maß", "Käse"] and pairs.rows["score"].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
     ("card", "table", "said"),
     [
         ("text_b: o\nscore: s\n", "a,o,s\nx,y,1\n", "expected either text_a or turns"),

@@ -36,7 +36,7 @@ SEED, DEFAULT_MODEL = 42, "minilm"
 Precision = Literal["auto", "fp32", "bf16"]
 File = Annotated[
     Path,
-    typer.Argument(help="Texts (txt, csv, tsv, jsonl, json, xlsx, parquet), or - for stdin.", show_default=False),
+    typer.Argument(help="Texts (txt, csv, tsv, jsonl, json, xlsx, xls, parquet), or -.", show_default=False),
 ]
 Text = Annotated[str | None, typer.Option(help="Column of the texts. Default: the obvious one.")]
 ModelOption = Annotated[
@@ -163,10 +163,11 @@ def cluster(
     from traube._grouping.result_table import result_table
     from traube.tasks._piped import is_piped, save_piped
 
+    form = make_format(separator, quote, no_header, encoding, sheet)
     columns = [text] if text else []
     beside = file
     if is_piped(str(file)):
-        file = save_piped(str(file), columns)
+        file = save_piped(str(file), columns, form)
         beside = Path(file.name)  # where the command was called, not in the data directory
     if like and is_piped(str(like)):
         like = save_piped(str(like), [group, *columns])
@@ -178,7 +179,7 @@ def cluster(
     default = None if no_report or champion is not None else beside.with_name(f"{file.name}.clusters.html")
     pages = _plan_pages(report, default, map_file)
     check_outputs([target, *pages], [path for path in (file, like, groups) if path])
-    rows, texts, column = _read_texts(file, text, make_format(separator, quote, no_header, encoding, sheet))
+    rows, texts, column = _read_texts(file, text, form)
     namer = None if name_with is None else load_namer(name_with)  # first: a wrong name costs no work
     if champion is not None:
         options.refuse_with("--champion", allowed=("name_with",), noise=noise or None, report=report, map=map_file)

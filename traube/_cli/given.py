@@ -113,7 +113,7 @@ def name_tasks(
     names = []
     for one in given:
         if is_piped(one):
-            file, known = save_piped(one, [*filter(None, [text]), *labels]), None
+            file, known = save_piped(one, [*filter(None, [text]), *labels], form), None
         elif names_file(one):
             file = Path(one).expanduser()
             known = None if reread else find_task(file)

@@ -150,7 +150,7 @@ def read_judgments(
 ) -> Answers:
     """Read the answers of annotators.
 
-    Files are csv, tsv, jsonl or parquet, with a row for each judgment::
+    Files are tables of any format, with a row for each judgment::
 
         annotator,item_1,item_2,item_3,best,worst
         anna,d07_a,d07_c,d07_e,d07_c,d07_e

@@ -13,7 +13,8 @@ from traube._core.disk import replacing
 from traube._core.errors import TraubeError
 from traube._core.inputs import read_stream
 from traube.tasks._columns import LABELS, TEXTS
-from traube.tasks._sniffing import RowError, detect_dialect
+from traube.tasks._reading import TableFormat
+from traube.tasks._sniffing import RowError, detect_dialect, find_words
 
 STDIN = "-"
 MAGIC = {
@@ -33,7 +34,7 @@ def is_piped(name: str) -> bool:
     return _get_descriptor(name) is not None
 
 
-def save_piped(name: str, columns: Collection[str] = ()) -> Path:
+def save_piped(name: str, columns: Collection[str] = (), form: TableFormat | None = None) -> Path:
     """Write what comes from a pipe to a file of the data directory, whose name says its format, and return its path.
 
     Parameters
@@ -42,7 +43,9 @@ def save_piped(name: str, columns: Collection[str] = ()) -> Path:
         A name for which `is_piped` holds.
     columns : collection of str
         Columns that are requested: with one of them, or one that usually holds texts or labels, in its first row, or
-        with rows that are alike, it is a table; else each line is a text.
+        with rows that are alike below a header of fewer words, it is a table; else each line is a text.
+    form : TableFormat, optional
+        What is known of how it is written; it is a table if that is its separator, quote or header.
 
     Raises
     ------
@@ -60,7 +63,10 @@ def save_piped(name: str, columns: Collection[str] = ()) -> Path:
                 data = _read(file, name)
         except OSError as error:
             raise TraubeError(f"{name}: cannot be read ({error.strerror})") from None
-    path = paths.generated_cards() / f"{f'pipe{descriptor}' if descriptor else 'stdin'}.{_detect_format(data, columns)}"
+    path = (
+        paths.generated_cards()
+        / f"{f'pipe{descriptor}' if descriptor else 'stdin'}.{_detect_format(data, columns, form or TableFormat())}"
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         temporary.write_bytes(data)
@@ -82,16 +88,20 @@ def _read(stream: BinaryIO, name: str) -> bytes:
     return data
 
 
-def _detect_format(data: bytes, columns: Collection[str]) -> str:
+def _detect_format(data: bytes, columns: Collection[str], form: TableFormat) -> str:
     """Return the format of a table, by its first bytes, the names of columns in its first row, or rows that are alike."""
     begin = data.removeprefix(b"\xef\xbb\xbf").lstrip()
     if kind := next((kind for magic, kind in MAGIC.items() if begin.startswith(magic)), None):
         return kind
+    if form.model_dump(include={"separator", "quote", "header"}, exclude_none=True):
+        return "csv"
     text = begin.decode("utf-16" if begin.startswith((b"\xff\xfe", b"\xfe\xff")) else "latin-1", "replace")
     try:
         header, *rows = (row for _, row in detect_dialect(text).read(text))
     except RowError:
         return "txt"
     names = {name.strip().casefold() for name in header}
-    is_table = len(header) > 1 and len(rows) >= ALIKE and all(len(row) == len(header) for row in rows)
+    are_alike = len(header) > 1 and len(rows) >= ALIKE and all(len(row) == len(header) for row in rows)
+    words = [len(find_words(" ".join(row))) for row in (header, *rows)]
+    is_table = are_alike and 2 * words[0] * len(rows) <= sum(words[1:])
     return "csv" if is_table or names & {*TEXTS, *LABELS, *(name.casefold() for name in columns)} else "txt"

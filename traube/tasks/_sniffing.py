@@ -163,7 +163,11 @@ def detect_dialect(text: str, usual: str = ",", separator: str | None = None, qu
     separators = [separator] if separator else [one for one in known if one in sample or one == none]
     escapes = ("", "\\") if "\\" in sample else ("",)
     quotes = QUOTES if quote is None else (quote,)
-    tried = [one for one in starmap(Dialect, product(separators, quotes, escapes)) if quote or _may_quote(one, sample)]
+    tried = [
+        one
+        for one in starmap(Dialect, product(separators, quotes, escapes))
+        if quote is not None or _may_quote(one, sample)
+    ]
     rated = [(_rate(dialect, sample), dialect) for dialect in tried]
     alike = [(rate, dialect) for rate, dialect in rated if rate.width > 1 or rate.below > 1]
     if not alike and not separator:  # a table of one column has no separator

@@ -1,6 +1,6 @@
 """Pairs with a gold score in a table: the user's own, by a card in `cards/`, GiCCS, and utterances to an assistant.
 
-    pairs: utterances.csv     # relative to the card's folder; csv, tsv, jsonl or parquet
+    pairs: utterances.csv     # relative to the card's folder; as of a task of texts
     text_a: first
     text_b: second
     score: similarity
