@@ -9,6 +9,7 @@ right, and from which index, depends on the machine. `requirements.txt`, which M
 `conda.yaml`, whose format knows no hashes, have versions alone.
 """
 
+import logging
 import re
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution
@@ -79,6 +80,7 @@ def write_artifact(folder: Path, served: Path, weights: Path | None, **about: An
     from mlflow.types import ColSpec, Schema
 
     pins = pin_requirements("traube", "mlflow")
+    logging.getLogger("mlflow.pyfunc").setLevel("ERROR")  # it warns that it infers no signature, which is written below
     mlflow.pyfunc.save_model(
         path=str(folder),
         python_model=str(CODE),
