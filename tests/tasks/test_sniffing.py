@@ -69,7 +69,7 @@ def test_of_two_encodings_that_are_as_likely_the_note_names_both(tmp_path: Path)
     assert detect_encoding(tmp_path / "a.txt") == "cp1252"
 
 
-def test_an_encoding_is_told_by_all_lines_and_not_by_the_first_ones(tmp_path: Path) -> None:
+def test_an_encoding_is_found_by_all_lines_and_not_by_the_first_ones(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"plain words\n" * 100_000 + "Die Größe für später\n".encode("mac_roman") * 3)
     assert read_rows(tmp_path / "a.txt").columns["text"][-1] == "Die Größe für später"
 

@@ -184,7 +184,7 @@ def _may_quote(dialect: Dialect, sample: str) -> bool:
 
 @dataclass(frozen=True)
 class _Rate:
-    """How well a dialect explains a table: the rows are as wide as the header, and the quotes are quotes."""
+    """Measures of a dialect: rows are as wide as the header, and quotes are quotes."""
 
     width: int  # of the header
     below: int  # width of all other rows; 0 if they differ, or are too few to tell
@@ -218,7 +218,7 @@ def _rate(dialect: Dialect, sample: str) -> _Rate:
 def _share_of_pairs(sample: str, dialect: Dialect) -> float:
     """Return the share of the fields in quotes among those that begin with one; double quotes pair within a line."""
     between, quote, end = re.escape(dialect.separator), dialect.quote, "\n" if dialect.quote == '"' else ""
-    field = rf"(?:[^{quote}\\{end}]|{quote}{quote}|\\.)*{quote}(?=\r?$|{between})"
+    field = rf"(?:[^{quote}\\{end}]++|{quote}{quote}|\\.)*+{quote}(?=\r?$|{between})"  # never goes back: time is linear
     pairs = re.findall(rf"(?:^|{between}){quote}({field})?", sample, re.MULTILINE | re.DOTALL)
     return sum(map(bool, pairs)) / max(len(pairs), 1)
 
