@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from tests.made import damage_blob, store_task
 from traube._core.errors import TraubeError
@@ -15,6 +16,7 @@ from traube._pipeline.record import Recorder
 from traube._reports.exchange import export_mteb, import_mteb, imported_results
 from traube._reports.mteb_results import Reason
 from traube._storage import Storage, open_storage
+from traube._storage.catalog import CELL, _encode
 from traube.models import load_model
 from traube.tasks._task import Task
 
@@ -62,6 +64,21 @@ def test_what_is_exported_has_mtebs_form_and_is_read_again(scored: Storage, tmp_
     assert row["splits"] == [value for level in levels for value in level]
     with pytest.raises(TraubeError, match="by pca/kmeans; `traube run --method pca/kmeans` scores it"):
         export_mteb(scored, {"own": OWN}, tmp_path, "PCA/kmeans")
+
+
+@pytest.mark.parametrize(
+    ("model", "fingerprint"), [("bow", "0a"), ("../../evil", "0a"), ("/etc", ".."), ("a/../b", "../f")]
+)
+def test_a_models_folder_lies_in_the_results(scored: Storage, tmp_path: Path, model: str, fingerprint: str) -> None:
+    """Whatever the model is called, by whoever can write to the database."""
+    with scored.catalog._engine.connect() as connection, connection.begin():
+        for row in scored.read_rows("cell"):
+            changed = _encode(CELL, {**row, "model": model, "fingerprint": fingerprint})
+            connection.execute(sa.update(CELL).where(CELL.c.cell_id == row["cell_id"]).values(**changed))
+    (file,) = export_mteb(scored, {"own": OWN}, tmp_path / "in" / "results")
+    assert file.is_file()
+    assert len(file.relative_to(tmp_path / "in" / "results").parts) == 3
+    assert ".." not in file.parts
 
 
 def test_published_rows_are_replaced_by_source_and_never_among_the_measured(storage: Storage, tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ HOSTILE: dict[str, Any] = {
     "versions a text": make_entry(versions="x"),
     "cell without a clusterer": {"table": "cell", "row": {**make_record("c"), "clusterer": None}, "details": {}},
     "cell with numerics as a text": {"table": "cell", "row": {**make_record("c"), "numerics": "x"}, "details": {}},
-    "cell of a model up": {"table": "cell", "row": {**make_record("c"), "model": "a/../../b"}, "details": {}},
+    "cell of a task up": {"table": "cell", "row": {**make_record("c"), "task": "a/../../b"}, "details": {}},
 }
 
 
@@ -172,7 +172,7 @@ def test_a_database_that_others_write_to_gives_no_path(tmp_path: Path) -> None:
     save_cell(storage, 1)
     assert len(storage.read_rows("cell")) == 1
     (row,) = storage.read_rows("cell")
-    evil = _encode(CELL, {**row, "model": "../../evil"})
+    evil = _encode(CELL, {**row, "task": "../../evil"})
     with storage.catalog._engine.connect() as connection, connection.begin():
         connection.execute(sa.update(CELL).values(**evil))
     with pytest.raises(Corrupt, match=r"\.\./\.\./evil"):

@@ -1,5 +1,6 @@
 """MTEB's result files, written and read; published rows stand beside measured ones, never among them."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -74,11 +75,13 @@ def export_mteb(
         card = get_card(storage, task)
         if card is None:
             continue
-        org, revision = f"traube__{model}", rows["fingerprint"].iloc[0]
+        org, revision = f"traube__{model}", str(rows["fingerprint"].iloc[0])
         known = model_cards().get(model)
         if known is not None and known.model and "/" in known.model and not Path(known.model).is_absolute():
             org, revision = known.model.replace("/", "__"), known.revision or revision
         base = folder if protocol == min(scores["protocol"]) else folder / protocol.replace(" ", "_")
+        # whatever a model is called, in this process or by whoever wrote the database, its folder lies in ours
+        org, revision = (re.sub(r"^\.+|[^A-Za-z0-9_.+-]+", "_", name) for name in (org, revision))
         path = base / org / revision / f"{card.mteb or task}.json"
         write_json(path, _result(card, rows))
         written[path] = usual[protocol]

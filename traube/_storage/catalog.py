@@ -104,7 +104,7 @@ _NAMES = {
     "task": ("name", "data_version"),
     "check": ("task", "data_version"),
     "model": ("name", "content"),
-    "cell": ("cell_id", "task", "model", "fingerprint", "data_version"),
+    "cell": ("cell_id", "task", "data_version"),
     "embedding": ("fingerprint", "numerics"),
 }
 
