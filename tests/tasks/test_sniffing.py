@@ -26,6 +26,7 @@ SAMPLES = {
     "sv": ("Leveransen är försenad, det är tråkigt.\nHär är en fråga om köpet.\n", WESTERN),
     "da": ("Leveringen er forsinket, og det er ærgerligt.\nDer er et spørgsmål, vi får ikke svar.\n", WESTERN),
     "en": ("I can’t log in since the update.\nIt’s stuck on the “loading” page.\n", ["cp1252", "mac_roman"]),
+    "en_2": ("the crew don’t see the harbor, and it’s £5\n", ["cp1252", "mac_roman"]),
     "tr": ("Siparişim çok geç geldi ama ürün güzel.\nKargo paketi yırtık, içindeki bardak kırılmıştı.\n", ["cp1254"]),
     "pl": ("Obsługa była świetna, ale długo czekaliśmy\nZażółć gęślą jaźń\n", CENTRAL),
     "cs": ("Příliš žluťoučký kůň úpěl ďábelské ódy.\nZboží přišlo pozdě a bylo poškozené.\n", CENTRAL),
@@ -235,6 +236,17 @@ def test_a_table_without_a_header_is_read_whole_and_says_so(tmp_path: Path) -> N
     [
         ([["id", "text", "label"], ["1", "a", "x"], ["2", "b", "x"]], 0),
         ([["Survey", "", ""], ["id", "text", "label"], ["1", "a", "x"], ["2", "b", "x"]], 1),
+        (
+            [
+                ["Survey", "", ""],
+                ["", "", ""],
+                ["id", "text", "label"],
+                ["1", "a", "x"],
+                ["2", "b", "x"],
+                ["3", "c", "x"],
+            ],
+            2,
+        ),
         ([["Survey"], ["of 2024"], ["text", "label"], ["a", "x"], ["b", "x"], ["c", "y"]], 2),
         ([["", "text"], ["0", "a"], ["1", "b"]], 0),  # the index that pandas writes has no name
         ([["text", ""], ["a", "x"], ["b", "x"], ["c", "x"]], 0),  # a column of values that has no name
