@@ -3,7 +3,10 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Traube
+from traube._core import words
 
 KNOWN = ["dough and bread", "a loaf of bread", "dough for a loaf", "a ship and its crew", "the crew of the ship"]
 
@@ -35,3 +38,19 @@ def test_a_run_names_long_texts_as_what_made_all_vectors_alike(traube: Traube, t
     assert "'not_collapsed' failed: 8 of 8 texts are longer than the 256 tokens that minilm reads" in " ".join(
         result.output.split()
     )
+
+
+def test_scripts_without_spaces_have_a_line_on_what_would_give_words(
+    traube: Traube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("\n".join(["手机屏幕碎了", "新手机的电池", "手机不亮了", "火车晚点了", "坐火车去车站", "火车票"]))
+    arguments = ("cluster", str(file), "-m", "hashed", "-k", "2", "--no-report")
+    monkeypatch.setattr(words, "has_segmenter", lambda: False)
+    assert "n-grams of characters" in traube(*arguments).stdout
+    monkeypatch.setattr(words, "has_segmenter", lambda: True)
+    monkeypatch.setattr(words, "segment", lambda run: iter([(0, run)]))
+    assert "n-grams of characters" not in traube(*arguments).stdout
+    monkeypatch.setattr(words, "has_segmenter", lambda: False)
+    file.write_text("\n".join(KNOWN))
+    assert "n-grams of characters" not in traube(*arguments).stdout

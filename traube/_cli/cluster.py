@@ -18,6 +18,7 @@ from traube._core.errors import TraubeError
 from traube._core.escaping import format_csv
 from traube._core.files import write_text
 from traube._core.progress import Progress
+from traube._core.words import INSTALL, lack_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -262,6 +263,9 @@ def _print_result(rows: "Rows", table: "pd.DataFrame", texts: list[str], found: 
     if options.champion is None:
         _print_language(texts, options.model or DEFAULT_MODEL, rows.path)
     _print_groups(texts, found.result, found.by)
+    if lack_words(texts):
+        line = f"key words are n-grams of characters, for want of dictionaries: {INSTALL} gives words"
+        out.print(escape(line), highlight=False, soft_wrap=True)
     _print_unknown(texts, found.result, options.model or DEFAULT_MODEL, rows.path)
     if found.result.long_texts:
         line = found.result.long_texts.describe(options.model or DEFAULT_MODEL)

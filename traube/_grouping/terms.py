@@ -1,6 +1,7 @@
 """The words that can name a group: no stop words, one form of each, and two together where they mostly go together."""
 
 import re
+import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -9,12 +10,14 @@ from functools import cache
 from typing import TypeAlias
 
 import numpy as np
+import regex
 from numpy.typing import NDArray
 from scipy import sparse
 
+from traube._core.words import cut_unspaced
 from traube.tasks._languages import detect_languages
 
-SHORTEST = 3  # letters of a word
+SHORTEST, SHORTEST_COMPACT = 3, 2  # letters of a word, and of one in a script whose letters are syllables
 CHARACTERS = 10_000  # that are read of a text
 SNOWBALL = {
     "ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "en": "english", "es": "spanish",
@@ -22,7 +25,9 @@ SNOWBALL = {
     "hy": "armenian", "id": "indonesian", "it": "italian", "lt": "lithuanian", "nl": "dutch", "no": "norwegian",
     "pl": "polish", "pt": "portuguese", "ro": "romanian", "ru": "russian", "sv": "swedish", "tr": "turkish",
 }  # fmt: skip
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")  # letters, perhaps with an apostrophe
+# letters with their marks, perhaps with an apostrophe
+_WORD = regex.compile(r"\p{L}(?:[\u200c\u200d]?[\p{L}\p{M}])*(?:['’]\p{L}[\p{L}\p{M}]*)?")
+_COMPACT = regex.compile(r"[\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
 _ADJACENT = re.compile(r"[\s\-]+")  # what may stand between the words of a pair
 
 Term: TypeAlias = tuple[str, ...]  # the stems of a word, or of two
@@ -81,13 +86,21 @@ def find_terms(texts: Sequence[str]) -> Terms:
 def _terms(text: str, stop: frozenset[str], stem: Callable[[str], str]) -> Iterator[tuple[Term, str]]:
     """Yield the terms of a text, each with its form in the text."""
     before: tuple[str, str, int] | None = None  # stem, form and end of the word before
-    for match in _WORD.finditer(text):
-        word = match[0]
-        if len(word) < SHORTEST or word.lower() in stop:
+    text = text if text.isascii() else unicodedata.normalize("NFC", text)
+    for start, word in _find_words(text):
+        shortest = SHORTEST_COMPACT if _COMPACT.match(word) else SHORTEST
+        if len(word) < shortest or word.lower() in stop:
             before = None
             continue
-        now = stem(word.lower())
+        now = stem(unicodedata.normalize("NFKC", word).lower())
         yield (now,), word
-        if before and before[0] != now and _ADJACENT.fullmatch(text, before[2], match.start()):
+        if before and before[0] != now and _ADJACENT.fullmatch(text, before[2], start):
             yield (before[0], now), f"{before[1]} {word}"
-        before = now, word, match.end()
+        before = now, word, start + len(word)
+
+
+def _find_words(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the words of a text, and where each begins."""
+    for match in _WORD.finditer(text):
+        for at, word in cut_unspaced(match[0]):
+            yield match.start() + at, word

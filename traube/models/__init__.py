@@ -13,6 +13,7 @@ from traube._core.cards import model_file, model_files, read_each, read_one
 from traube._core.config import parse, read_yaml
 from traube._core.errors import TraubeError, Unknown, unknown
 from traube._core.versions import get_version
+from traube._core.words import get_words_version
 from traube.models import _checkpoints as checkpoints
 from traube.models._base import Encoder, Model, fingerprint_on
 from traube.models._card import ModelCard, Precision, catalogue
@@ -54,7 +55,7 @@ def present_version(name: str) -> str:
     Parameters
     ----------
     name : str
-        A package, or one of Traube's own parts: "encoder" or "similarity".
+        A package, or one of Traube's own parts: "encoder", "similarity" or "words".
 
     Returns
     -------
@@ -68,7 +69,7 @@ def present_version(name: str) -> str:
     >>> all(present_version(name) == version for name, version in numerics.items())
     True
     """
-    own = {"encoder": ENCODER_VERSION, "similarity": SIMILARITY_VERSION}
+    own = {"encoder": ENCODER_VERSION, "similarity": SIMILARITY_VERSION, "words": get_words_version()}
     return own[name] if name in own else get_version(name)
 
 

@@ -15,6 +15,7 @@ from traube._core.arrays import Ints
 from traube._core.errors import TraubeError
 from traube._core.hashing import digest
 from traube._core.versions import get_versions
+from traube._core.words import get_words_version, split_words
 from traube.models._base import BatchEncoder, OfCard, OwnEncoder
 from traube.models._vectors import Dense
 
@@ -34,8 +35,8 @@ class OfWords(OfCard, OwnEncoder):
 
     @property
     def numerics(self) -> dict[str, str]:
-        """Return the versions of the libraries that make the numbers."""
-        return get_versions(LIBRARIES)
+        """Return the versions of what splits texts into words, and of the libraries that make the numbers."""
+        return {"words": get_words_version(), **get_versions(LIBRARIES)}
 
 
 class Lexical(OfWords):
@@ -118,13 +119,19 @@ def _make_vectorizer(kind: str, **settings: Any) -> Any:
     shared: dict[str, Any] = {"dtype": np.float32, **settings}
     match kind:
         case "tfidf" | "lsa":
-            return TfidfVectorizer(**shared)
+            return TfidfVectorizer(**shared, analyzer=split_words)
         case "tokens":
             return CountVectorizer(**shared, tokenizer=str.split, token_pattern=None, lowercase=False, binary=True)
         case "lda":
-            return CountVectorizer(**shared, stop_words="english")
+            return CountVectorizer(**shared, analyzer=_split_without_stop_words)
         case _:
-            return CountVectorizer(**shared)
+            return CountVectorizer(**shared, analyzer=split_words)
+
+
+def _split_without_stop_words(text: str) -> list[str]:
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    return [word for word in split_words(text) if word not in ENGLISH_STOP_WORDS]
 
 
 @dataclass(frozen=True)
@@ -219,4 +226,4 @@ class Hashed(OfWords, BatchEncoder):
         values = rng.choice(np.array([-1, 1], dtype=np.float32), buckets * OF_A_WORD) / np.float32(np.sqrt(OF_A_WORD))
         begins = np.arange(0, len(values) + 1, OF_A_WORD, dtype=np.int32)
         projection = csr_matrix((values, columns, begins), shape=(buckets, dimensions))
-        return HashingVectorizer(n_features=buckets, dtype=np.float32), projection
+        return HashingVectorizer(n_features=buckets, dtype=np.float32, analyzer=split_words), projection
