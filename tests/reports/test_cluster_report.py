@@ -4,6 +4,8 @@ import base64
 import gzip
 import json
 import re
+import subprocess
+import sys
 from colorsys import rgb_to_hls
 from functools import partial
 from typing import Any
@@ -26,6 +28,23 @@ def unpacked(page: str, name: str) -> Any:
     found = re.search(rf'const {name} = "([^"]*)"', page)
     assert found
     return json.loads(gzip.decompress(base64.b64decode(found[1])))
+
+
+LATE = """
+import sys
+from types import SimpleNamespace
+from traube._reports.cluster_report import import_datamapplot
+drawing = import_datamapplot().interactive_rendering
+print(*(name for name in ("datashader", "dask", "datamapplot.edge_bundling") if name in sys.modules))
+sys.modules["datamapplot.edge_bundling"] = SimpleNamespace(bundle_edges=lambda data, **settings: (data, settings))
+print(drawing.bundle_edges(1, color="red"))
+"""
+
+
+def test_edges_which_a_map_has_not_are_bundled_by_datamapplot_when_somebody_asks_and_imported_then() -> None:
+    """To import what bundles them takes twice the time of all the rest of datamapplot."""
+    done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["", "(1, {'color': 'red'})"]
 
 
 def groups_of(page: str) -> Any:

@@ -2,14 +2,16 @@
 
 import os
 import re
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import escape
-from importlib import resources
+from importlib import import_module, resources
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -185,8 +187,7 @@ def _draw(
             named.append(np.array([own.get(group, ALONE) for group in layer.labels.tolist()]))
         colors |= {own[group]: color for group, color in color_groups(points, layer.labels).items()}
     with _own_files() as folder, warnings.catch_warnings():
-        import datamapplot
-
+        datamapplot = import_datamapplot()
         warnings.simplefilter("ignore", UserWarning)  # of fewer colors than it has room for
 
         return str(
@@ -211,6 +212,28 @@ def _draw(
                 **settings,
             )
         )
+
+
+def import_datamapplot() -> ModuleType:
+    """Import datamapplot, and its edge bundling only when it is called.
+
+    The map has no edges, and datashader, dask and what they compile take twice the time of all the rest.
+    """
+    if "datamapplot" not in sys.modules:
+        late = ModuleType("datamapplot.edge_bundling")
+        vars(late)["bundle_edges"] = _bundle_edges
+        sys.modules[late.__name__] = late
+        try:
+            import_module("datamapplot")
+        finally:
+            del sys.modules[late.__name__]  # whoever imports it by name gets datamapplot's own
+    return sys.modules["datamapplot"]
+
+
+def _bundle_edges(*arguments: Any, **settings: Any) -> Any:
+    from datamapplot.edge_bundling import bundle_edges
+
+    return bundle_edges(*arguments, **settings)
 
 
 @contextmanager
