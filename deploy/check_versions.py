@@ -66,7 +66,9 @@ def list_resolutions(project: dict[str, Any]) -> tuple[list[Resolution], list[Re
 
 def resolve(uv: str, file: Path, resolution: Resolution, *options: str) -> str | None:
     """Return why there is no solution, or None if there is one."""
-    command = [uv, "pip", "compile", "--quiet", "--python-version", resolution.python, "--resolution", resolution.end]
+    # uv would look for the Python and download it; its version is enough
+    compiled = [uv, "pip", "compile", "--quiet", "--no-python-downloads", "--python", sys.executable]
+    command = [*compiled, "--python-version", resolution.python, "--resolution", resolution.end]
     extras = [argument for extra in resolution.extras for argument in ("--extra", extra)]
     try:
         done = subprocess.run(  # noqa: S603 (our own arguments)
