@@ -107,17 +107,17 @@ def test_value_scores_and_their_halves_stand_beside_counts(traube: Traube) -> No
 
 
 def test_a_file_that_cannot_be_used_does_not_take_the_others_along(traube: Traube) -> None:
-    """A German spreadsheet writes semicolons; the design lies beside the answers; one file is in another encoding."""
+    """A German spreadsheet writes semicolons; the design lies beside the answers; one file is no text."""
     answer("answers.csv", noise=0)
     Path("semicolons.csv").write_text(
         "\ufeff" + Path("answers.csv").read_text().replace(",", ";").replace("simulated", "s")
     )
-    Path("latin.csv").write_bytes("annotator,item_1,item_2,best,worst\nJürgen,d1a,d1b,d1a,d1b\n".encode("latin-1"))
+    Path("binary.csv").write_bytes(b"annotator,item_1,item_2,best,worst\n\0\xfc")
     traube("design", "items.csv", "--size", "3")
-    result = traube("score", "answers.csv", "semicolons.csv", "latin.csv", "annotation/design.csv")
+    result = traube("score", "answers.csv", "semicolons.csv", "binary.csv", "annotation/design.csv")
     assert result.exit_code == 0, result.output
     reported = " ".join(result.stderr.split())
-    assert "latin.csv:2: byte 0xfc is not UTF-8" in reported and "design.csv: unknown column 'best'" in reported
+    assert "binary.csv:2: no text in UTF-8 or another usual encoding" in reported and "design.csv: unknown column 'best'" in reported
     assert "200 judgments" in result.stdout and "all 10 20 10 200" in " ".join(result.stdout.split())
 
 
