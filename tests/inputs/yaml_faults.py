@@ -32,7 +32,7 @@ FAULTS: dict[str, tuple[Content, str]] = {
     "an alias of nothing": ("description: *nothing\n", "found undefined alias"),
     "700 lists": ("description: " + "[" * 700, "nested deeper than 40 levels"),
     "700 closed lists": ("description: " + "[" * 700 + "]" * 700, "nested deeper than 40 levels"),
-    "100,000 lists": ("description: " + "[" * 100_000, "nested deeper than 40 levels"),
+    "100,000 lists": ("description: " + "[" * 100_000, "nest"),  # PyYAML itself refuses so many from 6.0.4 on
     "700 maps": ("description: " + "{a: " * 700, "nested deeper than 40 levels"),
     "700 indents": ("".join(" " * i + "a:\n" for i in range(700)), "nested deeper than 40 levels"),
     "700 dashes": ("description:\n  " + "- " * 700 + "x\n", "nested deeper than 40 levels"),
