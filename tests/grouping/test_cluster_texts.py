@@ -6,6 +6,10 @@ from shutil import copytree
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import sparse
 from sklearn.metrics import adjusted_rand_score
 
 from tests.made import save_similarity
@@ -20,6 +24,7 @@ from traube._grouping.describe import (
     find_keywords,
     find_typical,
     measure_distances,
+    measure_npmi,
 )
 from traube._grouping.terms import TermReader
 from traube._storage import open_storage
@@ -69,6 +74,24 @@ def test_two_words_that_go_together_are_one_term_and_forms_of_a_word_are_one() -
 def test_no_cluster_is_named_by_one_long_text() -> None:
     texts = ["the telescope of an astronomer"] * 5 + ["zebra " * 50] + ["soup with bread"] * 6
     assert find_keywords(texts, np.array([0] * 6 + [1] * 6)) == {0: ["astronomer", "telescope"], 1: ["bread", "soup"]}
+
+
+def test_words_that_stand_in_the_same_texts_come_before_those_that_never_do() -> None:
+    """Of words that are about as frequent, those of the first word's texts are taken."""
+    texts = ["bread. flour. yeast"] * 6 + ["bread. flour"] * 2 + ["ship. captain"] * 7
+    assert find_keywords(texts, np.zeros(15, dtype=int), count=3) == {0: ["bread", "flour", "yeast"]}
+    alone = [*["bread"] * 8, *["flour"] * 5, *["ship"] * 6]  # where no two stand together, frequency decides
+    assert find_keywords(alone, np.zeros(19, dtype=int), count=3) == {0: ["bread", "ship", "flour"]}
+
+
+@given(arrays(np.int8, (12, 4), elements=st.integers(0, 1)).filter(lambda held: held.any(axis=0).all()))
+def test_npmi_is_that_of_the_shares_of_texts(held: np.ndarray) -> None:
+    found = measure_npmi(sparse.csc_matrix(held, dtype=np.float64))
+    assert np.allclose(found, found.T) and (np.abs(found) <= 1 + 1e-9).all()
+    for i, j in ((0, 1), (2, 2)):
+        a, b, both = held[:, i].mean(), held[:, j].mean(), (held[:, i] * held[:, j]).mean()
+        expected = 2 * both - 1 if both in (0, 1) else np.log(both / (a * b)) / -np.log(both)
+        assert found[i, j] == pytest.approx(expected)
 
 
 GERMAN = [

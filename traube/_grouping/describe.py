@@ -17,6 +17,7 @@ TEXTS = 20_000  # that are read, of any number
 FEW = 5  # texts of a cluster in which a term of one text counts
 CANDIDATES = 4  # times as many terms as are wanted
 RELEVANCE = 0.7  # against difference, in maximal marginal relevance
+COHERENCE = 0.2  # against relevance: the weight of standing in the same texts as the terms that are chosen already
 SAME = 0.8  # cosine of spelling from which two terms are forms of one, and likeness from which two texts say the same
 NEAREST = 30  # texts of a cluster, of which typical ones are chosen
 TOGETHER = 0.5  # share of a word's texts in which a pair has it, from which the pair stands for it
@@ -30,7 +31,8 @@ def find_keywords(texts: Sequence[str] | TermReader, clusters: Labels, count: in
     A term's weight is c-TF-IDF with damped counts, log2(1 + count in a text), so that one long text names no cluster:
     the mean of the cluster's texts, times ln(1 + A / f), where f is the sum over all texts and A the mean sum of a
     cluster. Terms that more than half of the clusters have, each at least half as often as the cluster that has it
-    most, belong to no cluster. Of the other terms, maximal marginal relevance takes those that are not spelled alike.
+    most, belong to no cluster. Of the other terms those are taken, one after the other, that have a great weight and
+    stand in the same texts as the terms before (normalized pointwise mutual information); none is spelled like another.
     Noise (-1) is left out. If there are more than 20,000 texts, as many are read, evenly spaced in each cluster, and of
     each text the first 10,000 characters.
 
@@ -58,7 +60,8 @@ def find_keywords(texts: Sequence[str] | TermReader, clusters: Labels, count: in
         return {int(c): [] for c in ids}
     of = numbers[rows]
     member = sparse.csr_matrix((np.ones(len(of)), (of, np.arange(len(of)))), shape=(len(ids), len(of)))
-    having = sparse.csr_matrix(member @ (terms.counts > 0))  # texts of each cluster that have each term
+    held = sparse.csc_matrix(terms.counts > 0, dtype=np.float64)
+    having = sparse.csr_matrix(member @ held)  # texts of each cluster that have each term
     damped = sparse.csr_matrix(member @ (terms.counts.log1p() / np.log(2)))
     share = sparse.csr_matrix(damped.multiply(1 / np.bincount(of)[:, None]))
     weight = np.log(1 + damped.sum() / len(ids) / np.maximum(np.asarray(damped.sum(axis=0)).ravel(), 1))
@@ -68,7 +71,7 @@ def find_keywords(texts: Sequence[str] | TermReader, clusters: Labels, count: in
     is_often = (having.data >= 2) | (small & is_word[having.indices])
     often = sparse.csr_matrix((is_often, having.indices, having.indptr), shape=having.shape)
     scores = sparse.csr_matrix(share.multiply(weight * _own(terms, share)).multiply(often))
-    return {int(c): _different(terms, having[[i]], scores[[i]], count) for i, c in enumerate(ids)}
+    return {int(c): _choose_terms(terms, held, having[[i]], scores[[i]], count) for i, c in enumerate(ids)}
 
 
 def _read(numbers: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -93,10 +96,12 @@ def _own(terms: Terms, share: sparse.csr_matrix) -> NDArray[np.bool_]:
     return own & np.array([common.isdisjoint(stems) for stems in terms.stems])
 
 
-def _different(terms: Terms, having: sparse.csr_matrix, scores: sparse.csr_matrix, count: int) -> list[str]:
-    """Return the best terms of a cluster that are not spelled alike.
+def _choose_terms(
+    terms: Terms, held: sparse.csc_matrix, having: sparse.csr_matrix, scores: sparse.csr_matrix, count: int
+) -> list[str]:
+    """Return the best terms of a cluster that stand in the same texts, and are not spelled alike.
 
-    `having` and `scores` are csr [1, terms].
+    `held` says which texts have each term, csc [texts, terms]; `having` and `scores` are csr [1, terms].
     """
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.metrics.pairwise import cosine_similarity
@@ -122,7 +127,35 @@ def _different(terms: Terms, having: sparse.csr_matrix, scores: sparse.csr_matri
     stems = [set(terms.stems[i]) for i in best]
     shares_a_word = np.array([[bool(one & other) for other in stems] for one in stems])
     alike = np.maximum(cosine_similarity(triples), shares_a_word)
-    return [str(terms.shown[best[i]]) for i in choose_different(relevance, alike, count)]
+    together = measure_npmi(held[:, best])
+    chosen: list[int] = []
+    left = np.ones(len(best), dtype=bool)
+    while len(chosen) < count and left.any():
+        gain = (1 - COHERENCE) * relevance + COHERENCE * (together[:, chosen].mean(axis=1) if chosen else 0)
+        chosen.append(int(np.argmax(np.where(left, gain, -np.inf))))
+        left &= alike[chosen[-1]] < SAME
+        left[chosen[-1]] = False
+    return [str(terms.shown[best[i]]) for i in chosen]
+
+
+def measure_npmi(held: sparse.csc_matrix) -> NDArray[np.float64]:
+    """Return the normalized pointwise mutual information of all pairs of terms, from -1 to 1 (Bouma 2009).
+
+    Parameters
+    ----------
+    held : csc_matrix of shape (n_texts, n_terms)
+        1 where a text has a term; each term is in some text.
+
+    Returns
+    -------
+    ndarray of float64 of shape (n_terms, n_terms)
+        -1 where no text has both terms, 0 where they are independent, 1 where they stand in the same texts only.
+    """
+    both = (held.T @ held).toarray() / held.shape[0]
+    alone = both.diagonal()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        npmi = np.log(both / np.outer(alone, alone)) / -np.log(both)
+    return np.where(both == 0, -1.0, np.where(both == 1, 1.0, npmi))
 
 
 def measure_distances(vectors: Dense | sparse.csr_matrix, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
