@@ -1,5 +1,6 @@
 """Texts to scores in one call: `evaluate` and `evaluate_pairs` for users, the other functions for code with planned cells."""
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ from traube._pipeline.workbench import Given, Workbench
 from traube.components import Method, parse_method, register_clusterer
 from traube.models import Model, to_model
 from traube.models._given import wrap_embeddings
+from traube.models._long_texts import measure_long_texts
 from traube.tasks._scored_pairs import has_history
 from traube.tasks._stored import Manifest
 from traube.tasks._task import Stage, Task, TaskCard, make_task
@@ -191,6 +193,8 @@ def evaluate(
             model.fetch()
             of_model = cells(task, model, _OWN, methods=methods, seeds=seeds)
             scores, assignments = evaluate_cells(task, model, of_model, folder or Path(temporary), work, progress)
+            if long := measure_long_texts(model, task.texts):
+                warnings.warn(long.describe(model.name), stacklevel=2)
             samples.append(scores)
             clusters.append(assignments)
             computed += of_model
