@@ -25,7 +25,7 @@ from traube._core.config import Strict, parse, read_yaml
 from traube._core.disk import check_outputs, make_private, replacing, walk
 from traube._core.errors import TraubeError
 from traube._core.files import locked, write_json, write_parquet, write_text
-from traube._core.hashing import digest, frame_digest
+from traube._core.hashing import digest, frame_digest, is_revision
 from traube._core.system_errors import explain_system_error
 
 # atomic files
@@ -362,3 +362,10 @@ def test_short_memory_is_said() -> None:
         ImportError("x.so: failed to map segment from shared object"),
     ):
         assert "memory is short" in (explain_system_error(error) or "")
+
+
+def test_a_revision_of_others_is_no_path() -> None:
+    assert is_revision("0a" * 20)
+    assert not any(
+        map(is_revision, ["../../x", "/etc/passwd", "main", "0A" * 20, f"{'0a' * 20}\n", ["0a" * 20], None, 1])
+    )

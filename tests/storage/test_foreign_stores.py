@@ -156,6 +156,23 @@ def test_a_blob_is_a_plain_file(tmp_path: Path, kind: str) -> None:
         blobs.get(name)
 
 
+@pytest.mark.parametrize(
+    "content", [b"[]", b'{"id": "x", "version": 1e999}', b'{"id": "\\ud800", "version": 1}', b"[" * 10**6, "pipe"]
+)
+def test_a_marker_of_others_is_corrupt_or_ours(tmp_path: Path, content: bytes | str) -> None:
+    blobs = FolderBlobs(tmp_path / "blobs")
+    identity = blobs.get_identity()
+    assert identity == blobs.get_identity(create=False)
+    marker = tmp_path / "blobs" / "identity.json"
+    if isinstance(content, bytes):
+        marker.write_bytes(content)
+    else:
+        marker.unlink()
+        os.mkfifo(marker)
+    with pytest.raises(Corrupt):
+        blobs.get_identity()
+
+
 def test_a_name_that_is_no_blobs_leads_nowhere(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"x")
     blobs = FolderBlobs(tmp_path / "blobs")

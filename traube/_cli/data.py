@@ -248,7 +248,8 @@ def copy_storage(
     count, corrupt = copy_results(source, target)
     if to is not None:
         copy_files(source.folder, folder)
-        corrupt += [] if blobs or database else _publish(folder)
+        if not (blobs or database or settings.blobs() or settings.database()):  # those would be the copy's, too
+            corrupt += _publish(folder)
     for line in corrupt:
         err.print(escape(line))
     out.print(f"copied: {pluralize(count, 'blob')} to {escape(target.blobs.url)}", soft_wrap=True, highlight=False)

@@ -115,10 +115,12 @@ def walk(folder: Path | str) -> Iterator["os.DirEntry[str]"]:
 
     What cannot be read counts as empty.
     """
-    entries: list[os.DirEntry[str]] = []
-    with suppress(OSError), os.scandir(folder) as found:
-        entries = list(found)
-    for entry in entries:
-        yield entry
-        if entry.is_dir(follow_symlinks=False):
-            yield from walk(entry.path)
+    pending = [os.fspath(folder)]  # no recursion: a folder of others may be nested deeper than Python's stack
+    while pending:
+        entries: list[os.DirEntry[str]] = []
+        with suppress(OSError), os.scandir(pending.pop()) as found:
+            entries = list(found)
+        for entry in entries:
+            yield entry
+            if entry.is_dir(follow_symlinks=False):
+                pending.append(entry.path)

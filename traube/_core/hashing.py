@@ -62,6 +62,11 @@ def _hashable(column: "pd.Series") -> "pd.Series":
     return values.where(column.notna(), absent)
 
 
+def is_revision(value: object) -> bool:
+    """Return whether a value is a commit of the Hugging Face hub; any other text could lead to a file."""
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{40}", value) is not None
+
+
 def get_sha256(path: Path, stamp: Sequence[int]) -> str:
     """Return the SHA-256 of a file, cached for all processes while its stamp is the same.
 

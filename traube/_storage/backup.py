@@ -41,6 +41,7 @@ from traube._storage.storage import Storage
 
 FORMAT = 1  # raise when an archive has to be read in another way
 CHUNK = 2**20  # bytes that are read of an archive at once; headers are far shorter
+DEEPEST = 20  # folders; a served model's numbers lie seven deep
 END = bytes(2 * tarfile.BLOCKSIZE)  # what ends an archive
 _SKIPPED = ("blobs", "dagster")  # blobs are taken from the storage; of Dagster nothing is kept
 _TRANSIENT = (".lock", "-wal", "-shm", "-journal")
@@ -265,6 +266,8 @@ def _find_fault(member: tarfile.TarInfo, size: int, files: Collection[str], fold
     path = Path(member.name)
     if len(os.fsencode(path)) > LONGEST_PATH // 2 or any(len(os.fsencode(part)) > LONGEST_NAME for part in path.parts):
         return "the name is too long"
+    if len(path.parts) > DEEPEST:
+        return f"nested deeper than {DEEPEST} folders"
     is_taken = member.name in folders or any(str(place) in files for place in (path, *path.parents))
     return "occurs twice" if is_taken else ""
 

@@ -29,6 +29,7 @@ T = TypeVar("T")
 NAME = re.compile("[0-9a-f]{64}")
 _TEMPORARY = re.compile(r"\.[0-9a-f]{64}\.[0-9a-f]{32}")  # of a write that was killed
 IDENTITY = "identity.json"
+IDENTITY_OF, LARGEST_MARKER = re.compile("[0-9a-f]{32}"), 10_000  # bytes
 STORES = ("s3", "gs", "gcs", "az", "abfs", "abfss")  # object stores that fsspec knows
 VERSION = 1  # raise when existing blob stores must be converted before they can be read
 LARGEST_PUT = 5 * 2**30  # bytes that S3 takes at once; parts of what was cut would stay there after a crash
@@ -199,16 +200,16 @@ class Blobs:
         """
         while True:
             try:
-                about = parse_json(self._request(lambda: self._read(self._marker)))
+                about = parse_json(self._request(lambda: self._read(self._marker, LARGEST_MARKER)))
                 identity, version = str(about["id"]), int(about["version"])
-                if about != json.loads(make_marker(identity, version)):
+                if not IDENTITY_OF.fullmatch(identity) or about != json.loads(make_marker(identity, version)):
                     raise ValueError("checksum mismatch")
             except FileNotFoundError:
                 if not create:
                     return None
                 with suppress(FileExistsError):  # somebody else was faster
                     self._request(partial(self._write, self._marker, make_marker(uuid4().hex), "create"))
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, OverflowError):
                 raise Corrupt(f"{self.url}/{IDENTITY}: corrupt; `traube rebuild` makes it again") from None
             else:
                 if version > VERSION:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from traube._core.errors import TraubeError
 from traube._core.hashing import file_sha256
-from traube._core.inputs import is_file
+from traube._core.inputs import is_file, resolve_path
 from traube.models._language import load_language_model
 from traube.models._model_files import ModelFile
 from traube.models._transformer import best_device
@@ -84,7 +84,7 @@ class CausalModel:
     @classmethod
     def load(cls, name: str, *, local: bool = False) -> "CausalModel":
         """Load a model of the hub, or in a folder; a local one is only looked for on this machine."""
-        folder = Path(name).expanduser()
+        folder = resolve_path(Path.cwd(), name)
         if not folder.is_dir():
             if name.startswith((".", "/", "~")) or name.count("/") > 1:
                 raise TraubeError(f"{name}: there is no such folder")

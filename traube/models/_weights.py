@@ -12,7 +12,7 @@ from traube._core import inputs, paths
 from traube._core.disk import read_kept_json
 from traube._core.errors import TraubeError, Unavailable, first_line
 from traube._core.files import write_json
-from traube._core.hashing import file_sha256, get_sha256
+from traube._core.hashing import file_sha256, get_sha256, is_revision
 from traube._core.inputs import parse_json, resolve_path
 from traube.models._allowed import DOWNLOADED, NOT_DOWNLOADED, WEIGHTS
 from traube.models._card import ModelCard
@@ -90,7 +90,8 @@ def download(card: ModelCard) -> None:
 
 
 def _revisions() -> dict[str, str]:
-    return read_kept_json(paths.own_home() / "revisions.json", "models without a revision are looked up again")
+    kept = read_kept_json(paths.own_home() / "revisions.json", "models without a revision are looked up again")
+    return {model: revision for model, revision in kept.items() if is_revision(revision)}
 
 
 def _revision(card: ModelCard) -> str | None:

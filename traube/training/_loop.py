@@ -2,6 +2,7 @@
 
 import json
 import math
+import pickle
 import shutil
 import time
 from abc import ABC, abstractmethod
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from traube._core.disk import read_json
-from traube._core.errors import TraubeError
+from traube._core.errors import TraubeError, first_line
 from traube._core.files import write_json
 from traube._core.progress import Progress
 from traube._core.recipes import Recipe
@@ -25,6 +26,7 @@ from traube.tasks._task import Task
 
 WEIGHTS = "model.safetensors"
 STATE = "trainer_state.json"
+_DAMAGED = (pickle.UnpicklingError, EOFError, LookupError, TypeError, ValueError, AttributeError)
 
 Entry = dict[str, float | None]
 
@@ -130,6 +132,16 @@ class Loop:
         """Train to the end and return the curve."""
         self.work.mkdir(parents=True, exist_ok=True)
         saved = find_last_step(self.work)
+        try:
+            return self._train_from(saved)
+        except _DAMAGED as error:  # what was saved may be damaged, or somebody else's
+            if saved is None:
+                raise
+            raise TraubeError(
+                f"{self.work}: cannot be resumed ({first_line(error)}); delete it to start again"
+            ) from error
+
+    def _train_from(self, saved: str | None) -> list[Entry]:
         path = self.work / "curve.json"
         if saved is not None and path.exists():
             step = int(Path(saved).name.rpartition("-")[2])

@@ -149,8 +149,18 @@ def read_state(study: "optuna.Study") -> StudyState:
     """Return the state of a study; without a complete trial, `best` is empty."""
     from optuna.trial import TrialState
 
-    complete = study.get_trials(states=[TrialState.COMPLETE])
-    best = {**study.best_params, "value": study.best_value} if complete else {}
+    try:
+        complete = study.get_trials(states=[TrialState.COMPLETE])
+        best = {**study.best_params, "value": study.best_value} if complete else {}
+    except (
+        TypeError,
+        ValueError,
+        IndexError,
+        RuntimeError,
+    ) as error:  # a damaged trial, which Optuna reads without a check
+        raise TraubeError(
+            f"study {study.study_name}: a trial is damaged ({error}); delete its file to start again"
+        ) from None
     return StudyState(best, count_finished(study), study)
 
 

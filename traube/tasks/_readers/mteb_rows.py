@@ -18,6 +18,7 @@ from traube._core.disk import read_kept_json
 from traube._core.errors import TraubeError, Unavailable, first_line
 from traube._core.files import locked, write_json
 from traube._core.frames import TEXT
+from traube._core.hashing import is_revision
 from traube._core.inputs import is_file
 from traube.tasks._reading import as_text, find_file, format_of, read_rows
 from traube.tasks._source import CardSource, Source, catalogue_card
@@ -200,7 +201,8 @@ def _downloads_file() -> Path:
 
 
 def _downloads() -> dict[str, str]:
-    return read_kept_json(_downloads_file(), "data sets without a revision are looked up again")
+    kept = read_kept_json(_downloads_file(), "data sets without a revision are looked up again")
+    return {dataset: revision for dataset, revision in kept.items() if is_revision(revision)}
 
 
 def sources() -> list[Source]:
