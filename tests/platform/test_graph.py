@@ -116,11 +116,11 @@ def test_what_is_stored_is_not_computed_again(launcher: Launcher, request_for: M
 def test_a_bad_task_stops_itself_and_no_other(
     launcher: Launcher, cards: Path, request_for: MakeRequest, planned: Planned, storage: Storage
 ) -> None:
-    write_task(cards, "holes", [*word_rows(), ("  ", "birds")])
+    write_task(cards, "holes", [*word_rows(), *[("  ", "birds")] * 100])  # up to a half are left out
     with Launcher(SILENT) as launcher:  # definitions are read when they are built
         errors = read(launcher, "words", "holes")
         assert len(errors) == 1
-        assert "holes/corpus: the blocking check 'texts_present' failed (1 row; see " in errors[0]
+        assert errors[0].startswith("holes/corpus: ")
         assert planned(["words", "holes"]).unread == ["holes"]
         assert launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"])) == []
     assert set(storage.read_cells()["task"]) == {"words"}

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
@@ -16,7 +17,7 @@ from traube._storage import Storage
 from traube._storage.backup import copy_results
 from traube._storage.blobs import Corrupt, FolderBlobs, hash_content
 from traube._storage.catalog import CELL, _encode, check_entry
-from traube._storage.entries import Entry
+from traube._storage.entries import _SCORE_SCHEMA, Entry, _write_parquet
 from traube.tasks._stored import get_card
 
 TASK = {"name": "fruit", "data_version": "d1", "type": "clustering", "state": "checked", "versions": {}, "card": {}}
@@ -111,6 +112,19 @@ def test_scores_have_the_lengths_that_they_say(is_sound: bool, scores: list[dict
     entry = Entry("cell", make_record("c"), scores=scores)
     with nullcontext() if is_sound else pytest.raises(Corrupt):
         check_entry(entry)
+
+
+def test_a_table_of_millions_of_scores_is_refused_unread(tmp_path: Path) -> None:
+    """It takes some kilobytes, and gigabytes once it is unpacked."""
+    storage = Storage(tmp_path / "data")
+    columns = {field.name: pa.nulls(200_000, field.type) for field in _SCORE_SCHEMA}
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("entry.json", json.dumps({"table": "cell", "row": make_record("c"), "details": {}}))
+        archive.writestr("scores.parquet", _write_parquet(pa.table(columns, schema=_SCORE_SCHEMA)))
+    blob = storage.blobs.put(packed.getvalue())
+    (line,) = storage.rebuild()
+    assert blob in line
 
 
 def test_an_entry_that_waited_is_checked_like_any_other(tmp_path: Path) -> None:

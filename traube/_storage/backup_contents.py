@@ -39,7 +39,7 @@ _KEPT: dict[str, int | None] = {
     rf"{DATA}/studies/{_NAME}\.log": LINES,
     rf"{DATA}/trainings/(?P<plain>.+)": None,
     rf"{DATA}/names/{_HEX}+\.json": CARD,
-    rf"{DATA}/(?:attempts|datasets|precision|revisions)\.json": CARD,
+    rf"{DATA}/(?:attempts|precision)\.json": CARD,
     rf"{DATA}/(?:alerts|gpu_day/rows)\.jsonl": LINES,
     # any file of a checkpoint, which is vetted when it is loaded, and the state of a training that was stopped
     rf"{CHECKPOINTS}/(?P<plain>[^/]+/.+)": None,
@@ -48,6 +48,8 @@ _KEPT: dict[str, int | None] = {
 _MADE_AGAIN = (
     rf"{DATA}/(?:catalog\.db|(?:hashes|tokenizers)\.jsonl|dev\.json|dev\.stopped)",
     rf"{DATA}/(?:compiled|embeddings|papers|quality|report|tables|weights)/.+",
+    # which commits of the hub are meant: another one would change later numbers
+    rf"{DATA}/(?:datasets|revisions)\.json",
     # Dagster's history is a queue: it says what to run next, and with which settings
     rf"{DATA}/dagster/(?:(?:history|schedules)/.+\.db|(?:storage|\.\w+)/.+)",
     rf"(?:{_SERVED}/.+|{_RUN}/.+\.html)",  # code and requirements of served models, and pages of studies

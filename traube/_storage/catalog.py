@@ -244,7 +244,12 @@ class Catalog:
         """Return the result of reading one state of the catalog; errors are those of `write`."""
         try:
             return self._transact(work, "REPEATABLE READ", patience)
-        except (TypeError, OverflowError) as error:  # a value of another type than was written
+        except (
+            TypeError,
+            ValueError,
+            OverflowError,
+            RecursionError,
+        ) as error:  # a value of another type than was written
             raise Corrupt(f"{self.name}: corrupt ({error}); {_MENDED}") from error
 
     def write(self, work: Callable[[sa.Connection], T], patience: float | None = None) -> T:

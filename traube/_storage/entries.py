@@ -24,6 +24,7 @@ from traube._storage.blobs import Corrupt
 FIRST = "entry.json"
 NAME_AT = 30  # where a zip file names its first member
 SCORES = "scores"
+MOST_SCORES, LARGEST_SCORES = 100_000, 2**30  # of a cell: rows, and bytes once they are unpacked
 _UNREADABLE = (
     zipfile.BadZipFile,
     NotImplementedError,
@@ -104,6 +105,10 @@ class Entry:
 
 
 def _read_scores(content: bytes) -> list[dict[str, Any]]:
+    about = pq.ParquetFile(io.BytesIO(content)).metadata
+    size = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
+    if about.num_rows > MOST_SCORES or size > LARGEST_SCORES:  # a few kilobytes may unpack to any number of them
+        raise ValueError("more scores than a cell has")
     table = pq.read_table(io.BytesIO(content))
     if not table.schema.equals(_SCORE_SCHEMA):
         raise ValueError("other columns than those of scores")
