@@ -28,19 +28,20 @@ CODE = Path(__file__).with_name("served_model.py")
 LOCK = paths.PROJECT / "requirements.lock"
 HASHED, ENVIRONMENT = "requirements.hashed.txt", "python_env.yaml"
 UNHASHED = "torch=="
+UNSERVED = ("datamapplot",)  # draws reports, which a server has none of; what it requires rules out pandas 3
 _LOCKED = re.compile(
     r"^(?P<pin>[\w.-]+==[^\s;]+)[^\n]*?(?P<hashes>(?: \\\n +--hash=sha256:[0-9a-f]{64})+)", re.MULTILINE
 )
 
 
 def pin_requirements(*names: str) -> list[str]:
-    """Return the packages' requirements at the installed versions, `name==version`, but for Traube itself."""
+    """Return the packages' requirements at the installed versions, `name==version`, but for Traube and `UNSERVED`."""
     found: dict[str, str] = {}
     pending = [Requirement(name) for name in names]
     while pending:
         requirement = pending.pop()
         name = canonicalize_name(requirement.name)
-        if name in found or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
+        if name in found or name in UNSERVED or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
             continue
         with suppress(PackageNotFoundError):  # an option that is not installed
             installed = distribution(name)

@@ -45,6 +45,13 @@ def test_without_a_hash_of_one_there_are_none(pin: str) -> None:
     assert hash_requirements(["six==1.17.0", pin], LOCKED) is None
 
 
+def test_a_server_gets_what_clusters_texts_and_not_what_draws_maps() -> None:
+    """datamapplot requires a pandas before 3, beside which the installed one cannot be required."""
+    names = {pin.partition("==")[0] for pin in pin_requirements("traube")}
+    assert names >= {"pandas", "scikit-learn", "hdbscan", "umap-learn"}
+    assert not names & {"datamapplot", "pylabeladjust", "dask", "datashader", "scikit-image", "traube"}
+
+
 def test_the_lock_has_the_hashes_of_all_that_is_served() -> None:
     pins = pin_requirements("traube", "mlflow")
     assert any(pin.startswith("torch==") for pin in pins) and not any(pin.startswith("traube") for pin in pins)
