@@ -17,7 +17,7 @@ LINES = 64 * 2**20  # bytes of a file to which lines are added
 
 
 class Fate(Enum):
-    """What becomes of a file in a backup."""
+    """The fate of a file in a backup."""
 
     KEPT = "kept"
     MADE_AGAIN = "made again"
