@@ -34,8 +34,10 @@ class Children:
         Dagster takes any variable from a .env in the folder where it starts, such as the project's or the data
         directory's.
         """
+        folder = paths.home() / "dagster"
+        folder.mkdir(parents=True, exist_ok=True)
         with stopping.defer():  # a signal amid Popen would leave a process that nobody knows of
-            self._processes[name] = subprocess.Popen(command, cwd=paths.home() / "dagster", start_new_session=True)  # noqa: S603
+            self._processes[name] = subprocess.Popen(command, cwd=folder, start_new_session=True)  # noqa: S603
             write_json(_record_path(), {str(p.pid): _get_start_time(p.pid) for p in self._processes.values()})
 
     def check(self) -> None:

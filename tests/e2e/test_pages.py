@@ -141,9 +141,9 @@ def test_a_failed_check_shows_its_offending_rows_and_can_run_again(
     running: Running, browser: Any, see: Callable[..., str]
 ) -> None:
     checks = ask(running, CHECKS)["assetNodeOrError"]["assetChecksOrError"]["checks"]
-    assert {check["name"]: check["canExecuteIndividually"] for check in checks}["texts_present"] == "CAN_EXECUTE"
-    address = f"{running.dagster}/assets/holes/corpus?view=checks&checkDetail=texts_present"
-    see(address, "texts_present", "offending_rows", "Failed")  # it may run again: raw data is looked at by itself
+    assert {check["name"]: check["canExecuteIndividually"] for check in checks}["no_mojibake"] == "CAN_EXECUTE"
+    address = f"{running.dagster}/assets/holes/corpus?view=checks&checkDetail=no_mojibake"
+    see(address, "no_mojibake", "offending_rows", "Failed")  # it may run again: raw data is looked at by itself
     link = browser.find_element("xpath", "//a[contains(@href, '/traube/quality/')]").get_attribute("href")
     with urlopen(link) as data_docs:
         assert "Expectation" in data_docs.read().decode()

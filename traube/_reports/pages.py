@@ -111,7 +111,7 @@ def leaderboard_page(table: pd.DataFrame, changes: pd.DataFrame | None = None, p
         show_interval=show_interval,
         show_name=show_name,
         changes=[] if changes is None else list(changes.itertuples(index=False)),
-        others=others.astype(object).fillna("").to_dict("records"),
+        others=others.astype(object).where(others.notna(), "").to_dict("records"),
     )
 
 

@@ -209,7 +209,8 @@ class CausalModel:
         with torch.inference_mode():
             prefix = self.model(self._tensor([sequences[0][: max(shared, 1)]]), use_cache=True)
             cache: Any = getattr(prefix, "past_key_values", None)
-            if not shared or not hasattr(cache, "batch_repeat_interleave"):  # no cache, or a state of another kind
+            layers = getattr(cache, "layers", [])  # none, or with a state of another kind, where no keys are kept
+            if not shared or not layers or not all(hasattr(layer, "batch_repeat_interleave") for layer in layers):
                 shared, logits = 1, self.model(self._tensor(sequences), use_cache=False).logits[:, :-1]
             else:
                 rests = [sequence[shared:] for sequence in sequences]
