@@ -232,7 +232,8 @@ def print_leaderboard(
 
     if form == "table":
         _print_signs(done)
-        _print_absent(table[table["status"] != "done"].astype(object).fillna(""), every)
+        absent = table[table["status"] != "done"].astype(object)
+        _print_absent(absent.where(absent.notna(), ""), every)
 
 
 def _print_signs(done: Any) -> None:

@@ -88,9 +88,10 @@ def _collect_rows(
     absent = own[own["status"] != "done"].drop_duplicates(["model", "method", "reason"])
     board, past = rows(own, costs(bench.storage, protocols, cells)), history(bench.storage, protocols, task)
     changed = [] if changes is None or changes.empty else changes[changes["task"] == task].to_dict("records")
+    reasons = absent[["model", "method", "status", "reason"]].astype(object)
     return {
         "board": board,
-        "absent": absent[["model", "method", "status", "reason"]].astype(object).fillna("").to_dict("records"),
+        "absent": reasons.where(reasons.notna(), "").to_dict("records"),
         "colors": COLORS,
         "models": list(color_models([*(row["model"] for row in board), *(point["line"] for point in past)])),
         "history": past,
