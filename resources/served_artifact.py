@@ -28,6 +28,7 @@ CODE = Path(__file__).with_name("served_model.py")
 LOCK = paths.PROJECT / "requirements.lock"
 HASHED, ENVIRONMENT = "requirements.hashed.txt", "python_env.yaml"
 UNHASHED = "torch=="
+WHEEL = "wheel==0.45.1"  # where none is installed
 UNSERVED = ("datamapplot",)  # draws reports, which a server has none of; what it requires rules out pandas 3
 _LOCKED = re.compile(
     r"^(?P<pin>[\w.-]+==[^\s;]+)[^\n]*?(?P<hashes>(?: \\\n +--hash=sha256:[0-9a-f]{64})+)", re.MULTILINE
@@ -103,8 +104,10 @@ def write_artifact(folder: Path, served: Path, weights: Path | None, **about: An
     if hashed is not None:
         (folder / HASHED).write_text(hashed, encoding="utf-8")
     environment = yaml.safe_load((folder / ENVIRONMENT).read_text(encoding="utf-8"))
-    # MLflow leaves out the version of what is not installed here, like wheel, which setuptools no longer needs
-    exact = [pin for pin in environment["build_dependencies"] if "==" in pin]
+    # MLflow leaves out the version of what is not installed here, like wheel
+    exact = [
+        pin if "==" in pin else WHEEL for pin in environment["build_dependencies"] if "==" in pin or pin == "wheel"
+    ]
     environment["build_dependencies"] = [*exact, *(pin for pin in pins if pin.startswith(UNHASHED))]
     environment["dependencies"] = [f"-r {'requirements.txt' if hashed is None else HASHED}"]
     (folder / ENVIRONMENT).write_text(yaml.safe_dump(environment, sort_keys=False), encoding="utf-8")
