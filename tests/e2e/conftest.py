@@ -119,7 +119,10 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     (folder / "cards").mkdir()
     write_task(folder / "cards", "words", word_rows())
     write_task(
-        folder / "cards", "holes", [*word_rows(), ("GrÃ¼ne Ã„pfel fÃ¼r den Garten", "birds")], "blocking: [no_mojibake]\n"
+        folder / "cards",
+        "holes",
+        [*word_rows(), ("GrÃ¼ne Ã„pfel fÃ¼r den Garten", "birds")],
+        "blocking: [no_mojibake]\n",
     )
     (folder / "params.yaml").write_text(PARAMS.replace("[bow]", "[bow, tfidf]").replace("[words]", "[words, holes]"))
     done = subprocess.run([TRAUBE, "run"], env=environment_in(folder), capture_output=True, text=True)
