@@ -233,7 +233,7 @@ def test_a_check_that_blocks_from_now_on_takes_the_answer_away(traube: Traube, c
 @pytest.mark.begin_with("published")
 def test_scores_of_earlier_data_are_marked_while_a_check_stops_what_is_there_now(traube: Traube, cards: Path) -> None:
     assert "earlier data" not in traube("leaderboard").stdout
-    write_task(cards, "words", [*word_rows(), ("", "fruit")])
+    write_task(cards, "words", [*word_rows(), ("GrÃ¼ne Ã„pfel fÃ¼r den Garten", "fruit")], "blocking: [no_mojibake]\n")
     assert traube("run").exit_code == 1
     assert "of earlier data: what is there now cannot be used" in " ".join(traube("leaderboard").stdout.split())
     best = traube("recommend", "words")
