@@ -98,6 +98,7 @@ print(model.predict(texts).to_json(orient="records"))
         **os.environ,
         "MLFLOW_TRACKING_URI": default_uri(),
         "TRAUBE_HOME": str(tmp_path / "elsewhere"),
+        "PYTHONDONTWRITEBYTECODE": "1",  # what is loaded where it lies would be compiled beside it, with its path
     }
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     folder, requirements, package, types, predicted = done.stdout.splitlines()[-5:]
