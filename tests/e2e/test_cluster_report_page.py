@@ -18,6 +18,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from tests.e2e.conftest import CHROMIUM, DRIVER, NEEDS_BROWSER
 from tests.waiting import PATIENCE
 from traube._reports.cluster_report import MapLayer, cluster_report
+from traube._reports.placing import place_texts
 
 pytestmark = [pytest.mark.e2e, NEEDS_BROWSER]
 
@@ -54,7 +55,9 @@ def reader(tmp_path_factory: pytest.TempPathFactory, browser: Any) -> Any:
     ]
     columns = pd.DataFrame({ATTACK: [ATTACK, "plain"] * 30, "formula": "=1+1"})
     path = tmp_path_factory.mktemp("report") / "notes.html"
-    path.write_text(cluster_report(texts, vectors, layers, title="60 texts", columns=columns), encoding="utf-8")
+    path.write_text(
+        cluster_report(texts, place_texts(vectors), layers, title="60 texts", columns=columns), encoding="utf-8"
+    )
     browser.get(path.as_uri())
     WebDriverWait(browser, PATIENCE).until(lambda b: b.execute_script("return document.body.dataset.ready"))
     return browser
@@ -64,9 +67,9 @@ def find(reader: Any, selector: str) -> Any:
     return reader.find_element("css selector", selector)
 
 
-def test_names_of_all_layers_are_on_the_map_and_no_request_leaves(reader: Any) -> None:
+def test_names_of_the_chosen_layer_are_on_the_map_and_no_request_leaves(reader: Any) -> None:
     labels = reader.execute_script("return datamap.labelLayer.props.data.map(one => one.label.replace(/\\n/g, ' '))")
-    assert set(labels) == {"the sea", "all else", *NAMES}
+    assert set(labels) == {*NAMES}
     colors = """const picture = document.createElement("canvas").getContext("2d", {willReadFrequently: true})
     const map = document.querySelector("#deck-container canvas"); datamap.deckgl.redraw("test")
     picture.canvas.width = map.width; picture.canvas.height = map.height; picture.drawImage(map, 0, 0)
@@ -98,14 +101,6 @@ def test_the_list_opens_with_the_chosen_layer_and_takes_another(reader: Any) -> 
     assert (find(reader, three).text, find(reader, two).text) == ("3", "2")
     find(reader, two).click()
     assert listed() == ["all else", "the sea"] and find(reader, three).text == "2"
-
-
-def test_labels_are_whole_or_left_out(reader: Any) -> None:
-    """None is half faded: a label as deck.gl draws it, with another before its middle, would be."""
-    shaders = "const [module] = datamap.labelLayer.props.extensions[0].getShaders().modules; return module.inject"
-    injected = reader.execute_script(shaders)
-    assert injected["vs:DECKGL_FILTER_COLOR"] == ""
-    assert "if (collision.enabled && collision_fade < 0.5)" in injected["vs:DECKGL_FILTER_GL_POSITION"]
 
 
 def test_a_group_opens_and_selects_its_texts_on_the_map_and_in_the_table(reader: Any) -> None:
@@ -140,7 +135,7 @@ def test_downloads_hold_what_is_selected(reader: Any) -> None:
     Promise.all(blobs.map(blob => blob.text())).then(arguments[0])"""
     csv, svg = reader.execute_async_script(kept)
     assert csv.startswith("text,layer_0,group,") and csv.count("'=1+1") == 60
-    assert svg.count("<circle") == 60 and ">orbits<" in svg
+    assert svg.count("<circle") == 60 and ">the sea<" in svg
     assert reader.execute_script("return window.picture").startswith("data:image/png;base64,")
 
 
@@ -155,13 +150,44 @@ def test_light_and_dark(reader: Any) -> None:
 
 
 def test_a_name_that_a_group_shares_with_the_group_around_it_is_on_the_map_once(browser: Any, tmp_path: Path) -> None:
-    """The label of the coarsest stays, which is seen from farther away."""
+    """The label of the coarser one stays, which is seen from farther away."""
     fine = np.repeat([0, 1], 10)
     layers = [MapLayer(np.zeros(20, dtype=np.int64), {0: "ships, sea"}), MapLayer(fine, {0: "sea, ships", 1: "orbits"})]
     path = tmp_path / "once.html"
     texts = [f"text {i}" for i in range(20)]
-    path.write_text(cluster_report(texts, np.eye(2)[fine], layers, title="20 texts"), encoding="utf-8")
+    path.write_text(cluster_report(texts, place_texts(np.eye(2)[fine]), layers, title="20 texts"), encoding="utf-8")
     browser.get(path.as_uri())
     WebDriverWait(browser, PATIENCE).until(lambda b: b.execute_script("return document.body.dataset.ready"))
-    drawn = dict(browser.execute_script("return datamap.labelLayer.props.data.map(one => [one.label, one.layerIdx])"))
-    assert drawn == {"ships, sea": 1, "orbits": 0}  # datamapplot counts layers from the finest
+    shown = "return datamap.labelLayer.props.data.map(one => one.label)"
+    assert {*browser.execute_script(shown)} == {"sea, ships", "orbits"}
+    browser.execute_script("document.querySelector('.layers button').click()")
+    assert browser.execute_script(shown) == ["ships, sea"]
+    nearer = """const one = datamap.labelData.find(one => one.label == "orbits"); const { zoom } = datamap.deckgl.getViewports()[0]
+    datamap.deckgl.setProps({ initialViewState: { longitude: one.x, latitude: one.y, zoom: zoom + 1.5 } })"""
+    browser.execute_script(nearer)
+    WebDriverWait(browser, PATIENCE).until(lambda b: "orbits" in b.execute_script(shown))
+    assert "sea, ships" not in browser.execute_script(shown)
+
+
+def test_each_group_of_the_listed_layer_that_has_room_has_a_label(browser: Any, tmp_path: Path) -> None:
+    """Twelve clouds apart have one each, however wide; of twelve on one place as many as have room beside each other."""
+    clouds = np.repeat(np.arange(12), 20)
+    layers = [
+        MapLayer(clouds // 6, {0: "left", 1: "right"}),
+        MapLayer(clouds, {i: f"cloud {i}, with a name of several words" for i in range(12)}),
+    ]
+    spread = np.random.default_rng(0).normal(0, 0.3, (240, 2))
+    apart = np.stack([clouds % 4, clouds // 4], axis=1) * 8 + spread
+    shown = "return datamap.labelLayer.props.data.map(one => one.label.replace(/\\n/g, ' '))"
+    counts = []
+    for name, points in (("apart", apart), ("together", spread)):
+        path = tmp_path / f"{name}.html"
+        texts = [f"text {i}" for i in range(240)]
+        path.write_text(cluster_report(texts, points.astype(np.float32), layers, title=name), encoding="utf-8")
+        browser.get(path.as_uri())
+        WebDriverWait(browser, PATIENCE).until(lambda b: b.execute_script("return document.body.dataset.ready"))
+        WebDriverWait(browser, PATIENCE).until(lambda b: b.execute_script(shown))
+        counts.append(len(browser.execute_script(shown)))
+        browser.execute_script("document.querySelector('.layers button').click()")
+        assert set(browser.execute_script(shown)) == {"left", "right"}
+    assert counts[0] == 12 > counts[1] >= 2

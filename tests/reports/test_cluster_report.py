@@ -20,6 +20,7 @@ from traube._reports.cluster_report import MapLayer, cluster_report
 from traube._reports.placing import color_groups, place_texts
 
 TEXTS = ["<script>alert(1)</script>", 'a "ship" & <b>crew</b>', "bread and dough", "a loaf"]
+POINTS = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], dtype=np.float32)
 SEA = MapLayer(np.array([0, 0, 1, -1]), {0: "sea", 1: "sea"}, {0: ["ship", "crew"]}, {0: [1]}, {0: 0.5})
 
 
@@ -53,19 +54,19 @@ def groups_of(page: str) -> Any:
 
 
 def test_texts_are_data_whatever_they_hold() -> None:
-    page = cluster_report(TEXTS, np.eye(4, dtype=np.float32), [SEA], title="<i>four</i> texts")
+    page = cluster_report(TEXTS, POINTS, [SEA], title="<i>four</i> texts")
     assert unpacked(page, "hoverDataEncoded")["hover_text"] == TEXTS
     assert "<script>alert" not in page and "<i>four" not in page and "&lt;i&gt;four&lt;/i&gt; texts" in page
 
 
 def test_a_page_asks_for_no_network() -> None:
-    page = cluster_report(TEXTS, np.eye(4, dtype=np.float32), [SEA], title="four")
+    page = cluster_report(TEXTS, POINTS, [SEA], title="four")
     assert "default-src 'none'" in page and "connect-src" not in page
     assert not re.search(r'(?:src|href)\s*=\s*"https?:', page)
 
 
 def test_groups_are_listed_with_size_words_typical_texts_and_stability_and_each_has_a_name_of_its_own() -> None:
-    (layer,) = groups_of(cluster_report(TEXTS, np.eye(4, dtype=np.float32), [SEA], title="four"))
+    (layer,) = groups_of(cluster_report(TEXTS, POINTS, [SEA], title="four"))
     assert layer == [
         {"group": 0, "name": "sea", "size": 2, "words": ["ship", "crew"], "typical": [1], "stability": 0.5},
         {"group": 1, "name": "sea (1)", "size": 1, "words": [], "typical": [], "stability": None},
@@ -75,7 +76,7 @@ def test_groups_are_listed_with_size_words_typical_texts_and_stability_and_each_
 def test_typical_texts_that_read_alike_are_listed_once() -> None:
     texts = ["A ship", "a  ship", "a crew", "bread"]
     layer = MapLayer(np.array([0, 0, 0, 1]), {0: "sea", 1: "bread"}, typical={0: [1, 0, 2]})
-    sea, _ = groups_of(cluster_report(texts, np.eye(4, dtype=np.float32), [layer], title="four"))[0]
+    sea, _ = groups_of(cluster_report(texts, POINTS, [layer], title="four"))[0]
     assert sea["typical"] == [1, 2]
 
 
@@ -89,7 +90,7 @@ def test_groups_in_like_directions_have_like_colors_and_a_group_has_one_in_every
 
 def test_every_layer_names_its_groups_on_the_map() -> None:
     coarse = MapLayer(np.array([0, 0, 0, 0]), {0: "everything"})
-    page = cluster_report(TEXTS, np.eye(4, dtype=np.float32), [coarse, SEA], title="four")
+    page = cluster_report(TEXTS, POINTS, [coarse, SEA], title="four")
     assert {label["label"] for label in unpacked(page, "labelDataEncoded")} == {"everything", "sea", "sea (1)"}
     assert len(groups_of(page)) == 2
     assert unpacked(page, "hoverDataEncoded")["layer1"] == [0, 0, 1, -1]
@@ -98,13 +99,13 @@ def test_every_layer_names_its_groups_on_the_map() -> None:
 def test_a_group_within_another_may_share_its_name_and_one_elsewhere_is_numbered() -> None:
     coarse = MapLayer(np.array([0, 0, 1, 1]), {0: "sea, ship", 1: "bread"})
     fine = MapLayer(np.array([0, 1, 2, 3]), {0: "ship, sea", 1: "crew", 2: "dough", 3: "sea, ship"})
-    layers = groups_of(cluster_report(TEXTS, np.eye(4, dtype=np.float32), [coarse, fine], title="four"))
+    layers = groups_of(cluster_report(TEXTS, POINTS, [coarse, fine], title="four"))
     assert [group["name"] for group in layers[1]] == ["ship, sea", "crew", "dough", "sea, ship (3)"]
 
 
 def test_the_list_opens_with_the_chosen_layer() -> None:
     coarse = MapLayer(np.array([0, 0, 0, 0]), {0: "everything"})
-    page = partial(cluster_report, TEXTS, np.eye(4, dtype=np.float32), [coarse, SEA], title="four")
+    page = partial(cluster_report, TEXTS, POINTS, [coarse, SEA], title="four")
     assert page_data(page())["chosen"] == 1  # the finest
     assert page_data(page(chosen=0))["chosen"] == 0
 
@@ -120,7 +121,7 @@ def test_the_map_is_colored_by_columns_of_few_values_and_filtered_by_time() -> N
     )
     layer = MapLayer(np.arange(count) % 2, {0: "even", 1: "odd"})
     texts = [f"text {i}" for i in range(count)]
-    page = cluster_report(texts, np.random.default_rng(0).normal(size=(count, 5)), [layer], title="t", columns=columns)
+    page = cluster_report(texts, np.random.default_rng(0).normal(size=(count, 2)), [layer], title="t", columns=columns)
     assert '"description": "team"' in page and '"red' in page and "red</script>" not in page
     assert unpacked(page, "histogramBinDataEncoded")  # the days
     assert unpacked(page, "hoverDataEncoded")["column2"] == columns["id"].tolist()  # which the table shows all the same
@@ -130,7 +131,7 @@ def test_long_texts_are_cut_so_that_a_report_stays_small() -> None:
     words = np.random.default_rng(0).choice([f"word{i}" for i in range(5_000)], size=(3_000, 300))
     texts = [" ".join(line) for line in words]
     layer = MapLayer(np.zeros(3_000, dtype=np.int64), {0: "all"})
-    page = cluster_report(texts, np.random.default_rng(0).normal(size=(3_000, 3)), [layer], title="many")
+    page = cluster_report(texts, np.random.default_rng(0).normal(size=(3_000, 2)), [layer], title="many")
     assert len(page.encode()) < 4_000_000
     assert unpacked(page, "hoverDataEncoded")["hover_text"][0] == f"{texts[0][:1_000]} ..."
 
@@ -138,7 +139,7 @@ def test_long_texts_are_cut_so_that_a_report_stays_small() -> None:
 @pytest.mark.parametrize("texts", [["the same"] * 4, ["one", "two", "three", "four"]])
 def test_a_few_texts_have_a_map_too(texts: list[str]) -> None:
     layer = MapLayer(np.zeros(4, dtype=np.int64), {0: "all"})
-    page = cluster_report(texts, np.array([[float(len(text)), 1] for text in texts]), [layer], title="few")
+    page = cluster_report(texts, place_texts(np.array([[float(len(text)), 1] for text in texts])), [layer], title="few")
     (label,) = unpacked(page, "labelDataEncoded")
     assert label["label"] == "all" and np.isfinite([label["x"], label["y"]]).all()
 
@@ -146,23 +147,23 @@ def test_a_few_texts_have_a_map_too(texts: list[str]) -> None:
 def test_fewer_texts_have_none() -> None:
     layer = MapLayer(np.zeros(1, dtype=np.int64), {0: "all"})
     with pytest.raises(TraubeError, match="at least 4 texts, and there is 1"):
-        cluster_report(["one"], np.ones((1, 4), np.float32), [layer], title="few")
+        cluster_report(["one"], np.ones((1, 2), np.float32), [layer], title="few")
 
 
 def test_texts_that_are_all_in_no_group_are_a_map_without_names() -> None:
-    page = cluster_report(TEXTS, np.eye(4, dtype=np.float32), [MapLayer(np.full(4, -1), {})], title="noise")
+    page = cluster_report(TEXTS, POINTS, [MapLayer(np.full(4, -1), {})], title="noise")
     assert groups_of(page) == [[]]
 
 
 def test_labels_that_do_not_fit_the_texts_are_refused() -> None:
     with pytest.raises(TraubeError, match="a label for each text"):
-        cluster_report(TEXTS * 2, np.ones((8, 4), np.float32), [SEA], title="few")
+        cluster_report(TEXTS * 2, np.ones((8, 2), np.float32), [SEA], title="few")
 
 
 def test_nothing_is_written_into_the_users_folders(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, str(tmp_path))
-    cluster_report(TEXTS, np.eye(4, dtype=np.float32), [SEA], title="four")
+    cluster_report(TEXTS, POINTS, [SEA], title="four")
     assert list(tmp_path.iterdir()) == []
 
 

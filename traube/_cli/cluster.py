@@ -1,8 +1,9 @@
 """`traube cluster`: group one's own texts."""
 
 import math
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -21,11 +22,14 @@ from traube._core.progress import Progress
 from traube._core.words import INSTALL, lack_words
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
 
     from traube._grouping.cluster_texts import Clustering
     from traube._grouping.edits import GroupEdits
     from traube._grouping.naming import Namer
+    from traube.components._apply import Matrix
     from traube.tasks._reading import Rows, TableFormat
 
 app = typer.Typer()
@@ -162,6 +166,7 @@ def cluster(
     """
     from traube._grouping.naming import load_namer
     from traube._grouping.result_table import result_table
+    from traube._reports.cluster_report import FEWEST
     from traube.tasks._piped import is_piped, save_piped
 
     form = make_format(separator, quote, no_header, encoding, sheet)
@@ -184,18 +189,27 @@ def cluster(
     namer = None if name_with is None else load_namer(name_with)  # first: a wrong name costs no work
     if champion is not None:
         options.refuse_with("--champion", allowed=("name_with",), noise=noise or None, report=report, map=map_file)
-    with show_progress(of=f"encoding and clustering {pluralize(len(texts), 'text')}") as (progress, _):
-        found = _group(texts, options, namer, progress)
-        written = [target, *_write_pages(pages, rows, texts, column, found, options)]
-    if found.result.naming_note:
-        print_notes([found.result.naming_note])
-    table = result_table(rows, found.result)
-    write_text(target, format_csv(table))
+    if sum(bool(text.strip()) for text in texts) < FEWEST:
+        pages = {}
+    with ThreadPoolExecutor(1) as other:  # the map is laid out while groups are found and named
+        placing = _Placing(texts, other)
+        with show_progress(of=f"encoding and clustering {pluralize(len(texts), 'text')}") as (progress, _):
+            found = _group(texts, options, namer, replace(progress, encoded=placing.start) if pages else progress)
+        table = result_table(rows, found.result)
+        write_text(target, format_csv(table))
+        if found.result.naming_note:
+            print_notes([found.result.naming_note])
+        if not as_json:
+            _print_result(rows, table, texts, found, options)
+        if pages:
+            with show_progress(of="drawing the map"):
+                _write_pages(pages, rows, texts, column, found, placing.wait(options))
     if as_json:
-        print_json(_describe(texts, found) | {"k_given": k, "file": str(target), "pages": list(map(str, written[1:]))})
+        print_json(_describe(texts, found) | {"k_given": k, "file": str(target), "pages": list(map(str, pages))})
         return
-    _print_result(rows, table, texts, found, options)
-    _print_files(written, texts, wants_report=bool(report or default))
+    if not pages and (report or default):
+        out.print(f"no report: a map needs at least {FEWEST} texts")
+    out.print(f"written to {' and '.join(escape(str(path)) for path in (target, *pages))}")
 
 
 def _plan_pages(report: Path | None, default: Path | None, map_file: Path | None) -> dict[Path, bool]:
@@ -233,20 +247,54 @@ def _group(texts: list[str], options: Options, namer: "Namer | None", progress: 
     return Grouped(result, by, fingerprint, edits)
 
 
+class _Placing:
+    """The positions of texts on the map, found by a thread: UMAP's layout lets others work."""
+
+    def __init__(self, texts: Sequence[str], other: ThreadPoolExecutor) -> None:
+        self._texts, self._other = texts, other
+        self._points: Future[NDArray[np.float32]] | None = None
+
+    def start(self, vectors: "Matrix") -> None:
+        """Place the texts, given the vectors of the distinct ones."""
+        from threadpoolctl import threadpool_limits
+
+        from traube._grouping.cluster_texts import find_distinct
+        from traube._reports.placing import import_layout, place_texts
+
+        _, which = find_distinct(self._texts)
+        import_layout()  # here: two threads that import at once can meet modules that are half there
+        # until the end: whoever restores another limit meanwhile would change the layout's last digits
+        self._limits = threadpool_limits(1, "blas")
+        self._points = self._other.submit(place_texts, vectors[which[which >= 0]])
+
+    def wait(self, options: Options) -> "NDArray[np.float32]":
+        """Return the positions of the texts that are not blank; where nobody started, of their cached vectors."""
+        from traube._grouping.cluster_texts import encode_texts
+        from traube.models import load_model
+
+        if self._points is None:
+            model = load_model(options.model or DEFAULT_MODEL, precision=options.precision)
+            self.start(encode_texts(model, list(dict.fromkeys(filter(str.strip, self._texts)))))
+        assert self._points is not None
+        points = self._points.result()
+        self._limits.restore_original_limits()
+        return points
+
+
 def _write_pages(
-    pages: dict[Path, bool], rows: "Rows", texts: list[str], column: str, found: Grouped, options: Options
-) -> list[Path]:
-    """Write the pages (paths, and whether each has a panel) if there are enough texts for a map; return those written."""
+    pages: dict[Path, bool],
+    rows: "Rows",
+    texts: list[str],
+    column: str,
+    found: Grouped,
+    points: "NDArray[np.float32]",
+) -> None:
+    """Write the pages (paths, and whether each has a panel)."""
     import pandas as pd
 
-    from traube._grouping.cluster_texts import CLEAR, encode_texts, find_filled
-    from traube._reports.cluster_report import FEWEST
-    from traube.models import load_model
+    from traube._grouping.cluster_texts import CLEAR
 
-    if not pages or sum(bool(text.strip()) for text in texts) < FEWEST:
-        return []
-    model, result = load_model(options.model or DEFAULT_MODEL, precision=options.precision), found.result
-    vectors = encode_texts(model, [texts[i] for i in find_filled(texts)])  # cached since the texts were clustered
+    result = found.result
     own = {name: values for name, values in rows.columns.items() if name != column and len(rows.columns) > 1}
     title = f"{rows.path.name}: {pluralize(len(result.sizes()), 'group')} of {pluralize(len(texts), 'text')}"
     notes = [f"Grouped {found.by}."]
@@ -254,8 +302,7 @@ def _write_pages(
         notes.append(f"{result.clearness.capitalize()}: score {result.score:.2f}; from {CLEAR} on groups are clear.")
     columns = pd.DataFrame(own, dtype=object, index=range(len(texts)))
     for page, panel in pages.items():
-        write_text(page, result.to_html(texts, vectors, title=title, notes=notes, columns=columns, panel=panel))
-    return list(pages)
+        write_text(page, result.to_html(texts, title=title, notes=notes, columns=columns, panel=panel, points=points))
 
 
 def _print_result(rows: "Rows", table: "pd.DataFrame", texts: list[str], found: Grouped, options: Options) -> None:
@@ -277,15 +324,6 @@ def _print_result(rows: "Rows", table: "pd.DataFrame", texts: list[str], found: 
     if moved:
         names = escape(", ".join(moved))
         out.print(f"{rows.path.name} has such columns already, so ours are {names}", highlight=False)
-
-
-def _print_files(written: list[Path], texts: list[str], wants_report: bool) -> None:
-    """Print the files that were written, and why there is no report if one was wanted."""
-    from traube._reports.cluster_report import FEWEST
-
-    if wants_report and len(written) == 1 and sum(bool(text.strip()) for text in texts) < FEWEST:
-        out.print(f"no report: a map needs at least {FEWEST} texts")
-    out.print(f"written to {' and '.join(escape(str(path)) for path in written)}")
 
 
 def _read_texts(file: Path, column: str | None, form: "TableFormat | None" = None) -> tuple["Rows", list[str], str]:

@@ -38,6 +38,7 @@ from traube._grouping.terms import TermReader
 from traube._pipeline.executors import make_executor
 from traube._pipeline.workbench import Workbench
 from traube._reports.cluster_report import MapLayer, cluster_report
+from traube._reports.placing import place_texts
 from traube.components import Method, parse_method
 from traube.components._apply import Labels, Matrix
 from traube.components._stability import EXACT, UNCLEAR, find_alike
@@ -560,6 +561,7 @@ class Clustering:
         notes: Sequence[str] = (),
         columns: pd.DataFrame | None = None,
         panel: bool = True,
+        points: NDArray[np.float32] | None = None,
     ) -> str:
         """Return the report of the clusters: a labeled map, the groups and the texts, as `cluster_report` makes it.
 
@@ -577,6 +579,8 @@ class Clustering:
             What else is known of each text.
         panel : bool, default=True
             Whether groups and texts are listed beside the map.
+        points : ndarray of shape (n_filled_texts, 2), optional
+            Where those that are not blank are on the map. By default UMAP places them.
 
         Returns
         -------
@@ -585,13 +589,15 @@ class Clustering:
         """
         texts = self.texts if texts is None else texts
         rows = find_filled(texts)
-        if vectors is None and self.vectors is None:
-            raise TraubeError("to_html: these texts have no vectors to place: they were compared by a similarity")
-        vectors = self.vectors[self.rows[rows]] if vectors is None and self.vectors is not None else vectors
+        if points is None:
+            if vectors is None and self.vectors is None:
+                raise TraubeError("to_html: these texts have no vectors to place: they were compared by a similarity")
+            vectors = self.vectors[self.rows[rows]] if vectors is None and self.vectors is not None else vectors
+            points = place_texts(vectors)
         layers, chosen = map_layers(self, rows)
         return cluster_report(
             [texts[i] for i in rows],
-            vectors,
+            points,
             layers,
             title=repr(self) if title is None else title,
             notes=notes,
@@ -733,6 +739,7 @@ def _encode_and_group(
     if similarity and len(texts) < 2:
         raise TraubeError("there is one distinct text, and a similarity compares texts: give at least two")
     vectors = encode_texts(model, texts if query is None else [*texts, query], progress)
+    progress.encoded(vectors[: len(texts)])
     if not similarity:
         return _group(vectors, texts, checked, n_clusters, seed)
     pairs = similarity.distances(vectors[: len(texts)], None if query is None else vectors[-1])

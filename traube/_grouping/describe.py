@@ -71,7 +71,9 @@ def find_keywords(texts: Sequence[str] | TermReader, clusters: Labels, count: in
     is_often = (having.data >= 2) | (small & is_word[having.indices])
     often = sparse.csr_matrix((is_often, having.indices, having.indptr), shape=having.shape)
     scores = sparse.csr_matrix(share.multiply(weight * _own(terms, share)).multiply(often))
-    return {int(c): _choose_terms(terms, held, having[[i]], scores[[i]], count) for i, c in enumerate(ids)}
+    ranked = [_rank_terms(terms, having[[i]], scores[[i]], CANDIDATES * count) for i in range(len(ids))]
+    spelled = _spell(terms, {term for best in ranked for term in best})
+    return {int(c): _choose_terms(terms, held, best, spelled, count) for c, best in zip(ids, ranked, strict=True)}
 
 
 def _read(numbers: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -96,19 +98,14 @@ def _own(terms: Terms, share: sparse.csr_matrix) -> NDArray[np.bool_]:
     return own & np.array([common.isdisjoint(stems) for stems in terms.stems])
 
 
-def _choose_terms(
-    terms: Terms, held: sparse.csc_matrix, having: sparse.csr_matrix, scores: sparse.csr_matrix, count: int
-) -> list[str]:
-    """Return the best terms of a cluster that stand in the same texts, and are not spelled alike.
+def _rank_terms(terms: Terms, having: sparse.csr_matrix, scores: sparse.csr_matrix, most: int) -> dict[int, float]:
+    """Return the terms of a cluster with the greatest scores, the best first, and their scores.
 
-    `held` says which texts have each term, csc [texts, terms]; `having` and `scores` are csr [1, terms].
+    `having` says how many of the cluster's texts have each term; it and `scores` are csr [1, terms].
     """
-    from sklearn.feature_extraction.text import CountVectorizer
-    from sklearn.metrics.pairwise import cosine_similarity
-
     score = dict(zip(scores.indices.tolist(), scores.data.tolist(), strict=True))
     texts = dict(zip(having.indices.tolist(), having.data.tolist(), strict=True))
-    best = sorted((i for i in score if score[i] > 0), key=lambda i: (-score[i], i))[: CANDIDATES * count]
+    best = sorted((i for i in score if score[i] > 0), key=lambda i: (-score[i], i))[:most]
 
     # a word that stands mostly in a pair that is among the best, by the texts that have each, is no term of its own
     number = {terms.stems[i]: i for i in best}
@@ -119,14 +116,36 @@ def _choose_terms(
             if word is not None and texts[i] >= TOGETHER * texts[word]:
                 in_pairs.add(word)
     best = sorted((i for i in best if i not in in_pairs), key=lambda i: (-score[i], terms.shown[i]))
+    return {i: score[i] for i in best}
+
+
+def _spell(terms: Terms, which: set[int]) -> sparse.csr_matrix:
+    """Return the triples of letters of some terms as unit vectors, csr [terms, triples]; other terms have none."""
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.preprocessing import normalize
+
+    rows = sorted(which)
+    if not rows:
+        return sparse.csr_matrix((len(terms.stems), 1))
+    triples = CountVectorizer(analyzer="char_wb", ngram_range=(3, 3)).fit_transform(map(str, terms.shown[rows]))
+    place = sparse.csr_matrix((np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(len(terms.stems), len(rows)))
+    return sparse.csr_matrix(place @ normalize(triples.astype(np.float64)))
+
+
+def _choose_terms(
+    terms: Terms, held: sparse.csc_matrix, scores: dict[int, float], spelled: sparse.csr_matrix, count: int
+) -> list[str]:
+    """Return the best terms of a cluster, given with their scores, that stand in the same texts and are not spelled alike.
+
+    `held` says which texts have each term, csc [texts, terms].
+    """
+    best = list(scores)
     if not best:
         return []
-
-    relevance = np.array([score[i] for i in best]) / score[best[0]]
-    triples = CountVectorizer(analyzer="char_wb", ngram_range=(3, 3)).fit_transform(map(str, terms.shown[best]))
+    relevance = np.array([*scores.values()]) / scores[best[0]]
     stems = [set(terms.stems[i]) for i in best]
     shares_a_word = np.array([[bool(one & other) for other in stems] for one in stems])
-    alike = np.maximum(cosine_similarity(triples), shares_a_word)
+    alike = np.maximum((spelled[best] @ spelled[best].T).toarray(), shares_a_word)
     together = measure_npmi(held[:, best])
     chosen: list[int] = []
     left = np.ones(len(best), dtype=bool)

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from html import escape
 from importlib import import_module, resources
 from pathlib import Path
@@ -20,9 +21,8 @@ from numpy.typing import NDArray
 
 from traube._core.errors import TraubeError
 from traube._core.short_repr import ShortRepr
-from traube._reports.placing import color_groups, place_texts
+from traube._reports.placing import color_groups
 from traube._reports.rendering import packed, render
-from traube.components._apply import Matrix
 
 ALONE = "in no group"
 FEWEST = 4  # texts that datamapplot can draw
@@ -84,7 +84,7 @@ class MapLayer(ShortRepr):
 
 def cluster_report(
     texts: Sequence[str],
-    vectors: Matrix,
+    points: NDArray[np.float32],
     layers: Sequence[MapLayer],
     *,
     title: str,
@@ -92,7 +92,6 @@ def cluster_report(
     columns: pd.DataFrame | None = None,
     panel: bool = True,
     chosen: int | None = None,
-    random_state: int = 42,
 ) -> str:
     """Return a page with a labeled map of texts, the list of their groups, and a table of what is selected.
 
@@ -100,8 +99,8 @@ def cluster_report(
     ----------
     texts : sequence of str
         The texts. Long ones are cut, so that a report of 3,000 texts stays below 4 MB.
-    vectors : ndarray or csr_matrix of shape (n_texts, n_dimensions)
-        Their embeddings, which UMAP places on the map.
+    points : ndarray of shape (n_texts, 2)
+        Where they are on the map (`place_texts`).
     layers : sequence of MapLayer
         At least one, from the coarsest to the finest; zooming in shows the names of finer groups.
     title : str
@@ -115,8 +114,6 @@ def cluster_report(
         Whether groups and texts are listed beside the map.
     chosen : int, optional
         The position of the layer that the list opens with, and that the table names. By default the finest.
-    random_state : int, default=42
-        The seed of UMAP.
 
     Returns
     -------
@@ -142,7 +139,7 @@ def cluster_report(
     files = resources.files("traube._reports") / "map_scripts"
     scripts = [packed((files / f"{name}.js.gz").read_bytes()) for name in SCRIPTS if name != "d3" or scales]
     page = _draw(
-        place_texts(vectors, random_state),
+        points,
         layers,
         names,
         hover_text=[text if len(text) <= most else f"{text[:most]} ..." for text in texts],
@@ -214,26 +211,28 @@ def _draw(
         )
 
 
-def import_datamapplot() -> ModuleType:
-    """Import datamapplot, and its edge bundling only when it is called.
+# What a map of points uses nothing of: edges, whose datashader and dask take twice the time of all the rest, and medoids,
+# which are compiled when they are imported
+_UNUSED = {"datamapplot.edge_bundling": "bundle_edges", "datamapplot.medoids": "medoid"}
 
-    The map has no edges, and datashader, dask and what they compile take twice the time of all the rest.
-    """
+
+def import_datamapplot() -> ModuleType:
+    """Import datamapplot, and what the map does not use of it only when it is called."""
     if "datamapplot" not in sys.modules:
-        late = ModuleType("datamapplot.edge_bundling")
-        vars(late)["bundle_edges"] = _bundle_edges
-        sys.modules[late.__name__] = late
+        for module, name in _UNUSED.items():
+            late = ModuleType(module)
+            setattr(late, name, partial(_call_late, module, name))
+            sys.modules[module] = late
         try:
             import_module("datamapplot")
         finally:
-            del sys.modules[late.__name__]  # whoever imports it by name gets datamapplot's own
+            for module in _UNUSED:
+                del sys.modules[module]  # whoever imports it by name gets datamapplot's own
     return sys.modules["datamapplot"]
 
 
-def _bundle_edges(*arguments: Any, **settings: Any) -> Any:
-    from datamapplot.edge_bundling import bundle_edges
-
-    return bundle_edges(*arguments, **settings)
+def _call_late(module: str, name: str, *arguments: Any, **settings: Any) -> Any:
+    return getattr(import_module(module), name)(*arguments, **settings)
 
 
 @contextmanager

@@ -8,7 +8,14 @@ const TIP = 300 // characters of a tooltip, and of a text in the table until it 
 const FORMULA = /^[\t\r\n]|^[\p{C}\p{M}\p{Z}]*[=+\-@⁺⁼₊₌⩴⩵⩶﬩﹢﹣﹦﹫＋－＝＠]/u // a spreadsheet would compute it, as in _core/escaping.py
 const finest = data.layers.length - 1
 
-let listed = data.chosen // the layer of the list and the tips
+const SIZES = matchMedia("(max-width: 768px)").matches ? [9, 13] : [12, 26] // of labels, the smallest and the largest
+const APART = 3 // pixels between labels
+const SHIFTS = [0, -1, 1, -2, 2] // half heights by which a label makes way for others
+
+let listed = data.chosen // the layer of the list, the tips and the labels
+let labels = [] // of all layers
+let whole = 0 // the zoom at which all texts are seen
+let seen = null // the view that the labels were placed in
 let map = null
 let listing = null // the table, once it has been opened
 let dark = false
@@ -48,6 +55,7 @@ function colorOf(layer, group) {
 
 function drawLayer(layer) {
   listed = layer
+  drawLabels()
   element("groups").replaceChildren(...(finest ? [drawLayers()] : []), drawGroups(layer, data.layers[layer]))
 }
 
@@ -128,6 +136,7 @@ function show(rows, transitionDuration = 600) {
   const fit = 0.8 * Math.min(width / Math.max(right - left, 1), (height - below) / Math.max(high - low, 1)) // pixels of a degree
   const zoom = Math.min(Math.log2((360 * fit) / 512), 9)
   const scale = (512 * 2 ** zoom) / 360
+  if (rows.length === map.pointData.x.length) whole = zoom
   const view = { longitude: (left + right) / 2, latitude: (low + high) / 2 - below / 2 / scale, zoom, transitionDuration }
   map.deckgl.setProps({ initialViewState: view })
   map.notifyViewStateChange(view)
@@ -195,18 +204,50 @@ function replace(name, changes) {
   map[name] = layer
 }
 
+// -- labels
+
 // key words in another order are the same name to a reader
 const sortWords = name => name.split(/[\s,]+/).sort().join(" ")
+// datamapplot counts layers from the finest one, and leaves out those without groups
+const named = [...data.layers.keys()].filter(layer => data.layers[layer].length).reverse()
+const pen = document.createElement("canvas").getContext("2d")
 
-// A label is there or not: deck.gl would fade those whose middle is at the edge of another
-class WholeLabels extends deck.CollisionFilterExtension {
-  getShaders() {
-    const [collision] = super.getShaders().modules
-    const place = "vs:DECKGL_FILTER_GL_POSITION"
-    const leftOut = "if (collision.enabled && collision_fade < 0.5) position = vec4(0.0, 0.0, 2.0, 1.0);" // outside the map
-    const inject = { ...collision.inject, [place]: collision.inject[place] + leftOut, "vs:DECKGL_FILTER_COLOR": "" }
-    return { modules: [{ ...collision, inject, instance: undefined }] } // which holds what was injected before
+// The labels of the listed layer, and with each doubling of the map those of the next finer one, the largest first
+function wantedLabels(zoom) {
+  const deepest = listed + Math.max(0, Math.floor(zoom - whole))
+  const layer = one => named[one.layerIdx ?? 0]
+  const found = labels.filter(one => layer(one) >= listed && layer(one) <= deepest)
+  const once = new Map(found.map(one => [sortWords(one.label), one])) // the coarsest group of a name is the last
+  return [...once.values()].sort((one, other) => layer(one) - layer(other) || other.size - one.size)
+}
+
+// Each label where no other is, somewhat above or below its place if need be; those that have no room are left out
+function placeLabels(view) {
+  const boxes = []
+  for (const one of wantedLabels(view.zoom)) {
+    const lines = one.label.split("\n")
+    const size = Math.min(Math.max(one.size, SIZES[0]), SIZES[1])
+    pen.font = `${map.fontWeight} ${size}px ${map.fontFamily}`
+    const [x, y] = view.project([one.x, one.y])
+    const [w, h] = [Math.max(...lines.map(line => pen.measureText(line).width)) / 2 + APART, 0.48 * size * lines.length + APART]
+    if (x < 0 || y < 0 || x > view.width || y > view.height) continue
+    const free = dy => boxes.every(box => Math.abs(box.x - x) >= box.w + w || Math.abs(box.y - y - dy) >= box.h + h)
+    const dy = SHIFTS.map(halves => halves * h).find(free)
+    if (dy !== undefined) boxes.push({ x, y: y + dy, w, h, one: { ...one, size, lines, shift: [0, dy] } })
   }
+  return boxes
+}
+
+function drawLabels() {
+  seen = map.deckgl.getViewports()[0]
+  if (!seen) return
+  replace("labelLayer", { data: placeLabels(seen).map(({ one }) => one), getPixelOffset: one => one.shift })
+  map.deckgl.setProps({ layers: map.layers })
+}
+
+const follow = () => {
+  const view = map.deckgl.getViewports()[0]
+  if (!seen || !view.equals(seen)) drawLabels()
 }
 
 function setDark(on) {
@@ -271,17 +312,9 @@ function svg() {
     if (cx < 0 || cy < 0 || cx > width || cy > height) continue
     root.append(node("circle", { cx: cx.toFixed(1), cy: cy.toFixed(1), r: 2.5, fill: rgb([r[row], g[row], b[row]]), "fill-opacity": 0.7 }))
   }
-  const taken = []
-  for (const label of [...map.labelData].sort((one, other) => (other.collision_priority ?? other.size) - (one.collision_priority ?? one.size))) {
-    const lines = label.label.split("\n")
-    const size = Math.min(Math.max(label.size, 12), 26)
-    const [cx, cy] = view.project([label.x, label.y])
-    const [w, h] = [(0.3 * size * Math.max(...lines.map(one => one.length))), (0.55 * size * lines.length)]
-    if (cx < 0 || cy < 0 || cx > width || cy > height) continue
-    if (taken.some(box => Math.abs(box.cx - cx) < box.w + w && Math.abs(box.cy - cy) < box.h + h)) continue
-    taken.push({ cx, cy, w, h })
-    const text = node("text", { "text-anchor": "middle", "font-size": size, "font-weight": 600, fill: rgb([label.r, label.g, label.b]), stroke: dark ? "#14131a" : "#fff", "stroke-width": 4, "paint-order": "stroke" })
-    text.append(...lines.map((one, i) => node("tspan", { x: cx.toFixed(1), y: (cy + (i + 0.8 - lines.length / 2) * size).toFixed(1) }, one)))
+  for (const { x: cx, y: cy, one } of placeLabels(view)) {
+    const text = node("text", { "text-anchor": "middle", "font-size": one.size, "font-weight": 600, fill: rgb([one.r, one.g, one.b]), stroke: dark ? "#14131a" : "#fff", "stroke-width": 4, "paint-order": "stroke" })
+    text.append(...one.lines.map((line, i) => node("tspan", { x: cx.toFixed(1), y: (cy + (i + 0.8 - one.lines.length / 2) * one.size).toFixed(1) }, line)))
     root.append(text)
   }
   return new XMLSerializer().serializeToString(root)
@@ -328,7 +361,11 @@ function start() {
   const search = element("text-search")
   search.placeholder = "search the texts"
   search.setAttribute("aria-label", "search the texts")
+  labels = map.labelData
+  // deck.gl would leave out labels for the sake of those that are left out themselves
+  replace("labelLayer", { data: [], extensions: [], collisionEnabled: false, sizeMinPixels: SIZES[0], sizeMaxPixels: SIZES[1] })
   map.deckgl.setProps({
+    onAfterRender: follow,
     getTooltip: ({ index, picked }) => (picked ? { text: `${nameOf(listed, index)}\n\n${cut(index)}` } : null),
   })
   drawLayer(data.chosen)
@@ -338,9 +375,6 @@ function start() {
     refresh()
   }) // the lasso's
   listen()
-  map.labelData = [...new Map(map.labelData.map(one => [sortWords(one.label), one])).values()] // the coarsest group of a name is the last
-  replace("labelLayer", { data: map.labelData, extensions: [new WholeLabels()] })
-  if (matchMedia("(max-width: 768px)").matches) replace("labelLayer", { sizeMinPixels: 9, sizeMaxPixels: 13, collisionTestProps: { sizeScale: 3, sizeMinPixels: 24, sizeMaxPixels: 32 } })
   const scheme = matchMedia("(prefers-color-scheme: dark)")
   setDark(scheme.matches)
   scheme.addEventListener("change", event => setDark(event.matches))

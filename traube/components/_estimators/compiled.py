@@ -15,6 +15,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from traube._core import paths
 from traube._core.versions import get_version
 
+UMAP = "umap-learn"
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -34,7 +35,10 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
 
 @lru_cache(maxsize=1)
 def keep_machine_code() -> None:
-    """Cache UMAP's machine code on disk from now on: this process reads it there, or writes it once compiled."""
+    """Cache UMAP's machine code on disk from now on: this process reads it there, or writes it once compiled.
+
+    The layout lets other threads work meanwhile.
+    """
     from umap import layouts, umap_
 
     slow = (
@@ -42,11 +46,40 @@ def keep_machine_code() -> None:
         (umap_, "compute_membership_strengths"),
         (layouts, "_nb_optimize_layout_euclidean_single_epoch"),
     )
-    with _cache_in(f"umap-{get_version('umap-learn')}"):
+    with _cache_in(f"{UMAP}-{get_version(UMAP)}"):
         for module, name in slow:
             # no folder can be written to, or another umap-learn has no such function: it is compiled in memory
             with suppress(RuntimeError, AttributeError):
-                getattr(module, name).enable_caching()
+                function = getattr(module, name)
+                function.targetoptions["nogil"] = True
+                function.enable_caching()
+
+
+@contextmanager
+def compile_once(package: str) -> Iterator[None]:
+    """Cache on disk what a package compiles while it is imported, for signatures that it states."""
+    import numba
+
+    decorate = numba.njit
+
+    def cached(*args: Any, **options: Any) -> Any:
+        if not args or callable(args[0]):
+            return decorate(*args, **options)
+
+        def compile_from_disk(function: Callable[..., Any]) -> Any:
+            try:
+                return decorate(*args, **{"cache": True} | options)(function)
+            except RuntimeError:  # no folder can be written to
+                return decorate(*args, **options)(function)
+
+        return compile_from_disk
+
+    with _cache_in(f"{package}-{get_version(package)}"):
+        numba.njit = cached
+        try:
+            yield
+        finally:
+            numba.njit = decorate
 
 
 @contextmanager

@@ -11,6 +11,8 @@ from threading import Lock
 from types import ModuleType
 from typing import Any
 
+from traube.components._estimators.compiled import UMAP, compile_once
+
 SEARCH = "pynndescent"
 TABLES = {f"{SEARCH}.distances": "named_distances", f"{SEARCH}.sparse": "sparse_named_distances"}
 _LOCK = Lock()
@@ -31,7 +33,8 @@ def import_umap() -> ModuleType:
                 setattr(placeholders[name], table, LazyTable(name, table))
             sys.modules.update(placeholders)
             try:
-                import_module("umap")
+                with compile_once(UMAP):
+                    import_module("umap")
             finally:
                 for name in placeholders:
                     sys.modules.pop(name, None)

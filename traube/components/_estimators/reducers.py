@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
@@ -147,10 +148,7 @@ class Umap(_Reducer):
         if n < 3:
             self.embedding_ = np.repeat(np.arange(n, dtype=np.float32)[:, None], self.n_components, axis=1)
             return self
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Tensorflow not installed", category=ImportWarning)
-            umap = import_umap()
-        keep_machine_code()
+        umap = load_umap()
         exact = self.knn == "exact"
         n_neighbors = min(self.n_neighbors, n - 1)
         too_few = self.init == "spectral" and n <= self.n_components + 1
@@ -162,7 +160,7 @@ class Umap(_Reducer):
             **own,
             a=a,
             b=b,
-            precomputed_knn=(*_find_neighbors(X, n_neighbors, self.metric), None) if exact else (None, None, None),
+            precomputed_knn=(*find_neighbors(X, n_neighbors, self.metric), None) if exact else (None, None, None),
             force_approximation_algorithm=exact,  # or UMAP ignores the neighbors of fewer than 4,096 texts
             n_jobs=-1 if self.random_state is None else 1,  # a seed forces one job anyway, with a warning
         )
@@ -189,7 +187,16 @@ class Umap(_Reducer):
         return tags
 
 
-def _find_neighbors(X: Matrix, k: int, metric: str) -> tuple[NDArray[np.int64], Array]:
+def load_umap() -> ModuleType:
+    """Import umap-learn, and have its machine code kept on disk."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Tensorflow not installed", category=ImportWarning)
+        umap = import_umap()
+    keep_machine_code()
+    return umap
+
+
+def find_neighbors(X: Matrix, k: int, metric: str) -> tuple[NDArray[np.int64], Array]:
     """Return the k nearest rows of each row, itself among them: indices and distances [n, k].
 
     Memory: blocks of 256 MB.
