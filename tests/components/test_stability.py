@@ -300,3 +300,12 @@ def test_clusters_of_smoothed_vectors_lie_in_few_directions() -> None:
 def test_of_several_starts_the_best_is_taken(blobs: Blobs) -> None:
     found = cluster_spherical(unit(blobs[0]), 4, 10, 30, np.random.default_rng(0))
     assert adjusted_rand_score(blobs[1], found) > 0.95
+
+
+@pytest.mark.parametrize("distinct", [1, 2, 17, 92, 150, 200])
+def test_there_are_never_more_clusters_than_different_vectors(distinct: int) -> None:
+    X = np.random.default_rng(0).normal(size=(distinct, 50))[np.arange(2_000) % distinct]
+    chosen, _ = choose_stable_k(X, seed=0)
+    assert chosen == distinct
+    labels = StableKMeans(random_state=0).fit_predict(X)
+    assert adjusted_rand_score(np.arange(2_000) % distinct, labels) > 0.75

@@ -407,3 +407,24 @@ def test_there_are_no_more_groups_than_distinct_texts(home: Path) -> None:
     assert len(found.sizes()) <= 3
     assert not any(np.isnan(value) for value in found.stability.values())
     assert len(cluster_texts(texts, model="tfidf", n_clusters=3).sizes()) == 3
+
+
+def test_key_words_are_words_as_people_write_them() -> None:
+    written = [
+        "parcel late\\ncourier rude\\n\\nthanks",
+        "see https://shop.example/parcel?id=1&nbsp;&quot;parcel&quot;",
+        "@parcel_service where is my parcel, mail me@shop.example",
+        "فــي المديـنة",
+    ]
+    shown = {str(term) for term in terms.find_terms(written).shown}
+    assert shown == {"parcel", "late", "parcel late", "courier", "rude", "courier rude", "mail", "المدينة"}
+
+
+def test_a_group_in_which_no_word_repeats_has_a_name_all_the_same() -> None:
+    words = ["apple", "pear", "plum", "cherry", "quince", "fig", "crew", "ship", "mast", "sail", "hull", "oar"]
+    found = find_keywords(words, np.repeat([0, 1], 6))
+    assert found[0] and found[1] and set(found[0]) <= set(words[:6])
+    repeated = find_keywords(
+        ["apple tart", "apple cake", "apple pie", "apple jam", "apple juice"], np.zeros(5, dtype=np.int64)
+    )
+    assert repeated[0] == ["apple"]

@@ -207,7 +207,7 @@ def test_a_file_of_excel_until_2003_is_read(tmp_path: Path, monkeypatch: pytest.
 
     rows = [[cell("text"), cell("when")], [cell("soup"), cell(45322.0, xlrd.XL_CELL_DATE)], [cell("tea")]]
     sheet = SimpleNamespace(name="s", get_rows=lambda: rows)
-    book = SimpleNamespace(sheet_by_index=lambda _: sheet, sheet_names=lambda: ["s"], datemode=0)
+    book = SimpleNamespace(sheets=lambda: [sheet], datemode=0)
     monkeypatch.setattr(xlrd, "open_workbook", lambda **_: book)
     (tmp_path / "a.xls").write_bytes(b"")
     read = read_rows(tmp_path / "a.xls")

@@ -109,7 +109,8 @@ def test_a_table_comes_back_whatever_the_dialect_it_was_written_in(
 ) -> None:
     text = write([("id", "words of it", "label"), *rows], separator=separator, **writer)
     widths = {len(row) for _, row in Dialect(separator, "").read(text)}
-    assume(len(widths) > 1 or '"' not in "".join(row[1] for row in rows))  # else quotes may as well be characters
+    # else quotes may as well be characters, of texts or at the ends of rows
+    assume(len(widths) > 1 or not {*'"\n'} & {*"".join(row[1] for row in rows)})
     dialect = detect_dialect(text)
     assert [tuple(row) for _, row in dialect.read(text)][1:] == rows, dialect
 
@@ -140,7 +141,7 @@ def read(tmp_path: Path, text: str, name: str = "a.csv", **form: Any) -> dict[st
 def test_the_line_of_excel_that_names_the_separator_is_no_row(tmp_path: Path) -> None:
     table = "sep=;\r\ntext;label\r\none, two;x\r\nthree;y\r\n"
     assert read(tmp_path, table) == {"text": ["one, two", "three"], "label": ["x", "y"]}
-    with pytest.raises(TraubeError, match=r"a\.csv:4: 1 fields instead of 2"):
+    with pytest.raises(TraubeError, match=r"a\.csv:4: 1 field instead of 2 \(semicolons\)"):
         read(tmp_path, "sep=;\ntext;label\na;b\nc\n")
 
 
@@ -256,3 +257,85 @@ def test_a_table_without_a_header_is_read_whole_and_says_so(tmp_path: Path) -> N
 )
 def test_titles_above_a_header_are_no_rows(rows: list[list[str]], header: int) -> None:
     assert find_header(rows) == header
+
+
+@pytest.mark.parametrize("header", ["text", '"text"', None])
+@pytest.mark.parametrize("separator", ",;|")
+@pytest.mark.parametrize("rows", [3, 40])
+def test_one_column_in_quotes_is_one_column(header: str | None, separator: str, rows: int) -> None:
+    texts = [f"tea number {i}{separator} hot{separator} and sweet" for i in range(rows)]
+    text = "\n".join([*([header] if header else []), *(f'"{one}"' for one in texts)])
+    read = [row for _, row in detect_dialect(text).read(text)]
+    assert read[-rows:] == [[one] for one in texts]
+
+
+@pytest.mark.parametrize(("separator", "quote"), product(",;|", "\"'"))
+def test_spaces_between_a_separator_and_a_quote_are_no_part_of_a_field(separator: str, quote: str) -> None:
+    fields = [["question", "answer"], ["Can I park?", f"Yes{separator} all day."], ["Open?", f"No{separator} never."]]
+    text = "\n".join(f"{separator} ".join(f"{quote}{one}{quote}" for one in row) for row in fields)
+    assert [row for _, row in detect_dialect(text).read(text)] == fields
+    plain = f"a{separator}b\n 1{separator} 2\n 3{separator} 4\n"  # those of plain fields are
+    assert [row for _, row in detect_dialect(plain).read(plain)][1] == [" 1", " 2"]
+
+
+@pytest.mark.parametrize("begin", [0, 1, 17])
+def test_a_first_row_from_which_a_column_counts_on_is_no_header(tmp_path: Path, begin: int) -> None:
+    (tmp_path / "a.csv").write_text("".join(f'{i},"rue no {i}, in Paris"\n' for i in range(begin, begin + 9)))
+    assert len(read_rows(tmp_path / "a.csv")) == 9
+    years = "country,2019,2020\nFrance,2020,2021\nSpain,2020,2022\nItaly,2020,2023\nMalta,2020,2024\n"
+    (tmp_path / "a.csv").write_text(years)  # numbers, but no counting
+    assert [*read_rows(tmp_path / "a.csv").columns] == ["country", "2019", "2020"]
+
+
+@pytest.mark.parametrize("separator", ["\t", "|"])
+def test_a_table_that_is_called_a_text_is_a_table(tmp_path: Path, separator: str) -> None:
+    lines = ["id|comment", *(f"{i}|nice hat, number {i}" for i in range(9))]
+    (tmp_path / "a.txt").write_text("\n".join(line.replace("|", separator) for line in lines))
+    assert [*read_rows(tmp_path / "a.txt").columns] == ["id", "comment"]
+    (tmp_path / "a.txt").write_text("one | two\nthree\nfour | five\nsix\nseven\n")  # not as often in each line
+    assert len(read_rows(tmp_path / "a.txt").columns["text"]) == 5
+    (tmp_path / "a.txt").write_text("nice hat;Bonn\nold coat;Bonn\n")
+    assert [*read_rows(tmp_path / "a.txt", TableFormat(separator=";", header=False)).columns] == [
+        "column_1",
+        "column_2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("a.csv", {"sheet": 1}), ("a.json", {"separator": ";"}), ("a.jsonl", {"quote": "'"}), ("a.txt", {"sheet": "x"})],
+)
+def test_what_means_nothing_in_a_format_is_refused(tmp_path: Path, name: str, said: dict[str, Any]) -> None:
+    (tmp_path / name).write_text('[{"text": "a"}]')
+    with pytest.raises(TraubeError, match=f"has no {next(iter(said))}"):
+        read_rows(tmp_path / name, TableFormat(**said))
+
+
+def test_separators_may_be_named(tmp_path: Path) -> None:
+    for name, separator in {"tab": "\t", "semicolon": ";", "comma": ",", "pipe": "|", "space": " "}.items():
+        assert TableFormat(separator=name).separator == separator
+
+
+def test_columns_of_one_name_are_numbered_as_in_pandas(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,score,score,comment,score.1\n1,2,3,nice hat,4\n2,2,3,nice coat,4\n")
+    rows = read_rows(tmp_path / "a.csv")
+    assert [*rows.columns] == ["id", "score", "score.2", "comment", "score.1"]
+    assert rows.columns["score.2"] == ["3", "3"] and any("score.2" in note for note in rows.notes)
+
+
+def test_objects_in_objects_are_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('[{"id": 1, "content": {"text": "nice fit", "by": {"name": "a"}}}]')
+    assert [*read_rows(tmp_path / "a.json").columns] == ["id", "content.text", "content.by.name"]
+
+
+def test_the_first_sheet_with_rows_is_read(tmp_path: Path) -> None:
+    from openpyxl import Workbook
+
+    book = Workbook()
+    book.create_sheet("data").append(["text"])
+    book["data"].append(["nice hat"])
+    book.save(tmp_path / "a.xlsx")
+    rows = read_rows(tmp_path / "a.xlsx")
+    assert rows.columns == {"text": ["nice hat"]} and "sheet 'data'" in rows.notes[0]
+    with pytest.raises(TraubeError, match="sheet 'Sheet' is empty"):
+        read_rows(tmp_path / "a.xlsx", TableFormat(sheet=1))

@@ -159,7 +159,7 @@ def test_a_text_may_be_long_and_have_many_lines(own_task: Own) -> None:
     [
         ("t.csv", "bdy,area\na,x\n", r"tickets.yaml: line 2: text: unknown column 'body': did you mean bdy\?"),
         ("t.csv", "body,region\na,x\n", r"line 3: labels: unknown column 'area': .*\(columns of t.csv: body, region\)"),
-        ("t.csv", 'body,area\n"two\nlines",x\nb\n', "t.csv:4: 1 fields instead of 2"),
+        ("t.csv", 'body,area\n"two\nlines",x\nb\n', "t.csv:4: 1 field instead of 2"),
         ("t.txt", "a", r"line 2: text: unknown column 'body': .*\(columns of t.txt: text\)"),
     ],
 )

@@ -81,7 +81,14 @@ NameBudget = Annotated[
 Report = Annotated[Path | None, typer.Option(help="Report to write. Default: FILE.clusters.html.")]
 NoReport = Annotated[bool, typer.Option("--no-report", help="Write no report.")]
 MapFile = Annotated[Path | None, typer.Option("--map", help="HTML file for the labeled map alone.")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="CSV file. Default: FILE.clusters.csv.")]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="CSV file; formulas begin with an apostrophe. Default: FILE.clusters.csv.",
+    ),
+]
 
 
 @dataclass(frozen=True)

@@ -80,5 +80,5 @@ Separator = Annotated[
 Quote = Annotated[str | None, typer.Option(help="Character around fields of FILE, or none. Default: found in it.")]
 NoHeader = Annotated[bool, typer.Option("--no-header", help="The first row of FILE is no header.")]
 Encoding = Annotated[str | None, typer.Option(help="Encoding of FILE, like cp1252. Default: found in it.")]
-Sheet = Annotated[str | None, typer.Option(help="Sheet of a spreadsheet: name, or number from 1 on. Default: 1.")]
+Sheet = Annotated[str | None, typer.Option(help="Sheet: name, or number from 1 on. Default: the first with rows.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

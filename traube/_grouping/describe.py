@@ -65,9 +65,11 @@ def find_keywords(texts: Sequence[str] | TermReader, clusters: Labels, count: in
     damped = sparse.csr_matrix(member @ (terms.counts.log1p() / np.log(2)))
     share = sparse.csr_matrix(damped.multiply(1 / np.bincount(of)[:, None]))
     weight = np.log(1 + damped.sum() / len(ids) / np.maximum(np.asarray(damped.sum(axis=0)).ravel(), 1))
-    # a term counts where it is in two texts of a cluster, or is one word of a small cluster
+    # a term counts where it is in two texts of a cluster, or is one word of a cluster that is small, or has no such term
     is_word = np.array([len(stems) == 1 for stems in terms.stems])
-    small = np.repeat(sizes < FEW, np.diff(having.indptr))
+    of_cluster = np.repeat(np.arange(len(ids)), np.diff(having.indptr))
+    has_repeated = np.bincount(of_cluster, having.data >= 2, minlength=len(ids)) > 0
+    small = ((sizes < FEW) | ~has_repeated)[of_cluster]
     is_often = (having.data >= 2) | (small & is_word[having.indices])
     often = sparse.csr_matrix((is_often, having.indices, having.indptr), shape=having.shape)
     scores = sparse.csr_matrix(share.multiply(weight * _own(terms, share)).multiply(often))

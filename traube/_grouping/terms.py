@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from html import unescape
 from typing import TypeAlias
 
 import numpy as np
@@ -28,6 +29,9 @@ SNOWBALL = {
 # letters with their marks, perhaps with an apostrophe
 _WORD = regex.compile(r"\p{L}(?:[\u200c\u200d]?[\p{L}\p{M}])*(?:['’]\p{L}[\p{L}\p{M}]*)?")
 _COMPACT = regex.compile(r"[\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
+# what is no word: addresses, names of accounts, line breaks as programs spell them, and what stretches Arabic words
+_NO_WORDS = re.compile(r"(?:https?://|www\.)\S+|\S*@\S+|\\[nrt]")
+_STRETCH = "\u0640"
 _ADJACENT = re.compile(r"[\s\-]+")  # what may stand between the words of a pair
 
 Term: TypeAlias = tuple[str, ...]  # the stems of a word, or of two
@@ -86,7 +90,8 @@ def find_terms(texts: Sequence[str]) -> Terms:
 def _terms(text: str, stop: frozenset[str], stem: Callable[[str], str]) -> Iterator[tuple[Term, str]]:
     """Yield the terms of a text, each with its form in the text."""
     before: tuple[str, str, int] | None = None  # stem, form and end of the word before
-    text = text if text.isascii() else unicodedata.normalize("NFC", text)
+    text = _NO_WORDS.sub(" | ", unescape(text))  # a sign, since words on its two sides do not belong together
+    text = text if text.isascii() else unicodedata.normalize("NFC", text.replace(_STRETCH, ""))
     for start, word in _find_words(text):
         shortest = SHORTEST_COMPACT if _COMPACT.match(word) else SHORTEST
         if len(word) < shortest or word.lower() in stop:

@@ -107,7 +107,8 @@ def read_options(
     task = read_task(storage, task_name)
     if not task.is_labeled:
         raise Unlabeled(
-            f"{task_name} has no labels, so nothing says which model is best; `traube cluster` groups its texts"
+            f"{task_name} has no labels, so nothing says which model is best; if a column of its file holds them: --labels "
+            "COLUMN; `traube cluster` groups its texts"
         )
     cells = current_cells(storage, {name: protocol}, [task_name], own_choice=own_choice)
     options = candidates(storage, task_name, name, protocol, metric or main_metric(task.card, protocol), cells)

@@ -122,7 +122,7 @@ def cluster_samples(
     k : int
         Number of clusters.
     centers : ndarray of shape (n_samples, k, d)
-        Rows of length 1, float32.
+        Rows of length 1, float32. Of fewer points than clusters, the first stands for those that there are not.
     """
     samples, m, _ = X.shape
     which = np.arange(samples)[:, None]
@@ -135,7 +135,7 @@ def cluster_samples(
         if starts > 1:
             fits = [(np.matmul(X, centers.transpose(0, 2, 1)).max(axis=2) * weights).sum(axis=1) for centers in found]
             best = np.stack(found)[np.argmax(fits, axis=0), np.arange(samples)]
-        yield k, best
+        yield k, np.concatenate([best, np.repeat(best[:, :1], k - best.shape[1], axis=1)], axis=1)
 
 
 def _lloyd_of_samples(columns: Array, weighted: Array, centers: Array, iterations: int) -> Array:

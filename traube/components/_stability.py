@@ -28,6 +28,7 @@ GRID = (*range(2, 11), *(12, 14, 16, 18, 20, 23, 26, 30, 35, 40, 46, 53, 61, 70,
 TEXTS = 5_000  # most texts that are sampled
 TEXTS_A_CLUSTER = 8  # there must be so many for a number of clusters to be tried
 COMPONENTS = 50
+DECIMALS = 5  # from which on points are the same: no more clusters than points are tried
 MICRO = 400  # micro clusters
 # From so many clusters on, the larger half of the numbers, and those above 100, are tried with more micro clusters: 400 blur
 # 200 classes. More than one for every three texts find too many.
@@ -88,8 +89,8 @@ def choose_stable_k(X: Any, seed: int, candidates: Iterable[int] | None = None) 
     seed : int
         Of everything random.
     candidates : iterable of int, optional
-        Numbers to try, at most n_texts / 8. By default 31 numbers from 2 to 210, those above 100 only if there seem to be
-        46 clusters or more.
+        Numbers to try, at most n_texts / 8, and as many as there are different vectors. By default 31 numbers from 2 to
+        210, those above 100 only if there seem to be 46 clusters or more.
 
     Returns
     -------
@@ -124,8 +125,10 @@ def sample_clusters(
     """Return the result of `choose_stable_k` for projected points, and the samples that it is based on."""
     random = np.random.default_rng(seed)
     rows = _draw_rows(len(points), random)
-    most = len(rows) // TEXTS_A_CLUSTER
-    ks = [k for k in GRID if k <= most] if candidates is None else sorted(set(candidates))
+    distinct = len(np.unique(points[rows].round(DECIMALS), axis=0))
+    most = min(len(rows) // TEXTS_A_CLUSTER, distinct)
+    grid = [k for k in GRID if k < most] + [most] * (most == distinct > 1 or most in GRID)
+    ks = grid if candidates is None else sorted(set(candidates))
     faulty = [k for k in ks if not 2 <= k <= most]
     if faulty:
         raise TraubeError(f"the numbers of clusters to try must lie between 2 and {most}; got {faulty}")

@@ -9,14 +9,19 @@ from traube.tasks._reading import Rows
 from traube.tasks._sniffing import find_words
 from traube.tasks._task import names_texts
 
-# Names in any case, the surest first; German ones beside them, since German spreadsheets are as usual here.
+# Names in any case, the surest first, and those of other languages beside the English ones.
 TEXTS = (
     "text", "texts", "body", "content", "message", "sentence", "document", "description", "comment", "review", "question",
-    "utterance", "abstract", "inhalt", "nachricht", "beschreibung", "satz", "kommentar", "titel", "title",
+    "utterance", "abstract", "tweet", "inhalt", "nachricht", "beschreibung", "satz", "kommentar", "frage", "texte", "texto",
+    "testo", "tekst", "metin", "commentaire", "comentario", "comentário", "commento", "yorum", "avis", "reseña", "pregunta",
+    "pergunta", "pytanie", "soru", "текст", "отзыв", "вопрос", "نص", "文本", "内容", "評論", "评论", "テキスト", "質問",
+    "내용", "질문", "titel", "title",
 )  # fmt: skip
 LABELS = (
-    "label", "labels", "category", "topic", "class", "area", "intent", "department", "kategorie", "thema",
-    "klasse", "bereich", "abteilung",
+    "label", "labels", "category", "topic", "class", "area", "intent", "sentiment", "emotion", "department", "tag", "genre",
+    "kategorie", "thema", "klasse", "bereich", "abteilung", "catégorie", "categorie", "categoria", "categoría", "kategoria",
+    "kategori", "thème", "tema", "sujet", "classe", "clase", "etiqueta", "etiket", "duygu", "konu", "категория", "тема",
+    "метка", "تصنيف", "类别", "類別", "标签", "カテゴリ", "ラベル", "카테고리", "라벨",
 )  # fmt: skip
 LOOKED_AT = 200  # rows
 WORDS, NEW, MANY = (

@@ -5,7 +5,6 @@ import json
 import logging
 import re
 import zipfile
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -22,7 +21,15 @@ from traube._core import inputs
 from traube._core.config import Strict
 from traube._core.errors import LISTED, TraubeError, first_line, install_hint, join_words, unknown
 from traube._core.inputs import is_file, parse_json, read_bytes
-from traube.tasks._sniffing import Dialect, RowError, detect_dialect, find_header, lacks_header, rank_encodings
+from traube.tasks._sniffing import (
+    Dialect,
+    RowError,
+    detect_dialect,
+    find_header,
+    find_separator,
+    lacks_header,
+    rank_encodings,
+)
 
 KINDS = {"csv": "csv", "tsv": "tsv", "tab": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "txt": "txt"}
 TEXT_FORMATS = tuple(KINDS)
@@ -35,20 +42,29 @@ BATCH = 1_000  # rows of a parquet file that are unpacked at once: a few bytes m
 MOST_COLUMNS, MOST_ROWS_OF_EXCEL = 2**14, 2**20  # Excel's own limits
 CELL, ROW = 8, 128  # bytes of memory that an empty cell takes, and the place of a row
 EMPTY = 2**28  # bytes that the empty cells of any table may take
+LFS = "version https://git-lfs.github.com/spec/"
 NAMED = 5  # rows that are left out, of which a warning names the lines
 logger = logging.getLogger(__name__)
 
 
+_NAMED = {
+    "tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " ", "none": "", "double": '"', "single": "'",
+}  # fmt: skip
+
+
 def _spell(value: Any) -> Any:
-    """Return a character that a shell or a card can only name."""
-    return {"tab": "\t", "\\t": "\t", "none": ""}.get(value, value) if isinstance(value, str) else value
+    """Return a character that is given by its name."""
+    return _NAMED.get(value, value) if isinstance(value, str) else value
 
 
 class TableFormat(Strict):
     """Settings of a table's file that somebody states; the others are found in the file."""
 
     separator: Annotated[str | None, BeforeValidator(_spell)] = Field(
-        None, min_length=1, max_length=1, description="between the fields of a csv or tsv file; tab is one"
+        None,
+        min_length=1,
+        max_length=1,
+        description="between the fields of a table; tab, comma, semicolon, pipe and space may be named",
     )
     quote: Annotated[str | None, BeforeValidator(_spell)] = Field(
         None, max_length=1, description="around fields that hold separators; `none` if quotes are characters"
@@ -56,6 +72,11 @@ class TableFormat(Strict):
     header: bool | None = Field(None, description="whether the first row names the columns")
     encoding: str | None = Field(None, description="of a text file, by Python's names")
     sheet: str | int | None = Field(None, description="of a spreadsheet: its name, or its number from 1 on")
+
+    @property
+    def describes_table(self) -> bool:
+        """Whether something is said that lines of text do not have."""
+        return any(value is not None for value in (self.separator, self.quote, self.header))
 
     @field_validator("separator", "quote")
     @classmethod
@@ -222,19 +243,26 @@ def read_rows(path: Path, form: TableFormat | None = None) -> Rows:
     Parameters
     ----------
     path : Path
-        A file of one of `FORMATS`; of a spreadsheet, its first sheet.
+        A file of one of `FORMATS`; of a spreadsheet, its first sheet that holds a table.
     form : TableFormat, optional
         What is known of how it is written. The rest is found by evidence over all rows.
     """
     form = form or TableFormat()
     inputs.check_file(path)
     kind = format_of(path)
+    _refuse_useless(path, kind, form)
     if kind == "parquet":
         return _read_parquet(path)
     if kind in BINARY_FORMATS:
         return _read_excel(path, kind, form)
     encoding, *others = [form.encoding] if form.encoding else _detect_encodings(path)
     text = read_text(path, encoding)
+    if text.startswith(LFS):
+        raise TraubeError(f"{path}: is a pointer of Git LFS, not the file itself: git lfs pull")
+    separator = find_separator(text) if kind == "txt" else None
+    if separator is not None or (kind == "txt" and form.describes_table):
+        form = form.model_copy(update={"separator": form.separator or separator})
+        kind = "csv"
     match kind:
         case "csv" | "tsv":
             rows = _read_table(path, text, kind, form)
@@ -248,6 +276,17 @@ def read_rows(path: Path, form: TableFormat | None = None) -> Rows:
     return replace(rows, notes=(*notes, *rows.notes), encoding=encoding)
 
 
+def _refuse_useless(path: Path, kind: str, form: TableFormat) -> None:
+    """Refuse what is said of a file in whose format it means nothing."""
+    text, table = ("encoding",), ("separator", "quote", "header")
+    of = {"parquet": (), "xlsx": ("header", "sheet"), "xls": ("header", "sheet"), "json": text, "jsonl": text}
+    allowed = of.get(kind, (*text, *table))
+    given = {name: getattr(form, name) for name in TableFormat.model_fields}
+    useless = [name for name, value in given.items() if value is not None and name not in allowed]
+    if useless:
+        raise TraubeError(f"{path}: a .{kind} file has no {join_words(useless)}: leave that out")
+
+
 def _number_lines(path: Path, text: str) -> dict[str, str]:
     """Return the lines that are not blank, by their places."""
     return {f"{path}:{number}": line for number, line in enumerate(_split_lines(text), start=1) if line.strip()}
@@ -258,11 +297,22 @@ def _check_width(columns: int, place: str) -> None:
         raise TraubeError(f"{place}: {columns:,} columns; a table has at most {MOST_COLUMNS:,}")
 
 
-def _check_columns(names: Sequence[str], place: str) -> None:
-    """Refuse a header with more columns than spreadsheets have, or with one name twice."""
+def _tell_apart(names: Sequence[str], place: str) -> tuple[list[str], list[str]]:
+    """Return the names of columns, each once: a second one of a name is `name.1`, as in pandas; and notes of that.
+
+    Raises
+    ------
+    TraubeError
+        If there are more columns than spreadsheets have.
+    """
     _check_width(len(names), place)
-    if twice := next((name for name, times in Counter(names).items() if name and times > 1), None):
-        raise TraubeError(f"{place}: column '{twice}' occurs twice")
+    given, found = {*names}, list[str]()
+    for name in names:
+        numbered = (f"{name}.{i}" for i in range(1, len(names)))
+        is_new = name == "" or name not in found
+        found.append(name if is_new else next(one for one in numbered if one not in given and one not in found))
+    again = [own for name, own in zip(names, found, strict=True) if name != own]
+    return found, [f"columns of one name: the second is '{again[0]}'"] if again else []
 
 
 def _refuse_sparse(path: Path, rows: int, columns: int) -> None:
@@ -285,7 +335,11 @@ def _read_table(path: Path, text: str, kind: str, form: TableFormat) -> Rows:
         rows.append(row)
         _check_width(len(row), places[-1])
         if len(row) != len(rows[0]):
-            raise TraubeError(f"{places[-1]}: {len(row)} fields instead of {len(rows[0])}")
+            fields = f"{len(row)} field{'' if len(row) == 1 else 's'} instead of {len(rows[0])}"
+            how = dialect.describe("")
+            raise TraubeError(
+                f"{places[-1]}: {fields} ({', '.join(how)}); if it is written otherwise: --separator, --quote"
+            )
     has_separator = bool(rows) and len(rows[0]) > 1
     notes = dialect.describe(usual if has_separator else dialect.separator)
     return _name_columns(path, places, rows, form, notes)
@@ -298,12 +352,13 @@ def _name_columns(path: Path, places: list[str], rows: list[list[Any]], form: Ta
     if form.header is False or (form.header is None and lacks_header(rows)):
         names = {i: f"column_{i + 1}" for i in range(max(map(len, rows)))}
         notes = [*notes, f"no header: columns {', '.join([*names.values()][:2])}, ..."]
-        _check_columns([*names.values()], places[0])
+        _check_width(len(names), places[0])
     else:
         header = find_header(rows)
-        names = {i: str(value) for i, value in enumerate(rows[header]) if value is not None}
-        _check_columns([*names.values()], places[header])
-        notes = [*notes, f"header at {_shorten(places[header], path)}"] if header else notes
+        named = {i: str(value) for i, value in enumerate(rows[header]) if value is not None}
+        apart, renamed = _tell_apart([*named.values()], places[header])
+        names = dict(zip(named, apart, strict=True))
+        notes = [*notes, *([f"header at {_shorten(places[header], path)}"] if header else []), *renamed]
         places, rows = places[header + 1 :], rows[header + 1 :]
     _refuse_sparse(path, len(rows), len(names))
     columns = {name: [row[i] if i < len(row) and row[i] != "" else None for row in rows] for i, name in names.items()}
@@ -372,26 +427,33 @@ def _from_objects(path: Path, found: Iterable[tuple[str, Any]]) -> Rows:
         if not isinstance(row, dict):
             raise TraubeError(f"{place}: expected an object {{...}}, not {type(row).__name__}")
         places.append(place)
-        rows.append(row)
+        rows.append(dict(_flatten(row)))
     names = list(dict.fromkeys(name for row in rows for name in row))
-    _check_columns(names, str(path))
+    _check_width(len(names), str(path))
     _refuse_sparse(path, len(rows), len(names))
     return Rows(path, {name: [row.get(name) for row in rows] for name in names}, places)
+
+
+def _flatten(row: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of an object, those of objects in it as `outer.inner`."""
+    for name, value in row.items():
+        if isinstance(value, dict) and value:
+            yield from _flatten(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value
 
 
 def _read_excel(path: Path, kind: str, form: TableFormat) -> Rows:
     """Return a sheet of a spreadsheet, by what its cells hold, whatever it says of its size."""
     try:
-        names, sheet, rows = (_open_xlsx if kind == "xlsx" else _open_xls)(path, form.sheet)
-        places, filled, cells = [], [], 0
-        for number, values in enumerate(rows, start=1):
-            if number > MOST_ROWS_OF_EXCEL:  # a file may say any number of a row, and the rows before it are all given
-                raise TraubeError(f"{path}: more than {MOST_ROWS_OF_EXCEL:,} rows")
-            cells += len(values)
-            _refuse_sparse(path, number, cells // number)
-            if any(value not in (None, "") for value in values):
-                places.append(f"{path}: row {number}")
-                filled.append([_as_date(value) for value in values])
+        sheets = (_open_xlsx if kind == "xlsx" else _open_xls)(path)
+        names = [name for name, _ in sheets]
+        if form.sheet is not None:
+            sheets = [sheets[_find_sheet(path, names, form.sheet)]]
+        read = ((sheet, *_read_sheet(path, cells)) for sheet, cells in sheets)
+        first = next(read)
+        # the first that holds a table
+        sheet, places, filled = first if len(first[2]) > 1 else next((one for one in read if len(one[2]) > 1), first)
     except TraubeError:
         raise
     except ImportError as error:
@@ -404,41 +466,55 @@ def _read_excel(path: Path, kind: str, form: TableFormat) -> Rows:
     return _name_columns(path, places, filled, form, notes)
 
 
+def _read_sheet(path: Path, rows: Iterable[Sequence[Any]]) -> tuple[list[str], list[list[Any]]]:
+    """Return the places and the values of the rows of a sheet that are not empty."""
+    places, filled, cells = [], [], 0
+    for number, values in enumerate(rows, start=1):
+        if number > MOST_ROWS_OF_EXCEL:  # a file may say any number of a row, and the rows before it are all given
+            raise TraubeError(f"{path}: more than {MOST_ROWS_OF_EXCEL:,} rows")
+        cells += len(values)
+        _refuse_sparse(path, number, cells // number)
+        if any(value not in (None, "") for value in values):
+            places.append(f"{path}: row {number}")
+            filled.append([_as_date(value) for value in values])
+    return places, filled
+
+
 def _list_sheets(names: Sequence[str]) -> str:
     return f" (of {join_words(names[:LISTED])}: --sheet says which)" if len(names) > 1 else ""
 
 
-def _open_xlsx(path: Path, wanted: str | int | None) -> tuple[list[str], str, Iterable[Sequence[Any]]]:
-    """Return the names of the sheets, that of the wanted one, and its rows."""
+def _open_xlsx(path: Path) -> list[tuple[str, Iterable[Sequence[Any]]]]:
+    """Return the names and the rows of the sheets; these are read as they are asked for."""
     from openpyxl import load_workbook
 
     with zipfile.ZipFile(path) as archive:
         inputs.refuse_bomb(path, sum(entry.file_size for entry in archive.infolist()))
-    book = load_workbook(path, read_only=True, data_only=True)
-    names = [sheet.title for sheet in book.worksheets]
-    sheet = book.worksheets[_find_sheet(path, names, wanted)]
-    sheet.reset_dimensions()
-    return names, sheet.title, sheet.values
+    sheets = load_workbook(path, read_only=True, data_only=True).worksheets
+    for sheet in sheets:
+        sheet.reset_dimensions()
+    return [(sheet.title, sheet.values) for sheet in sheets]
 
 
-def _open_xls(path: Path, wanted: str | int | None) -> tuple[list[str], str, Iterable[Sequence[Any]]]:
+def _open_xls(path: Path) -> list[tuple[str, Iterable[Sequence[Any]]]]:
     """Return the same of a file of Excel until 2003."""
     import xlrd  # type: ignore[import-untyped]
 
     book = xlrd.open_workbook(file_contents=read_bytes(path), logfile=io.StringIO(), ragged_rows=True)
-    sheet = book.sheet_by_index(_find_sheet(path, book.sheet_names(), wanted))
-    is_date = xlrd.XL_CELL_DATE
-    rows = (
-        [xlrd.xldate_as_datetime(c.value, book.datemode) if c.ctype == is_date else c.value for c in row]
-        for row in sheet.get_rows()
-    )
-    return book.sheet_names(), sheet.name, rows
+
+    def read(sheet: Any) -> Iterator[list[Any]]:
+        for row in sheet.get_rows():
+            is_date = [cell.ctype == xlrd.XL_CELL_DATE for cell in row]
+            yield [
+                xlrd.xldate_as_datetime(cell.value, book.datemode) if date else cell.value
+                for cell, date in zip(row, is_date, strict=True)
+            ]
+
+    return [(sheet.name, read(sheet)) for sheet in book.sheets()]
 
 
-def _find_sheet(path: Path, names: Sequence[str], wanted: str | int | None) -> int:
-    """Return the index of the sheet with a name, or with a number from 1 on; by default the first."""
-    if wanted is None:
-        return 0
+def _find_sheet(path: Path, names: Sequence[str], wanted: str | int) -> int:
+    """Return the index of the sheet with a name, or with a number from 1 on."""
     if str(wanted) in names:
         return names.index(str(wanted))
     if str(wanted).isdecimal() and 1 <= int(wanted) <= len(names):
@@ -454,22 +530,24 @@ def _as_date(value: Any) -> Any:
 def _read_parquet(path: Path) -> Rows:
     try:
         with pq.ParquetFile(path) as file:
-            _check_columns(file.schema_arrow.names, str(path))
+            names, notes = _tell_apart(file.schema_arrow.names, str(path))
             batches, size = [], 0
             for batch in file.iter_batches(BATCH):
                 # a dictionary's values are counted in each row, as they are when they are read
                 arrays = [c.dictionary_decode() if isinstance(c, pa.DictionaryArray) else c for c in batch.columns]
-                batches.append(pa.RecordBatch.from_arrays(arrays, batch.schema.names))
+                batches.append(pa.RecordBatch.from_arrays(arrays, names))
                 size += batches[-1].nbytes + batch.num_rows * (CELL * batch.num_columns + ROW)
                 if size > inputs.LARGEST:
                     raise inputs.too_large(path, inputs.LARGEST)
-            table = pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table()
+            table = (pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table()).rename_columns(
+                names
+            )
         columns = {name: table.column(name).to_pylist() for name in table.column_names}
     except TraubeError:
         raise
     except Exception as error:  # Arrow raises many kinds: for unreadable files, and for values that Python cannot hold
         raise TraubeError(f"{path}: not a readable parquet file ({first_line(error)})") from None
-    return Rows(path, columns, [f"{path}: row {i}" for i in range(table.num_rows)])
+    return Rows(path, columns, [f"{path}: row {i}" for i in range(table.num_rows)], tuple(notes))
 
 
 def as_text(value: Any, place: str, column: str) -> str | None:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product, starmap, zip_longest
+from itertools import pairwise, product, starmap, zip_longest
 from typing import Any
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "pipes"}
@@ -33,9 +33,10 @@ LIKELY, EQUAL = 0.4, 0.97  # of the greatest likelihood: what an encoding has th
 FAULTS = 0.05  # share of characters out of place that a text may have
 IN_WORDS = "’‘·‐‑–—…\u00a0\u00ad"  # signs that stand between letters
 
+LINES = 5  # of a text that is read as a table
 TITLES = 20  # rows above a header
 ROWS = 100  # that tell a header from titles and from data
-SENTENCE = 5  # words
+SENTENCE, SEVERAL = 5, 3  # words
 BEGINNING = 2_000  # characters of a text whose words are looked at
 NUMBER = r"\s*[-+]?\d+([.,]\d+)*\s*"
 _CONTRACTION = re.compile(  # a letter in place of an apostrophe
@@ -121,6 +122,7 @@ class Dialect:
     separator: str = ","
     quote: str = '"'
     escape: str = ""
+    spaced: bool = False  # whether spaces behind a separator are no part of a field
 
     def read(self, text: str) -> Iterator[tuple[int, list[str]]]:
         """Yield the rows that are not blank, each with the line at which it begins; raise RowError at a fault."""
@@ -130,6 +132,7 @@ class Dialect:
             quotechar=self.quote or None,
             quoting=csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE,
             escapechar=self.escape or None,
+            skipinitialspace=self.spaced,
             strict=True,
         )
         begin = 1
@@ -147,7 +150,17 @@ class Dialect:
         separator = (
             [] if self.separator == usual else [SEPARATORS.get(self.separator, f"separated by {self.separator!r}")]
         )
-        return [*separator, *names.get(self.quote, []), *(["escaped by \\"] if self.escape else [])]
+        others = {"escaped by \\": self.escape, "spaces behind separators": self.spaced}
+        return [*separator, *names.get(self.quote, []), *(words for words, is_so in others.items() if is_so)]
+
+
+def find_separator(text: str) -> str | None:
+    """Return what separates the fields of a table that is called a text: a tab or a pipe, as often in each line."""
+    lines = [line for line in text[:TRIED].splitlines() if line.strip()]
+    counts = {separator: {line.count(separator) for line in lines} for separator in "\t|"}
+    return next(
+        (one for one, times in counts.items() if len(lines) >= LINES and len(times) == 1 and times != {0}), None
+    )
 
 
 def detect_dialect(text: str, usual: str = ",", separator: str | None = None, quote: str | None = None) -> Dialect:
@@ -168,13 +181,14 @@ def detect_dialect(text: str, usual: str = ",", separator: str | None = None, qu
     separators = [separator] if separator else [one for one in known if one in sample or one == none]
     escapes = ("", "\\") if "\\" in sample else ("",)
     quotes = QUOTES if quote is None else (quote,)
+    spaced = (False, True) if re.search(r"""[^\w\s] +["']""", sample) else (False,)
     tried = [
         one
-        for one in starmap(Dialect, product(separators, quotes, escapes))
-        if quote is not None or _may_quote(one, sample)
+        for one in starmap(Dialect, product(separators, quotes, escapes, spaced))
+        if (quote is not None or _may_quote(one, sample)) and (one.quote or not one.spaced)
     ]
     rated = [(_rate(dialect, sample), dialect) for dialect in tried]
-    alike = [(rate, dialect) for rate, dialect in rated if rate.width > 1 or rate.below > 1]
+    alike = [(rate, dialect) for rate, dialect in rated if rate.width > 1 or rate.below > 1 or rate.is_quoted]
     if not alike and not separator:  # a table of one column has no separator
         alike = [(rate, dialect) for rate, dialect in rated if dialect.separator == none]
     return max(alike or rated, key=lambda one: (one[0].key, -separators.index(one[1].separator)))[1]
@@ -193,7 +207,8 @@ class _Rate:
 
     width: int  # of the header
     below: int  # width of all other rows; 0 if they differ, or are too few to tell
-    key: tuple[float, float, int]
+    key: tuple[float, float, float]
+    is_quoted: bool  # whether this is one column, most of whose fields are in quotes
 
 
 def _rate(dialect: Dialect, sample: str) -> _Rate:
@@ -217,14 +232,25 @@ def _rate(dialect: Dialect, sample: str) -> _Rate:
     else:
         likely = 3.0 if paired >= PAIRED else 1.0
     below = others[0] if len({*others}) == 1 and len(others) > 2 else 0
-    return _Rate(header, below, (share, likely - bool(dialect.escape) / 2, header))
+    is_quoted = share == header == 1 and 2 * _count_quoted_lines(sample, dialect) > len(widths)
+    unusual = bool(dialect.escape) / 2 + bool(dialect.spaced) / 4
+    return _Rate(header, below, (share, likely - unusual, header), is_quoted)
+
+
+def _count_quoted_lines(sample: str, dialect: Dialect) -> int:
+    """Return how many lines are one field in double quotes that holds the separator."""
+    if dialect.quote != '"':
+        return 0
+    lines = re.findall(r'^"((?:[^"\n]|"")*)"\r?$', sample, re.MULTILINE)
+    return sum(dialect.separator in line for line in lines)
 
 
 def _share_of_pairs(sample: str, dialect: Dialect) -> float:
     """Return the share of the fields in quotes among those that begin with one; double quotes pair within a line."""
     between, quote, end = re.escape(dialect.separator), dialect.quote, "\n" if dialect.quote == '"' else ""
+    begin = f"{between} *" if dialect.spaced else between
     field = rf"(?:[^{quote}\\{end}]++|{quote}{quote}|\\.)*+{quote}(?=\r?$|{between})"  # never goes back: time is linear
-    pairs = re.findall(rf"(?:^|{between}){quote}({field})?", sample, re.MULTILINE | re.DOTALL)
+    pairs = re.findall(rf"(?:^|{begin}){quote}({field})?", sample, re.MULTILINE | re.DOTALL)
     return sum(map(bool, pairs)) / max(len(pairs), 1)
 
 
@@ -255,13 +281,23 @@ def find_header(rows: Sequence[Sequence[Any]]) -> int:
 def lacks_header(rows: Sequence[Sequence[Any]]) -> bool:
     """Return whether the first row is like the others beyond doubt.
 
-    Then one of its cells is a sentence, and another is a number of a column of numbers, or a value that the column repeats.
+    Then one of its cells is a sentence, and another is a number of a column of numbers, or a value that the column
+    repeats; or one is a number of a column that counts on from it, and another is of several words.
     """
     first, others = rows[0], rows[1:ROWS]
-    sentence = any(
-        len(find_words(cell)) >= SENTENCE and not cell.endswith("?") for cell in first if isinstance(cell, str)
+    words = [len(find_words(cell)) for cell in first if isinstance(cell, str) and not cell.endswith("?")]
+    if len(others) < 3 or max(words, default=0) < SEVERAL:
+        return False
+    columns = [*zip_longest(*others)]
+    return any(map(_counts_on, first, columns)) or (max(words) >= SENTENCE and any(map(_is_value, first, columns)))
+
+
+def _counts_on(cell: Any, column: Sequence[Any]) -> bool:
+    """Return whether a column counts the rows, from a cell above it on."""
+    values = [str(value).strip() for value in (cell, *column)]
+    return all(re.fullmatch(r"\d{1,9}", value) for value in values) and all(
+        int(after) == int(before) + 1 for before, after in pairwise(values)
     )
-    return sentence and len(others) > 2 and any(map(_is_value, first, zip_longest(*others)))
 
 
 def _is_value(cell: Any, column: Sequence[Any]) -> bool:
