@@ -13,14 +13,24 @@ from pathlib import Path
 from subprocess import PIPE, STDOUT
 
 import numpy as np
+import pandas as pd
 import psutil
 import pytest
 
 from tests.made import cells_of
 from tests.waiting import wait_for
+from traube import evaluate
 from traube._core.errors import DoesNotFit, TraubeError
 from traube._pipeline.evaluate import evaluate_cells
-from traube._pipeline.executors import Executor, Failure, Job, ProcessExecutor, ensure_executor, make_executor
+from traube._pipeline.executors import (
+    Executor,
+    Failure,
+    Job,
+    ProcessExecutor,
+    ensure_executor,
+    make_executor,
+    processes,
+)
 from traube._pipeline.executors.loky import start_processes
 from traube.components import register_clusterer
 from traube.models import load_model
@@ -282,3 +292,25 @@ print("error: the disk is full", file=sys.stderr)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "error: the disk is full\n")
+
+
+def test_few_texts_are_worked_on_without_processes_to_the_same_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"{'apple pear plum' if i % 2 else 'crew ship mast'} {i} {i % 7}" for i in range(60)]
+    methods = ["none/minibatch_kmeans", "pca/agglomerative_ward", "none/dbscan"]
+    tables = []
+    for most, refused in ((0, "nothing"), (processes.LITTLE, "start_processes")):
+        monkeypatch.setattr(processes, "LITTLE", most)
+        monkeypatch.setattr(processes, refused, lambda _: pytest.fail("starts processes"), raising=False)
+        found = evaluate(texts, "tfidf", methods, labels=[str(i % 2) for i in range(60)]).scores
+        tables.append(found.sort_values(["cell_id", "metric"]).reset_index(drop=True))
+    pd.testing.assert_frame_equal(*tables, check_exact=True)
+
+
+def test_a_job_that_fails_without_processes_fails_those_after_it_alone(tmp_path: Path) -> None:
+    broken = Job(fail, ("too large",), rows=1)
+    then = Job(note, (tmp_path / "never", "then"), after=broken, rows=1)
+    other = Job(note, (tmp_path / "other", "other"), rows=1)
+    with ProcessExecutor() as executor:
+        outcomes = dict(executor.run([then, broken, other]))
+    assert outcomes[broken] == outcomes[then] and "too large" in outcomes[then].reason
+    assert not (tmp_path / "never").exists() and (tmp_path / "other").exists()

@@ -1,6 +1,6 @@
 """`traube run`: compute what is missing of the benchmark."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,6 +35,7 @@ from traube._cli.printing import (
 from traube._cli.recommend import print_answer, print_language
 from traube._core import paths
 from traube._core.errors import TraubeError, Unavailable
+from traube._core.inputs import is_file
 from traube._core.progress import Progress
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 LISTED = 20  # missing cells of which each is listed without -v
 ANSWERED = 3  # tasks of which a run says at its end which model is best
+FEW_TEXTS = 64 * 2**10  # bytes of files
 
 
 Files = Annotated[
@@ -172,7 +174,7 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
 
             new_launcher = Launcher
         with new_launcher(progress, verbose, executor) as launcher:
-            if before.unread or before.count:
+            if (before.unread or before.count) and not _has_few_texts(request.tasks):
                 # the workers import now, beside the reading; earlier, they would slow down the import of Dagster
                 methods = request.methods or request.protocol.methods()
                 executor.warm_up([get_reducer(name) for name in dict.fromkeys(m.reducer for m in methods)])
@@ -196,6 +198,14 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
         where = f"; the report is {report}" if report.exists() else ""
         out.print(f"Done. `traube leaderboard` shows the results, `traube report TASK` a task's page{where}")
     return not errors
+
+
+def _has_few_texts(tasks: Sequence[str]) -> bool:
+    """Return whether the tasks' files are so small that no worker processes will be started."""
+    from traube.tasks import get_source
+
+    files = [file for name in tasks for file in get_source(name).files()]
+    return all(is_file(file) for file in files) and sum(file.stat().st_size for file in files) <= FEW_TEXTS
 
 
 def _evaluate(

@@ -283,7 +283,8 @@ class _Work:
     def _reduce(self, cell: Cell, i: int) -> Job:
         reducer, params = components.get_reducer(cell.method.reducer), dict(cell.method.reducer_params)
         seed = cell.seed if cell.method.reducer_seeded else None
-        return Job(units.reduce, (self.views[i], reducer, params, seed or 0), _needs(reducer, params, self.views[i]))
+        arguments = self.views[i], reducer, params, seed or 0
+        return Job(units.reduce, arguments, _needs(reducer, params, self.views[i]), rows=self.splits[i].size)
 
     def _cluster(self, cell: Cell, i: int, points: Vectors, reduction: Job | None) -> Job:
         clusterer, params = components.get_clusterer(cell.method.clusterer), dict(cell.method.clusterer_params)
@@ -292,10 +293,12 @@ class _Work:
         if self.similarity:
             query = None if split.query is None else self.vectors.subset(np.array([split.query]))
             compared = self.views[i], query, self.similarity
-            return Job(units.cluster_by_distance, (*compared, *arguments), bytes_of_distances(split.size))
+            needs = bytes_of_distances(split.size)
+            return Job(units.cluster_by_distance, (*compared, *arguments), needs, rows=split.size)
         if clusterer.input_kind == "texts":
-            return Job(units.cluster_by_text, (self.texts(i), *arguments))
-        return Job(units.cluster, (points, *arguments), _needs(clusterer, params, points), after=reduction)
+            return Job(units.cluster_by_text, (self.texts(i), *arguments), rows=split.size)
+        needs = _needs(clusterer, params, points)
+        return Job(units.cluster, (points, *arguments), needs, reduction, split.size)
 
     def texts(self, i: int) -> list[str]:
         """Return the texts of split i: the same list for all cells, so that a cluster is sent it once."""

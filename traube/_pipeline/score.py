@@ -60,7 +60,7 @@ def score(
         clusters = pd.Series(clusters_of[rows], index=items[rows]).reindex(split.items).to_numpy(np.int64)
         view = None if split.labels is not None or vectors is None else vectors.subset(split.rows)
         arguments = split.labels, clusters, group_of_text[split.rows], view
-        jobs[Job(units.score, arguments)] = cell_id, name, level
+        jobs[Job(units.score, arguments, rows=len(clusters))] = cell_id, name, level
     progress.total("scores", len(jobs))
     found: dict[Job, Any] = {}
     for job, outcome in executor.run(list(jobs)):
@@ -100,7 +100,7 @@ def score_cells(
     for start in range(0, len(cells), CELLS_AT_ONCE):
         group = cells[start : start + CELLS_AT_ONCE]
         tables = [storage.read_cell_table(cell.cell_id).assign(cell_id=cell.cell_id) for cell in group]
-        executor.start()  # an error here is not the fault of a cell
+        executor.check_workers()  # an error here is not the fault of a cell
         scores: pd.DataFrame | Failure
         try:
             scores = score(task, pd.concat(tables), executor, vectors, group[0].split_set, progress)

@@ -1,5 +1,6 @@
 """The executor: jobs with memory needs and dependencies, run side by side, of whatever content."""
 
+import math
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -38,6 +39,7 @@ class Job:
     args: tuple[Any, ...]
     needs: int = 0  # the bytes that it is known to need
     after: "Job | None" = None  # the job that must have ended well before
+    rows: float = math.inf  # the texts that it works on
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,10 @@ class Executor(ABC):
     @abstractmethod
     def start(self) -> None:
         """Start the workers, unless they are running; a TraubeError says why they cannot be had."""
+
+    def check_workers(self) -> None:
+        """Raise a TraubeError if the workers cannot be had."""
+        self.start()
 
     @abstractmethod
     def submit(self, function: Callable[..., Any], *args: Any, memory: int) -> Future[Any]:

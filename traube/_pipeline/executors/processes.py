@@ -1,7 +1,7 @@
 """The workers as processes of this machine. They live as long as their executor: numba compiles UMAP once in each."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from functools import cached_property
@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from traube._core.errors import TraubeError
-from traube._pipeline.executors.base import Executor
+from traube._pipeline.executors.base import Executor, Failure, Job, failure
 from traube._pipeline.executors.loky import start_processes
 
 if TYPE_CHECKING:
     from joblib.externals.loky import ProcessPoolExecutor
+
+LITTLE = 5_000  # texts of all jobs together
 
 
 def cores() -> int:
@@ -46,6 +48,31 @@ class ProcessExecutor(Executor):
         with self._lock:
             if self._pool is None:
                 self._pool = start_processes(self.n_workers)
+
+    def check_workers(self) -> None:
+        """Do nothing: processes can always be had."""
+
+    def run(self, jobs: Sequence[Job]) -> Generator[tuple[Job, Any], None, None]:
+        """Run jobs as `Executor.run`; few texts are worked on here, before processes would have started."""
+        is_little = self._pool is None and sum(job.rows for job in jobs) <= LITTLE
+        return self._run_here(jobs) if is_little else super().run(jobs)
+
+    def _run_here(self, jobs: Sequence[Job]) -> Generator[tuple[Job, Any], None, None]:
+        from threadpoolctl import threadpool_limits
+
+        outcomes: dict[Job, Any] = {}
+        for job in sorted(jobs, key=lambda job: job.after is not None):  # none of which waits for one that waits
+            before = outcomes.get(job.after) if job.after is not None else None
+            if isinstance(before, Failure):
+                outcome: Any = before
+            else:
+                try:
+                    with threadpool_limits(1):  # as in a process: sums depend on the number of threads
+                        outcome = job.function(*job.args, memory=self.memory(job.needs))
+                except Exception as error:
+                    outcome = failure(error)
+            outcomes[job] = outcome if isinstance(outcome, Failure) else None
+            yield job, outcome
 
     def submit(self, function: Callable[..., Any], *args: Any, memory: int) -> Future[Any]:
         """Send a call to the processes; to new ones, if one was killed since the last call."""
