@@ -75,7 +75,7 @@ class TableFormat(Strict):
 
     @property
     def describes_table(self) -> bool:
-        """Whether something is said that lines of text do not have."""
+        """True if something is said that lines of text do not have."""
         return any(value is not None for value in (self.separator, self.quote, self.header))
 
     @field_validator("separator", "quote")
@@ -485,7 +485,7 @@ def _list_sheets(names: Sequence[str]) -> str:
 
 
 def _open_xlsx(path: Path) -> list[tuple[str, Iterable[Sequence[Any]]]]:
-    """Return the names and the rows of the sheets; these are read as they are asked for."""
+    """Return the names and the rows of the sheets; these are read when they are needed."""
     from openpyxl import load_workbook
 
     with zipfile.ZipFile(path) as archive:
