@@ -14,7 +14,7 @@ from traube._core.escaping import escape_controls
 from traube._core.references import cite
 
 if TYPE_CHECKING:
-    pass
+    from traube.models import ModelCard
 
 Format = Literal["table", "markdown", "latex", "csv", "json"]
 SHOWN = 30  # models of a table, unless all are requested
@@ -131,11 +131,27 @@ def models(
         rows.append({**about, "revision": card.revision or "", "status": f"{status}{size}"})
     if model is not None:
         card = cards[model]
-        _print_one(rows[0] | {"description": card.description, "citation": cite(card.citation)}, as_json)
+        more = {"description": card.description, "citation": cite(card.citation)}
+        _print_one(rows[0] | _describe_prompts(card) | more, as_json)
     elif as_json:
         print_json(rows)
     else:
         print_table(rows, fold={"source": 30, "status": 16}, optional=["revision", "source", "kind", "languages"])
+
+
+def _describe_prompts(card: "ModelCard") -> dict[str, str]:
+    """Return the prompts of a model whose weights are here: for clustering, and for pairs if that is another one."""
+    from traube.models import model_of
+    from traube.models._prompts import for_pairs, get_model_prompt
+
+    try:
+        model = model_of(card)
+        prompts = {"prompt": get_model_prompt(model), "prompt for pairs": get_model_prompt(for_pairs(model))}
+    except TraubeError:  # the status says why
+        return {}
+    if prompts["prompt for pairs"] == prompts["prompt"]:
+        del prompts["prompt for pairs"]
+    return {name: repr(prompt) for name, prompt in prompts.items() if any(prompts.values())}
 
 
 @app.command()

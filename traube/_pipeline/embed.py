@@ -20,6 +20,7 @@ from traube._storage import Storage
 from traube._storage.costs import NO_TASK, save_cost
 from traube._storage.embedding_cache import EmbeddingCache
 from traube.models import Encoder, Model, Precision, Vectors, fingerprint_on, load_model, model_cards
+from traube.models._prompts import for_pairs
 from traube.models._transformer import BATCHES_AT_ONCE
 from traube.models._vectors import ABSENT, locate_matrix, name_vectors, open_matrix, store_matrix
 from traube.tasks._stored import get_manifest
@@ -53,7 +54,8 @@ def list_owners(storage: Storage, precisions: Iterable[Precision | None]) -> set
         with suppress(TraubeError):  # if its weights are not here, the vectors that its cells used stay
             model = load_model(name, precision=precision)
             on_corpus = {make_matrix_key(model, version) for version in corpora} if model.corpus_bound else set()
-            owners |= on_corpus or {name_vectors(model.encoder.fingerprint, model.encoder.numerics)}
+            each = {one.fingerprint for one in (model.encoder, for_pairs(model.encoder))}
+            owners |= on_corpus or {name_vectors(fingerprint, model.encoder.numerics) for fingerprint in each}
     return owners
 
 

@@ -13,6 +13,7 @@ from traube._pipeline.pairs import COMPARISONS, asks_for_query, choose_compariso
 from traube._pipeline.workbench import Workbench
 from traube.metrics._correlation import Kind, correlation
 from traube.models import Model, Vectors
+from traube.models._prompts import for_pairs
 from traube.tasks._scored_pairs import iterate_groups, locate_texts
 from traube.tasks._task import Task
 
@@ -67,6 +68,7 @@ def embed_pairs(
     place : ndarray of shape (texts of the corpus,), int64
         The row of each text in the vectors; -1 where it has none.
     """
+    model = for_pairs(model)
     needed = np.arange(len(task.corpus)) if model.corpus_bound else np.unique(np.concatenate(locate_texts(task)))
     texts = task.texts
     vectors = workbench.vectors_of_texts([texts[i] for i in needed], model, progress)

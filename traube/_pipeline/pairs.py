@@ -18,6 +18,7 @@ from traube._pipeline.params import Protocol
 from traube._storage import Storage
 from traube.components import Method
 from traube.models import Model, fingerprint_on, present_version
+from traube.models._prompts import for_pairs
 from traube.tasks._stored import Manifest, get_manifest
 from traube.tasks._task import Stage
 
@@ -99,6 +100,7 @@ def make_pair_cells(
     manifest: Manifest, model: Model, comparisons: Sequence[str] | None = None, subset: str = TEST
 ) -> list[PairCell]:
     """Return all cells of a pair task and a model, stored or not; by default of all comparisons that go with the model."""
+    model = for_pairs(model)
     requested = comparisons or (("own",) if model.similarity is not None else COMPARISONS[:-1])
     fingerprint = fingerprint_on(model, manifest.corpus_version)
     return [
@@ -140,7 +142,9 @@ def current_pair_cells(
             models = [lookup.usable(model, precision) for precision in precisions]
         except TraubeError:  # the weights are not here, so the fingerprint is unknown
             models = []
-        fingerprints = {fingerprint_on(each, manifest.corpus_version) for each in models} if manifest else set()
+        fingerprints = (
+            {fingerprint_on(for_pairs(each), manifest.corpus_version) for each in models} if manifest else set()
+        )
         for cell in of_model.to_dict("records"):
             is_present = not fingerprints or cell["fingerprint"] in fingerprints
             if is_present and is_current_pair(cell):

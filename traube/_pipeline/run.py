@@ -18,6 +18,7 @@ from traube._pipeline.stages import VectorCheck, check_vectors
 from traube._pipeline.workbench import Workbench
 from traube.models import Model, fingerprint_on
 from traube.models._long_texts import measure_long_texts
+from traube.models._prompts import for_pairs
 from traube.tasks._scored_pairs import PAIRS, has_history, join_histories, select_pairs
 from traube.tasks._task import Stage, Task
 
@@ -148,6 +149,7 @@ def _cluster_and_score(
 
 def _encode_pairs(task: Task, model: Model, workbench: Workbench, progress: Progress) -> Encoded:
     model.fetch()
+    model = for_pairs(model)
     forms = [task, join_histories(task)] if has_history(task.rows) else [task]
     found = [embed_pairs(select_pairs(form, TEST), model, workbench, progress)[0] for form in forms]
     return Encoded(

@@ -17,6 +17,7 @@ from traube._storage import Storage
 from traube.components._method import is_method, name_methods
 from traube.metrics import SCORING_VERSION
 from traube.models import fingerprint_on, load_model
+from traube.models._prompts import get_model_prompt
 from traube.tasks import get_source
 from traube.tasks._stored import get_card, get_manifest
 
@@ -55,6 +56,7 @@ def trace_provenance(
     card, found = get_card(storage, task), found_k(storage, shown, {name: p.split_set for name, p in protocols.items()})
     records = shown.astype(object).where(shown.notna(), None).to_dict("records")
     for record in records:
+        record["prompt"] = _find_prompt(protocols.get(record["protocol"]), record)
         record["seed"] = None if record["seed"] is None else int(record["seed"])
         own = values[values["cell_id"] == record["cell_id"]]
         metric = metric_of(card, protocols.get(record["protocol"]), own["metric"])
@@ -65,6 +67,16 @@ def trace_provenance(
         changes = [*changed_since(storage, protocols, record), *_of_raw_data(storage, task)]
         record["changed_since"] = [str(change) for change in changes]
     return records
+
+
+def _find_prompt(protocol: Protocol | None, record: Mapping[str, Any]) -> str | None:
+    """Return the prompt that a cell's texts had; None if its model is no longer the same, so that nobody knows."""
+    try:
+        model = load_model(record["model"], precision=protocol.precision if protocol else None)
+        is_same = model.corpus_bound or model.fingerprint == record["fingerprint"]
+        return get_model_prompt(model) if is_same else None
+    except TraubeError:
+        return None
 
 
 def changed_since(storage: Storage, protocols: Mapping[str, Protocol], record: Mapping[str, Any]) -> list[Change]:

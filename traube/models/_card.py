@@ -52,13 +52,24 @@ class ModelCard(Strict):
     # transformers
     model: PathName | None = Field(None, description="Hugging Face id, or a local folder")
     revision: str | None = Field(None, pattern=r"^[0-9a-f]{40}$", description="commit of the Hugging Face repository")
-    prompt: str | None = Field(None, description="put in front of every text; by default the model's own")
+    prompt: str | None = Field(
+        None, description="put in front of every text; by default the model's own for clustering or for similarity"
+    )
     max_length: int | None = Field(None, ge=4, description="longest input in tokens")
     pooling: Literal["mean", "cls", "max", "lasttoken", "weightedmean"] | None = Field(
         None,
         description="for encoders that come without pooling; by default the mean, or the last token of a causal model",
     )
     precision: Precision = "fp32"
+    prompt_name: str | None = Field(None, description="the name of one of the model's own prompts")
+    instruction: str | None = Field(
+        None, description="what an instruct model is to do with the texts; by default that of MTEB's clustering tasks"
+    )
+    template: str | None = Field(
+        None,
+        pattern=r"\{instruction\}[\s\S]*\{text\}$",
+        description="of an instruct model, like `Instruct: {instruction}\\nQuery: {text}`; by default the model's own",
+    )
     # what compares the vectors of a split, where that is not up to a method
     similarity: Literal["jaccard", "jensen_shannon", "divergence", "query_space"] | None = None
     share: float = Field(0.75, gt=0, le=1, description="query_space: of the passages, those nearest to the query")
@@ -72,6 +83,13 @@ class ModelCard(Strict):
     def weights(self) -> str | None:
         """The place of the weights, which several cards may name: an id of the hub, a folder or a package."""
         return self.model or self.package
+
+    @model_validator(mode="after")
+    def _has_one_prompt(self) -> Self:
+        given = [name for name in ("prompt", "prompt_name", "instruction") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} both say what is put in front of a text")
+        return self
 
     @model_validator(mode="after")
     def _can_be_compared(self) -> Self:

@@ -15,7 +15,8 @@ from traube._core.errors import TraubeError, first_line
 from traube._core.hashing import digest
 from traube.models._base import OwnEncoder
 from traube.models._card import ModelCard
-from traube.models._transformer import Transformer, get_prompt
+from traube.models._prompts import Purpose
+from traube.models._transformer import Transformer
 from traube.models._vectors import Dense, pack_matrix
 
 Matrix: TypeAlias = Dense | sparse.csr_matrix
@@ -39,10 +40,21 @@ class LoadedTransformer(Transformer):
 
     trainable = False  # trainers start from a folder
 
-    def __init__(self, network: Any, name: str | None = None) -> None:
+    def __init__(self, network: Any, name: str | None = None, purpose: Purpose = "clustering") -> None:
         where = getattr(getattr(network[0], "config", None), "name_or_path", None) or "sentence-transformer"
-        super().__init__(ModelCard(name=name or make_name(str(where))), network.device.type)
+        super().__init__(ModelCard(name=name or make_name(str(where))), network.device.type, purpose)
         self.__dict__["network"] = network
+
+    @override
+    def prompted_for(self, purpose: Purpose) -> "LoadedTransformer":
+        other = LoadedTransformer(self.network, self.name, purpose)
+        return self if other.prompt == self.prompt else other
+
+    @override
+    def _forward(self, texts: list[str]) -> Dense:
+        # said at each call: the network is somebody else's, and stays as it is
+        vectors = self.network.encode(texts, batch_size=len(texts), prompt=self.prompt, show_progress_bar=False)
+        return np.asarray(vectors, dtype=np.float32)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "network": self.network}
@@ -69,7 +81,7 @@ class LoadedTransformer(Transformer):
         for name, tensor in self.network.state_dict().items():
             weights.update(name.encode())
             weights.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-        settings = [str(self.network), get_prompt(self.network), self.network.max_seq_length]
+        settings = [str(self.network), self.prompt, self.network.max_seq_length]
         return digest([weights.hexdigest(), settings])
 
 

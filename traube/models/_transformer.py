@@ -24,6 +24,7 @@ from traube.models._base import BatchEncoder, OfCard
 from traube.models._card import ModelCard
 from traube.models._model_files import ModelFile
 from traube.models._precision import resolve_precision
+from traube.models._prompts import CHOSEN, Purpose, choose_prompt, read_prompts
 from traube.models._tensors import check_tensors, quiet
 from traube.models._tokenizers import TOKENIZER, check_built
 from traube.models._vectors import Dense
@@ -50,6 +51,27 @@ class Transformer(OfCard, BatchEncoder):
     """A sentence-transformers model, of a card of kind `packaged` or `transformer`."""
 
     trainable = True
+
+    def __init__(self, card: ModelCard, device: str | None = None, purpose: Purpose = "clustering") -> None:
+        super().__init__(card, device)
+        self.purpose = purpose
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "purpose": self.purpose}
+
+    @cached_property
+    def prompt(self) -> str:
+        """What is put in front of every text, for the model's purpose; empty if nothing is."""
+        network = self.__dict__.get("network")
+        prompts, default = (
+            read_prompts(self.folder) if network is None else (network.prompts, network.default_prompt_name)
+        )
+        return choose_prompt(self.card, prompts, default, self.purpose)
+
+    def prompted_for(self, purpose: Purpose) -> "Transformer":
+        """Return the model with the prompt for a purpose: itself if that is no other."""
+        other = type(self)(self.card, self._device, purpose)
+        return self if other.prompt == self.prompt else other
 
     @cached_property
     def device(self) -> str:
@@ -94,7 +116,9 @@ class Transformer(OfCard, BatchEncoder):
             self.name,
             list(self._hashes.values()),
             self.device,
-            lambda tried: Transformer(self.card.model_copy(update={"precision": tried}), self.device).encode,
+            lambda tried: (
+                Transformer(self.card.model_copy(update={"precision": tried}), self.device, self.purpose).encode
+            ),
         )
 
     @property
@@ -109,7 +133,10 @@ class Transformer(OfCard, BatchEncoder):
         card = self.card
         # a card's own values differ from those that it leaves to the folder: "" means no prompt, and an absent
         # prompt means the folder's own
-        prompt = {None: "", "": None}.get(card.prompt, card.prompt)
+        prompt: Any = {None: "", "": None}.get(card.prompt, card.prompt)
+        prompts, default = read_prompts(self.folder)
+        if card.prompt is None and self.prompt != prompts.get(default or "", ""):
+            prompt = ["for its purpose", self.prompt]
         pooling = {None: "mean", "mean": "explicitly mean"}.get(card.pooling, card.pooling)
         return digest([FINGERPRINT, files, [prompt, card.max_length, pooling, self.precision]])
 
@@ -190,7 +217,7 @@ class Transformer(OfCard, BatchEncoder):
 
     def _lengths(self, texts: Sequence[str]) -> Ints:
         """Return the number of tokens of each text as the model sees it, int64 [n]; at least 1."""
-        tokenizer, prompt = self.network.tokenizer, get_prompt(self.network)
+        tokenizer, prompt = self.network.tokenizer, self.prompt
         lengths: list[int] = []
         for start in range(0, len(texts), 4096):
             some = [prompt + text for text in texts[start : start + 4096]]
@@ -219,9 +246,9 @@ class Transformer(OfCard, BatchEncoder):
         """Return the number of tokens of each text with the prompt, however many the network reads, int64 [n]."""
         if not len(texts) or not callable(self._tokenizer):
             return np.zeros(len(texts), dtype=np.int64)
-        prompt = get_prompt(self.network) if "network" in self.__dict__ else self.card.prompt or ""
         with library_errors(f"model '{self.name}': its tokenizer fails"):
-            read = self._tokenizer([prompt + text for text in texts], truncation=False, verbose=False)["input_ids"]
+            some = [self.prompt + text for text in texts]
+            read = self._tokenizer(some, truncation=False, verbose=False)["input_ids"]
         return np.array(list(map(len, read)), dtype=np.int64)
 
     @cached_property
@@ -246,7 +273,7 @@ class Transformer(OfCard, BatchEncoder):
 
     def with_network(self, network: Any) -> "Transformer":
         """Return the same model with a network in memory, as a training has changed it, in place of its weights."""
-        model = Transformer(self.card, self.device)
+        model = Transformer(self.card, self.device, self.purpose)
         model.__dict__["network"] = network
         return model
 
@@ -264,7 +291,7 @@ class Transformer(OfCard, BatchEncoder):
         with library_errors(f"model '{self.name}': {self.folder}: cannot be loaded"):
             before = self._hashes
             check_tensors(self.folder)
-            network = _load(self.card, self.folder, self.device, self.precision)
+            network = _load(self.card, self.folder, self.device, self.precision, self.prompt)
             changed = hash_files(self.folder) != before
         if changed:
             raise TraubeError(f"model '{self.name}': {self.folder}: its files changed while they were read; run again")
@@ -320,7 +347,7 @@ def best_device() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
+def _load(card: ModelCard, folder: Path, device: str, precision: str, prompt: str) -> Any:
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules.transformer import Transformer as Body
@@ -351,9 +378,10 @@ def _load(card: ModelCard, folder: Path, device: str, precision: str) -> Any:
             fault = f"max_length {card.max_length} is more than its {positions} positions"
             raise TraubeError(f"model '{card.name}': {fault}")
         network.max_seq_length = card.max_length
-    if card.prompt is not None:  # where sentence-transformers looks, so that a training keeps it
-        network.prompts = {**network.prompts, "traube": card.prompt}
-        network.default_prompt_name = "traube"
+    if card.prompt is not None or prompt != get_prompt(network):
+        # where sentence-transformers looks, so that a training keeps it
+        network.prompts = {**network.prompts, CHOSEN: prompt}
+        network.default_prompt_name = CHOSEN
     copy_weights(network)
     place, name = list_modules(folder)[0]
     if name == "Transformer" and hasattr(network[0], "config"):  # where a training finds its head for words

@@ -1,11 +1,12 @@
 """The report of a task: one self-contained HTML page."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import pandas as pd
 
-from traube._core.errors import TraubeError
+from traube._core.errors import TraubeError, join_words
 from traube._pipeline.current import current_cells
 from traube._pipeline.lookup import Lookup
 from traube._pipeline.params import Protocol
@@ -20,6 +21,7 @@ from traube._reports.rendering import render
 from traube.comparison._candidates import WITHOUT_LABELS, Candidate, candidates, main_metric, pick_best_methods
 from traube.comparison._standings import Standing, read_standing
 from traube.comparison._verdict import format_significance
+from traube.models._prompts import get_model_prompt
 from traube.tasks._task import Task
 
 MODELS = 8  # the best ones, shown in maps and compared in pairs
@@ -62,7 +64,7 @@ def task_page(
         task=task,
         metric=done["metric"].iloc[0] if len(done) else "",
         made_of=made_of,
-        notes=sorted(set(done["note"]) - {""}) if len(done) else [],
+        notes=[*(sorted(set(done["note"]) - {""}) if len(done) else []), *_describe_prompts(protocols, cells, lookup)],
         has_ranks=bool(data["diagrams"]),
         heatmaps=[drawn.title for drawn in heatmaps],
         heatmap_shown=HEATMAP_MODELS,
@@ -100,6 +102,18 @@ def _collect_rows(
             for change in changed
         ],
     }
+
+
+def _describe_prompts(protocols: Mapping[str, Protocol], cells: pd.DataFrame, lookup: Lookup) -> list[str]:
+    """Return what is put in front of the texts under each prompt, and the models that it is the prompt of."""
+    models: dict[str, list[str]] = {}
+    for name, protocol in sorted(set(zip(cells["model"], cells["protocol"], strict=True))):
+        with suppress(TraubeError):  # its weights are not here
+            model = lookup.usable(name, protocols[protocol].precision if protocol in protocols else None)
+            if (prompt := get_model_prompt(model)) and name not in models.setdefault(prompt, []):
+                models[prompt].append(name)
+    have = {prompt: f"{join_words(names)} {'have' if len(names) > 1 else 'has'}" for prompt, names in models.items()}
+    return [f"In front of each text {names} {prompt!r}" for prompt, names in have.items()]
 
 
 def _list_candidates(
