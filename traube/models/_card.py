@@ -11,6 +11,7 @@ from traube._core.config import PathName, Strict, parse, read_yaml
 
 CATALOGUE = Path(__file__).with_name("catalogue.yaml")
 Precision = Literal["fp32", "bf16", "auto"]
+COMPONENTS = 128
 MANY = "mul"  # the code of models that are made for fifty languages or more
 # The kinds of models whose vectors a similarity can compare.
 COMPARED = {
@@ -31,7 +32,7 @@ class ModelCard(Strict):
     True
     """
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*(@[1-9][0-9]*)?$")
     kind: Literal["bow", "tfidf", "lsa", "tokens", "lda", "hashed", "packaged", "transformer", "pairwise"] = (
         "transformer"
     )
@@ -45,7 +46,12 @@ class ModelCard(Strict):
     features: int | None = Field(
         None, ge=1, description="vocabulary size; the most frequent terms are kept. Of hashed: the number of buckets"
     )
-    dimensions: int = Field(128, ge=1, description="number of components of lsa and hashed, of topics of lda")
+    dimensions: int | None = Field(
+        None,
+        ge=1,
+        description=f"number of components of lsa and hashed, of topics of lda, by default {COMPONENTS}; of a transformer, "
+        "to which its vectors are cut and made unit, as NAME@256 does",
+    )
     # packaged models
     package: str | None = None
     sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$", description="of model.safetensors; checked at load")
@@ -78,6 +84,11 @@ class ModelCard(Strict):
     def is_made_for(self, languages: Collection[str]) -> bool:
         """Return whether the model is made for all of some languages, or for any."""
         return not self.languages or MANY in self.languages or {*languages} <= {*self.languages}
+
+    @property
+    def components(self) -> int:
+        """The number of components of a lexical model."""
+        return self.dimensions or COMPONENTS
 
     @property
     def weights(self) -> str | None:

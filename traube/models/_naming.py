@@ -8,7 +8,7 @@ from traube._core.cards import is_generated, list_names, model_file, model_files
 from traube._core.errors import TraubeError, Unknown, unknown
 from traube._core.generated_cards import write_card, writing_cards
 from traube._core.inputs import is_folder, resolve_path
-from traube.models import HUB_ID, model_cards, read_card
+from traube.models import HUB_ID, load_model, model_cards, read_card, split_cut
 from traube.models._card import catalogue
 from traube.models._given import make_name
 
@@ -35,6 +35,9 @@ def name_model(given: str, write: bool = False) -> str:
     TraubeError
         If there is no such model; the message names near ones, or says how a model of the hub is named.
     """
+    whole, dimensions = split_cut(given)
+    if dimensions is not None and not is_folder(Path(given)):
+        return load_model(f"{name_model(whole, write)}@{dimensions}").name
     folder = resolve_path(Path.cwd(), given) if "/" in given else Path.cwd()
     is_path = given.startswith((".", "/", "~")) or ("/" in given and is_folder(folder))
     weights = str(folder) if is_path else given
