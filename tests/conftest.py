@@ -133,8 +133,9 @@ def shared_workers(processes: list[SharedWorkers]) -> Iterator[None]:
 
 @pytest.fixture
 def two_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let executors have two processes."""
+    """Let executors have two processes, and this process's use them however few the texts are."""
     monkeypatch.setenv("TRAUBE_WORKERS", "2")
+    monkeypatch.setattr("traube._pipeline.executors.processes.LITTLE", 0)
 
 
 @pytest.fixture

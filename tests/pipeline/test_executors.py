@@ -296,9 +296,9 @@ print("error: the disk is full", file=sys.stderr)
 
 def test_few_texts_are_worked_on_without_processes_to_the_same_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"{'apple pear plum' if i % 2 else 'crew ship mast'} {i} {i % 7}" for i in range(60)]
-    methods = ["none/minibatch_kmeans", "pca/agglomerative_ward", "none/dbscan"]
+    methods = ["none/minibatch_kmeans", "pca/agglomerative", "none/hdbscan"]
     tables = []
-    for most, refused in ((0, "nothing"), (processes.LITTLE, "start_processes")):
+    for most, refused in ((0, "nothing"), (5_000, "start_processes")):
         monkeypatch.setattr(processes, "LITTLE", most)
         monkeypatch.setattr(processes, refused, lambda _: pytest.fail("starts processes"), raising=False)
         found = evaluate(texts, "tfidf", methods, labels=[str(i % 2) for i in range(60)]).scores
@@ -306,10 +306,13 @@ def test_few_texts_are_worked_on_without_processes_to_the_same_scores(monkeypatc
     pd.testing.assert_frame_equal(*tables, check_exact=True)
 
 
-def test_a_job_that_fails_without_processes_fails_those_after_it_alone(tmp_path: Path) -> None:
+def test_a_job_that_fails_without_processes_fails_those_after_it_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broken = Job(fail, ("too large",), rows=1)
     then = Job(note, (tmp_path / "never", "then"), after=broken, rows=1)
     other = Job(note, (tmp_path / "other", "other"), rows=1)
+    monkeypatch.setattr(processes, "LITTLE", 3)
     with ProcessExecutor() as executor:
         outcomes = dict(executor.run([then, broken, other]))
     assert outcomes[broken] == outcomes[then] and "too large" in outcomes[then].reason

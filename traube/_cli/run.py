@@ -204,7 +204,7 @@ def _has_few_texts(tasks: Sequence[str]) -> bool:
     """Return whether the tasks' files are so small that no worker processes will be started."""
     from traube.tasks import get_source
 
-    files = [file for name in tasks for file in get_source(name).files()]
+    files = [file for name in tasks for file in get_source(name, None).files()]
     return all(is_file(file) for file in files) and sum(file.stat().st_size for file in files) <= FEW_TEXTS
 
 

@@ -108,11 +108,7 @@ class Executor(ABC):
         TraubeError
             If a worker process was killed (mostly: out of memory).
         """
-        ready = deque(job for job in jobs if job.after is None)
-        waiting: dict[Job, list[Job]] = defaultdict(list)
-        for job in jobs:
-            if job.after is not None:
-                waiting[job.after].append(job)
+        ready, waiting = order_jobs(jobs)
         running: dict[Future[Any], Job] = {}
         try:
             while ready or running:
@@ -132,7 +128,7 @@ class Executor(ABC):
                         raise error
                     else:
                         outcome = failure(self.explain(error))
-                        yield from ((failed, outcome) for failed in _with_all_after(job, waiting))
+                        yield from ((failed, outcome) for failed in with_all_after(job, waiting))
         except BaseException as error:
             self.close(kill=True)
             if isinstance(error, BrokenProcessPool):
@@ -187,11 +183,20 @@ class Executor(ABC):
         raise NotImplementedError
 
 
-def _with_all_after(job: Job, waiting: dict[Job, list[Job]]) -> Iterator[Job]:
+def order_jobs(jobs: Sequence[Job]) -> tuple[deque[Job], dict[Job, list[Job]]]:
+    """Return the jobs that wait for no other, and those that wait for each."""
+    waiting: dict[Job, list[Job]] = defaultdict(list)
+    for job in jobs:
+        if job.after is not None:
+            waiting[job.after].append(job)
+    return deque(job for job in jobs if job.after is None), waiting
+
+
+def with_all_after(job: Job, waiting: dict[Job, list[Job]]) -> Iterator[Job]:
     """Yield a job, and all that can never start without it."""
     yield job
     for follower in waiting.pop(job, []):
-        yield from _with_all_after(follower, waiting)
+        yield from with_all_after(follower, waiting)
 
 
 def failure(error: BaseException) -> Failure:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from traube._core.errors import TraubeError
-from traube._pipeline.executors.base import Executor, Failure, Job, failure
+from traube._pipeline.executors.base import Executor, Job, failure, order_jobs, with_all_after
 from traube._pipeline.executors.loky import start_processes
 
 if TYPE_CHECKING:
@@ -60,19 +60,18 @@ class ProcessExecutor(Executor):
     def _run_here(self, jobs: Sequence[Job]) -> Generator[tuple[Job, Any], None, None]:
         from threadpoolctl import threadpool_limits
 
-        outcomes: dict[Job, Any] = {}
-        for job in sorted(jobs, key=lambda job: job.after is not None):  # none of which waits for one that waits
-            before = outcomes.get(job.after) if job.after is not None else None
-            if isinstance(before, Failure):
-                outcome: Any = before
+        ready, waiting = order_jobs(jobs)
+        while ready:
+            job = ready.popleft()
+            try:
+                with threadpool_limits(1):  # as in a process: sums depend on the number of threads
+                    outcome = job.function(*job.args, memory=self.memory(job.needs))
+            except Exception as error:
+                reason = failure(error)
+                yield from ((failed, reason) for failed in with_all_after(job, waiting))
             else:
-                try:
-                    with threadpool_limits(1):  # as in a process: sums depend on the number of threads
-                        outcome = job.function(*job.args, memory=self.memory(job.needs))
-                except Exception as error:
-                    outcome = failure(error)
-            outcomes[job] = outcome if isinstance(outcome, Failure) else None
-            yield job, outcome
+                yield job, outcome
+                ready.extendleft(reversed(waiting.pop(job, [])))
 
     def submit(self, function: Callable[..., Any], *args: Any, memory: int) -> Future[Any]:
         """Send a call to the processes; to new ones, if one was killed since the last call."""
