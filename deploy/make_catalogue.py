@@ -28,7 +28,7 @@ TASKS = {
     "en": ("TwentyNewsgroupsClustering",),
 }
 SOURCE = "MTEB results f4cc6c8 (CC0): mean v_measure of "
-TO_1024 = (32, 64, 128, 256, 512, 768, 1024)
+POWERS = (32, 64, 128, 256, 512)
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,9 @@ LISTED = (
     Listed("minishlab/potion-base-8M", "static"),
     Listed("minishlab/potion-base-32M", "static"),
     Listed("minishlab/potion-multilingual-128M", "static"),
-    Listed("sentence-transformers/static-retrieval-mrl-en-v1", "static", "static_retrieval_english", sizes=(32, 64, 128, 256, 512, 1024)),
-    Listed("sentence-transformers/static-similarity-mrl-multilingual-v1", "static", "static_similarity_multilingual", sizes=(32, 64, 128, 256, 512, 1024)),
+    Listed("sentence-transformers/static-retrieval-mrl-en-v1", "static", "static_retrieval_english", sizes=(*POWERS, 1024)),
+    Listed("sentence-transformers/static-similarity-mrl-multilingual-v1", "static", "static_similarity_multilingual",
+           sizes=(*POWERS, 1024)),
     # encoders for English
     Listed("sentence-transformers/all-MiniLM-L12-v2", "bert"),
     Listed("sentence-transformers/all-mpnet-base-v2", "mpnet"),
@@ -100,18 +101,18 @@ LISTED = (
     Listed("ibm-granite/granite-embedding-97m-multilingual-r2", "modernbert", "granite_97m_multilingual_r2"),
     Listed("ibm-granite/granite-embedding-311m-multilingual-r2", "modernbert", "granite_311m_multilingual_r2"),
     Listed("lightonai/mDenseOn", "modernbert"),
-    Listed("jinaai/jina-embeddings-v5-text-nano-clustering", "eurobert", "jina_v5_nano_clustering", like="jinaai/jina-embeddings-v5-text-nano",
-           prompt="Document: ", is_native=True),
+    Listed("jinaai/jina-embeddings-v5-text-nano-clustering", "eurobert", "jina_v5_nano_clustering",
+           like="jinaai/jina-embeddings-v5-text-nano", prompt="Document: ", is_native=True),
     # language models that give embeddings
-    Listed("jinaai/jina-embeddings-v5-text-small-clustering", "qwen3", "jina_v5_small_clustering", like="jinaai/jina-embeddings-v5-text-small",
-           prompt="Document: ", is_native=True),
+    Listed("jinaai/jina-embeddings-v5-text-small-clustering", "qwen3", "jina_v5_small_clustering",
+           like="jinaai/jina-embeddings-v5-text-small", prompt="Document: ", is_native=True),
     Listed("microsoft/harrier-oss-v1-270m", "gemma3_text"),
     Listed("microsoft/harrier-oss-v1-0.6b", "qwen3"),
     Listed("codefuse-ai/F2LLM-v2-80M", "qwen3"),
     Listed("HIT-TMG/KaLM-embedding-multilingual-mini-instruct-v1.5", "qwen2", "kalm_mini_instruct_v1.5"),
-    Listed("Qwen/Qwen3-Embedding-0.6B", "qwen3", sizes=TO_1024),
-    Listed("Qwen/Qwen3-Embedding-4B", "qwen3", sizes=(*TO_1024, 2048, 2560)),
-    Listed("Qwen/Qwen3-Embedding-8B", "qwen3", sizes=(*TO_1024, 2048, 4096)),
+    Listed("Qwen/Qwen3-Embedding-0.6B", "qwen3", sizes=(*POWERS, 768, 1024)),
+    Listed("Qwen/Qwen3-Embedding-4B", "qwen3", sizes=(*POWERS, 768, 1024, 2048, 2560)),
+    Listed("Qwen/Qwen3-Embedding-8B", "qwen3", sizes=(*POWERS, 768, 1024, 2048, 4096)),
     Listed("intfloat/e5-mistral-7b-instruct", "mistral"),
     # of one language
     Listed("mixedbread-ai/deepset-mxbai-embed-de-large-v1", "xlm-roberta", "mxbai_embed_de_large_v1"),
@@ -186,7 +187,7 @@ def describe_known(meta: Any) -> dict[str, Any]:
 def _facts(meta: Any, architecture: str, sizes: tuple[int, ...]) -> dict[str, Any]:
     longest = int(meta.max_tokens) if meta.max_tokens and meta.max_tokens != float("inf") else None
     own_sizes = meta.embed_dim if isinstance(meta.embed_dim, list) else [meta.embed_dim]
-    license = "" if meta.license in (None, "not specified") else meta.license  # noqa: A001
+    license = "" if meta.license in (None, "not specified") else meta.license
     facts = {
         "megabytes": round(meta.memory_usage_mb * 2**20 / 1e6) if meta.memory_usage_mb else None,
         "architecture": architecture,
@@ -239,7 +240,9 @@ def find_instruction() -> str:
 
 def read_languages(codes: Iterable[str]) -> list[str]:
     """Return ISO 639-1 codes of mteb's, which are of ISO 639-3 and a script."""
-    short = {long: code for code, long in json.loads((files("mteb.languages") / "iso_639_1_to_3.json").read_text()).items()}
+    short = {
+        long: code for code, long in json.loads((files("mteb.languages") / "iso_639_1_to_3.json").read_text()).items()
+    }
     spoken = dict.fromkeys(code.partition("-")[0] for code in codes if not code.endswith("-Code"))
     if len(spoken) >= FEWEST:
         return [MANY]
@@ -253,7 +256,9 @@ def check(models: Mapping[str, Any], own: Mapping[str, Any], known: Mapping[str,
     faults = [f"{listed.model}: listed and left out" for listed in LISTED if listed.model in LEFT_OUT]
     faults += [f"{name}: not known to mteb" for name in LEFT_OUT if name not in known]
     faults += [f"{listed.name}: named twice" for listed in LISTED if listed.name in own]
-    faults += [f"{listed.name}: {listed.architecture} is refused" for listed in LISTED if listed.architecture not in allowed]
+    faults += [
+        f"{listed.name}: {listed.architecture} is refused" for listed in LISTED if listed.architecture not in allowed
+    ]
     for listed in LISTED:
         needs_code = known[listed.like or listed.model].loader_kwargs.get("trust_remote_code")
         if needs_code and not listed.is_native:

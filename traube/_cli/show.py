@@ -129,7 +129,7 @@ def models(
         print_json(rows)
         return
     shown = [{key: _to_cell(key, value) for key, value in row.items() if key != "score" or language} for row in rows]
-    optional = ["revision", "source", "kind", "released", "license", "dimensions", "longest input", "parameters"]
+    optional = ["revision", "source", "kind", "released", "parameters", "dimensions", "longest input", "license"]
     print_table(shown, fold={"source": 30, "status": 16}, optional=[*optional, "languages"])
 
 

@@ -23,7 +23,7 @@ class LanguageFit:
     unfit: tuple[ModelCard, ...]  # tried, and made for others
     fit: tuple[ModelCard, ...]  # tried, and made for these; models that are fitted on the texts are neither
     left_out: tuple[ModelCard, ...]  # of the catalog, made for these and not tried, the best published score first
-    suggestions: tuple[ModelCard, ...]  # the first of those whose weights this machine's memory holds
+    suggestions: tuple[ModelCard, ...]  # the first of those that this machine's free memory holds
 
     @property
     def warning(self) -> str:

@@ -47,12 +47,16 @@ class ModelCard(Strict):
     )
     megabytes: int | None = Field(None, ge=1, description="size of the weights that are downloaded")
     # what a person chooses by; no setting, and part of no hash
-    architecture: str | None = Field(None, description="model_type of its config.json; static: one vector for each token")
+    architecture: str | None = Field(
+        None, description="model_type of its config.json; static: one vector for each token"
+    )
     parameters: int | None = Field(None, ge=1, description="number of weights")
     vector_sizes: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         (), description="dimensions of its vectors; of a Matryoshka model all that its authors name, the full ones last"
     )
-    longest_input: int | None = Field(None, ge=1, description="tokens that it was made to read; max_length is the setting")
+    longest_input: int | None = Field(
+        None, ge=1, description="tokens that it was made to read; max_length is the setting"
+    )
     license: str = Field("", description="SPDX identifier in lower case, or the address of its terms")
     released: date | None = None
     # lexical models

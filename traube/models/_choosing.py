@@ -11,7 +11,9 @@ from traube.models._card import ModelCard
 
 SCORES = Path(__file__).with_name("published_scores.csv")  # written by deploy/make_catalogue.py; names its source
 MEMORY_SHARE = 0.25  # of the free memory: the weights of a model that is suggested take no more
-BYTES = 4  # of a weight in memory, whatever it takes on disk: models compute in float32 unless their card says otherwise
+BYTES = (
+    4  # of a weight in memory, whatever it takes on disk: models compute in float32 unless their card says otherwise
+)
 
 
 @lru_cache(maxsize=1)
@@ -42,5 +44,6 @@ def sort_by_promise(cards: Iterable[ModelCard], languages: Collection[str]) -> l
 
 
 def fits_memory(card: ModelCard, free: int) -> bool:
-    """Return whether a model's weights take at most their share of some bytes of free memory; True if their size is not known."""
-    return max((card.megabytes or 0) * 10**6, (card.parameters or 0) * BYTES) <= MEMORY_SHARE * free
+    """Return whether a model's weights are known to take at most their share of some bytes of free memory."""
+    size = max((card.megabytes or 0) * 10**6, (card.parameters or 0) * BYTES)
+    return 0 < size <= MEMORY_SHARE * free
