@@ -78,7 +78,7 @@ format: $(ALL)  ## let ruff mend what it can
 	$(BIN)/ruff format .
 
 MTEB := mteb-core==2.26.24  # mteb without torch
-catalogue:  ## write the catalog's generated half from the metadata of mteb; ARGS="--results FILE": the published scores, too
+catalogue:  ## write the models' catalog from the metadata of mteb; ARGS="--results FILE": its published scores, too
 	test -x $(VENV)-catalogue/bin/python || $(PYTHON) -m venv $(VENV)-catalogue
 	$(VENV)-catalogue/bin/python -m pip install -q $(MTEB)
 	$(VENV)-catalogue/bin/python deploy/make_catalogue.py $(ARGS)

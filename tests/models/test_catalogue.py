@@ -40,6 +40,20 @@ SIZES = {
     "eos_token_id": 3,
 }
 T5 = {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 2, "num_heads": 2, "pad_token_id": 0}
+# Keys that published configurations have, and the native network's own lacks or leaves at its default
+NOMIC = """
+    activation_function attn_pdrop causal dense_seq_output embd_pdrop fused_bias_fc fused_dropout_add_ln
+    layer_norm_epsilon max_trained_positions mlp_fc1_bias mlp_fc2_bias pad_vocab_size_multiple parallel_block prenorm
+    qkv_proj_bias reorder_and_upcast_attn resid_pdrop rotary_emb_fraction rotary_emb_interleaved rotary_emb_scale_base
+    rotary_scaling_factor scale_attn_by_inverse_layer_idx scale_attn_weights summary_activation summary_first_dropout
+    summary_proj_to_labels summary_type summary_use_proj use_flash_attn use_rms_norm use_xentropy
+"""
+GTE = "layer_norm_type logn_attention_clip1 logn_attention_scale pack_qkv unpad_inputs use_memory_efficient_attention"
+EUROBERT = "bos_token clf_pooling eos_token mask_token pad_token"
+MODERNBERT = """
+    deterministic_flash_attn reference_compile repad_logits_with_grad sparse_pred_ignore_index sparse_prediction
+"""
+CODE = {"auto_map": {"AutoModel": "modeling.Model"}}
 # Of each architecture: settings of the tiny network, keys that published configurations have besides, and modules.
 NORMALIZED = [("Normalize",)]
 SHAPES: dict[str, tuple[dict[str, Any], dict[str, Any], str, list[tuple[Any, ...]]]] = {
@@ -50,19 +64,19 @@ SHAPES: dict[str, tuple[dict[str, Any], dict[str, Any], str, list[tuple[Any, ...
     "xlm-roberta": (SIZES, {"output_past": True, "adapters": {"config_map": {}}}, "mean", NORMALIZED),
     "modernbert": (
         {**SIZES, "cls_token_id": 2, "sep_token_id": 3},
-        {"classifier_pooling": "mean", "deterministic_flash_attn": False, "reference_compile": None, "sparse_pred_ignore_index": -100},
+        dict.fromkeys(MODERNBERT.split(), False),
         "cls",
         NORMALIZED,
     ),
-    "nomic_bert": (SIZES, {"auto_map": {"AutoModel": "m.M"}, "rotary_emb_base": 1000, "use_flash_attn": True}, "mean", NORMALIZED),
-    "gte": (SIZES, {"auto_map": {"AutoModel": "m.M"}, "layer_norm_type": "layer_norm", "pack_qkv": True}, "cls", NORMALIZED),
+    "nomic_bert": (SIZES, {**CODE, **dict.fromkeys(NOMIC.split(), False)}, "mean", NORMALIZED),
+    "gte": (SIZES, {**CODE, **dict.fromkeys(GTE.split(), False)}, "cls", NORMALIZED),
     "gemma3_text": (
         {**SIZES, "use_bidirectional_attention": True, "query_pre_attn_scalar": 16},
         {"_sliding_window_pattern": 6, "attn_logit_softcapping": None, "use_cache": True},
         "mean",
         [("Dense", 32, 64), ("Dense", 64, 32), *NORMALIZED],
     ),
-    "eurobert": (SIZES, {"clf_pooling": "late", "mask_token": "<|mask|>", "bos_token": "<|b|>"}, "lasttoken", NORMALIZED),
+    "eurobert": (SIZES, {**CODE, **dict.fromkeys(EUROBERT.split(), "<|a|>")}, "lasttoken", NORMALIZED),
     "qwen2": (SIZES, {"max_window_layers": 21, "use_sliding_window": False}, "mean", NORMALIZED),
     "qwen3": (SIZES, {"max_window_layers": 28, "rope_scaling": None}, "lasttoken", NORMALIZED),
     "mistral": (SIZES, {"sliding_window": 4096}, "lasttoken", NORMALIZED),
