@@ -27,6 +27,9 @@ TASKS = {
     "de": ("BlurbsClusteringS2S", "BlurbsClusteringP2P", "TenKGnadClusteringS2S", "TenKGnadClusteringP2P"),
     "en": ("TwentyNewsgroupsClustering",),
 }
+TABLE = FOLDER.parent / "_papers" / "german" / "published" / "table2.csv"  # of models that MTEB has not scored
+TABLE_TASKS = ("blurbs_s2s", "blurbs_p2p", "tenkgnad_s2s", "tenkgnad_p2p")
+TABLE_SOURCE = "Wehrli et al. 2023 (table 2): mean V-measure of mini-batch k-means on the same tasks"
 SOURCE = "MTEB results f4cc6c8 (CC0): mean v_measure of "
 POWERS = (32, 64, 128, 256, 512)
 
@@ -156,6 +159,18 @@ ARCHITECTURES = {
     "sentence-t5-xxl": "t5",
 }  # of models of catalogue.yaml; the others are XLM-RoBERTa
 
+# Of the German benchmark's models those that mteb does not know, by their own pages: architecture, millions of
+# parameters, dimensions, longest input, license.
+BY_HAND = {
+    "gbert_base": ("bert", 110, 768, 512, "mit"),
+    "gbert_large": ("bert", 336, 1024, 512, "mit"),
+    "gelectra_base": ("electra", 110, 768, 512, "mit"),
+    "gelectra_large": ("electra", 335, 1024, 512, "mit"),
+    "gottbert_base": ("roberta", 126, 768, 512, "mit"),
+    "cross_en_de_roberta": ("xlm-roberta", 278, 768, None, "mit"),
+    "use_cmlm_multilingual": ("bert", 471, 768, None, "apache-2.0"),
+}
+
 
 def main() -> None:
     """Write both files."""
@@ -168,6 +183,7 @@ def main() -> None:
     own = yaml.safe_load((FOLDER / "catalogue.yaml").read_text(encoding="utf-8"))
     ids = {name: id_ for name, entry in own.items() if (id_ := PACKAGED.get(name) or entry.get("model"))}
     about = {name: describe_known(MODEL_REGISTRY[id_]) for name, id_ in ids.items() if id_ in MODEL_REGISTRY}
+    about |= {name: describe_by_hand(*known) for name, known in BY_HAND.items()}
     models = {listed.name: describe(listed, MODEL_REGISTRY[listed.like or listed.model]) for listed in LISTED}
     check(models, own, MODEL_REGISTRY)
     write(FOLDER / "catalogue_mteb.yaml", __version__, about, models)
@@ -182,6 +198,18 @@ def describe_known(meta: Any) -> dict[str, Any]:
     """Return what mteb knows of a model that catalogue.yaml names."""
     architecture = ARCHITECTURES.get(meta.name.partition("/")[2], "xlm-roberta")
     return _facts(meta, architecture, ())
+
+
+def describe_by_hand(architecture: str, millions: int, size: int, longest: int | None, license: str) -> dict[str, Any]:
+    """Return what is known of a model that mteb does not know."""
+    facts = {
+        "architecture": architecture,
+        "parameters": millions * 10**6,
+        "vector_sizes": [size],
+        "longest_input": longest,
+        "license": license,
+    }
+    return {key: value for key, value in facts.items() if value}
 
 
 def _facts(meta: Any, architecture: str, sizes: tuple[int, ...]) -> dict[str, Any]:
@@ -309,25 +337,34 @@ def _word(item: Any) -> str:
 def write_scores(path: Path, results: Path, ids: Mapping[str, str], revisions: Mapping[str, str | None]) -> None:
     """Write the mean v_measure of each model and language whose tasks are all scored."""
     scores: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
-    newest: dict[tuple[str, str], str] = {}
+    newest: dict[tuple[str, str], tuple[int, ...]] = defaultdict(tuple)  # version of mteb
     with gzip.open(results, "rt", encoding="utf-8") as file:
         for row in map(json.loads, file):
             scores[row["model"]][row["model_revision"]][row["task"]] = row["v_measure"]
-            newest[row["model"], row["model_revision"]] = row["mteb_version"] or ""
+            of = row["model"], row["model_revision"]
+            newest[of] = max(newest[of], _version(row["mteb_version"] or ""))
     rows = []
     for name, id_ in sorted(ids.items()):
         of_model = scores.get(id_, {})
         # the catalog's revision first, then what the newest mteb scored
-        order = sorted(of_model, key=lambda r: (r == revisions[name], _version(newest[id_, r])), reverse=True)
+        order = sorted(of_model, key=lambda r: (r == revisions[name], newest[id_, r]), reverse=True)
         for language, tasks in TASKS.items():
             whole = (of_model[r] for r in order if all(of_model[r].get(task) is not None for task in tasks))
             if found := next(whole, None):
                 value = 100 * mean(found[task] for task in tasks)
                 rows.append([name, language, f"{value:.2f}", SOURCE + " ".join(tasks)])
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        scored = {name for name, language, *_ in rows if language == "de"}
+        table = [
+            row
+            for row in csv.DictReader(line for line in file if not line.startswith("#"))
+            if row["model"] not in scored
+        ]
+    rows += [[row["model"], "de", f"{mean(float(row[t]) for t in TABLE_TASKS):.2f}", TABLE_SOURCE] for row in table]
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["model", "language", "v_measure", "source"])
-        writer.writerows(rows)
+        writer.writerows(sorted(rows))
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """The catalog: what it names parses, is described, and loads from the allowlists in little."""
 
+import gzip
 import json
 import re
 from collections.abc import Mapping
@@ -59,6 +60,7 @@ NORMALIZED = [("Normalize",)]
 SHAPES: dict[str, tuple[dict[str, Any], dict[str, Any], str, list[tuple[Any, ...]]]] = {
     "bert": (SIZES, {"gradient_checkpointing": False, "id2label": {"0": "LABEL_0"}}, "cls", NORMALIZED),
     "labse": (SIZES, {"directionality": "bidi", "pooler_type": "first_token_transform"}, "cls", [("Dense", 32, 32), *NORMALIZED]),
+    "electra": ({**SIZES, "embedding_size": 32}, {"summary_type": "first", "summary_use_proj": True}, "mean", NORMALIZED),
     "mpnet": (SIZES, {"relative_attention_num_buckets": 32}, "mean", NORMALIZED),
     "roberta": (SIZES, {"classifier_dropout": None, "position_embedding_type": "absolute"}, "cls", NORMALIZED),
     "xlm-roberta": (SIZES, {"output_past": True, "adapters": {"config_map": {}}}, "mean", NORMALIZED),
@@ -202,7 +204,8 @@ def test_a_name_of_both_halves_or_of_none_is_an_error(tmp_path: Path, monkeypatc
 def test_published_scores_are_of_models_in_the_catalog_and_order_them() -> None:
     assert {name for name, _ in published_scores()} <= catalogue().keys()
     assert all(0 < score < 100 for score in published_scores().values())
-    small, large, unscored = (catalogue()[n] for n in ("multilingual_e5_small", "multilingual_e5_large", "gbert_base"))
+    small, large = catalogue()["multilingual_e5_small"], catalogue()["multilingual_e5_large"]
+    unscored = ModelCard(name="mine")
     assert sort_by_score([unscored, small, large], ["de"]) == [large, small, unscored]
     assert sort_by_score([large, small, unscored], ["fr"]) == [small, large, unscored]  # none is known: by size
     assert find_score(small, ["de", "fr"]) is None and find_score(small, []) is None
@@ -226,7 +229,7 @@ def test_three_models_are_suggested_that_the_memory_holds(monkeypatch: pytest.Mo
     fit = fit_languages(["de"], ["minilm"])
     assert not fit.suggestions and not fit.command("traube run")
     assert fit.suggested.startswith(f"{len(fit.left_out)} that need more memory than this machine has free (`traube")
-    assert not fits_memory(catalogue()["gbert_base"], 400 * GB)  # nobody knows how large it is
+    assert not fits_memory(ModelCard(name="mine"), 400 * GB)  # nobody knows how large it is
 
 
 def test_counts_have_three_digits() -> None:
@@ -289,3 +292,27 @@ def test_the_script_stops_at_what_cannot_be_loaded(
         return
     with pytest.raises(SystemExit, match=fault):
         script.check({model.name: {}}, {"minilm": {}}, known)
+
+
+def test_the_script_takes_scores_of_the_catalogs_revision_and_of_all_tasks_of_a_language(tmp_path: Path) -> None:
+    german, english = script.TASKS["de"], script.TASKS["en"]
+    rows = [("a", "old", task, 0.2, "1.1.0") for task in german] + [
+        ("a", "new", task, 0.4, "1.10.0") for task in german
+    ]
+    rows += [("a", "new", english[0], 0.5, None), *(("b", "one", task, 0.3, "1.9.0") for task in german[:3])]
+    keys = ("model", "model_revision", "task", "v_measure", "mteb_version")
+    with gzip.open(tmp_path / "results.gz", "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps(dict(zip(keys, row, strict=True))) + "\n" for row in rows)
+
+    def written(revision: str | None) -> dict[tuple[str, str], str]:
+        revisions = {"first": revision, "second": None}
+        ids = {"first": "a", "second": "b"}
+        script.write_scores(tmp_path / "scores.csv", tmp_path / "results.gz", ids, revisions)
+        lines = (tmp_path / "scores.csv").read_text(encoding="utf-8").splitlines()[1:]
+        return {(model, language): score for model, language, score, *_ in (line.split(",") for line in lines)}
+
+    assert written("old")["first", "de"] == "20.00"
+    assert written(None)["first", "de"] == "40.00"  # the newest version of mteb: 1.10 comes after 1.9
+    assert written(None)["first", "en"] == "50.00"
+    assert ("second", "de") not in written(None)  # one task is missing
+    assert written(None)["gbert_large", "de"] == "32.34"  # of the paper's own table
