@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 INSTALL := deploy/install.py --torch "$(TORCH_ARGS) $(TORCH)"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-scale demo dev test test-all pytest lint docs check-wheel check-versions format lock bench bench-gpu
+.PHONY: help setup setup-scale demo dev test test-all pytest lint docs check-wheel check-versions format lock catalogue bench bench-gpu
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -76,6 +76,12 @@ check-wheel: $(READY)  ## build wheel and sdist, and use the wheel in empty envi
 format: $(ALL)  ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+MTEB := mteb-core==2.26.24  # mteb without torch
+catalogue:  ## write the models' catalog from the metadata of mteb; ARGS="--results FILE": its published scores, too
+	test -x $(VENV)-catalogue/bin/python || $(PYTHON) -m venv $(VENV)-catalogue
+	$(VENV)-catalogue/bin/python -m pip install -q $(MTEB)
+	$(VENV)-catalogue/bin/python deploy/make_catalogue.py $(ARGS)
 
 bench: $(READY)  ## the benchmarks, side by side with their peers
 	$(BIN)/python benchmarks/vs_mteb.py

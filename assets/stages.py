@@ -33,6 +33,7 @@ from traube._reports.studies import last_epochs
 from traube._reports.tables import summary
 from traube._storage import Storage
 from traube.metrics import SCORING_VERSION
+from traube.models._card import FACTS
 from traube.models._prompts import get_model_prompt
 from traube.tasks import CLUSTERING, Source
 from traube.tasks._scored_pairs import ALL
@@ -228,10 +229,10 @@ def scores_asset(source: Source, trained: bool = True) -> dg.AssetsDefinition:
         metadata, logs = dict[str, dg.MetadataValue](), []
         protocol = request.protocol.for_task(source.name)
         model = plan.at_hand.models[step.context.partition_key]
-        card = model.card
-        dump: dict[str, Any] = {"mode": "json", "exclude_defaults": True, "exclude": {"description", "citation"}}
+        words = {"description", "citation", *FACTS} - {"megabytes"}
+        dump: dict[str, Any] = {"mode": "json", "exclude_defaults": True, "exclude": words}
         prompt = get_model_prompt(model)
-        of_model = card.model_dump(**dump) | ({"prompt": prompt} if prompt else {})
+        of_model = model.card.model_dump(**dump) | ({"prompt": prompt} if prompt else {})
         setup = {"protocol": protocol.model_dump(**dump), "model": of_model}
         record = step.context.instance.get_run_record_by_id(step.context.run.run_id)
         began = record.start_time if record and record.start_time else time.time()

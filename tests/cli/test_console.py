@@ -45,7 +45,8 @@ def test_a_wheel_holds_the_library_alone(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as packed:
         tops = {name.split("/")[0] for name in packed.namelist()}
         scripts = next(packed.read(name).decode() for name in packed.namelist() if name.endswith("entry_points.txt"))
-        assert "traube/models/catalogue.yaml" in packed.namelist()
+        data = ("catalogue.yaml", "catalogue_mteb.yaml", "published_scores.csv")
+        assert {f"traube/models/{name}" for name in data} <= set(packed.namelist())
         assert {"traube/py.typed", "traube/_pipeline/params.yaml"} <= set(packed.namelist())
     assert {top for top in tops if not top.endswith(".dist-info")} == {"traube"}
     assert "traube = traube._cli.console:main" in scripts

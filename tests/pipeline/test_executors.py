@@ -296,7 +296,7 @@ print("error: the disk is full", file=sys.stderr)
 
 def test_few_texts_are_worked_on_without_processes_to_the_same_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"{'apple pear plum' if i % 2 else 'crew ship mast'} {i} {i % 7}" for i in range(60)]
-    methods = ["none/minibatch_kmeans", "pca/agglomerative", "none/hdbscan"]
+    methods = ["none/minibatch_kmeans", "pca/agglomerative", "umap/hdbscan"]
     tables = []
     for most, refused in ((0, "nothing"), (5_000, "start_processes")):
         monkeypatch.setattr(processes, "LITTLE", most)

@@ -357,7 +357,7 @@ def _print_language(texts: list[str], model: str, file: Path) -> None:
 
     fit = fit_languages(detect_languages(texts), [model])
     if fit.warning:
-        first = f"traube cluster {quote(str(file))} -m {fit.left_out[0].name}" if fit.left_out else ""
+        first = f"traube cluster {quote(str(file))} -m {fit.suggestions[0].name}" if fit.suggestions else ""
         use = f" To use the first: [bold]{escape(first)}[/]" if first else ""
         out.print(f"[yellow]{escape(fit.warning)}[/]{use}", highlight=False, soft_wrap=True)
 
@@ -373,7 +373,7 @@ def _print_unknown(texts: list[str], result: "Clustering", model: str, file: Pat
     of_all = f"{len(rows)} of {pluralize(len(texts), 'text')}"
     hold, are = ("holds", "it is") if len(rows) == 1 else ("hold", "they are")
     fit = fit_languages(detect_languages([texts[i] for i in rows]), [model])
-    command = f"traube cluster {quote(str(file))} -m {fit.left_out[0].name}" if fit.left_out else ""
+    command = f"traube cluster {quote(str(file))} -m {fit.suggestions[0].name}" if fit.suggestions else ""
     use = f"; made for {fit.words}: [bold]{escape(command)}[/]" if command else ""
     line = f"{of_all} {hold} no word that {escape(model)} knows: {are} in no group (-1){use}"
     out.print(line, highlight=False, soft_wrap=True)

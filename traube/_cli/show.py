@@ -14,10 +14,12 @@ from traube._core.escaping import escape_controls
 from traube._core.references import cite
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from traube.models import ModelCard
 
 Format = Literal["table", "markdown", "latex", "csv", "json"]
-SHOWN = 30  # models of a table, unless all are requested
+MOST_CODES = 3  # languages that a row names; of more it says how many
 
 app = typer.Typer()
 
@@ -92,6 +94,9 @@ def models(
         list[str] | None,
         typer.Option(help="Only models made for this language, like de; repeat for more."),
     ] = None,
+    max_megabytes: Annotated[
+        int | None, typer.Option(min=1, help="Only models whose download is known to be no larger.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """List the models and whether their weights are on this machine.
@@ -99,12 +104,13 @@ def models(
     Examples
     --------
     traube models gbert_base
-    traube models --language de
+    traube models --language de --max-megabytes 600
+
+    With --language, models come first that cluster best in it by MTEB's published scores (mean
+    v-measure in percent); others follow by size. What is fitted on your texts is left out.
     """
-    from traube._reports.languages import describe_size
     from traube.models import load_model, model_cards, split_cut
-    from traube.models._similarity import TrainedSimilarity
-    from traube.models._weights import check_folder, locate
+    from traube.models._choosing import sort_by_score
 
     cards = model_cards()
     if model is not None:
@@ -113,32 +119,69 @@ def models(
         cards[model] = load_model(model).card
     if language:
         cards = {name: card for name, card in cards.items() if card.languages and card.is_made_for(language)}
-    rows = []
-    for name, card in cards.items() if model is None else [(model, cards[model])]:
-        status = "ready"
-        try:
-            if card.kind in ("packaged", "transformer", "pairwise"):
-                check_folder(locate(card), card)
-            if card.kind == "pairwise":
-                TrainedSimilarity.at(locate(card))
-        except Unavailable:
-            status = "to be downloaded"
-        except TraubeError as error:
-            status = str(error)
-        terms = f", {card.features} terms" if card.features else ""
-        source = card.package or card.model or f"fitted on each task's texts{terms}"
-        source += f", compared by {card.similarity}" if card.similarity else ""
-        size = f" ({describe_size(card)})" if status == "to be downloaded" and card.megabytes else ""
-        about = {"model": name, "kind": card.kind, "languages": " ".join(card.languages) or "-", "source": source}
-        rows.append({**about, "revision": card.revision or "", "status": f"{status}{size}"})
+    if max_megabytes:
+        cards = {name: card for name, card in cards.items() if card.megabytes and card.megabytes <= max_megabytes}
     if model is not None:
         card = cards[model]
-        more = {"description": card.description, "citation": cite(card.citation)}
-        _print_one(rows[0] | _describe_prompts(card) | more, as_json)
-    elif as_json:
+        about = _describe(card, language or ()) | _describe_prompts(card)
+        _print_one(about | {"description": card.description, "citation": cite(card.citation)}, as_json)
+        return
+    rows = [_describe(card, language or ()) for card in sort_by_score(cards.values(), language or ())]
+    if as_json:
         print_json(rows)
-    else:
-        print_table(rows, fold={"source": 30, "status": 16}, optional=["revision", "source", "kind", "languages"])
+        return
+    shown = [{key: _to_cell(key, value) for key, value in row.items() if key != "score" or language} for row in rows]
+    optional = ["revision", "source", "kind", "released", "parameters", "dimensions", "longest input", "license"]
+    print_table(shown, fold={"source": 30, "status": 16}, optional=[*optional, "languages"])
+
+
+def _to_cell(key: str, value: Any) -> str:
+    from traube._reports.languages import describe_count
+
+    if isinstance(value, list):  # of dimensions: a Matryoshka model's from the least to the full ones
+        return "-".join(dict.fromkeys([str(value[0]), str(value[-1])])) if value else ""
+    if key == "languages":
+        codes = value.split()
+        return value if len(codes) <= MOST_CODES else f"{len(codes)} languages"
+    if key == "score" and value is not None:
+        return f"{value:.1f}"
+    return describe_count(value) if key == "parameters" else str("" if value is None else value)
+
+
+def _describe(card: "ModelCard", languages: "Sequence[str]") -> dict[str, Any]:
+    """Return a row on a model: what a person chooses by, and whether it is on this machine."""
+    from traube.models._choosing import find_score
+    from traube.models._similarity import TrainedSimilarity
+    from traube.models._weights import check_folder, locate
+
+    status = "ready"
+    try:
+        if card.kind in ("packaged", "transformer", "pairwise"):
+            check_folder(locate(card), card)
+        if card.kind == "pairwise":
+            TrainedSimilarity.at(locate(card))
+    except Unavailable:
+        status = "to be downloaded"
+    except TraubeError as error:
+        status = str(error)
+    terms = f", {card.features} terms" if card.features else ""
+    source = card.package or card.model or f"fitted on each task's texts{terms}"
+    source += f", compared by {card.similarity}" if card.similarity else ""
+    return {
+        "model": card.name,
+        "score": find_score(card, languages),
+        "MB": card.megabytes,
+        "parameters": card.parameters,
+        "dimensions": list(card.vector_sizes) if card.dimensions is None else [card.dimensions],
+        "longest input": card.max_length or card.longest_input,
+        "languages": " ".join(card.languages) or "-",
+        "license": card.license,
+        "released": card.released and f"{card.released}",
+        "kind": card.kind,
+        "source": source,
+        "revision": card.revision or "",
+        "status": status,
+    }
 
 
 def _describe_prompts(card: "ModelCard") -> dict[str, str]:

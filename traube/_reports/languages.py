@@ -1,12 +1,14 @@
 """Models made for the languages of a task's texts: of those that were tried, and of the catalog."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+import psutil
 
 from traube._core.errors import join_words
 from traube.models import model_cards, split_cut
 from traube.models._card import ModelCard, catalogue
+from traube.models._choosing import fits_memory, sort_by_promise
 from traube.tasks._languages import UNKNOWN, detect_languages, name_languages
 from traube.tasks._task import Task
 
@@ -20,7 +22,8 @@ class LanguageFit:
     languages: tuple[str, ...]  # of the texts, ISO 639-1 codes; none if unknown
     unfit: tuple[ModelCard, ...]  # tried, and made for others
     fit: tuple[ModelCard, ...]  # tried, and made for these; models that are fitted on the texts are neither
-    left_out: tuple[ModelCard, ...]  # of the catalog, made for these and not tried, the smallest download first
+    left_out: tuple[ModelCard, ...]  # of the catalog, made for these and not tried, the best published score first
+    suggestions: tuple[ModelCard, ...]  # the first of those that this machine's free memory holds
 
     @property
     def warning(self) -> str:
@@ -45,18 +48,18 @@ class LanguageFit:
 
     @property
     def suggested(self) -> str:
-        """The first of those that were left out, with sizes of their downloads, and how many more there are."""
-        sizes = [describe_size(card) for card in self.left_out[:NAMED]]
-        first = [
-            f"{card.name} ({size})" if size else card.name for card, size in zip(self.left_out, sizes, strict=False)
-        ]
+        """The suggestions, with sizes of their downloads, and how many more were left out."""
+        sizes = {card.name: describe_size(card) for card in self.suggestions}
+        first = [f"{name} ({size})" if size else name for name, size in sizes.items()]
         more = len(self.left_out) - len(first)
         listed = f"`traube models{''.join(f' --language {code}' for code in self.languages)}`"
+        if not first:
+            return f"{more} that need more memory than this machine has free ({listed})"
         return f"{', '.join(first)} and {more} more ({listed})" if more else join_words(first)
 
     def command(self, start: str) -> str:
-        """Return the command that adds those of `suggested`, which begins with `start`; empty if there is none."""
-        models = "".join(f" -m {card.name}" for card in self.left_out[:NAMED])
+        """Return the command that adds the suggestions, which begins with `start`; empty if there is none."""
+        models = "".join(f" -m {card.name}" for card in self.suggestions)
         return f"{start}{models}" if models else ""
 
 
@@ -75,11 +78,14 @@ def fit_languages(languages: Sequence[str], tried: Iterable[str]) -> LanguageFit
     for card in catalogue().values() if languages else ():
         if card.languages and card.is_made_for(languages) and card.weights not in weights:
             left_out.setdefault(card.weights, card)
+    free = psutil.virtual_memory().available
+    best_first = sort_by_promise(left_out.values(), languages)
     return LanguageFit(
         tuple(languages),
         tuple(card for card in made if not card.is_made_for(languages)),
         tuple(card for card in made if card.is_made_for(languages)),
-        tuple(sorted(left_out.values(), key=lambda card: card.megabytes or math.inf)),
+        tuple(best_first),
+        tuple([card for card in best_first if fits_memory(card, free)][:NAMED]),
     )
 
 
@@ -88,3 +94,10 @@ def describe_size(card: ModelCard) -> str:
     if card.megabytes is None:
         return ""
     return f"{card.megabytes} MB" if card.megabytes < 1000 else f"{card.megabytes / 1000:.1f} GB"
+
+
+def describe_count(number: int | None) -> str:
+    """Return a number of weights in words of three digits at most, like `118M`; empty if it is not known."""
+    if number is None:
+        return ""
+    return f"{number / 1e6:.3g}M" if number < 999_500_000 else f"{number / 1e9:.2g}B"

@@ -1,6 +1,7 @@
-"""Cards that identify models: an entry of `catalogue.yaml`, or a card of one's own."""
+"""Cards that identify models: an entry of `catalogue.yaml` or `catalogue_mteb.yaml`, or a card of one's own."""
 
 from collections.abc import Collection
+from datetime import date
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -8,11 +9,15 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from traube._core.config import PathName, Strict, parse, read_yaml
+from traube._core.errors import TraubeError
 
 CATALOGUE = Path(__file__).with_name("catalogue.yaml")
+GENERATED = Path(__file__).with_name("catalogue_mteb.yaml")  # written by deploy/make_catalogue.py
 Precision = Literal["fp32", "bf16", "auto"]
 COMPONENTS = 128
 MANY = "mul"  # the code of models that are made for fifty languages or more
+# What a card says of a model without setting anything
+FACTS = ("megabytes", "architecture", "parameters", "vector_sizes", "longest_input", "license", "released")
 # The kinds of models whose vectors a similarity can compare.
 COMPARED = {
     "jaccard": ("tokens",),
@@ -42,6 +47,19 @@ class ModelCard(Strict):
         (), description=f"ISO 639-1 codes of those that it is made for; {MANY}: many; none: any, or not known"
     )
     megabytes: int | None = Field(None, ge=1, description="size of the weights that are downloaded")
+    # what a person chooses by; no setting, and part of no hash
+    architecture: str | None = Field(
+        None, description="model_type of its config.json; static: one vector for each token"
+    )
+    parameters: int | None = Field(None, ge=1, description="number of weights")
+    vector_sizes: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        (), description="dimensions of its vectors; of a Matryoshka model all that its authors name, the full ones last"
+    )
+    longest_input: int | None = Field(
+        None, ge=1, description="tokens that it was made to read; max_length is the setting"
+    )
+    license: str = Field("", description="SPDX identifier in lower case, or the address of its terms")
+    released: date | None = None
     # lexical models
     features: int | None = Field(
         None, ge=1, description="vocabulary size; the most frequent terms are kept. Of hashed: the number of buckets"
@@ -112,9 +130,21 @@ class ModelCard(Strict):
 
 @lru_cache(maxsize=1)
 def catalogue() -> dict[str, ModelCard]:
-    """Return the cards of the models that come with Traube, by name."""
+    """Return the cards of the models that come with Traube, by name.
+
+    Those of `catalogue.yaml` come first. What `catalogue_mteb.yaml` knows of them describes them and sets nothing.
+    """
     entries, lines = read_yaml(CATALOGUE)
-    return {
-        name: parse(ModelCard, {"name": name, **entry}, CATALOGUE, {k[1:]: v for k, v in lines.items() if k[0] == name})
-        for name, entry in entries.items()
-    }
+    generated, generated_lines = read_yaml(GENERATED)
+    about = generated["about"]
+    if unknown := sorted(about.keys() - entries.keys()) or sorted(generated["models"].keys() & entries.keys()):
+        raise TraubeError(f"{GENERATED}: {unknown[0]}: run `make catalogue`, since catalogue.yaml has changed")
+    cards = {}
+    for name, entry in entries.items():
+        facts = {key: about[name][key] for key in FACTS if key in about.get(name, {}) and key not in entry}
+        own = {k[1:]: v for k, v in lines.items() if k[0] == name}
+        cards[name] = parse(ModelCard, {"name": name, **facts, **entry}, CATALOGUE, own)
+    for name, entry in generated["models"].items():
+        own = {k[2:]: v for k, v in generated_lines.items() if k[:2] == ("models", name)}
+        cards[name] = parse(ModelCard, {"name": name, **entry}, GENERATED, own)
+    return cards
