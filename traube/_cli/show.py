@@ -104,7 +104,7 @@ def models(
     from traube._reports.languages import describe_size
     from traube.models import model_cards
     from traube.models._similarity import TrainedSimilarity
-    from traube.models._weights import check_folder, locate
+    from traube.models._weights import check_present, locate
 
     cards = model_cards()
     if model is not None and model not in cards:
@@ -116,11 +116,11 @@ def models(
         status = "ready"
         try:
             if card.kind in ("packaged", "transformer", "pairwise"):
-                check_folder(locate(card), card)
+                check_present(card)
             if card.kind == "pairwise":
                 TrainedSimilarity.at(locate(card))
         except Unavailable:
-            status = "to be downloaded"
+            status = "to be downloaded" if card.package is None else "not installed"
         except TraubeError as error:
             status = str(error)
         terms = f", {card.features} terms" if card.features else ""

@@ -48,7 +48,13 @@ class ModelCard(Strict):
     dimensions: int = Field(128, ge=1, description="number of components of lsa and hashed, of topics of lda")
     # packaged models
     package: str | None = None
-    sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$", description="of model.safetensors; checked at load")
+    extra: str | None = Field(None, description="Traube's extra that installs the package; by default Traube needs it")
+    file: str | None = Field(
+        None, pattern=r"^[a-z0-9][a-z0-9_.-]*$", description="in the package: 4-bit weights, in place of a model's folder"
+    )
+    sha256: str | None = Field(
+        None, pattern=r"^[0-9a-f]{64}$", description="of model.safetensors, or of `file`; checked at load"
+    )
     # transformers
     model: PathName | None = Field(None, description="Hugging Face id, or a local folder")
     revision: str | None = Field(None, pattern=r"^[0-9a-f]{40}$", description="commit of the Hugging Face repository")
