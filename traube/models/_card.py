@@ -47,10 +47,14 @@ class ModelCard(Strict):
     )
     dimensions: int = Field(128, ge=1, description="number of components of lsa and hashed, of topics of lda")
     # packaged models
-    package: str | None = None
+    package: str | None = Field(
+        None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="which carries it; of a name with dots, code would run"
+    )
     extra: str | None = Field(None, description="Traube's extra that installs the package; by default Traube needs it")
     file: str | None = Field(
-        None, pattern=r"^[a-z0-9][a-z0-9_.-]*$", description="in the package: 4-bit weights, in place of a model's folder"
+        None,
+        pattern=r"^[a-z0-9][a-z0-9_.-]*$",
+        description="in the package: 4-bit weights, in place of a model's folder",
     )
     sha256: str | None = Field(
         None, pattern=r"^[0-9a-f]{64}$", description="of model.safetensors, or of `file`; checked at load"

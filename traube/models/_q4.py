@@ -10,6 +10,7 @@ import json
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Q4Encoder:
-    """A BERT encoder as it stands in a file; weights are computed when they are asked for."""
+    """A BERT encoder as it stands in a file; weights are computed when they are written."""
 
     sizes: dict[str, int]
     epsilon: float
@@ -122,7 +123,7 @@ class _Content:
     def take_bytes(self, count: int, what: str) -> bytes:
         """Return the next bytes."""
         begin, self.position = self.position, self.position + count
-        _expect(0 <= count and self.position <= len(self.content), f"{what} end beyond the file")
+        _expect(count >= 0 and self.position <= len(self.content), f"{what} end beyond the file")
         return self.content[begin : self.position]
 
 
@@ -181,7 +182,7 @@ def _read_vocabulary(rest: _Content, largest: int) -> Vocabulary:
     _expect(offsets[0] == 0 and offsets[-1] == length and bool((np.diff(offsets) > 0).all()), "places of its pieces")
     _expect(bool(np.isfinite(scores).all()), "scores that are no numbers")
     try:
-        pieces = [blob[begin:end].decode() for begin, end in zip(offsets, offsets[1:], strict=False)]
+        pieces = [blob[begin:end].decode() for begin, end in pairwise(offsets)]
     except UnicodeDecodeError:
         pieces = []
     _expect(len({*pieces}) == count, "pieces that are no text, or stand twice")
@@ -232,7 +233,7 @@ def _read_tensors(rest: _Content, tensors: dict[str, Tensor]) -> dict[str, NDArr
         _expect(begin >= end and last <= len(rest.content), "places of its tensors")
         end = last
     _expect(end == len(rest.content), "bytes after its tensors")
-    found = {}
+    found: dict[str, NDArray[Any]] = {}
     for name, (begin, _) in places.items():
         tensor = tensors[name]
         dtype, length = (QUANTIZED, tensor.size // BLOCK) if tensor.quantized else (np.dtype("<f4"), tensor.size)
