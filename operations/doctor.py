@@ -186,18 +186,18 @@ def _check_tasks() -> Iterator[Finding]:
 def _check_weights() -> Iterator[Finding]:
     from traube.models import model_cards
     from traube.models._tensors import check_tensors
-    from traube.models._weights import check_folder, is_folder, locate
+    from traube.models._weights import check_present, is_folder, locate
 
     absent = []
     for name, card in model_cards().items():
         if card.kind not in ("packaged", "transformer") or (paths.checkpoints() / name).is_dir():
             continue  # checkpoints are examined by themselves
         try:
-            check_folder(locate(card), card)
-            if is_folder(card.model or ""):  # what came from the hub is as its authors put it there
+            check_present(card)
+            if not card.file and is_folder(card.model or ""):  # what came from the hub is as its authors put it there
                 check_tensors(locate(card))
         except Unavailable:
-            absent.append(name)
+            absent += [] if card.package else [name]
         except TraubeError as error:
             yield Finding(f"model {name}", "wrong", str(error))
     if absent:

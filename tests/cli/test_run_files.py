@@ -4,9 +4,12 @@ import json
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from tests.cli.conftest import Traube
+from tests.models.q4_files import Q4File, install_package
+from traube import cluster_texts
 from traube._core import paths
 from traube.tasks import load_task
 
@@ -104,6 +107,60 @@ def test_texts_are_grouped_by_a_guessed_column_and_a_model_for_another_language_
     assert done.stdout.startswith("The texts are German, and minilm is made for English.")
     assert "To use the first: traube cluster tickets.csv -m " in done.stdout.splitlines()[0]
     assert "made for" not in traube("cluster", "tickets.csv", "-k", "3", "-m", "tfidf").stdout
+
+
+REASON = "texts are German: multilingual_e5_small_q4 (weights of 4 bits, not the published model) in place of minilm, made for English"
+ENGLISH = "\n".join(f"The printer on floor {i} prints nothing but empty pages again today" for i in range(6))
+
+
+@pytest.fixture
+def multilingual(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small encoder in place of the one that an extra installs; models of params.yaml."""
+    install_package(Q4File().write(), tmp_path / "site", monkeypatch)
+    params = tmp_path / "params.yaml"
+    params.write_text(params.read_text().replace("models: [tfidf]", "models: [tfidf, minilm]"))
+
+
+def test_who_names_no_model_groups_by_that_of_the_language(
+    traube: Traube, tickets: Path, multilingual: None, tmp_path: Path
+) -> None:
+    done = traube("cluster", "tickets.csv", "-k", "3", "--no-report", "--seed", "0")
+    assert done.exit_code == 0, done.output
+    assert f"{REASON}; -m names another" in in_a_line(done.stderr)
+    assert "by multilingual_e5_small_q4, none/stable_kmeans" in done.stdout and "made for" not in done.stdout
+    found = cluster_texts([text for text, *_ in ROWS], n_clusters=3, random_state=0)  # the same in Python
+    assert found.model == "multilingual_e5_small_q4"
+    written = pd.read_csv(tmp_path / "tickets.csv.clusters.csv")
+    assert written["group"].tolist() == found.labels.tolist()
+
+    named = traube("cluster", "tickets.csv", "-k", "3", "-m", "tfidf", "--no-report")
+    assert "texts are German" not in named.output and "by tfidf" in named.stdout
+
+
+def test_english_texts_are_grouped_as_ever(traube: Traube, multilingual: None, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text(ENGLISH)
+    done = traube("cluster", "notes.txt", "-k", "2", "--no-report")
+    assert "by minilm, none/stable_kmeans" in done.stdout and "texts are" not in done.output
+
+
+def test_a_run_of_a_file_has_the_model_of_its_language_in_place_of_the_usual_one(
+    traube: Traube, tickets: Path, multilingual: None, tmp_path: Path
+) -> None:
+    planned = in_a_line(traube("run", "tickets.csv", "--dry-run").output)
+    assert f"{REASON}; -m names others" in planned
+    done = traube("run", "tickets.csv", "--method", "none/kmeans", "--seed", "42")
+    assert done.exit_code == 0, done.output
+    board = traube("leaderboard", "-t", "tickets.csv").stdout
+    assert "multilingual_e5_small_q4" in board and "tfidf" in board and "minilm" not in board
+
+    (tmp_path / "notes.txt").write_text(ENGLISH)
+    for command in (
+        ["run", "notes.txt", "--dry-run"],
+        ["run", "-t", "tickets", "--dry-run"],  # a task, though it was made of a file
+        ["run", "tickets.csv", "-t", "notes.txt", "--dry-run"],
+        ["run", "tickets.csv", "-m", "minilm", "--dry-run"],
+    ):
+        assert "texts are German" not in in_a_line(traube(*command).output), command
 
 
 def test_what_cannot_be_had_is_said_in_a_line_and_leaves_nothing(

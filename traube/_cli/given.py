@@ -4,6 +4,7 @@ Commands see names alone: these functions are the callbacks of the options that 
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,14 @@ from traube._core.errors import TraubeError
 
 if TYPE_CHECKING:
     from traube.tasks._reading import TableFormat
+
+
+@dataclass(frozen=True)
+class GivenTask:
+    """A task as it was given: by its name, or as a file."""
+
+    name: str
+    languages: tuple[str, ...] | None = None  # of the texts in a file, if it was read
 
 
 def name_given_task(given: str | None) -> str | None:
@@ -85,14 +94,19 @@ def make_format(
         raise TraubeError(f"--{fault['loc'][0]}: {fault['msg']}") from None
 
 
-def name_tasks(
+def name_tasks(given: Sequence[str]) -> list[str]:
+    """Return the names of tasks, some of which are given as files."""
+    return [task.name for task in find_tasks(given)]
+
+
+def find_tasks(
     given: Sequence[str],
     text: str | None = None,
     labels: Sequence[str] = (),
     form: "TableFormat | None" = None,
     reread: bool = False,
-) -> list[str]:
-    """Return the names of tasks, some of which are given as files.
+) -> list[GivenTask]:
+    """Return tasks, some of which are given as files.
 
     Parameters
     ----------
@@ -110,7 +124,7 @@ def name_tasks(
     from traube.tasks._files import find_task, make_task_of, names_file
     from traube.tasks._piped import is_piped, save_piped
 
-    names = []
+    tasks = []
     for one in given:
         if is_piped(one):
             file, known = save_piped(one, [*filter(None, [text]), *labels], form), None
@@ -118,11 +132,12 @@ def name_tasks(
             file = Path(one).expanduser()
             known = None if reread else find_task(file)
         else:
-            names.append(one)
+            tasks.append(GivenTask(one))
             continue
-        if known is None:
-            made = make_task_of(file, text, labels, form)
-            err.print(escape(made.about))
-            known = made.name
-        names.append(known)
-    return names
+        if known is not None:
+            tasks.append(GivenTask(known))
+            continue
+        made = make_task_of(file, text, labels, form)
+        err.print(escape(made.about))
+        tasks.append(GivenTask(made.name, made.languages))
+    return tasks

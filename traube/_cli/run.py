@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from traube._cli import platform
-from traube._cli.given import make_format, name_tasks
+from traube._cli.given import GivenTask, find_tasks, make_format
 from traube._cli.leaderboard import print_leaderboard
 from traube._cli.options import (
     Encoding,
@@ -25,6 +25,7 @@ from traube._cli.options import (
 from traube._cli.printing import (
     describe_duration,
     err,
+    escape,
     out,
     pluralize,
     print_notes,
@@ -102,11 +103,13 @@ def run(
         raise TraubeError(
             "--separator and the like say how a FILE is written: name one, as in `traube run tickets.csv`"
         )
-    task = [*name_tasks(file or (), text, labels or (), form, reread=True), *(task or ())] or None
+    given = [*find_tasks(file or (), text, labels or (), form, reread=True), *map(GivenTask, task or ())]
+    task = [one.name for one in given] or None
     params, pairs = load_params(), sources(PAIRS)
     tasks = [name for name in task or () if name not in pairs]
     request = make_request(params, protocol or params.protocol_for(tasks), method or (), seed or ())
-    request = replace(request, models=model or request.models, tasks=task or request.tasks)
+    models = model or _choose_models(request.models, given)
+    request = replace(request, models=models, tasks=task or request.tasks)
     storage = open_storage(paths.home())
     if not dry_run:
         fetch(task or (), model or ())
@@ -121,6 +124,19 @@ def run(
     _answer(storage, request, tasks[:ANSWERED], tried)
     if not finished:
         raise typer.Exit(1)
+
+
+def _choose_models(models: Sequence[str], given: Sequence[GivenTask]) -> Sequence[str]:
+    """Return the models of params.yaml; for files alone, the default one is that of their languages."""
+    from traube._reports.languages import DEFAULT, choose_model
+
+    chosen = [choose_model(task.languages) for task in given if task.languages is not None]
+    if DEFAULT not in models or not chosen or len(chosen) < len(given):
+        return models
+    for reason in dict.fromkeys(default.reason for default in chosen if default.reason):
+        err.print(escape(f"{reason}; -m names others"), highlight=False, soft_wrap=True)
+    defaults = [default.name for default in chosen]
+    return list(dict.fromkeys(name for model in models for name in (defaults if model == DEFAULT else [model])))
 
 
 def _answer(storage: "Storage", request: "Request", tasks: list[str], tried: list[str]) -> None:

@@ -152,16 +152,16 @@ def _describe(card: "ModelCard", languages: "Sequence[str]") -> dict[str, Any]:
     """Return a row on a model: what a person chooses by, and whether it is on this machine."""
     from traube.models._choosing import find_score
     from traube.models._similarity import TrainedSimilarity
-    from traube.models._weights import check_folder, locate
+    from traube.models._weights import check_present, locate
 
     status = "ready"
     try:
         if card.kind in ("packaged", "transformer", "pairwise"):
-            check_folder(locate(card), card)
+            check_present(card)
         if card.kind == "pairwise":
             TrainedSimilarity.at(locate(card))
     except Unavailable:
-        status = "to be downloaded"
+        status = "to be downloaded" if card.package is None else "not installed"
     except TraubeError as error:
         status = str(error)
     terms = f", {card.features} terms" if card.features else ""

@@ -38,6 +38,7 @@ from traube._grouping.terms import TermReader
 from traube._pipeline.executors import make_executor
 from traube._pipeline.workbench import Workbench
 from traube._reports.cluster_report import MapLayer, cluster_report
+from traube._reports.languages import choose_model
 from traube._reports.placing import place_texts
 from traube.components import Method, parse_method
 from traube.components._apply import Labels, Matrix
@@ -46,6 +47,7 @@ from traube.models import FunctionModel, Model, Similarity, to_model
 from traube.models._card import Precision
 from traube.models._long_texts import LongTexts, measure_long_texts
 from traube.models._vectors import Dense
+from traube.tasks._languages import detect_languages
 from traube.tasks._texts import check_whole, read_embeddings, read_texts
 
 STABLE = "none/stable_kmeans"
@@ -157,6 +159,8 @@ class Clustering:
         Which of the vectors each text has; -1 for a blank one.
     index : pandas.Index or None
         Of the Series or DataFrame that was passed, or 0, 1, 2, ...
+    model : str
+        Name of the model that encoded the texts; empty where embeddings were passed.
 
     Examples
     --------
@@ -188,6 +192,7 @@ class Clustering:
     vectors: Matrix | None = None
     rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     index: pd.Index | None = None
+    model: str = ""
 
     def __repr__(self) -> str:
         sizes = self.sizes()
@@ -636,7 +641,8 @@ def cluster_texts(
     model : str, Path, SentenceTransformer, callable or Model, default="auto"
         A name (`traube models` lists them), a Hugging Face id or a folder; a network in memory; or a function that
         takes a list of texts and returns an array with a row for each. Weights that are not on this machine are
-        downloaded.
+        downloaded. By default `minilm` for English texts; for others `multilingual_e5_small_q4`, where the extra
+        `multilingual` is installed.
     n_clusters : int, optional
         Number of clusters. By default the one that fits best (`traube.components.choose_stable_k`; with another
         algorithm `choose_k`, or `choose_k_by_distance`).
@@ -704,15 +710,20 @@ def cluster_texts(
             check_query("embeddings", None, query)
             found = _group(vectors, chosen, check_algorithm(algorithm), n_clusters, random_state)
         else:
-            encoder = to_model(model, precision=precision)
+            encoder = to_model(resolve_model(model, given.values), precision=precision)
             found = _encode_and_group(chosen, encoder, n_clusters, algorithm, random_state, query, progress)
-            found = replace(found, long_texts=measure_long_texts(encoder, given.values))
+            found = replace(found, long_texts=measure_long_texts(encoder, given.values), model=encoder.name)
     found = replace(found.of_all(first, which), texts=given.values, index=given.index)
     if namer is not None:
         found = found.name_clusters(namer, budget=name_budget, cache=cache, progress=progress)
         if found.naming_note:
             warnings.warn(found.naming_note, stacklevel=2)
     return found
+
+
+def resolve_model(model: Any, texts: Sequence[str]) -> Any:
+    """Return the model, or the name of the one for the texts' languages where it is "auto"."""
+    return choose_model(detect_languages(texts)).name if isinstance(model, str) and model == "auto" else model
 
 
 def _check_number(n_clusters: int | None, n_texts: int) -> None:

@@ -281,7 +281,9 @@ class TextClusterer(_Fitted):
         at = np.flatnonzero(found.rows >= 0)[first]
         corpus, texts = [found.texts[i] for i in at], [new[i] for i in rows]
         with open_cache(self.cache):
-            model = to_model(self.model, precision=self.precision)
+            # the texts that were grouped may have been in other languages
+            chosen = found.model if isinstance(self.model, str) and self.model == "auto" else self.model
+            model = to_model(chosen, precision=self.precision)
             vectors = model.encode_new(corpus, texts) if model.corpus_bound else encode_texts(model, texts)
         if vectors.shape[1] != found.vectors.shape[1]:
             raise TraubeError(

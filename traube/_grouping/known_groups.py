@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from traube._core.errors import TraubeError
 from traube._core.progress import SILENT, Progress
-from traube._grouping.cluster_texts import Clustering, check_query, encode_texts, find_filled, find_unknown
+from traube._grouping.cluster_texts import (
+    Clustering,
+    check_query,
+    encode_texts,
+    find_filled,
+    find_unknown,
+    resolve_model,
+)
 from traube._grouping.describe import (
     alike_by_vectors,
     are_equal,
@@ -35,7 +42,7 @@ def assign_by_examples(
     examples: Sequence[str],
     groups: Sequence[str],
     *,
-    model: str = "minilm",
+    model: str = "auto",
     query: str | None = None,
     precision: Precision | None = "auto",
     progress: Progress = SILENT,
@@ -54,7 +61,7 @@ def assign_by_examples(
         Labeled texts.
     groups : sequence of str, of length n_examples
         The group of each example.
-    model : str, default="minilm"
+    model : str, default="auto"
         As in `cluster_texts`.
     query : str, optional
         As in `cluster_texts`.
@@ -80,6 +87,7 @@ def assign_by_examples(
     texts = [given[i] for i in rows]
     examples, groups = keep_labeled(examples, groups)
     check_groups(groups)
+    model = resolve_model(model, given)
     loaded = load_model(model, precision=precision)
     check_query(model, loaded.similarity, query)
     names, of = np.unique(np.array(groups, dtype=object).astype(str), return_inverse=True)
@@ -98,7 +106,7 @@ def assign_by_examples(
     words, nearest = find_keywords(examples, of), find_typical(labels, distance, alike)
     called = {c: str(name) for c, name in enumerate(names)}
     found = Clustering(labels, distance, words, nearest, None, names=called, strays=strange, unknown=unknown)
-    found = replace(found, long_texts=measure_long_texts(loaded, given))
+    found = replace(found, long_texts=measure_long_texts(loaded, given), model=loaded.name)
     return replace(found.of_all(rows, pd.Index(rows).get_indexer(range(len(given)))), texts=given)
 
 

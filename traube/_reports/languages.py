@@ -1,4 +1,4 @@
-"""Models made for the languages of a task's texts: of those that were tried, and of the catalog."""
+"""Models made for the languages of some texts: the default, those that were tried, and others of the catalog."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,47 @@ from traube._core.errors import join_words
 from traube.models import model_cards, split_cut
 from traube.models._card import ModelCard, catalogue
 from traube.models._choosing import fits_memory, sort_by_promise
+from traube.models._packaged import is_installed
 from traube.tasks._languages import UNKNOWN, detect_languages, name_languages
 from traube.tasks._task import Task
 
 NAMED = 3  # models that a line names; `traube models` lists all
+DEFAULT, MULTILINGUAL = "minilm", "multilingual_e5_small_q4"  # the models of whoever names none
+
+
+@dataclass(frozen=True)
+class DefaultModel:
+    """The model that is used where none is named, and the languages that decided."""
+
+    name: str
+    languages: tuple[str, ...]  # of the texts, ISO 639-1 codes; none if unknown
+
+    @property
+    def reason(self) -> str:
+        """Return a line that says why another model than `minilm` was chosen; empty if it was not."""
+        if self.name == DEFAULT:
+            return ""
+        made = name_languages(catalogue()[DEFAULT].languages)
+        chosen = f"{self.name} (weights of 4 bits, not the published model) in place of {DEFAULT}, made for {made}"
+        return f"texts are {name_languages(self.languages)}: {chosen}"
+
+
+def choose_model(languages: Sequence[str]) -> DefaultModel:
+    """Choose the model for texts in some languages where nobody named one.
+
+    Parameters
+    ----------
+    languages : sequence of str
+        ISO 639-1 codes; none if unknown.
+
+    Returns
+    -------
+    DefaultModel
+        `minilm` for English and for unknown languages, and where the package of the other model is not installed.
+    """
+    cards = catalogue()
+    is_other = not cards[DEFAULT].is_made_for(languages) and is_installed(cards[MULTILINGUAL])
+    return DefaultModel(MULTILINGUAL if is_other else DEFAULT, tuple(languages))
 
 
 @dataclass(frozen=True)
@@ -24,6 +61,7 @@ class LanguageFit:
     fit: tuple[ModelCard, ...]  # tried, and made for these; models that are fitted on the texts are neither
     left_out: tuple[ModelCard, ...]  # of the catalog, made for these and not tried, the best published score first
     suggestions: tuple[ModelCard, ...]  # the first of those that this machine's free memory holds
+    not_installed: tuple[ModelCard, ...] = ()  # the same, of packages that an extra of Traube's would install
 
     @property
     def warning(self) -> str:
@@ -34,7 +72,9 @@ class LanguageFit:
         others = sorted({code for card in self.unfit for code in card.languages})
         are = "is" if len(tried) == 1 else "are"
         left_out = f" Made for {self.words} and not tried: {self.suggested}." if self.left_out else ""
-        return f"The texts are {self.words}, and {join_words(tried)} {are} made for {name_languages(others)}.{left_out}"
+        extras = "".join(f" `pip install 'traube[{card.extra}]'` adds {card.name}." for card in self.not_installed)
+        made = f"{join_words(tried)} {are} made for {name_languages(others)}"
+        return f"The texts are {self.words}, and {made}.{left_out}{extras}"
 
     @property
     def not_compared(self) -> str:
@@ -78,14 +118,17 @@ def fit_languages(languages: Sequence[str], tried: Iterable[str]) -> LanguageFit
     for card in catalogue().values() if languages else ():
         if card.languages and card.is_made_for(languages) and card.weights not in weights:
             left_out.setdefault(card.weights, card)
+    here = [card for card in left_out.values() if card.package is None or is_installed(card)]
     free = psutil.virtual_memory().available
-    best_first = sort_by_promise(left_out.values(), languages)
+    # those that need no download go before the best
+    best_first = sorted(sort_by_promise(here, languages), key=lambda card: card.package is None)
     return LanguageFit(
         tuple(languages),
         tuple(card for card in made if not card.is_made_for(languages)),
         tuple(card for card in made if card.is_made_for(languages)),
         tuple(best_first),
         tuple([card for card in best_first if fits_memory(card, free)][:NAMED]),
+        tuple(card for card in left_out.values() if card not in here),
     )
 
 

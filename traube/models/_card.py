@@ -71,8 +71,18 @@ class ModelCard(Strict):
         "to which its vectors are cut and made unit, as NAME@256 does",
     )
     # packaged models
-    package: str | None = None
-    sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$", description="of model.safetensors; checked at load")
+    package: str | None = Field(
+        None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="which carries it; of a name with dots, code would run"
+    )
+    extra: str | None = Field(None, description="Traube's extra that installs the package; by default Traube needs it")
+    file: str | None = Field(
+        None,
+        pattern=r"^[a-z0-9][a-z0-9_.-]*$",
+        description="in the package: 4-bit weights, in place of a model's folder",
+    )
+    sha256: str | None = Field(
+        None, pattern=r"^[0-9a-f]{64}$", description="of model.safetensors, or of `file`; checked at load"
+    )
     # transformers
     model: PathName | None = Field(None, description="Hugging Face id, or a local folder")
     revision: str | None = Field(None, pattern=r"^[0-9a-f]{40}$", description="commit of the Hugging Face repository")

@@ -21,6 +21,15 @@ LARGEST_FILE = 256 * 2**20  # bytes, but for weights; the largest vocabularies t
 REVISION = re.compile("[0-9a-f]{40}")
 BLOB = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
+# What changes when a file is written: size, times and place.
+Stamp = tuple[int, int, int, int]
+
+
+def get_stamp(path: Path) -> Stamp:
+    """Return size, times of change and number of a file."""
+    state = path.stat()
+    return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
+
 
 @dataclass(frozen=True)
 class ModelFile:

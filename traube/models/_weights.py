@@ -5,7 +5,6 @@
 
 import os
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 
 from traube._core import inputs, paths
@@ -16,16 +15,15 @@ from traube._core.hashing import file_sha256, get_sha256, is_revision
 from traube._core.inputs import parse_json, resolve_path
 from traube.models._allowed import DOWNLOADED, NOT_DOWNLOADED, WEIGHTS
 from traube.models._card import ModelCard
+from traube.models._model_files import Stamp, get_stamp
+from traube.models._packaged import check_packed, locate_package, unpack
 from traube.models._vetting import layout, read_contents
 
 FILTER = {"allow_patterns": list(DOWNLOADED), "ignore_patterns": list(NOT_DOWNLOADED)}  # of huggingface_hub
 
-# What changes when a file is written: size, times and place.
-Stamp = tuple[int, int, int, int]
-
 
 def locate(card: ModelCard) -> Path:
-    """Return the local folder of a model, without downloading.
+    """Return the local folder of a model, without downloading; one that a package carries in 4 bits is unpacked.
 
     Parameters
     ----------
@@ -41,12 +39,13 @@ def locate(card: ModelCard) -> Path:
     ------
     Unavailable
         If it is not on this machine.
+    TraubeError
+        If a package's file has a wrong checksum.
     """
     if card.kind == "packaged":
-        spec = find_spec(card.package or "")
-        if spec is None or not spec.submodule_search_locations:
-            raise Unavailable(f"model '{card.name}': the package {card.package} is not installed")
-        weights = Path(next(iter(spec.submodule_search_locations))) / "model" / WEIGHTS
+        if card.file:
+            return unpack(card)
+        weights = locate_package(card) / "model" / WEIGHTS
         return Path(os.path.realpath(weights)).parent  # uv can install a package as links to its cache
     assert card.model is not None
     if is_folder(card.model):
@@ -105,8 +104,16 @@ def check_folder(folder: Path, card: ModelCard) -> None:
         weights = _check(folder, tuple(get_stamps(folder).items()))
     except TraubeError as error:
         raise TraubeError(f"{where}: {error}") from None
-    if card.sha256 and file_hash(weights[0], get_stamp(weights[0])) != card.sha256:
+    if card.sha256 and not card.file and file_hash(weights[0], get_stamp(weights[0])) != card.sha256:
         raise TraubeError(f"{where}: {folder}: {weights[0].name} has a wrong checksum; reinstall it")
+
+
+def check_present(card: ModelCard) -> None:
+    """Refuse a model that is not on this machine, or cannot be loaded safely; nothing is downloaded or unpacked."""
+    if card.file:
+        check_packed(card)
+    else:
+        check_folder(locate(card), card)
 
 
 @lru_cache(maxsize=64)  # it reads whole vocabularies
@@ -119,12 +126,6 @@ def _check(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> list[Path]:
         fault = f"it is a {kind}; only models that give each text one dense vector can be evaluated"
         raise TraubeError(f"{folder}: {fault}")
     return [folder / name for name in held if name.endswith(".safetensors")]
-
-
-def get_stamp(path: Path) -> Stamp:
-    """Return size, times of change and number of a file."""
-    state = path.stat()
-    return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
 
 
 def get_stamps(folder: Path, *, plain: bool = False) -> dict[Path, Stamp]:

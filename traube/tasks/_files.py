@@ -42,6 +42,7 @@ class FileTask:
     card: Path
     text: str
     labels: tuple[str, ...]
+    languages: tuple[str, ...]  # of its texts, as they are detected
     about: str  # for the user: how the file was read, in one line
 
 
@@ -131,7 +132,7 @@ def _make_task(file: Path, rows: Rows, form: TableFormat, text: str | None, labe
     labeled = f"labels in {', '.join(map(repr, labels))}" if labels else "no labels"
     notes = ", ".join(filter(None, [name_languages(languages), *rows.notes]))
     how = f"texts in '{text}', {labeled}{f' ({notes})' if notes else ''}"
-    return FileTask(name, card, text, tuple(labels), f"{file.name}: {how}; task {name}, card {card}")
+    return FileTask(name, card, text, tuple(labels), tuple(languages), f"{file.name}: {how}; task {name}, card {card}")
 
 
 def _tables_of(file: Path) -> list[Table]:
