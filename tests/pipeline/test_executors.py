@@ -302,7 +302,7 @@ def test_few_texts_are_worked_on_without_processes_to_the_same_scores(monkeypatc
         monkeypatch.setattr(processes, "LITTLE", most)
         monkeypatch.setattr(processes, refused, lambda _: pytest.fail("starts processes"), raising=False)
         found = evaluate(texts, "tfidf", methods, labels=[str(i % 2) for i in range(60)]).scores
-        tables.append(found.sort_values(["cell_id", "metric"]).reset_index(drop=True))
+        tables.append(found.sort_values(["method", "metric"]).reset_index(drop=True))
     pd.testing.assert_frame_equal(*tables, check_exact=True)
 
 
