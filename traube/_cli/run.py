@@ -10,6 +10,7 @@ from traube._cli import platform
 from traube._cli.given import make_format, name_tasks
 from traube._cli.leaderboard import print_leaderboard
 from traube._cli.options import (
+    Budget,
     Encoding,
     Methods,
     Models,
@@ -75,6 +76,7 @@ def run(
     method: Methods = None,
     seed: Seeds = None,
     protocol: ProtocolName = None,
+    budget: Budget = None,
     dry_run: DryRun = False,
     verbose: Verbose = False,
 ) -> None:
@@ -93,6 +95,7 @@ def run(
     from traube._pipeline.plan import make_request
     from traube._pipeline.survey import plan
     from traube._storage import open_storage
+    from traube.models import is_endpoint
     from traube.tasks import PAIRS, sources
 
     form = make_format(separator, quote, no_header, encoding, sheet)
@@ -109,7 +112,7 @@ def run(
     request = replace(request, models=model or request.models, tasks=task or request.tasks)
     storage = open_storage(paths.home())
     if not dry_run:
-        fetch(task or (), model or ())
+        fetch(task or (), model or [name for name in request.models if is_endpoint(name)])
     before = plan(request, storage)
     for name in {*(task or ()), *(model or ())} & set(before.unavailable):
         raise TraubeError(f"{name} is unavailable: {before.unavailable[name]}")
@@ -312,7 +315,7 @@ def fetch(tasks: Iterable[str], models: Iterable[str]) -> None:
             model.fetch()
         except Unavailable as error:
             forget_model(name)
-            near = " or ".join(near_hub_ids(model.card.model or ""))
+            near = " or ".join(near_hub_ids(model.card.weights or ""))
             raise Unavailable(f"{error}{f'; did you mean {near}?' if near else ''}") from None
 
 

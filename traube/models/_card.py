@@ -8,10 +8,15 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from traube._core.config import PathName, Strict, parse, read_yaml
+from traube._core.errors import TraubeError
+from traube._core.settings import MODEL_KEY
+from traube.models._chat import parse_endpoint
 
 CATALOGUE = Path(__file__).with_name("catalogue.yaml")
 Precision = Literal["fp32", "bf16", "auto"]
 MANY = "mul"  # the code of models that are made for fifty languages or more
+# Keys that an endpoint's card has no use for
+OF_NETWORKS = {"revision", "max_length", "pooling", "prompt_name", "instruction", "template", "package", "sha256", "megabytes"}
 # The kinds of models whose vectors a similarity can compare.
 COMPARED = {
     "jaccard": ("tokens",),
@@ -32,7 +37,7 @@ class ModelCard(Strict):
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
-    kind: Literal["bow", "tfidf", "lsa", "tokens", "lda", "hashed", "packaged", "transformer", "pairwise"] = (
+    kind: Literal["bow", "tfidf", "lsa", "tokens", "lda", "hashed", "packaged", "transformer", "pairwise", "endpoint"] = (
         "transformer"
     )
     description: str = ""
@@ -45,12 +50,25 @@ class ModelCard(Strict):
     features: int | None = Field(
         None, ge=1, description="vocabulary size; the most frequent terms are kept. Of hashed: the number of buckets"
     )
-    dimensions: int = Field(128, ge=1, description="number of components of lsa and hashed, of topics of lda")
+    dimensions: int = Field(
+        128,
+        ge=1,
+        description="number of components of lsa and hashed, of topics of lda; of an endpoint, requested only where it is stated",
+    )
     # packaged models
     package: str | None = None
     sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$", description="of model.safetensors; checked at load")
+    # endpoints
+    url: str | None = Field(None, description="address of https, or http of this machine, which mostly ends in /v1")
+    key_env: str = Field(
+        MODEL_KEY,
+        pattern=r"^([A-Z0-9_]*API_KEY|TRAUBE_[A-Z0-9_]*KEY)$",
+        description="name of the environment variable with the key",
+    )
+    price: float | None = Field(None, ge=0, description="US dollars per million tokens")
+    batch: int = Field(100, ge=1, le=2048, description="texts of a request, at most")
     # transformers
-    model: PathName | None = Field(None, description="Hugging Face id, or a local folder")
+    model: PathName | None = Field(None, description="Hugging Face id, a local folder, or an endpoint's name of a model")
     revision: str | None = Field(None, pattern=r"^[0-9a-f]{40}$", description="commit of the Hugging Face repository")
     prompt: str | None = Field(
         None, description="put in front of every text; by default the model's own for clustering or for similarity"
@@ -81,14 +99,34 @@ class ModelCard(Strict):
 
     @property
     def weights(self) -> str | None:
-        """The place of the weights, which several cards may name: an id of the hub, a folder or a package."""
-        return self.model or self.package
+        """The place of the weights, which several cards may name: an id of the hub, a folder, a package or an endpoint."""
+        return f"{self.url}#{self.model}" if self.kind == "endpoint" else self.model or self.package
+
+    @property
+    def stated_dimensions(self) -> int | None:
+        """Number of dimensions that the card itself states; None if it states none."""
+        return self.dimensions if "dimensions" in self.model_fields_set else None
 
     @model_validator(mode="after")
     def _has_one_prompt(self) -> Self:
         given = [name for name in ("prompt", "prompt_name", "instruction") if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(f"{' and '.join(given)} both say what is put in front of a text")
+        return self
+
+    @model_validator(mode="after")
+    def _is_endpoint(self) -> Self:
+        only = {"url", "key_env", "price", "batch"} & self.model_fields_set
+        if self.kind != "endpoint":
+            if only:
+                raise ValueError(f"{', '.join(sorted(only))}: of a card of `kind: endpoint` alone")
+            return self
+        try:
+            parse_endpoint(f"{self.url or ''}#{self.model or ''}", self.key_env)
+        except TraubeError as error:
+            raise ValueError(f"url, model: {error}") from None
+        if wrong := sorted(OF_NETWORKS & self.model_fields_set):
+            raise ValueError(f"{', '.join(wrong)}: an endpoint has none: leave it out")
         return self
 
     @model_validator(mode="after")
