@@ -142,7 +142,7 @@ def test_an_honest_server_gives_the_vectors_that_it_has(server, caplog):
     model = make(server, prompt="query: ", batch=2)
     expected = [vector(f"query: {text}") for text in texts]
     np.testing.assert_array_equal(model.encode(texts), np.array(expected, np.float32))
-    assert list(map(len, server.sent)) == [2, 2, 1]
+    assert sorted(map(len, server.sent)) == [1, 2, 2]
     assert [len(request["input"]) for request in server.requests].count(len(SENTENCES)) == 1  # the probe, once
     assert all("dimensions" not in request for request in server.requests)
     said = caplog.messages[0]
@@ -237,7 +237,7 @@ def test_each_text_is_paid_for_once_over_two_cuts(server):
         server.lie = lambda number, texts, stop=stop, kind=kind: kind if number >= stop else None
         with pytest.raises(TraubeError, match="401|something else"):
             encode(texts, make(server, batch=50))
-    assert 500 < sum(server.answered[text] for text in texts) < 2000
+    assert 300 <= sum(server.answered[text] for text in texts) < 2000
     server.lie = lambda number, texts: None
     found = encode(texts, make(server, batch=50))
     assert [server.answered[text] for text in texts] == [1] * 2000

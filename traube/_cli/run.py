@@ -26,6 +26,7 @@ from traube._cli.options import (
 from traube._cli.printing import (
     describe_duration,
     err,
+    escape,
     out,
     pluralize,
     print_notes,
@@ -321,6 +322,7 @@ def fetch(tasks: Iterable[str], models: Iterable[str]) -> None:
 
 def _print_plan(plan: "Plan", storage: "Storage", verbose: bool) -> None:
     from traube._pipeline.executors import make_executor
+    from traube._pipeline.expected import describe_sending
 
     each = verbose or plan.count <= LISTED
     for name in plan.unread:
@@ -331,6 +333,8 @@ def _print_plan(plan: "Plan", storage: "Storage", verbose: bool) -> None:
             for cell in cells if each else ():
                 seed = "" if cell.seed is None else f" seed {cell.seed}"
                 out.print(f"           {cell.method.name}{seed}  [dim]{cell.cell_id}[/]")
+    for line in describe_sending(storage, plan.missing):
+        out.print(f"to send: {escape(line)}", highlight=False, soft_wrap=True)
     print_unavailable(plan.unavailable)
     more = f", and those of {', '.join(plan.unread)}" if plan.unread else ""
     hint = "" if each else " (-v lists them)"

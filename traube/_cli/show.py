@@ -124,7 +124,7 @@ def models(
         except TraubeError as error:
             status = str(error)
         terms = f", {card.features} terms" if card.features else ""
-        source = card.package or card.model or f"fitted on each task's texts{terms}"
+        source = card.weights or f"fitted on each task's texts{terms}"
         source += f", compared by {card.similarity}" if card.similarity else ""
         size = f" ({describe_size(card)})" if status == "to be downloaded" and card.megabytes else ""
         about = {"model": name, "kind": card.kind, "languages": " ".join(card.languages) or "-", "source": source}

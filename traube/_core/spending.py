@@ -1,5 +1,6 @@
 """The costs of a command at endpoints, and the budget that it keeps to."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -54,3 +55,10 @@ def set_budget(budget: float | None) -> float | None:
     if spending := _SPENDING.get():
         spending.budget = budget
     return budget
+
+
+def in_dollars(amount: float) -> str:
+    """Return an amount of dollars: in cents, or with the two digits of a smaller one that count."""
+    digits = 2 if amount >= 0.1 or amount <= 0 else min(1 - math.floor(math.log10(amount)), 12)
+    whole, _, cents = f"{amount:,.{digits}f}".partition(".")
+    return f"${whole}.{cents.rstrip('0'):0<2}"

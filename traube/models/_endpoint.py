@@ -26,7 +26,7 @@ from traube._core.arrays import Ints
 from traube._core.errors import TraubeError, Unavailable, install_hint
 from traube._core.files import locked
 from traube._core.hashing import digest
-from traube._core.spending import Spending, get_spending
+from traube._core.spending import Spending, get_spending, in_dollars
 from traube._storage import open_storage
 from traube.models._base import BatchEncoder, OfCard
 from traube.models._chat import count_tokens, explain_status
@@ -166,7 +166,7 @@ class Endpoint(OfCard, BatchEncoder):
         with _Requests(self) as requests:
             yield from self._send(sent, tokens, requests)
         dollars, more = self._spending.dollars - before[0], self._spending.tokens - before[1]
-        cost = f"{more:,.0f} tokens" if self.card.price is None else f"{_in_dollars(dollars)}"
+        cost = f"{more:,.0f} tokens" if self.card.price is None else f"{in_dollars(dollars)}"
         logger.warning("%s: %s texts cost %s by the server's count", self.card.url, f"{len(texts):,}", cost)
 
     def _send(self, texts: list[str], tokens: list[int], requests: "_Requests") -> Iterator[tuple[Ints, Dense]]:
@@ -333,21 +333,25 @@ class Endpoint(OfCard, BatchEncoder):
 
     def _announce(self, n: int, tokens: int) -> None:
         """Say what will be sent to whom, and what it costs; raise a TraubeError if the budget does not reach."""
-        price, rate = self.card.price, self._spending.rates.get(self._key, 1.0)
-        cost = (
-            "its card states no price"
-            if price is None
-            else f"about {_in_dollars(self._cost(tokens * rate))} at {_in_dollars(price)} per million tokens"
-        )
-        what = f"{n:,} texts of about {round(tokens * rate):,} tokens"
+        line = self._describe_sending(n, tokens)
         if not self._can_pay(tokens):
-            raise TraubeError(f"{self.card.url}: {what}, {cost}: {self._describe_budget()}; none was sent")
-        logger.warning("sending %s to %s (model %s), %s", what, self.card.url, self.card.model, cost)
+            raise TraubeError(f"{line}: {self._describe_budget()}; none was sent")
+        logger.warning("sending %s", line)
+
+    def _describe_sending(self, n: int, tokens: int) -> str:
+        price, counted = self.card.price, tokens * self._spending.rates.get(self._key, 1.0)
+        known = f"about {in_dollars(self._cost(counted))} at {in_dollars(price)} per million tokens" if price is not None else ""
+        what = f"{n:,} texts of about {round(counted):,} tokens to {self.card.url} (model {self.card.model})"
+        return f"{what}, {known or 'its card states no price'}"
+
+    def describe_sending(self, texts: Sequence[str]) -> str:
+        """Return how many texts and tokens would be sent to whom, and what it costs, as estimated."""
+        return self._describe_sending(len(texts), sum(count_tokens(f"{self.prompt}{text}") for text in texts))
 
     def _describe_budget(self) -> str:
         spending = self._spending
-        unit = f"{spending.budget:,g} tokens" if self.card.price is None else _in_dollars(spending.budget or 0.0)
-        spent = f"{spending.tokens:,.0f}" if self.card.price is None else _in_dollars(spending.dollars)
+        unit = f"{spending.budget:,g} tokens" if self.card.price is None else in_dollars(spending.budget or 0.0)
+        spent = f"{spending.tokens:,.0f}" if self.card.price is None else in_dollars(spending.dollars)
         return f"the budget of {unit}, of which {spent} is spent, does not reach (--budget)"
 
     def read_key(self) -> str:
@@ -464,9 +468,3 @@ def _read_pause(headers: "httpx.Headers") -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return max(pause, 0.0) if math.isfinite(pause) else None
-
-
-def _in_dollars(amount: float) -> str:
-    """Return an amount of dollars with two digits that count, at least."""
-    digits = 2 if amount >= 1 or amount <= 0 else min(1 - math.floor(math.log10(amount)), 9)
-    return f"${amount:,.{max(digits, 2)}f}"
