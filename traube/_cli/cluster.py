@@ -47,7 +47,10 @@ Text = Annotated[str | None, typer.Option(help="Column of the texts. Default: th
 ModelOption = Annotated[
     str | None,
     typer.Option(
-        "--model", "-m", callback=write_given_model, help="Model name, Hugging Face id, folder or URL#MODEL. Default: minilm."
+        "--model",
+        "-m",
+        callback=write_given_model,
+        help="Model name, Hugging Face id, folder or URL#MODEL. Default: minilm.",
     ),
 ]
 Query = Annotated[
@@ -186,7 +189,21 @@ def cluster(
     if like and is_piped(str(like)):
         like = save_piped(str(like), [group, *columns])
     options = Options(
-        text, model, query, method, k, layer, groups, seed, precision, noise, like, group, champion, name_with, name_budget
+        text,
+        model,
+        query,
+        method,
+        k,
+        layer,
+        groups,
+        seed,
+        precision,
+        noise,
+        like,
+        group,
+        champion,
+        name_with,
+        name_budget,
     )
     target = output or beside.with_name(f"{file.name}.clusters.csv")
     # a champion's texts are encoded where it is served

@@ -102,13 +102,15 @@ def models(
     traube models --language de
     """
     from traube._reports.languages import describe_size
-    from traube.models import model_cards
+    from traube.models import load_model, model_cards, split_cut
     from traube.models._similarity import TrainedSimilarity
     from traube.models._weights import check_folder, locate
 
     cards = model_cards()
-    if model is not None and model not in cards:
-        raise unknown("model", model, cards)
+    if model is not None:
+        if split_cut(model)[0] not in cards:
+            raise unknown("model", model, cards)
+        cards[model] = load_model(model).card
     if language:
         cards = {name: card for name, card in cards.items() if card.languages and card.is_made_for(language)}
     rows = []

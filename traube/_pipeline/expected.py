@@ -8,7 +8,7 @@ from traube._pipeline.embed import open_cache
 from traube._storage import Storage
 from traube._storage.costs import get_cost
 from traube.components import get_clusterer, get_reducer
-from traube.models import load_model, model_cards
+from traube.models import load_model, model_cards, split_cut
 from traube.models._endpoint import Endpoint
 from traube.tasks._stored import get_manifest, read_ingested, read_task
 from traube.tasks._task import CLUSTERING, Split, Stage
@@ -97,7 +97,7 @@ def describe_slow_cells(storage: Storage, cells: Iterable[Cell]) -> list[str]:
             is_stored = get_manifest(storage, cell.task) is not None
             splits = read_task(storage, cell.task).test_splits() if is_stored else ()
             sizes[cell.task] = [(split.size, split.classes or 0) for split in splits]
-        is_sparse = kinds.get(cell.model) in SPARSE and cell.method.reducer == "none"
+        is_sparse = kinds.get(split_cut(cell.model)[0]) in SPARSE and cell.method.reducer == "none"
         spent = sum(clusterer.estimate_seconds(n, k, is_sparse) for n, k in sizes[cell.task])
         seconds[cell.task] = seconds.get(cell.task, 0.0) + spent
     return [

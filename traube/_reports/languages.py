@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from traube._core.errors import join_words
-from traube.models import model_cards
+from traube.models import model_cards, split_cut
 from traube.models._card import ModelCard, catalogue
 from traube.tasks._languages import UNKNOWN, detect_languages, name_languages
 from traube.tasks._task import Task
@@ -68,7 +68,7 @@ def languages_of(task: Task) -> tuple[str, ...]:
 def fit_languages(languages: Sequence[str], tried: Iterable[str]) -> LanguageFit:
     """Sort models, those that were tried and those of the catalog, by the languages they are made for."""
     known = model_cards()
-    cards = [known[name] for name in dict.fromkeys(tried) if name in known]
+    cards = [known[name] for name in dict.fromkeys(split_cut(name)[0] for name in tried) if name in known]
     made = [card for card in cards if card.languages and languages]
     weights = {card.weights for card in cards}
     left_out: dict[str | None, ModelCard] = {}

@@ -47,6 +47,7 @@ __all__ = [
 ]
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
+_CUT = re.compile(r"(.+)@([1-9][0-9]{0,4})")  # a model whose vectors are cut to so many dimensions
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 CORPUS_BOUND = ("bow", "tfidf", "lsa", "tokens", "lda")  # kinds of models that are fitted on each task's texts
@@ -114,7 +115,8 @@ def card_errors() -> dict[Path, TraubeError]:
 
 def is_endpoint(name: str) -> bool:
     """Return whether a card says that the model of that name is behind an endpoint."""
-    return name in (cards := model_cards()) and cards[name].kind == "endpoint"
+    card = model_cards().get(split_cut(name)[0])
+    return card is not None and card.kind == "endpoint"
 
 
 def read_card(path: Path) -> ModelCard:
@@ -142,7 +144,8 @@ def load_model(name: str | Path, device: str | None = None, precision: Precision
     ----------
     name : str or Path
         A name goes before a folder, and a folder before an id of the hub; an endpoint is `URL#MODEL`. An id or endpoint
-        that is that of a known model gives this one, with the settings of its card.
+        that is that of a known model gives this one, with the settings of its card. NAME@256 cuts the vectors of a
+        transformer, and makes them unit again; an endpoint is asked for such vectors.
     device : {"cuda", "mps", "cpu"}, optional
         Where it computes. By default the best one there is.
     precision : {"fp32", "bf16", "auto"}, optional
@@ -173,7 +176,19 @@ def load_model(name: str | Path, device: str | None = None, precision: Precision
     return model_of(card.model_copy(update={"precision": precision}) if precision else card, device)
 
 
+def split_cut(name: str) -> tuple[str, int | None]:
+    """Return a model's name without the dimensions to which its vectors are cut, as in NAME@256, and these."""
+    match = _CUT.fullmatch(name)
+    return (match[1], int(match[2])) if match else (name, None)
+
+
 def _card_of(name: str) -> ModelCard:
+    whole, dimensions = split_cut(name)
+    if dimensions is not None and not inputs.is_folder(Path(name)):
+        card = _card_of(whole)
+        if card.kind not in ("packaged", "transformer", "endpoint") or card.similarity:
+            raise TraubeError(f"model '{name}': only vectors of transformers can be cut, and {whole} is none")
+        return card.model_copy(update={"name": f"{card.name}@{dimensions}", "dimensions": dimensions})
     # no other card is read, so that looking up hundreds of models is quick
     if name in catalogue():
         return catalogue()[name]
@@ -183,7 +198,9 @@ def _card_of(name: str) -> ModelCard:
         return checkpoint
     if "://" in name:
         url, model = parse_endpoint(name, MODEL_KEY)
-        alike = [card for card in model_cards().values() if card.kind == "endpoint" and card.weights == f"{url}#{model}"]
+        alike = [
+            card for card in model_cards().values() if card.kind == "endpoint" and card.weights == f"{url}#{model}"
+        ]
         return alike[0] if alike else ModelCard(name=make_name(model), kind="endpoint", url=url, model=model)
     if "/" in name and inputs.is_folder(folder := inputs.resolve_path(Path.cwd(), name)):
         return ModelCard(name=make_name(folder.name), model=str(folder))

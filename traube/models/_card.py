@@ -14,9 +14,20 @@ from traube.models._chat import parse_endpoint
 
 CATALOGUE = Path(__file__).with_name("catalogue.yaml")
 Precision = Literal["fp32", "bf16", "auto"]
+COMPONENTS = 128
 MANY = "mul"  # the code of models that are made for fifty languages or more
 # Keys that an endpoint's card has no use for
-OF_NETWORKS = {"revision", "max_length", "pooling", "prompt_name", "instruction", "template", "package", "sha256", "megabytes"}
+OF_NETWORKS = {
+    "revision",
+    "max_length",
+    "pooling",
+    "prompt_name",
+    "instruction",
+    "template",
+    "package",
+    "sha256",
+    "megabytes",
+}
 # The kinds of models whose vectors a similarity can compare.
 COMPARED = {
     "jaccard": ("tokens",),
@@ -36,10 +47,10 @@ class ModelCard(Strict):
     True
     """
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
-    kind: Literal["bow", "tfidf", "lsa", "tokens", "lda", "hashed", "packaged", "transformer", "pairwise", "endpoint"] = (
-        "transformer"
-    )
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*(@[1-9][0-9]*)?$")
+    kind: Literal[
+        "bow", "tfidf", "lsa", "tokens", "lda", "hashed", "packaged", "transformer", "pairwise", "endpoint"
+    ] = "transformer"
     description: str = ""
     citation: str = Field("", description="keys of references.bib, or free text")
     languages: tuple[Annotated[str, Field(pattern=r"^[a-z]{2,3}$")], ...] = Field(
@@ -50,10 +61,11 @@ class ModelCard(Strict):
     features: int | None = Field(
         None, ge=1, description="vocabulary size; the most frequent terms are kept. Of hashed: the number of buckets"
     )
-    dimensions: int = Field(
-        128,
+    dimensions: int | None = Field(
+        None,
         ge=1,
-        description="number of components of lsa and hashed, of topics of lda; of an endpoint, requested only where it is stated",
+        description=f"number of components of lsa and hashed, of topics of lda, by default {COMPONENTS}; of a transformer, "
+        "to which its vectors are cut and made unit, as NAME@256 does; of an endpoint, what it is asked for",
     )
     # packaged models
     package: str | None = None
@@ -68,7 +80,9 @@ class ModelCard(Strict):
     price: float | None = Field(None, ge=0, description="US dollars per million tokens")
     batch: int = Field(100, ge=1, le=2048, description="texts of a request, at most")
     # transformers
-    model: PathName | None = Field(None, description="Hugging Face id, a local folder, or an endpoint's name of a model")
+    model: PathName | None = Field(
+        None, description="Hugging Face id, a local folder, or an endpoint's name of a model"
+    )
     revision: str | None = Field(None, pattern=r"^[0-9a-f]{40}$", description="commit of the Hugging Face repository")
     prompt: str | None = Field(
         None, description="put in front of every text; by default the model's own for clustering or for similarity"
@@ -98,14 +112,14 @@ class ModelCard(Strict):
         return not self.languages or MANY in self.languages or {*languages} <= {*self.languages}
 
     @property
+    def components(self) -> int:
+        """The number of components of a lexical model."""
+        return self.dimensions or COMPONENTS
+
+    @property
     def weights(self) -> str | None:
         """The place of the weights, which several cards may name: an id of the hub, a folder, a package or an endpoint."""
         return f"{self.url}#{self.model}" if self.kind == "endpoint" else self.model or self.package
-
-    @property
-    def stated_dimensions(self) -> int | None:
-        """Number of dimensions that the card itself states; None if it states none."""
-        return self.dimensions if "dimensions" in self.model_fields_set else None
 
     @model_validator(mode="after")
     def _has_one_prompt(self) -> Self:

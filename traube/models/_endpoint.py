@@ -67,7 +67,7 @@ def refuse_unnamed(model: object, named: Collection[str]) -> None:
         )
 
 
-class _TryAgain(Exception):  # noqa: N818 (never leaves this module)
+class _TryAgain(Exception):
     """A request failed, and may be tried again after some seconds."""
 
     def __init__(self, fault: str, pause: float, tries: int = RETRIES) -> None:
@@ -108,7 +108,7 @@ class Endpoint(OfCard, BatchEncoder):
         """Hash of address, model, dimensions, prompt and the stored vectors of the probe; without these if it was never sent."""
         references, current = self._read_references()
         probe = digest([references[current]]) if references else ""
-        return digest(["endpoint", self.card.url, self.card.model, self.card.stated_dimensions, self.prompt, probe])
+        return digest(["endpoint", self.card.url, self.card.model, self.card.dimensions, self.prompt, probe])
 
     @property
     def paid(self) -> float:
@@ -205,8 +205,8 @@ class Endpoint(OfCard, BatchEncoder):
         import openai
 
         more: dict[str, Any] = {}
-        if self.card.stated_dimensions is not None:
-            more["dimensions"] = self.card.stated_dimensions
+        if self.card.dimensions is not None:
+            more["dimensions"] = self.card.dimensions
         try:
             answer = client.embeddings.create(input=texts, model=str(self.card.model), **more)
         except openai.APIStatusError as error:
@@ -245,7 +245,9 @@ class Endpoint(OfCard, BatchEncoder):
         places = [getattr(entry, "index", None) for entry in data]
         if set(places) != set(range(n)):
             raise self._lie("vectors that are numbered differently than the texts")
-        rows = [entry.embedding for _, entry in sorted(zip(places, data, strict=True), key=lambda pair: int(str(pair[0])))]
+        rows = [
+            entry.embedding for _, entry in sorted(zip(places, data, strict=True), key=lambda pair: int(str(pair[0])))
+        ]
         lengths = {len(row) if isinstance(row, list) else 0 for row in rows}
         if len(lengths) > 1 or 0 in lengths:
             raise self._lie("vectors of several lengths, or none")
@@ -256,7 +258,7 @@ class Endpoint(OfCard, BatchEncoder):
             raise self._lie("vectors that are no numbers") from None
         if not np.isfinite(vectors).all():
             raise self._lie("vectors with NaN or infinity")
-        if vectors.shape[1] != (wanted := self.card.stated_dimensions or vectors.shape[1]):
+        if vectors.shape[1] != (wanted := self.card.dimensions or vectors.shape[1]):
             raise self._lie(f"vectors of length {vectors.shape[1]}, where the card states {wanted} dimensions")
         return vectors
 
@@ -267,7 +269,7 @@ class Endpoint(OfCard, BatchEncoder):
 
     @cached_property
     def _key(self) -> str:
-        return digest([self.card.url, self.card.model, self.card.stated_dimensions])
+        return digest([self.card.url, self.card.model, self.card.dimensions])
 
     def _probe(self) -> Dense:
         """Return today's vectors of the sentences, float32 [5, d]."""
@@ -340,7 +342,11 @@ class Endpoint(OfCard, BatchEncoder):
 
     def _describe_sending(self, n: int, tokens: int) -> str:
         price, counted = self.card.price, tokens * self._spending.rates.get(self._key, 1.0)
-        known = f"about {in_dollars(self._cost(counted))} at {in_dollars(price)} per million tokens" if price is not None else ""
+        known = (
+            f"about {in_dollars(self._cost(counted))} at {in_dollars(price)} per million tokens"
+            if price is not None
+            else ""
+        )
         what = f"{n:,} texts of about {round(counted):,} tokens to {self.card.url} (model {self.card.model})"
         return f"{what}, {known or 'its card states no price'}"
 

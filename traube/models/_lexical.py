@@ -59,7 +59,7 @@ class Lexical(OfWords):
     @property
     def fingerprint(self) -> str:
         """Return a hash of the card's settings."""
-        return digest(["lexical", self.card.kind, self.card.features, self.card.dimensions])
+        return digest(["lexical", self.card.kind, self.card.features, self.card.components])
 
     def encode(self, texts: Sequence[str]) -> Dense | csr_matrix:
         """Fit on the texts and return their vectors, float32 [n, d]."""
@@ -95,7 +95,7 @@ class Lexical(OfWords):
                 from sklearn.decomposition import TruncatedSVD
                 from sklearn.preprocessing import Normalizer
 
-                components = min(self.card.dimensions, min(words.fit_transform(texts).shape) - 1)
+                components = min(self.card.components, min(words.fit_transform(texts).shape) - 1)
                 if components < 1:
                     raise TraubeError(f"model '{self.name}': LSA needs at least two texts and two words")
                 return make_pipeline(words, TruncatedSVD(components, random_state=SEED), Normalizer())
@@ -106,7 +106,7 @@ class Lexical(OfWords):
                 known = words.get_feature_names_out()[np.asarray(counts).ravel() > 1]
                 if not len(known):
                     raise TraubeError(f"model '{self.name}': LDA needs words that occur twice, and the texts hold none")
-                topics = LatentDirichletAllocation(min(self.card.dimensions, len(texts)), random_state=SEED)
+                topics = LatentDirichletAllocation(min(self.card.components, len(texts)), random_state=SEED)
                 return make_pipeline(_make_vectorizer("lda", vocabulary=known), topics)
             case _:
                 return words
@@ -201,7 +201,7 @@ class Hashed(OfWords, BatchEncoder):
     @property
     def fingerprint(self) -> str:
         """Hash of the settings, since there are no weights."""
-        return digest(["hashed", self.card.features or BUCKETS, self.card.dimensions, OF_A_WORD, SEED])
+        return digest(["hashed", self.card.features or BUCKETS, self.card.components, OF_A_WORD, SEED])
 
     def load(self) -> int:
         """Draw the random projection; return its bytes."""
@@ -221,7 +221,7 @@ class Hashed(OfWords, BatchEncoder):
         """The vectorizer that hashes words, and the projection of their counts, float32 csr [buckets, dimensions]."""
         from sklearn.feature_extraction.text import HashingVectorizer
 
-        buckets, dimensions, rng = self.card.features or BUCKETS, self.card.dimensions, np.random.default_rng(SEED)
+        buckets, dimensions, rng = self.card.features or BUCKETS, self.card.components, np.random.default_rng(SEED)
         columns = rng.integers(dimensions, size=buckets * OF_A_WORD, dtype=np.int32)
         values = rng.choice(np.array([-1, 1], dtype=np.float32), buckets * OF_A_WORD) / np.float32(np.sqrt(OF_A_WORD))
         begins = np.arange(0, len(values) + 1, OF_A_WORD, dtype=np.int32)

@@ -11,7 +11,7 @@ from traube._core.errors import TraubeError, Unknown, unknown
 from traube._core.generated_cards import write_card, writing_cards
 from traube._core.inputs import is_folder, resolve_path
 from traube._core.settings import MODEL_KEY
-from traube.models import HUB_ID, model_cards, read_card
+from traube.models import HUB_ID, load_model, model_cards, read_card, split_cut
 from traube.models._card import ModelCard, catalogue
 from traube.models._chat import parse_endpoint
 from traube.models._given import make_name
@@ -39,6 +39,9 @@ def name_model(given: str, write: bool = False) -> str:
     TraubeError
         If there is no such model; the message names near ones, or says how a model of the hub is named.
     """
+    whole, dimensions = split_cut(given)
+    if dimensions is not None and not is_folder(Path(given)):
+        return load_model(f"{name_model(whole, write)}@{dimensions}").name
     if "://" in given:
         return _name_endpoint(given, write)
     folder = resolve_path(Path.cwd(), given) if "/" in given else Path.cwd()

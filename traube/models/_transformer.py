@@ -138,7 +138,8 @@ class Transformer(OfCard, BatchEncoder):
         if card.prompt is None and self.prompt != prompts.get(default or "", ""):
             prompt = ["for its purpose", self.prompt]
         pooling = {None: "mean", "mean": "explicitly mean"}.get(card.pooling, card.pooling)
-        return digest([FINGERPRINT, files, [prompt, card.max_length, pooling, self.precision]])
+        cut = [] if card.dimensions is None else [["cut", card.dimensions]]
+        return digest([FINGERPRINT, files, [prompt, card.max_length, pooling, self.precision], *cut])
 
     @cached_property
     def _hashes(self) -> dict[Path, str]:
@@ -197,7 +198,15 @@ class Transformer(OfCard, BatchEncoder):
             bad = int(positions[int(np.flatnonzero(~np.isfinite(block).all(axis=1))[0])])
             where = f"the vector of text {bad} ({texts[bad][:60]!r})"
             raise TraubeError(f"model '{self.name}': NaN or infinity in {where}; its weights are broken")
-        return block
+        return block if self.card.dimensions is None else self._cut(block, self.card.dimensions)
+
+    def _cut(self, vectors: Dense, dimensions: int) -> Dense:
+        """Return the first dimensions of vectors, made unit again: of a Matryoshka model they hold the most."""
+        if dimensions > vectors.shape[1]:
+            raise TraubeError(f"model '{self.name}': its vectors have {vectors.shape[1]} dimensions, not {dimensions}")
+        own = vectors[:, :dimensions]
+        lengths = np.linalg.norm(own, axis=1, keepdims=True)
+        return np.asarray(own / np.where(lengths > 0, lengths, 1), dtype=np.float32)
 
     def shares(self, texts: Sequence[str], number: int, device: str) -> list[Ints]:
         """Divide texts into about so many shares of like work for a device, as positions, the longest texts first.
