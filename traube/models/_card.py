@@ -65,7 +65,7 @@ class ModelCard(Strict):
         None,
         ge=1,
         description=f"number of components of lsa and hashed, of topics of lda, by default {COMPONENTS}; of a transformer, "
-        "to which its vectors are cut and made unit, as NAME@256 does; of an endpoint, what it is asked for",
+        "to which its vectors are cut and made unit, as NAME@256 does; of an endpoint, what is requested of it",
     )
     # packaged models
     package: str | None = None

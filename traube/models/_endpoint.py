@@ -96,7 +96,7 @@ class Endpoint(OfCard, BatchEncoder):
 
     @property
     def prompt(self) -> str:
-        """What is put in front of every text; empty if nothing is."""
+        """Text that is put in front of every other; empty if nothing is."""
         return self.card.prompt or ""
 
     def prompted_for(self, purpose: Purpose) -> "Endpoint":
@@ -112,7 +112,7 @@ class Endpoint(OfCard, BatchEncoder):
 
     @property
     def paid(self) -> float:
-        """Dollars that this run has spent on models with a price; nan if the card states none."""
+        """Money that this run has spent on models with a price, in dollars; nan if the card states none."""
         return math.nan if self.card.price is None else self._spending.dollars
 
     def load(self) -> int:
