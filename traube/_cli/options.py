@@ -78,7 +78,7 @@ Budget = Annotated[
     typer.Option(
         callback=set_budget,
         min=0,
-        help="Most that endpoints may cost: dollars, or tokens of models without a price.",
+        help="Most that endpoints may cost, in dollars; without a price, in tokens.",
         show_default=False,
     ),
 ]
