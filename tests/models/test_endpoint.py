@@ -370,8 +370,14 @@ def test_names_and_cards(server, home, monkeypatch):
     for settings in ({"key_env": "AWS_SECRET_ACCESS_KEY"}, {"pooling": "mean"}, {"url": "ftp://x"}, {"price": -1}):
         with pytest.raises(ValidationError):
             ModelCard.model_validate({"name": "m", "kind": "endpoint", "url": server.url, "model": "m", **settings})
-    with pytest.raises(ValueError, match="endpoint"):
+    with pytest.raises(ValueError, match="makes no sense on a card of kind transformer"):
         ModelCard(name="m", model="org/m", price=1)
+    assert ModelCard.model_validate(card.model_dump()) == card
+    (home / "generated_cards" / "foreign.yaml").write_text(
+        f"kind: endpoint\nurl: {server.url}\nmodel: m\nkey_env: OPENAI_API_KEY\n"
+    )
+    with pytest.raises(TraubeError, match="a card that names a key belongs into cards/"):
+        load_model("foreign")
     cards = paths.cards()
     assert not (cards / "mine.yaml").exists()
 

@@ -128,7 +128,7 @@ def read_card(path: Path) -> ModelCard:
     if card.kind not in ("transformer", "endpoint"):
         line = lines.get(("kind",), 1)
         raise TraubeError(f"{path}: line {line}: kind: a card's model is a transformer or an endpoint")
-    if is_generated(path) and "key_env" in card.model_fields_set:  # a backup of somebody else may have brought it
+    if is_generated(path) and card.key_env != MODEL_KEY:  # a backup of somebody else may have brought it
         line = lines.get(("key_env",), 1)
         raise TraubeError(f"{path}: line {line}: key_env: a card that names a key belongs into cards/")
     if not card.model:

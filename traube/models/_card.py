@@ -16,18 +16,9 @@ CATALOGUE = Path(__file__).with_name("catalogue.yaml")
 Precision = Literal["fp32", "bf16", "auto"]
 COMPONENTS = 128
 MANY = "mul"  # the code of models that are made for fifty languages or more
-# Keys that an endpoint's card has no use for
-OF_NETWORKS = {
-    "revision",
-    "max_length",
-    "pooling",
-    "prompt_name",
-    "instruction",
-    "template",
-    "package",
-    "sha256",
-    "megabytes",
-}
+# Keys that a card of an endpoint has alone, and those that it has no use for
+OF_ENDPOINTS = ("url", "key_env", "price", "batch")
+OF_NETWORKS = ("package", "sha256", "revision", "max_length", "pooling", "prompt_name", "instruction", "template")
 # The kinds of models whose vectors a similarity can compare.
 COMPARED = {
     "jaccard": ("tokens",),
@@ -130,17 +121,15 @@ class ModelCard(Strict):
 
     @model_validator(mode="after")
     def _is_endpoint(self) -> Self:
-        only = {"url", "key_env", "price", "batch"} & self.model_fields_set
-        if self.kind != "endpoint":
-            if only:
-                raise ValueError(f"{', '.join(sorted(only))}: of a card of `kind: endpoint` alone")
-            return self
-        try:
-            parse_endpoint(f"{self.url or ''}#{self.model or ''}", self.key_env)
-        except TraubeError as error:
-            raise ValueError(f"url, model: {error}") from None
-        if wrong := sorted(OF_NETWORKS & self.model_fields_set):
-            raise ValueError(f"{', '.join(wrong)}: an endpoint has none: leave it out")
+        other_kinds = OF_NETWORKS if self.kind == "endpoint" else OF_ENDPOINTS
+        defaults = type(self).model_fields
+        if wrong := [name for name in other_kinds if getattr(self, name) != defaults[name].default]:
+            raise ValueError(f"{', '.join(wrong)}: makes no sense on a card of kind {self.kind}: leave it out")
+        if self.kind == "endpoint":
+            try:
+                parse_endpoint(f"{self.url or ''}#{self.model or ''}", self.key_env)
+            except TraubeError as error:
+                raise ValueError(f"url, model: {error}") from None
         return self
 
     @model_validator(mode="after")

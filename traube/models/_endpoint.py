@@ -41,7 +41,9 @@ logger = logging.getLogger(__name__)
 
 PARALLEL = 4  # requests
 TOKENS_A_REQUEST = 100_000  # at most, as estimated; a longer text goes alone
-RETRIES, RETRIES_AFTER_TIMEOUT = 5, 1  # a request without an answer in time may have been billed
+RETRIES = 5
+RETRIES_AFTER_TIMEOUT = 1  # such a request may have been billed
+RETRIES_OF_CONNECTION = 2  # where nobody listens
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 120.0  # seconds between two tries
 KEPT = "what is paid for is kept"
 SHOWN = 200  # characters of what a server says
@@ -202,6 +204,7 @@ class Endpoint(OfCard, BatchEncoder):
 
     def ask(self, client: "openai.OpenAI", texts: list[str]) -> tuple[Dense, int | None]:
         """Send one request; return vectors, float32 [n, d], and the server's count of tokens, if it gives one."""
+        import httpx
         import openai
 
         more: dict[str, Any] = {}
@@ -215,9 +218,10 @@ class Endpoint(OfCard, BatchEncoder):
             fault = f"did not answer within {self.seconds:g} seconds: try again later; {KEPT}"
             raise _TryAgain(fault, self.first_pause, RETRIES_AFTER_TIMEOUT) from None
         except openai.APIConnectionError as error:
-            kind = type(error.__cause__ or error).__name__
-            fault = f"could not be reached, or broke off ({kind}): start the server, or check the address; {KEPT}"
-            raise _TryAgain(fault, self.first_pause) from None
+            cause = error.__cause__ or error
+            fault = f"could not be reached, or broke off ({type(cause).__name__}): start the server, or check the address; {KEPT}"
+            tries = RETRIES_OF_CONNECTION if isinstance(cause, httpx.ConnectError) else RETRIES
+            raise _TryAgain(fault, self.first_pause, tries) from None
         except Exception:  # the client reads an answer as it comes, so that nonsense in it raises anything
             raise self._lie("something else than embeddings: check the address, which mostly ends in /v1") from None
         return self._read(answer, len(texts)), _read_usage(answer)
