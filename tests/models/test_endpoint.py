@@ -192,6 +192,11 @@ LIES: dict[str, tuple[Callable[[Server], Callable[[int, list[str]], Any]], str, 
     "a list": (lambda s: lambda n, t: [1], "something else", 1),
     "fewer": (lambda s: change(s, lambda a: a["data"].pop()), "2 vectors for 3 texts", 1),
     "twice": (lambda s: change(s, lambda a: a["data"][0].update(index=1)), "numbered differently", 1),
+    "index": (lambda s: change(s, lambda a: a["data"][0].update(index=[0])), "something else", 1),
+    "no index": (lambda s: change(s, lambda a: a["data"][0].pop("index")), "numbered differently", 1),
+    "no vector": (lambda s: change(s, lambda a: a["data"][0].pop("embedding")), "or none", 1),
+    "no objects": (lambda s: change(s, lambda a: a.update(data=["a", 1, None])), "something else", 1),
+    "another length": (lambda s: change(s, lambda a: [e["embedding"].pop() for e in a["data"]]), "length 7 after", 1),
     "length": (lambda s: change(s, lambda a: a["data"][1]["embedding"].pop()), "several lengths", 1),
     "empty": (
         lambda s: change(s, lambda a: [e.update(embedding=[]) for e in a["data"]]),
@@ -221,6 +226,21 @@ def test_a_lie_is_one_line_in_bounded_time(name, server, caplog):
     assert KEY not in f"{line}{caplog.text}{raised.value.__cause__}"
     assert len(server.sent) == tries
     assert time.monotonic() - began < 5
+
+
+def test_nobody_listens_is_one_line(server, monkeypatch):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(server, "url", f"http://127.0.0.1:{free.getsockname()[1]}/v1")
+    with pytest.raises(Unavailable, match=r"could not be reached, or broke off .*: start the server"):
+        make(server).fetch()
+
+
+def test_a_key_that_is_none_is_not_shown(server, monkeypatch):
+    monkeypatch.setenv("TRAUBE_MODEL_KEY", f"{KEY}\ngr\u00fcn")
+    with pytest.raises(TraubeError, match="TRAUBE_MODEL_KEY holds characters that no key has") as raised:
+        make(server).fetch()
+    assert KEY not in str(raised.value) and not server.requests
 
 
 def test_vectors_in_another_order_find_their_texts(server):
@@ -354,6 +374,7 @@ def test_names_and_cards(server, home, monkeypatch):
     assert name_model(address, write=True) == name_model(address) == "some-model"
     card = model_cards()["some-model"]
     assert (card.kind, card.weights, card.dimensions) == ("endpoint", address, None)
+    assert name_model(f"{address}@16", write=True) == "some-model@16"
     assert load_model(address).card == load_model("some-model").card == card
     text = next((home / "generated_cards").glob("*.yaml")).read_text()
     assert KEY not in text

@@ -21,6 +21,8 @@ class Spending:
         Spent on models without one.
     compared : dict of str to str
         The endpoints that were compared with what they were, and why one could not be; empty if it was.
+    lengths : dict of str to int
+        Of each endpoint, the length of its vectors.
     rates : dict of str to float
         Of each endpoint, the most tokens that it has counted for each that was estimated; at least 1.
     """
@@ -29,6 +31,7 @@ class Spending:
     dollars: float = 0.0
     tokens: float = 0.0
     compared: dict[str, str] = field(default_factory=dict)
+    lengths: dict[str, int] = field(default_factory=dict)
     rates: dict[str, float] = field(default_factory=dict)
 
 

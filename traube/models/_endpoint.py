@@ -46,6 +46,7 @@ RETRIES_AFTER_TIMEOUT = 1  # such a request may have been billed
 RETRIES_OF_CONNECTION = 2  # where nobody listens
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 120.0  # seconds between two tries
 KEPT = "what is paid for is kept"
+NO_EMBEDDINGS = "something else than embeddings: check the address, which mostly ends in /v1"
 SHOWN = 200  # characters of what a server says
 # Anything else that the client or its environment would add, such as the system's version, is not sent.
 HEADERS = {"host", "accept", "accept-encoding", "connection", "content-type", "content-length", "user-agent"}
@@ -190,6 +191,7 @@ class Endpoint(OfCard, BatchEncoder):
                 positions, estimate = running.pop(future)
                 vectors, used = future.result()
                 self._pay(estimate, used)
+                self._check_length(vectors)
                 requests.parallel = PARALLEL  # the first one alone says what a text costs
                 yield positions, vectors
             except GeneratorExit:
@@ -223,8 +225,13 @@ class Endpoint(OfCard, BatchEncoder):
             tries = RETRIES_OF_CONNECTION if isinstance(cause, httpx.ConnectError) else RETRIES
             raise _TryAgain(fault, self.first_pause, tries) from None
         except Exception:  # the client reads an answer as it comes, so that nonsense in it raises anything
-            raise self._lie("something else than embeddings: check the address, which mostly ends in /v1") from None
-        return self._read(answer, len(texts)), _read_usage(answer)
+            raise self._lie(NO_EMBEDDINGS) from None
+        try:
+            return self._read(answer, len(texts)), _read_usage(answer)
+        except TraubeError:
+            raise
+        except Exception:  # an answer may hold anything anywhere
+            raise self._lie(NO_EMBEDDINGS) from None
 
     def _explain_refusal(self, error: "openai.APIStatusError") -> Exception:
         """Return the error of a status: one to try again after, where the server is busy or failed."""
@@ -249,9 +256,8 @@ class Endpoint(OfCard, BatchEncoder):
         places = [getattr(entry, "index", None) for entry in data]
         if set(places) != set(range(n)):
             raise self._lie("vectors that are numbered differently than the texts")
-        rows = [
-            entry.embedding for _, entry in sorted(zip(places, data, strict=True), key=lambda pair: int(str(pair[0])))
-        ]
+        of_text = dict(zip(places, data, strict=True))
+        rows = [of_text[i].embedding for i in range(n)]
         lengths = {len(row) if isinstance(row, list) else 0 for row in rows}
         if len(lengths) > 1 or 0 in lengths:
             raise self._lie("vectors of several lengths, or none")
@@ -265,6 +271,12 @@ class Endpoint(OfCard, BatchEncoder):
         if vectors.shape[1] != (wanted := self.card.dimensions or vectors.shape[1]):
             raise self._lie(f"vectors of length {vectors.shape[1]}, where the card states {wanted} dimensions")
         return vectors
+
+    def _check_length(self, vectors: Dense) -> None:
+        """Check that vectors are as long as the first ones of the run."""
+        known = self._spending.lengths.setdefault(self._key, vectors.shape[1])
+        if known != vectors.shape[1]:
+            raise self._lie(f"vectors of length {vectors.shape[1]} after others of {known}")
 
     def _lie(self, what: str) -> TraubeError:
         return TraubeError(f"{self.card.url} (model {self.card.model}) answered with {what}; {KEPT}")
@@ -283,6 +295,7 @@ class Endpoint(OfCard, BatchEncoder):
         with _Requests(self) as requests:
             vectors, used = requests.submit(list(SENTENCES)).result()
         self._pay(estimate, used)
+        self._check_length(vectors)
         return vectors
 
     def _read_references(self) -> tuple[list[str], int]:
@@ -351,7 +364,7 @@ class Endpoint(OfCard, BatchEncoder):
             if price is not None
             else ""
         )
-        what = f"{n:,} texts of about {round(counted):,} tokens to {self.card.url} (model {self.card.model})"
+        what = f"{n:,} text{'' if n == 1 else 's'} of about {round(counted):,} tokens to {self.card.url} (model {self.card.model})"
         return f"{what}, {known or 'its card states no price'}"
 
     def describe_sending(self, texts: Sequence[str]) -> str:
@@ -366,7 +379,10 @@ class Endpoint(OfCard, BatchEncoder):
 
     def read_key(self) -> str:
         """Return the key, from the environment alone; empty if there is none."""
-        return os.environ.get(self.card.key_env, "").strip()
+        key = os.environ.get(self.card.key_env, "").strip()
+        if not (key.isascii() and key.isprintable()):
+            raise TraubeError(f"{self.card.key_env} holds characters that no key has: set it to the key alone")
+        return key
 
 
 class _Requests:
