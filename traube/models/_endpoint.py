@@ -430,8 +430,7 @@ def _open_client(endpoint: Endpoint) -> "openai.OpenAI":
     try:
         import openai
     except ImportError:
-        hint = install_hint("endpoint", "setup")
-        raise Unavailable(f"model '{endpoint.name}': needs the package openai: {hint}") from None
+        raise Unavailable(f"an endpoint needs the package openai: {install_hint('endpoint')}") from None
     key = endpoint.read_key()
 
     def keep_few(request: "httpx.Request") -> None:
