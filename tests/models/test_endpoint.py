@@ -20,6 +20,7 @@ pytest.importorskip("openai")
 
 from traube._core import paths
 from traube._core.errors import TraubeError, Unavailable
+from traube._core.progress import Progress
 from traube._core.spending import limit_spending
 from traube._pipeline.embed import embed, open_cache
 from traube._storage import open_storage
@@ -279,7 +280,6 @@ def test_each_text_is_paid_for_once_over_two_cuts(server):
 
 def test_an_interruption_keeps_what_is_under_way(server, monkeypatch):
     texts, answered = texts_of(60), iter(range(100))
-    from traube._core.progress import Progress
 
     def interrupt(stage: str, amount: int) -> None:
         if next(answered) == 2:
@@ -294,6 +294,20 @@ def test_an_interruption_keeps_what_is_under_way(server, monkeypatch):
     assert stored == sum(server.answered[text] for text in texts) < 60
     encode(texts, make(server, batch=5))
     assert all(server.answered[text] == 1 for text in texts)
+
+
+def test_an_answer_is_stored_before_the_next_one_is_taken(server):
+    texts, stored, model, storage = texts_of(30), [], make(server, batch=10), open_storage(paths.home())
+    model.fetch()
+    cache = open_cache(storage, model)
+    embed(
+        texts,
+        model,
+        storage,
+        "",
+        Progress(done=lambda stage, n: stored.append(int((cache.find_rows(texts) >= 0).sum()))),
+    )
+    assert stored == [0, 10, 20]
 
 
 def test_a_budget_is_never_exceeded(server, caplog):
