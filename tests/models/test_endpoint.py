@@ -75,6 +75,13 @@ class Server:
         if answer == "hang":
             self.released.wait(20)
             return
+        if answer == "dribble":
+            handler.send_response(200)
+            handler.end_headers()
+            with suppress(OSError):
+                while not self.released.wait(0.05):
+                    handler.wfile.write(b" ")
+            return
         status, headers, body = 200, {}, answer
         if isinstance(answer, int):
             status, body = answer, {"error": {"message": f"no, {KEY} is wrong", "type": "error", "code": None}}
@@ -114,6 +121,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setenv("TRAUBE_MODEL_KEY", KEY)
     monkeypatch.setattr(Endpoint, "seconds", 0.5)
     monkeypatch.setattr(Endpoint, "first_pause", 0.01)
+    monkeypatch.setattr(endpoints, "SLOWEST", 1.5)
+    monkeypatch.setattr(endpoints, "LARGEST", 100_000)
     yield found
     found.released.set()
     http.shutdown()
@@ -158,7 +167,7 @@ def test_nothing_is_sent_beside_texts_and_key(server, monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     make(server).encode(["a"])
     names = {name.lower() for headers in server.headers for name in headers}
-    assert names <= {*endpoints.HEADERS, "authorization"}
+    assert names <= {*endpoints.HEADERS, "accept-encoding", "authorization"}
     assert {headers["Authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
     monkeypatch.delenv("TRAUBE_MODEL_KEY")
     server.headers.clear()
@@ -208,6 +217,9 @@ LIES: dict[str, tuple[Callable[[Server], Callable[[int, list[str]], Any]], str, 
     "huge": (lambda s: change(s, lambda a: a["data"][1]["embedding"].__setitem__(0, 1e300)), "infinity", 1),
     "words": (lambda s: change(s, lambda a: a["data"][1]["embedding"].__setitem__(0, "x")), "no numbers", 1),
     "base64": (lambda s: change(s, lambda a: a["data"][1].update(embedding="AAA")), "something else", 1),
+    "dribbling": (lambda s: lambda n, t: "dribble", "did not answer", 1 + endpoints.RETRIES_AFTER_TIMEOUT),
+    "endless": (lambda s: lambda n, t: b" " * 200_000, "more than 100,000 bytes", 1),
+    "packed": (lambda s: lambda n, t: (200, {"Content-Encoding": "gzip"}), "packed form", 1),
     "hanging": (
         lambda s: lambda n, t: "hang",
         "did not answer within 0.5 seconds",

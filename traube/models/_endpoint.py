@@ -47,9 +47,11 @@ RETRIES_OF_CONNECTION = 2  # where nobody listens
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 120.0  # seconds between two tries
 KEPT = "what is paid for is kept"
 NO_EMBEDDINGS = "something else than embeddings: check the address, which mostly ends in /v1"
+LARGEST = 2**28  # bytes of an answer: 2,048 vectors of 4,096 numbers in words
+SLOWEST = 5  # times the longest wait, until a whole answer is here
 SHOWN = 200  # characters of what a server says
 # Anything else that the client or its environment would add, such as the system's version, is not sent.
-HEADERS = {"host", "accept", "accept-encoding", "connection", "content-type", "content-length", "user-agent"}
+HEADERS = {"host", "accept", "connection", "content-type", "content-length", "user-agent"}
 PROBE = "probe"  # the kind of documents that hold the vectors of these sentences
 SENTENCES = (
     "The recipe asks for two cups of flour and a pinch of salt.",
@@ -221,6 +223,8 @@ class Endpoint(OfCard, BatchEncoder):
             raise _TryAgain(fault, self.first_pause, RETRIES_AFTER_TIMEOUT) from None
         except openai.APIConnectionError as error:
             cause = error.__cause__ or error
+            if isinstance(cause, TraubeError):
+                raise cause from None
             fault = f"could not be reached, or broke off ({type(cause).__name__}): start the server, or check the address; {KEPT}"
             tries = RETRIES_OF_CONNECTION if isinstance(cause, httpx.ConnectError) else RETRIES
             raise _TryAgain(fault, self.first_pause, tries) from None
@@ -431,19 +435,45 @@ def _open_client(endpoint: Endpoint) -> "openai.OpenAI":
         import openai
     except ImportError:
         raise Unavailable(f"an endpoint needs the package openai: {install_hint('endpoint')}") from None
-    key = endpoint.read_key()
+    import httpx
+
+    key, url = endpoint.read_key(), str(endpoint.card.url)
+
+    class Bounded(httpx.SyncByteStream):
+        """The parts of an answer, which ends in time."""
+
+        def __init__(self, parts: Any) -> None:
+            self.parts = parts
+
+        def __iter__(self) -> Iterator[bytes]:
+            size, end = 0, time.monotonic() + SLOWEST * endpoint.seconds
+            for part in self.parts:
+                size += len(part)
+                if size > LARGEST:
+                    raise TraubeError(f"{url} answered with more than {LARGEST:,} bytes; {KEPT}")
+                if time.monotonic() > end:
+                    raise httpx.ReadTimeout("the answer does not end")
+                yield part
+
+        def close(self) -> None:
+            self.parts.close()
+
+    def bound(response: "httpx.Response") -> None:
+        if response.headers.get("content-encoding", "identity") != "identity":  # nothing says how long it will be
+            raise TraubeError(f"{url} answered in a packed form that was not requested; {KEPT}")
+        response.stream = Bounded(response.stream)
 
     def keep_few(request: "httpx.Request") -> None:
         for name in [name for name in request.headers if name.lower() not in HEADERS]:
             del request.headers[name]
+        request.headers["Accept-Encoding"] = "identity"
         if key:
             request.headers["Authorization"] = f"Bearer {key}"
 
-    url = str(endpoint.card.url)
     direct = openai.DefaultHttpxClient(
         follow_redirects=False,
         trust_env=url.startswith("https"),  # a proxy is not this machine
-        event_hooks={"request": [keep_few]},
+        event_hooks={"request": [keep_few], "response": [bound]},
     )
     return openai.OpenAI(api_key="none", base_url=url, timeout=endpoint.seconds, max_retries=0, http_client=direct)
 
