@@ -14,6 +14,7 @@ from traube._pipeline.workbench import Workbench
 from traube._storage import Storage, open_storage
 from traube.models import Model, load_model
 from traube.models._card import Precision
+from traube.models._endpoint import refuse_unnamed
 
 
 class BenchmarkResource(dg.ConfigurableResource):
@@ -50,8 +51,13 @@ class EncoderResource(dg.ConfigurableResource):
     device: str = Field(default="", description="cuda, mps or cpu; by default the best one there is")
 
     def model(self, name: str, precision: Precision | None) -> Model:
-        """Return a model, loaded once a process however many tasks a run evaluates."""
-        return _load_model(name, self.device or None, precision)
+        """Return a model, loaded once a process however many tasks a run evaluates.
+
+        An endpoint that params.yaml does not name is refused to runs that no command of a person has started.
+        """
+        model = _load_model(name, self.device or None, precision)
+        refuse_unnamed(model, load_params().models)
+        return model
 
 
 _load_model = lru_cache(maxsize=1)(load_model)  # the next model's weights replace this one's

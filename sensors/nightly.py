@@ -17,6 +17,7 @@ from traube._pipeline.params import Nightly, load_params
 from traube._pipeline.plan import Plan, Request
 from traube._pipeline.survey import plan
 from traube._storage import open_storage
+from traube.models import is_endpoint, load_model
 
 
 def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
@@ -43,6 +44,11 @@ def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
     )
     def nightly_benchmark(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         assert MODELS.name is not None
+        for name in filter(is_endpoint, load_params().models):
+            try:
+                load_model(name).fetch()  # a model that changed silently is another one, and lacks cells
+            except TraubeError as error:
+                context.log.warning(str(error))
         request, todo, work, runs = _find_lacking(context.instance)
         for name, reason in todo.unavailable.items():
             context.log.warning(f"{name} is unavailable: {reason}")

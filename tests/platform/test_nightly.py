@@ -23,11 +23,12 @@ from assets.report import regressions
 from definitions import build_defs
 from operations.launch import Launcher
 from resources.alerts import FILE, SILENT, WEBHOOK
-from resources.benchmark import BenchmarkResource, StorageResource
+from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from sensors.lost_runs import end_lost_runs
 from tests.comparison.test_regressions import add_cell, save_task
 from tests.platform.conftest import PARAMS, schedule_of, sensor_of, word_rows, write_task
 from traube._core import paths
+from traube._core.errors import TraubeError
 from traube._pipeline.plan import Request
 from traube._storage import Storage
 
@@ -58,6 +59,18 @@ def test_the_night_asks_for_one_run_for_each_model_that_lacks_cells(
 def test_a_new_seed_in_params_is_computed_at_night(launcher: Launcher, request_for: MakeRequest) -> None:
     paths.params().write_text(PARAMS + "    seeds: [42, 7]\n")
     assert [r.partition_key for r in night(launcher)] == ["bow"]
+
+
+@pytest.mark.begin_with("read")
+def test_texts_go_to_an_endpoint_at_night_only_if_params_name_it(launcher: Launcher, cards: Path) -> None:
+    (cards / "far.yaml").write_text("kind: endpoint\nurl: http://127.0.0.1:9/v1\nmodel: far\n")
+    launcher.instance.add_dynamic_partitions("models", ["far"])  # as a run of the command line leaves it
+    assert {r.partition_key for r in night(launcher)} == {"bow"}
+    with pytest.raises(TraubeError, match=r"only if params\.yaml names it"):
+        EncoderResource().model("far", None)
+    paths.params().write_text(PARAMS.replace("[bow]", "[bow, far]"))
+    assert {r.partition_key for r in night(launcher)} == {"bow", "far"}
+    assert EncoderResource().model("far", None).name == "far"
 
 
 @pytest.mark.begin_with("read")

@@ -243,7 +243,7 @@ def test_what_is_as_good_and_cheaper_is_what_traube_best_says(
     seconds = {"bow": 0.1, "tfidf": 1.0, "lsa": 5.0}
     known = pd.DataFrame({"task": "tiny", "protocol": "own", "model": seconds, "method": "none/kmeans"})
     known = known.assign(model=list(seconds), encoding=0.0, clustering=0.0, seconds=list(seconds.values()), memory=0.0)
-    known["earlier"] = False
+    known["earlier"], known["money"] = False, np.nan
     for module in (page, recommendation):
         monkeypatch.setattr(module, "costs", lambda *_: known)
     publish(bench)

@@ -81,6 +81,16 @@ def test_what_is_as_good_and_cheaper_is_named_with_its_cost(storage: Storage, ta
     assert replace(found, seconds={**costs, "lsa with none/kmeans": 20.0}).bargain == ""
 
 
+def test_money_goes_before_seconds(storage: Storage, task: Task) -> None:
+    found = scored(storage, task, {"bow": 0.1, "tfidf": 0.502, "lsa": 0.5}, noise=0.004)
+    costs = {"tfidf with none/kmeans": 2.0, "lsa with none/kmeans": 24.2, "bow with none/kmeans": 0.1}
+    paid = replace(found, seconds=costs, money={"tfidf with none/kmeans": 0.0124})
+    assert paid.bargain == "lsa with none/kmeans is tied with it and costs no money for 1,000 texts, not $0.012."
+    alone = replace(paid, rivals=())
+    assert alone.bargain == "" and "tfidf costs $0.012 for 1,000 texts." in alone.text
+    assert "costs" not in replace(paid, money={"lsa with none/kmeans": 0.1}).bargain
+
+
 def test_a_lead_of_nothing_is_none_in_practice(storage: Storage, task: Task) -> None:
     found = scored(storage, task, {"tfidf": 0.5, "lsa": 0.5}, noise=0.001)
     assert found.ties

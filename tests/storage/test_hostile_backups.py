@@ -153,6 +153,18 @@ def test_a_blob_of_other_bytes_is_named_and_not_restored(sound: Path, tmp_path: 
     assert not (tmp_path / "data" / "blobs" / "01" / HEX).exists()
 
 
+@pytest.mark.parametrize("card", [b"kind: endpoint\nurl: https://x/v1\nmodel: m\n", b"url: http://127.0.0.1/v1\n"])
+def test_no_card_of_an_endpoint_is_restored(sound: Path, tmp_path: Path, card: bytes) -> None:
+    """Texts would be sent there, with the user's key."""
+    archive = add(sound, tmp_path / "x.tar", make_member("data/generated_cards/a.yaml", content=card), card)
+    (line,) = restore_backup(archive, tmp_path / "data", tmp_path / "checkpoints")
+    assert "a.yaml" in line and not (tmp_path / "data" / "generated_cards" / "a.yaml").exists()
+    plain = b"model: intfloat/multilingual-e5-small\n"
+    archive = add(sound, tmp_path / "y.tar", make_member("data/generated_cards/a.yaml", content=plain), plain)
+    assert restore_backup(archive, tmp_path / "2" / "data", tmp_path / "2" / "checkpoints") == []
+    assert (tmp_path / "2" / "data" / "generated_cards" / "a.yaml").read_bytes() == plain
+
+
 def test_without_a_platform_no_history_is_restored(sound: Path, tmp_path: Path) -> None:
     """And a history that cannot be taken over leaves the results."""
     archive = add(sound, tmp_path / "x.tar", make_member("data/mlflow.db", content=b"no database"), b"no database")

@@ -12,7 +12,7 @@ import typer
 
 from traube._cli import platform
 from traube._cli.given import make_format, name_given_task, write_given_model
-from traube._cli.options import MOST_SEED, Encoding, Json, NoHeader, Quote, Separator, Sheet
+from traube._cli.options import MOST_SEED, Budget, Encoding, Json, NoHeader, Quote, Separator, Sheet
 from traube._cli.printing import err, escape, format_number, out, pluralize, print_json, print_notes, show_progress
 from traube._core.disk import check_outputs
 from traube._core.errors import TraubeError
@@ -47,7 +47,10 @@ Text = Annotated[str | None, typer.Option(help="Column of the texts. Default: th
 ModelOption = Annotated[
     str | None,
     typer.Option(
-        "--model", "-m", callback=write_given_model, help="Model name, Hugging Face id or folder. Default: by language."
+        "--model",
+        "-m",
+        callback=write_given_model,
+        help="Model name, Hugging Face id, folder or URL#MODEL. Default: by language.",
     ),
 ]
 Query = Annotated[
@@ -156,12 +159,13 @@ def cluster(
     groups: Groups = None,
     seed: Seed = None,
     precision: PrecisionOption = "auto",
+    budget: Budget = None,
     noise: Noise = False,
     like: Like = None,
     group: GroupColumn = "group",
     champion: Champion = None,
     name_with: NameWith = None,
-    budget: NameBudget = 20_000,
+    name_budget: NameBudget = 20_000,
     report: Report = None,
     no_report: NoReport = False,
     map_file: MapFile = None,
@@ -192,7 +196,21 @@ def cluster(
     if like and is_piped(str(like)):
         like = save_piped(str(like), [group, *columns])
     options = Options(
-        text, model, query, method, k, layer, groups, seed, precision, noise, like, group, champion, name_with, budget
+        text,
+        model,
+        query,
+        method,
+        k,
+        layer,
+        groups,
+        seed,
+        precision,
+        noise,
+        like,
+        group,
+        champion,
+        name_with,
+        name_budget,
     )
     target = output or beside.with_name(f"{file.name}.clusters.csv")
     # a champion's texts are encoded where it is served

@@ -29,6 +29,7 @@ from traube._core.collector import collect_less
 from traube._core.disk import make_private
 from traube._core.errors import TraubeError
 from traube._core.generated_cards import restore_cards
+from traube._core.spending import limit_spending
 from traube._core.system_errors import explain_system_error, format_error, refuse_little_memory
 
 PANELS = {
@@ -76,7 +77,8 @@ class _Group(TyperGroup):
         try:
             refuse_little_memory()
             restore_cards()
-            result = super().invoke(ctx)
+            with limit_spending():
+                result = super().invoke(ctx)
             stopping.check()  # a library may have kept the interruption to itself
             return result
         except BrokenPipeError:  # whoever read this has seen enough, such as `head`

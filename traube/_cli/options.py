@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from traube._cli.given import name_given_model, name_given_models, name_given_task, name_given_tasks, write_given_models
+from traube._core.spending import set_budget
 
 MOST_SEED = 2**32 - 1  # what numpy takes
 
@@ -39,7 +40,7 @@ Models = Annotated[
         "--model",
         "-m",
         callback=write_given_models,
-        help="Name, Hugging Face id or folder; repeat for more. Default: params.yaml's.",
+        help="Name, Hugging Face id, folder or URL#MODEL; repeat for more. Default: params.yaml's.",
     ),
 ]
 OnlyModels = Annotated[
@@ -71,6 +72,15 @@ ProtocolName = Annotated[
 OnlyProtocol = Annotated[str | None, typer.Option("--protocol", "-p", help="Only this protocol. Default: all.")]
 Metric = Annotated[
     str | None, typer.Option(help="Metric, like ari or acc/noise_dropped. Default: each task's main one.")
+]
+Budget = Annotated[
+    float | None,
+    typer.Option(
+        callback=set_budget,
+        min=0,
+        help="Most that endpoints may cost, in dollars; without a price, in tokens.",
+        show_default=False,
+    ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show Dagster's log instead of progress bars.")]
 Details = Annotated[bool, typer.Option("--details", help="Add the statistics that tests and ranks rest on.")]

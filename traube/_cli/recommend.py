@@ -63,6 +63,7 @@ def recommend(
             "answer": found.answer,
             "advice": found.advice,
             "bargain": found.bargain,
+            "dollars": found.money.get(found.winner.name),
             "command": with_column(found.command, task),
             "languages": found.fit and found.fit.languages,
             "made_for_others": found.fit and [card.name for card in found.fit.unfit],

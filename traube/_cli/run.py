@@ -10,6 +10,7 @@ from traube._cli import platform
 from traube._cli.given import GivenTask, find_tasks, make_format
 from traube._cli.leaderboard import print_leaderboard
 from traube._cli.options import (
+    Budget,
     Encoding,
     Methods,
     Models,
@@ -76,6 +77,7 @@ def run(
     method: Methods = None,
     seed: Seeds = None,
     protocol: ProtocolName = None,
+    budget: Budget = None,
     dry_run: DryRun = False,
     verbose: Verbose = False,
 ) -> None:
@@ -94,6 +96,7 @@ def run(
     from traube._pipeline.plan import make_request
     from traube._pipeline.survey import plan
     from traube._storage import open_storage
+    from traube.models import is_endpoint
     from traube.tasks import PAIRS, sources
 
     form = make_format(separator, quote, no_header, encoding, sheet)
@@ -112,7 +115,7 @@ def run(
     request = replace(request, models=models, tasks=task or request.tasks)
     storage = open_storage(paths.home())
     if not dry_run:
-        fetch(task or (), model or ())
+        fetch(task or (), model or [name for name in request.models if is_endpoint(name)])
     before = plan(request, storage)
     for name in {*(task or ()), *(model or ())} & set(before.unavailable):
         raise TraubeError(f"{name} is unavailable: {before.unavailable[name]}")
@@ -328,12 +331,13 @@ def fetch(tasks: Iterable[str], models: Iterable[str]) -> None:
             model.fetch()
         except Unavailable as error:
             forget_model(name)
-            near = " or ".join(near_hub_ids(model.card.model or ""))
+            near = " or ".join(near_hub_ids(model.card.weights or ""))
             raise Unavailable(f"{error}{f'; did you mean {near}?' if near else ''}") from None
 
 
 def _print_plan(plan: "Plan", storage: "Storage", verbose: bool) -> None:
     from traube._pipeline.executors import make_executor
+    from traube._pipeline.expected import describe_sending
 
     each = verbose or plan.count <= LISTED
     for name in plan.unread:
@@ -344,6 +348,8 @@ def _print_plan(plan: "Plan", storage: "Storage", verbose: bool) -> None:
             for cell in cells if each else ():
                 seed = "" if cell.seed is None else f" seed {cell.seed}"
                 out.print(f"           {cell.method.name}{seed}  [dim]{cell.cell_id}[/]")
+    for line in describe_sending(storage, plan.missing):
+        out.print(f"to send: {escape(line)}", highlight=False, soft_wrap=True)
     print_unavailable(plan.unavailable)
     more = f", and those of {', '.join(plan.unread)}" if plan.unread else ""
     hint = "" if each else " (-v lists them)"

@@ -165,7 +165,7 @@ def _describe(card: "ModelCard", languages: "Sequence[str]") -> dict[str, Any]:
     except TraubeError as error:
         status = str(error)
     terms = f", {card.features} terms" if card.features else ""
-    source = card.package or card.model or f"fitted on each task's texts{terms}"
+    source = card.weights or f"fitted on each task's texts{terms}"
     source += f", compared by {card.similarity}" if card.similarity else ""
     return {
         "model": card.name,

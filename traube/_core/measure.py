@@ -1,5 +1,6 @@
 """Measurement of time and memory."""
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ class Cost:
     texts: int
     seconds: float  # with the cores for itself
     memory: float  # megabytes at the highest point; nan where it cannot be measured
+    money: float = math.nan  # dollars paid to an endpoint; nan where nothing is paid, or no price is known
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from traube._core.inputs import read_bytes
 
 BLOBS, DATABASE, PASSWORD_FILE = "TRAUBE_BLOBS", "TRAUBE_DATABASE", "TRAUBE_DATABASE_PASSWORD_FILE"
 NAME_KEY = "TRAUBE_NAME_KEY"  # of an endpoint that names clusters: never from a file
+MODEL_KEY = "TRAUBE_MODEL_KEY"  # of an endpoint that encodes texts, unless its card names another: never from a file
 FILE = ".env"
 LARGEST, LONGEST = 64 * 2**10, 4_000  # bytes that are read of the file, and characters of a line
 ACCEPTED = frozenset(

@@ -1,7 +1,8 @@
 """Texts to vectors. A text is encoded once for all callers; a model that is fitted on the corpus keeps one matrix of it."""
 
+import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from traube._core.arrays import Ints
 from traube._core.errors import TraubeError
 from traube._core.hashing import digest
 from traube._core.measure import Cost, measure
@@ -20,9 +22,10 @@ from traube._storage import Storage
 from traube._storage.costs import NO_TASK, save_cost
 from traube._storage.embedding_cache import EmbeddingCache
 from traube.models import Encoder, Model, Precision, Vectors, fingerprint_on, load_model, model_cards
+from traube.models._endpoint import Endpoint
 from traube.models._prompts import for_pairs
 from traube.models._transformer import BATCHES_AT_ONCE
-from traube.models._vectors import ABSENT, locate_matrix, name_vectors, open_matrix, store_matrix
+from traube.models._vectors import ABSENT, Dense, locate_matrix, name_vectors, open_matrix, store_matrix
 from traube.tasks._stored import get_manifest
 from traube.tasks._task import Task
 
@@ -142,13 +145,15 @@ def embed_task(
 def _encode(
     texts: list[str], encoder: Encoder, cache: EmbeddingCache, progress: Progress, executor: Executor | None
 ) -> Cost:
-    """Encode texts, and store what is ready every few seconds and on any error."""
+    """Encode texts, and store what is ready every few seconds and on any error; what an endpoint was paid for, at once."""
     unwritten: list[tuple[list[str], NDArray[np.float32]]] = []
+    is_paid = isinstance(encoder, Endpoint)
+    paid = encoder.paid if isinstance(encoder, Endpoint) else math.nan
 
     def flush() -> None:
         if unwritten:
             encoded = [text for texts, _ in unwritten for text in texts]
-            cache.append(encoded, np.concatenate([block for _, block in unwritten]))
+            cache.append(encoded, np.concatenate([block for _, block in unwritten]), refresh=not is_paid)
             unwritten.clear()
 
     progress.total("texts", len(texts))
@@ -156,19 +161,40 @@ def _encode(
     with measure() as taken:
         batches = encoder.encode_batches(texts) if executor is None else executor.encode_batches(encoder, texts)
         written, size, threads = time.monotonic(), 0, 0
+
+        def take(positions: Ints, block: Dense) -> None:
+            nonlocal written, size, threads
+            threads = min(threads + 1, cores(), BATCHES_AT_ONCE)
+            unwritten.append(([texts[p] for p in positions], block))
+            progress.done("texts", len(positions))
+            size += block.nbytes
+            if is_paid or time.monotonic() - written > SECONDS_BETWEEN_WRITES or size > BYTES_BETWEEN_WRITES:
+                flush()
+                written, size = time.monotonic(), 0
+
         try:
             for positions, block in batches:
-                threads = min(threads + 1, cores(), BATCHES_AT_ONCE)
-                unwritten.append(([texts[p] for p in positions], block))
-                progress.done("texts", len(positions))
-                size += block.nbytes
-                if time.monotonic() - written > SECONDS_BETWEEN_WRITES or size > BYTES_BETWEEN_WRITES:
-                    flush()
-                    written, size = time.monotonic(), 0
+                take(positions, block)
+        except BaseException as error:
+            for positions, block in _finish(batches, error) if is_paid else ():
+                take(positions, block)
+            raise
         finally:
             flush()
+            if is_paid:
+                cache.refresh()
     others_first = executor is not None and executor.yields and encoder.device == "cpu"
-    return Cost(len(texts), taken.seconds_on(threads) if others_first else taken.seconds, weights + taken.memory)
+    seconds = taken.seconds_on(threads) if others_first else taken.seconds
+    money = encoder.paid - paid if isinstance(encoder, Endpoint) else math.nan
+    return Cost(len(texts), seconds, weights + taken.memory, money)
+
+
+def _finish(batches: Iterator[tuple[Ints, Dense]], error: BaseException) -> Iterator[tuple[Ints, Dense]]:
+    """Yield the batches that were under way at an endpoint when an error stopped the encoding."""
+    if isinstance(batches, Generator):
+        with suppress(BaseException):  # the error itself, at the end
+            yield batches.throw(error)
+            yield from batches
 
 
 def _embed_corpus(

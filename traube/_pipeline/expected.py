@@ -4,10 +4,12 @@ import timeit
 from collections.abc import Iterable, Mapping, Sequence
 
 from traube._pipeline.cell import Cell
+from traube._pipeline.embed import open_cache
 from traube._storage import Storage
 from traube._storage.costs import get_cost
 from traube.components import get_clusterer, get_reducer
 from traube.models import load_model, model_cards, split_cut
+from traube.models._endpoint import Endpoint
 from traube.tasks._stored import get_manifest, read_ingested, read_task
 from traube.tasks._task import CLUSTERING, Split, Stage
 
@@ -60,6 +62,24 @@ def _estimate_clustering(splits: Sequence[Split], cells: Iterable[Cell]) -> floa
         seconds += texts * clusterer.pace + SCORING * len(splits)
         seconds += sum(clusterer.estimate_seconds(split.size, split.classes, False) for split in splits)
     return seconds
+
+
+def describe_sending(storage: Storage, missing: Mapping[str, Mapping[str, Sequence[Cell]]]) -> list[str]:
+    """Return a line for each model behind an endpoint: what its missing cells of clustering tasks would send, and the cost."""
+    lines = []
+    for name, by_task in missing.items():
+        model = load_model(name)
+        if not isinstance(model, Endpoint):
+            continue
+        texts: dict[str, None] = {}
+        for task, cells in by_task.items():
+            if cells[0].stage is not Stage.PAIR_SCORES:
+                read = read_task(storage, task)
+                texts |= dict.fromkeys(read.texts_at(read.scored))
+        rows = open_cache(storage, model).find_rows(list(texts))
+        absent = [text for text, row in zip(texts, rows, strict=True) if row < 0]
+        lines += [model.describe_sending(absent)] if absent else []
+    return lines
 
 
 def describe_slow_cells(storage: Storage, cells: Iterable[Cell]) -> list[str]:

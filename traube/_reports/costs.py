@@ -13,7 +13,7 @@ from traube.components._method import name_methods
 from traube.tasks._stored import get_manifest, read_task
 
 NOTHING = Cost(1, np.nan, np.nan)  # is known
-COLUMNS = ("task", "protocol", "model", "method", "encoding", "clustering", "seconds", "memory", "earlier")
+COLUMNS = ("task", "protocol", "model", "method", "encoding", "clustering", "seconds", "memory", "money", "earlier")
 
 
 def costs(storage: Storage, protocols: Mapping[str, Protocol], cells: pd.DataFrame) -> pd.DataFrame:
@@ -32,7 +32,8 @@ def costs(storage: Storage, protocols: Mapping[str, Protocol], cells: pd.DataFra
     -------
     DataFrame
         With COLUMNS: seconds for 1,000 texts of encoding, of clustering (with its reduction), and of both; `memory`, the
-        most megabytes that either took beyond what was in use before. `earlier` says that the task's texts were encoded
+        most megabytes that either took beyond what was in use before; `money`, the dollars that an endpoint was paid for
+        1,000 texts. `earlier` says that the task's texts were encoded
         before the task was evaluated, so that encoding is the model's cost in another task. What was not measured is nan.
     """
     done = cells[cells["status"] == "done"]
@@ -51,11 +52,13 @@ def costs(storage: Storage, protocols: Mapping[str, Protocol], cells: pd.DataFra
     known_costs = read_costs(storage)
     models["earlier"] = [key not in known_costs for key in models.itertuples(index=False, name=None)]
     encodings = [_encoding(known_costs, *key) for key in zip(models["task"], models["fingerprint"], strict=True)]
-    models[["encoding", "encoding_memory"]] = [(1000 * c.seconds / c.texts, c.memory) for c in encodings]
+    models[["encoding", "encoding_memory", "money"]] = [
+        (1000 * c.seconds / c.texts, c.memory, 1000 * c.money / c.texts) for c in encodings
+    ]
     done = done.merge(models, on=["task", "fingerprint"])
     done["memory"] = done[["encoding_memory", "own_memory"]].max(axis=1, skipna=False)
     groups = done.groupby(["task", "protocol", "model", "method"])
-    table = groups[["encoding", "clustering", "memory"]].mean().assign(earlier=groups["earlier"].any())
+    table = groups[["encoding", "clustering", "memory", "money"]].mean().assign(earlier=groups["earlier"].any())
     table["seconds"] = table["encoding"] + table["clustering"]
     return table.reset_index()[list(COLUMNS)]
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from traube._core.errors import join_words
+from traube._core.spending import in_dollars
 from traube._pipeline.current import current_cells
 from traube._pipeline.params import Protocol
 from traube._reports.costs import costs
@@ -43,6 +44,8 @@ class Recommendation:
     texts: int  # distinct texts that were scored
     # by candidate's name, for 1,000 texts, encoding and clustering; of those that were measured
     seconds: Mapping[str, float] = field(default_factory=dict)
+    # by candidate's name, dollars for 1,000 texts; of those behind an endpoint with a price
+    money: Mapping[str, float] = field(default_factory=dict)
     fit: LanguageFit | None = None  # which models are made for the texts' languages; None if not looked up
 
     @property
@@ -111,7 +114,7 @@ class Recommendation:
     @property
     def text(self) -> str:
         """Return answer, bargain and advice as one text."""
-        return " ".join(filter(None, (self.answer, self.bargain, self.advice)))
+        return " ".join(filter(None, (self.answer, self.price or self.bargain, self.advice)))
 
     @property
     def bargain(self) -> str:
@@ -122,15 +125,25 @@ class Recommendation:
         """
         near = [rival.candidate.name for rival in self.ties if rival.verdict.difference < CLOSE]
         ties = [name for name in near if name in self.seconds]
-        cheapest = min(ties, key=lambda name: self.seconds[name], default="")
+        cheapest = min(ties, key=lambda name: (self.money.get(name, 0.0), self.seconds[name]), default="")
         if self.unsure or not cheapest or self.winner.name not in self.seconds:
             return ""
+        little, much = self.money.get(cheapest, 0.0), self.money.get(self.winner.name, 0.0)
+        if much > 0 and little < much / 2:
+            cost = f"costs {in_dollars(little)}" if little else "costs no money"
+            return f"{cheapest} is tied with it and {cost} for 1,000 texts, not {in_dollars(much)}."
         least, most = self.seconds[cheapest], self.seconds[self.winner.name]
-        if most < 2 * least:  # not worth a word
+        if little or most < 2 * least:  # not worth a word
             return ""
         times = f"{float(f'{most / max(least, 1e-4):.2g}'):,g}"  # a clock tells no less from nothing
         cost = f"{_seconds(least)} for 1,000 texts, not {_seconds(most)}"
         return f"{cheapest} is tied with it and {times} times cheaper: {cost}."
+
+    @property
+    def price(self) -> str:
+        """Return the bargain, or else a sentence on what the winner's endpoint is paid; empty if it is paid nothing."""
+        paid = self.money.get(self.winner.name)
+        return self.bargain or (f"{self.winner.model} costs {in_dollars(paid)} for 1,000 texts." if paid else "")
 
     @property
     def command(self) -> str:
@@ -163,7 +176,9 @@ def recommend_among(found: Standing, task: Task, known: pd.DataFrame) -> Recomme
     low, high = found.intervals[0]
     own = known[known["protocol"] == winner.protocol].dropna(subset="seconds")
     seconds = {f"{row.model} with {row.method}": row.seconds for row in own.itertuples(index=False)}
-    return Recommendation(winner, float(low), float(high), rivals, texts, seconds)
+    priced = own.dropna(subset="money")
+    money = {f"{row.model} with {row.method}": row.money for row in priced.itertuples(index=False)}
+    return Recommendation(winner, float(low), float(high), rivals, texts, seconds, money)
 
 
 def _seconds(value: float) -> str:

@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 
 from typing_extensions import override
 
+from traube._core.config import read_yaml
 from traube._core.disk import replacing, walk
 from traube._core.errors import TraubeError
 from traube._core.inputs import LONGEST_NAME, LONGEST_PATH, check_file, parse_json
@@ -287,4 +288,16 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) ->
     if is_blob and found.hexdigest() != target.name:
         target.unlink()
         return f"{member.name}: checksum mismatch"
+    if member.name.startswith(f"{DATA}/generated_cards/") and _names_endpoint(target):
+        target.unlink()
+        return f"{member.name}: not restored: an endpoint, which texts would be sent to; name it again (-m URL#MODEL)"
     return ""
+
+
+def _names_endpoint(card: Path) -> bool:
+    """Return whether a card is of a model behind an endpoint."""
+    try:
+        entry, _ = read_yaml(card)
+    except TraubeError:  # whoever reads it names it
+        return False
+    return "url" in entry or entry.get("kind") == "endpoint"

@@ -14,6 +14,8 @@ def save_cost(storage: Storage, task: str, fingerprint: str, cost: Cost) -> None
     before = get_cost(storage, task, fingerprint)
     if before is None or before.texts <= cost.texts:
         content = {**vars(cost), "memory": None if math.isnan(cost.memory) else cost.memory}
+        if math.isnan(cost.money):
+            del content["money"]
         storage.save("document", {"kind": COST, "key": f"{task}/{fingerprint}", "content": content})
 
 
@@ -27,6 +29,6 @@ def read_costs(storage: Storage, **equal: str) -> dict[tuple[str, str], Cost]:
     found = {}
     for row in storage.read_rows("document", kind=COST, **equal):
         kept, (task, _, fingerprint) = row["content"], row["key"].rpartition("/")
-        memory = math.nan if kept["memory"] is None else kept["memory"]
-        found[task, fingerprint] = Cost(kept["texts"], kept["seconds"], memory)
+        memory, money = (math.nan if kept.get(name) is None else kept[name] for name in ("memory", "money"))
+        found[task, fingerprint] = Cost(kept["texts"], kept["seconds"], memory, money)
     return found

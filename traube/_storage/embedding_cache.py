@@ -71,8 +71,8 @@ class EmbeddingCache:
             return np.empty((0, dimensions), np.float32)
         return np.memmap(path, np.float32, "r", shape=(len(records), dimensions))
 
-    def append(self, texts: Sequence[str], vectors: Floats) -> None:
-        """Store embeddings, of shape (n_texts, n_dimensions), here and as blocks in the storage."""
+    def append(self, texts: Sequence[str], vectors: Floats, refresh: bool = True) -> None:
+        """Store embeddings, of shape (n_texts, n_dimensions), here and, by `refresh`, as blocks in the storage."""
         records = np.empty(len(texts), RECORD)
         vectors = np.ascontiguousarray(vectors, np.float32)
         records["text"] = np.frombuffer(b"".join(map(_hash_text, texts)), "V16")
@@ -81,7 +81,8 @@ class EmbeddingCache:
             # a torn row that is overwritten is no longer in any block
             write_json(self.folder / BLOCKS, self._read_taken())
             self._add(records, vectors)
-        self.refresh()
+        if refresh:
+            self.refresh()
 
     def refresh(self) -> None:
         """Fetch the blocks that are not in the local copy, and store the rows that are in no block."""

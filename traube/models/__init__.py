@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from traube._core import inputs
-from traube._core.cards import model_file, model_files, read_each, read_one
+from traube._core.cards import is_generated, model_file, model_files, read_each, read_one
 from traube._core.config import parse, read_yaml
 from traube._core.errors import TraubeError, Unknown, unknown
+from traube._core.settings import MODEL_KEY
 from traube._core.versions import get_version
 from traube._core.words import get_words_version
 from traube.models import _checkpoints as checkpoints
 from traube.models._base import Encoder, Model, fingerprint_on
 from traube.models._card import ModelCard, Precision, catalogue
+from traube.models._chat import parse_endpoint
+from traube.models._endpoint import Endpoint
 from traube.models._given import FunctionModel, LoadedTransformer, make_name
 from traube.models._lexical import Hashed, Lexical
 from traube.models._pairwise import Compared, Pairwise
@@ -110,14 +113,24 @@ def card_errors() -> dict[Path, TraubeError]:
     return read_each(model_files(), read_card)[1]
 
 
+def is_endpoint(name: str) -> bool:
+    """Return whether a card says that the model of that name is behind an endpoint."""
+    card = model_cards().get(split_cut(name)[0])
+    return card is not None and card.kind == "endpoint"
+
+
 def read_card(path: Path) -> ModelCard:
     """Read a user's model card; the model's name is the file's."""
     entry, lines = read_yaml(path)
     card = parse(ModelCard, {"name": path.stem, **entry}, path, lines)
     if card.name in catalogue():
         raise TraubeError(f"{path}: the name '{card.name}' is taken by a model of the catalogue; rename the file")
-    if card.kind != "transformer":
-        raise TraubeError(f"{path}: line {lines.get(('kind',), 1)}: kind: a card's model is a transformer")
+    if card.kind not in ("transformer", "endpoint"):
+        line = lines.get(("kind",), 1)
+        raise TraubeError(f"{path}: line {line}: kind: a card's model is a transformer or an endpoint")
+    if is_generated(path) and card.key_env != MODEL_KEY:  # a backup of somebody else may have brought it
+        line = lines.get(("key_env",), 1)
+        raise TraubeError(f"{path}: line {line}: key_env: a card that names a key belongs into cards/")
     if not card.model:
         line = lines.get(("model",), 1)
         raise TraubeError(f"{path}: line {line}: model: expected a Hugging Face id or a local folder")
@@ -125,13 +138,14 @@ def read_card(path: Path) -> ModelCard:
 
 
 def load_model(name: str | Path, device: str | None = None, precision: Precision | None = None) -> Model:
-    """Return a model by its name, its id on the Hugging Face hub, or its folder. Weights are loaded when needed.
+    """Return a model by its name, its id on the Hugging Face hub, its folder or endpoint. Weights are loaded when needed.
 
     Parameters
     ----------
     name : str or Path
-        A name goes before a folder, and a folder before an id of the hub. An id that is that of a known model gives
-        this one, with the settings of its card. NAME@256 cuts the vectors of a transformer, and makes them unit again.
+        A name goes before a folder, and a folder before an id of the hub; an endpoint is `URL#MODEL`. An id or endpoint
+        that is that of a known model gives this one, with the settings of its card. NAME@256 cuts the vectors of a
+        transformer, and makes them unit again; an endpoint is requested to give such vectors.
     device : {"cuda", "mps", "cpu"}, optional
         Where it computes. By default the best one there is.
     precision : {"fp32", "bf16", "auto"}, optional
@@ -172,7 +186,7 @@ def _card_of(name: str) -> ModelCard:
     whole, dimensions = split_cut(name)
     if dimensions is not None and not inputs.is_folder(Path(name)):
         card = _card_of(whole)
-        if card.kind not in ("packaged", "transformer") or card.similarity:
+        if card.kind not in ("packaged", "transformer", "endpoint") or card.similarity:
             raise TraubeError(f"model '{name}': only vectors of transformers can be cut, and {whole} is none")
         return card.model_copy(update={"name": f"{card.name}@{dimensions}", "dimensions": dimensions})
     # no other card is read, so that looking up hundreds of models is quick
@@ -182,12 +196,18 @@ def _card_of(name: str) -> ModelCard:
         return read_one(own, read_card)
     if checkpoint := checkpoints.find_card(name):
         return checkpoint
+    if "://" in name:
+        url, model = parse_endpoint(name, MODEL_KEY)
+        alike = [
+            card for card in model_cards().values() if card.kind == "endpoint" and card.weights == f"{url}#{model}"
+        ]
+        return alike[0] if alike else ModelCard(name=make_name(model), kind="endpoint", url=url, model=model)
     if "/" in name and inputs.is_folder(folder := inputs.resolve_path(Path.cwd(), name)):
         return ModelCard(name=make_name(folder.name), model=str(folder))
     if name.startswith((".", "/", "~")):
         raise Unknown(f"unknown model '{name}': there is no such folder")
     if HUB_ID.fullmatch(name):
-        known = [card for card in model_cards().values() if (card.model, card.similarity) == (name, None)]
+        known = [card for card in model_cards().values() if (card.weights, card.similarity) == (name, None)]
         return known[0] if known else ModelCard(name=make_name(name), model=name)
     if inputs.is_folder(Path(name)):  # not used directly: the name of a removed model would become a folder's
         raise Unknown(f"unknown model '{name}': for the folder write ./{name}")
@@ -269,4 +289,6 @@ def model_of(card: ModelCard, device: str | None = None) -> Model:
         return Lexical(card)
     if card.kind == "hashed":
         return Hashed(card)
+    if card.kind == "endpoint":
+        return Endpoint(card)
     return Pairwise(card, device) if card.kind == "pairwise" else Transformer(card, device)

@@ -10,6 +10,8 @@ from pydantic import Field, model_validator
 
 from traube._core.config import PathName, Strict, parse, read_yaml
 from traube._core.errors import TraubeError
+from traube._core.settings import MODEL_KEY
+from traube.models._chat import parse_endpoint
 
 CATALOGUE = Path(__file__).with_name("catalogue.yaml")
 GENERATED = Path(__file__).with_name("catalogue_mteb.yaml")  # written by deploy/make_catalogue.py
@@ -18,6 +20,9 @@ COMPONENTS = 128
 MANY = "mul"  # the code of models that are made for fifty languages or more
 # What a card says of a model without setting anything
 FACTS = ("megabytes", "architecture", "parameters", "vector_sizes", "longest_input", "license", "released")
+# Keys that a card of an endpoint has alone, and those that it has no use for
+OF_ENDPOINTS = ("url", "key_env", "price", "batch")
+OF_NETWORKS = ("package", "sha256", "revision", "max_length", "pooling", "prompt_name", "instruction", "template")
 # The kinds of models whose vectors a similarity can compare.
 COMPARED = {
     "jaccard": ("tokens",),
@@ -38,9 +43,9 @@ class ModelCard(Strict):
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*(@[1-9][0-9]*)?$")
-    kind: Literal["bow", "tfidf", "lsa", "tokens", "lda", "hashed", "packaged", "transformer", "pairwise"] = (
-        "transformer"
-    )
+    kind: Literal[
+        "bow", "tfidf", "lsa", "tokens", "lda", "hashed", "packaged", "transformer", "pairwise", "endpoint"
+    ] = "transformer"
     description: str = ""
     citation: str = Field("", description="keys of references.bib, or free text")
     languages: tuple[Annotated[str, Field(pattern=r"^[a-z]{2,3}$")], ...] = Field(
@@ -68,7 +73,7 @@ class ModelCard(Strict):
         None,
         ge=1,
         description=f"number of components of lsa and hashed, of topics of lda, by default {COMPONENTS}; of a transformer, "
-        "to which its vectors are cut and made unit, as NAME@256 does",
+        "to which its vectors are cut and made unit, as NAME@256 does; of an endpoint, what is requested of it",
     )
     # packaged models
     package: str | None = Field(
@@ -83,8 +88,19 @@ class ModelCard(Strict):
     sha256: str | None = Field(
         None, pattern=r"^[0-9a-f]{64}$", description="of model.safetensors, or of `file`; checked at load"
     )
+    # endpoints
+    url: str | None = Field(None, description="address of https, or http of this machine, which mostly ends in /v1")
+    key_env: str = Field(
+        MODEL_KEY,
+        pattern=r"^([A-Z0-9_]*API_KEY|TRAUBE_[A-Z0-9_]*KEY)$",
+        description="name of the environment variable with the key",
+    )
+    price: float | None = Field(None, ge=0, description="US dollars per million tokens")
+    batch: int = Field(100, ge=1, le=2048, description="texts of a request, at most")
     # transformers
-    model: PathName | None = Field(None, description="Hugging Face id, or a local folder")
+    model: PathName | None = Field(
+        None, description="Hugging Face id, a local folder, or an endpoint's name of a model"
+    )
     revision: str | None = Field(None, pattern=r"^[0-9a-f]{40}$", description="commit of the Hugging Face repository")
     prompt: str | None = Field(
         None, description="put in front of every text; by default the model's own for clustering or for similarity"
@@ -120,14 +136,27 @@ class ModelCard(Strict):
 
     @property
     def weights(self) -> str | None:
-        """The place of the weights, which several cards may name: an id of the hub, a folder or a package."""
-        return self.model or self.package
+        """The place of the weights, which several cards may name: an id of the hub, a folder, a package or an endpoint."""
+        return f"{self.url}#{self.model}" if self.kind == "endpoint" else self.model or self.package
 
     @model_validator(mode="after")
     def _has_one_prompt(self) -> Self:
         given = [name for name in ("prompt", "prompt_name", "instruction") if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(f"{' and '.join(given)} both say what is put in front of a text")
+        return self
+
+    @model_validator(mode="after")
+    def _is_endpoint(self) -> Self:
+        other_kinds = OF_NETWORKS if self.kind == "endpoint" else OF_ENDPOINTS
+        defaults = type(self).model_fields
+        if wrong := [name for name in other_kinds if getattr(self, name) != defaults[name].default]:
+            raise ValueError(f"{', '.join(wrong)}: makes no sense on a card of kind {self.kind}: leave it out")
+        if self.kind == "endpoint":
+            try:
+                parse_endpoint(f"{self.url or ''}#{self.model or ''}", self.key_env)
+            except TraubeError as error:
+                raise ValueError(f"url, model: {error}") from None
         return self
 
     @model_validator(mode="after")

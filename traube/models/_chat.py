@@ -14,12 +14,6 @@ from traube._core.settings import NAME_KEY
 SECONDS = 120  # a model of many gigabytes is loaded by its first question
 LARGEST = 2**20  # bytes of an answer
 BYTES = 4  # of UTF-8 in a token, about
-ADVICE = {
-    401: f"set {NAME_KEY} to your key",
-    403: f"set {NAME_KEY} to a key that may use this model",
-    404: "check the address and the model's name",
-    429: "wait, and run the same again: the names so far are kept",
-}
 
 
 @dataclass(frozen=True)
@@ -52,18 +46,7 @@ class ChatEndpoint:
         TraubeError
             If it has another form, or would send texts and key unencrypted to another machine.
         """
-        url, _, model = name.partition("#")
-        address = parse_address(url)
-        if address is None and url.startswith("http://"):
-            raise TraubeError(
-                "an endpoint by http has to be on this machine, since anyone on the way could read texts and key: use https"
-            )
-        if address is None or not model or address.query or "@" in address.netloc:
-            raise TraubeError(
-                f"an endpoint is URL#MODEL, like http://127.0.0.1:11434/v1#llama3.2, by https or on this machine, and its key "
-                f"stands in {NAME_KEY} alone"
-            )
-        return cls(url.rstrip("/"), model)
+        return cls(*parse_endpoint(name, NAME_KEY))
 
     @property
     def fingerprint(self) -> str:
@@ -121,14 +104,59 @@ class ChatEndpoint:
     def _explain(self, error: NotPosted) -> str:
         """Return what a failed request means, and what to do."""
         if error.status is not None:
-            is_redirect = 300 <= error.status < 400
-            advice = (
-                "give the address that it redirects to" if is_redirect else "see what the server says, and try again"
-            )
-            return f"answered with status {error.status}: {ADVICE.get(error.status, advice)}"
+            return explain_status(error.status, NAME_KEY, "the names so far are kept")
         if isinstance(error.cause, TimeoutError):
             return f"did not answer within {self.seconds:g} seconds: try again, or take a smaller model"
         return f"could not be reached ({type(error.cause).__name__}): start the server, or check the address"
+
+
+def parse_endpoint(name: str, key: str) -> tuple[str, str]:
+    """Return the address and the model of ``URL#MODEL``.
+
+    Parameters
+    ----------
+    name : str
+        The endpoint.
+    key : str
+        Name of the environment variable that holds its key.
+
+    Returns
+    -------
+    url : str
+        An address of https, or http of this machine.
+    model : str
+        The model's name there.
+
+    Raises
+    ------
+    TraubeError
+        If it has another form, or would send texts and key unencrypted to another machine.
+    """
+    url, _, model = name.partition("#")
+    address = parse_address(url)
+    if address is None and url.startswith("http://"):
+        raise TraubeError(
+            "an endpoint by http has to be on this machine, since anyone on the way could read texts and key: use https"
+        )
+    if address is None or not model or address.query or "@" in address.netloc:
+        raise TraubeError(
+            f"an endpoint is URL#MODEL, like http://127.0.0.1:11434/v1#llama3.2, by https or on this machine, and its key "
+            f"stands in {key} alone"
+        )
+    return url.rstrip("/"), model
+
+
+def explain_status(status: int, key: str, kept: str) -> str:
+    """Return what an endpoint's status means, and what to do: about the key in a variable, and about what is kept."""
+    advice = {
+        401: f"set {key} to your key",
+        403: f"set {key} to a key that may use this model",
+        404: "check the address and the model's name",
+        429: f"wait, and run the same again: {kept}",
+    }
+    is_redirect = 300 <= status < 400
+    other = "give the address that it redirects to" if is_redirect else "see what the server says, and try again"
+    return f"answered with status {status}: {advice.get(status, other)}"
 
 
 def count_tokens(text: str) -> int:

@@ -1,15 +1,19 @@
 """Models as people name them: by a name of the catalogue or of a card, an id of the Hugging Face hub, or a folder."""
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from traube._core import paths
 from traube._core.cards import is_generated, list_names, model_file, model_files
 from traube._core.errors import TraubeError, Unknown, unknown
 from traube._core.generated_cards import write_card, writing_cards
 from traube._core.inputs import is_folder, resolve_path
+from traube._core.settings import MODEL_KEY
 from traube.models import HUB_ID, load_model, model_cards, read_card, split_cut
-from traube.models._card import catalogue
+from traube.models._card import ModelCard, catalogue
+from traube.models._chat import parse_endpoint
 from traube.models._given import make_name
 
 EXAMPLE = "multilingual_e5_small"
@@ -21,7 +25,7 @@ def name_model(given: str, write: bool = False) -> str:
     Parameters
     ----------
     given : str
-        A name, an id of the hub, or a folder.
+        A name, an id of the hub, a folder, or an endpoint's `URL#MODEL`.
     write : bool, default=False
         Whether a card is written for a model that has none.
 
@@ -38,6 +42,8 @@ def name_model(given: str, write: bool = False) -> str:
     whole, dimensions = split_cut(given)
     if dimensions is not None and not is_folder(Path(given)):
         return load_model(f"{name_model(whole, write)}@{dimensions}").name
+    if "://" in given:
+        return _name_endpoint(given, write)
     folder = resolve_path(Path.cwd(), given) if "/" in given else Path.cwd()
     is_path = given.startswith((".", "/", "~")) or ("/" in given and is_folder(folder))
     weights = str(folder) if is_path else given
@@ -48,7 +54,26 @@ def name_model(given: str, write: bool = False) -> str:
     if not write or not (is_path or HUB_ID.fullmatch(given)):
         raise _unknown_model(given)
     with writing_cards():  # another process may have written the card meanwhile
-        return _find_name(given, weights) or _write_card(weights, folder if is_path else Path(given))
+        place = folder if is_path else Path(given)
+        return _find_name(given, weights) or _write_card({"model": weights}, place)
+
+
+def _name_endpoint(given: str, write: bool) -> str:
+    """Return the name of the model behind an endpoint."""
+    url, model = parse_endpoint(given, MODEL_KEY)
+    settings, place = {"kind": "endpoint", "url": url, "model": model}, Path(urlsplit(url).hostname or "", model)
+    ModelCard(name="checked", **settings)  # before anything is written
+
+    def find() -> str | None:
+        cards = ((name, card) for name, card in model_cards().items() if card.kind == "endpoint")
+        return next((name for name, card in cards if card.weights == f"{url}#{model}"), None)
+
+    if name := find():
+        return name
+    if not write:
+        raise Unknown(f"unknown model '{given}': no card names this endpoint; `traube run -m` writes one")
+    with writing_cards():
+        return find() or _write_card(settings, place)
 
 
 def _find_name(given: str, weights: str) -> str | None:
@@ -56,15 +81,16 @@ def _find_name(given: str, weights: str) -> str | None:
     known = model_cards()
     if given in known or model_file(given):  # errors in a card are reported when the model is loaded
         return given
-    cards = ((name, card) for name, card in known.items() if card.model and not card.similarity)
+    local = {name: card for name, card in known.items() if card.kind != "endpoint"}
+    cards = ((name, card) for name, card in local.items() if card.model and not card.similarity)
     return next((name for name, card in cards if _is_same(weights, card.model or "")), None)
 
 
-def _write_card(weights: str, model: Path) -> str:
+def _write_card(settings: Mapping[str, str], model: Path) -> str:
     """Write the card of a model without one, unless it cannot be used, and return its name."""
     path = paths.generated_cards() / f"{_free_name(model)}.yaml"
     comment = "Written for a model that was named without a card. To keep it, copy it to cards/."
-    write_card(path, comment, {"model": weights})
+    write_card(path, comment, settings)
     try:
         return read_card(path).name
     except TraubeError:

@@ -31,7 +31,7 @@ class Prompted(Protocol):
 
     @property
     def prompt(self) -> str:
-        """What is put in front of every text; empty if nothing is."""
+        """Text that is put in front of every other; empty if nothing is."""
 
     def prompted_for(self, purpose: Purpose) -> Any:
         """Return the model with the prompt for a purpose: the same if that is no other."""

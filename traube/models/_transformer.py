@@ -61,7 +61,7 @@ class Transformer(OfCard, BatchEncoder):
 
     @cached_property
     def prompt(self) -> str:
-        """What is put in front of every text, for the model's purpose; empty if nothing is."""
+        """Text that is put in front of every other, for the model's purpose; empty if nothing is."""
         network = self.__dict__.get("network")
         prompts, default = (
             read_prompts(self.folder) if network is None else (network.prompts, network.default_prompt_name)

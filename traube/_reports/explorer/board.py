@@ -50,6 +50,7 @@ def rows(table: pd.DataFrame, costs: pd.DataFrame) -> list[dict[str, Any]]:
             "clustering": number(row.clustering, 4),
             "seconds": number(row.seconds, 4),
             "memory": number(row.memory, 1),
+            "money": number(row.money, 6),
             "earlier": bool(row.earlier),
             "best": bool(row.best),
             "front": bool(row.front),
