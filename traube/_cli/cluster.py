@@ -195,23 +195,8 @@ def cluster(
         beside = Path(file.name)  # where the command was called, not in the data directory
     if like and is_piped(str(like)):
         like = save_piped(str(like), [group, *columns])
-    options = Options(
-        text,
-        model,
-        query,
-        method,
-        k,
-        layer,
-        groups,
-        seed,
-        precision,
-        noise,
-        like,
-        group,
-        champion,
-        name_with,
-        name_budget,
-    )
+    model_and_method = (text, model, query, method, k, layer, groups, seed, precision, noise)
+    options = Options(*model_and_method, like, group, champion, name_with, name_budget)
     target = output or beside.with_name(f"{file.name}.clusters.csv")
     # a champion's texts are encoded where it is served
     default = None if no_report or champion is not None else beside.with_name(f"{file.name}.clusters.html")
