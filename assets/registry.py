@@ -110,7 +110,8 @@ def _choose_sides(
     for name in {c.model for options in candidates.values() for c in options}:
         with suppress(TraubeError):  # one that is gone cannot be served
             model = encoder.model(name, precision)
-            usable[name] = model, model.fingerprint
+            if model.card.kind != "endpoint":  # which whoever loads what is served would send texts to
+                usable[name] = model, model.fingerprint
 
     contests = {}
     for task, options in candidates.items():
