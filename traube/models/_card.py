@@ -1,10 +1,10 @@
 """Cards that identify models: an entry of `catalogue.yaml` or `catalogue_mteb.yaml`, or a card of one's own."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -138,6 +138,17 @@ class ModelCard(Strict):
     def weights(self) -> str | None:
         """The place of the weights, which several cards may name: an id of the hub, a folder, a package or an endpoint."""
         return f"{self.url}#{self.model}" if self.kind == "endpoint" else self.model or self.package
+
+    @model_validator(mode="after")
+    def _comes_from_a_package(self) -> Self:
+        given = [name for name in ("package", "file", "extra") if getattr(self, name) is not None]
+        if given and (self.kind != "packaged" or self.package is None):
+            raise ValueError(f"{given[0]} is of models that a package carries, of kind packaged")
+        return self
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        # what it says, not the thirty keys that it leaves out
+        return ((name, value) for name, value in super().__repr_args__() if name in self.model_fields_set)
 
     @model_validator(mode="after")
     def _has_one_prompt(self) -> Self:
