@@ -1,4 +1,4 @@
-"""What is served never sends texts anywhere: a model behind an endpoint is no champion, however good."""
+"""A model behind an endpoint is no champion, however good: a served artifact sends texts nowhere."""
 
 from types import SimpleNamespace
 from typing import Any
