@@ -12,7 +12,7 @@ from traube._core.errors import DoesNotFit, TraubeError
 from traube.components import CLUSTERERS, REDUCERS, cluster, reduce, register_clusterer
 from traube.components import _apply as applying
 from traube.components._estimators.clusterers import plus_plus
-from traube.components._estimators.reducers import Umap, find_neighbors
+from traube.components._estimators.reducers import Umap, find_neighbors_by
 
 pytestmark = pytest.mark.filterwarnings("error")
 TAKES_K = [name for name, component in CLUSTERERS.items() if component.takes_k and component.fitted_on == "vectors"]
@@ -283,7 +283,7 @@ def test_umap_places_new_texts_where_it_can(blobs):
 
 
 def test_exact_neighbors_are_exact(blobs):
-    indices, distances = find_neighbors(blobs[0], 15, "cosine")
+    indices, distances = find_neighbors_by(blobs[0], 15, "cosine")
     expected = np.sort(cosine_distances(blobs[0]), axis=1)[:, :15]
     assert distances == pytest.approx(expected, abs=1e-5)
     assert (indices[:, 0] == np.arange(300)).all()

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from traube.components._estimators.reducers import Umap, find_neighbors, load_umap
+from traube.components._estimators.reducers import Umap, find_neighbors_by, load_umap
 from traube.components._estimators.stable_kmeans import make_fuzzy_graph
 from traube.components._new_points import Matrix
 from traube.components._spherical import Array
@@ -28,7 +28,7 @@ def lay_out(X: Matrix, n_epochs: int, random_state: int) -> Array:
         The points, float32.
     """
     umap, defaults = load_umap(), Umap()
-    graph = make_fuzzy_graph(*find_neighbors(X, defaults.n_neighbors, defaults.metric))
+    graph = make_fuzzy_graph(*find_neighbors_by(X, defaults.n_neighbors, defaults.metric))
     a, b = map(np.float32, umap.umap_.find_ab_params(defaults.spread, defaults.min_dist))
     points, _ = umap.umap_.simplicial_set_embedding(
         X, graph, n_components=2, initial_alpha=1.0, a=a, b=b, gamma=1.0, negative_sample_rate=5, n_epochs=n_epochs,

@@ -160,7 +160,7 @@ class Umap(_Reducer):
             **own,
             a=a,
             b=b,
-            precomputed_knn=(*find_neighbors(X, n_neighbors, self.metric), None) if exact else (None, None, None),
+            precomputed_knn=(*find_neighbors_by(X, n_neighbors, self.metric), None) if exact else (None, None, None),
             force_approximation_algorithm=exact,  # or UMAP ignores the neighbors of fewer than 4,096 texts
             n_jobs=-1 if self.random_state is None else 1,  # a seed forces one job anyway, with a warning
         )
@@ -196,7 +196,7 @@ def load_umap() -> ModuleType:
     return umap
 
 
-def find_neighbors(X: Matrix, k: int, metric: str) -> tuple[NDArray[np.int64], Array]:
+def find_neighbors_by(X: Matrix, k: int, metric: str) -> tuple[NDArray[np.int64], Array]:
     """Return the k nearest rows of each row, itself among them: indices and distances [n, k].
 
     Memory: blocks of 256 MB.
