@@ -38,6 +38,7 @@ from traube.components import Method
 from traube.metrics import _clustering as clustering
 from traube.metrics._names import GROUPS
 from traube.models import load_model
+from traube.models._batching import make_block
 
 SIZES = (1_000, 2_000, 4_000, 6_000, 8_000)
 CHECKED = (12_000, 18_000)
@@ -346,7 +347,8 @@ def encoding(folder: Path) -> dict[str, float]:
             model: Any = load_model("minilm", "cpu", precision)
             model.encode(texts[:8])
             seconds = min(timed(model.encode, texts)[1] for _ in range(3))
-            found[precision] = float(work(model) * model._lengths(texts).sum() / seconds)
+            lengths = make_block(model.network, texts, np.arange(len(texts)), model.prompt).lengths
+            found[precision] = float(work(model) * lengths.sum() / seconds)
         path.write_text(json.dumps(found))
     speeds: dict[str, float] = json.loads(path.read_text())
     return speeds

@@ -22,6 +22,7 @@ from traube._reports.languages import describe_count, fit_languages
 from traube.models import ModelCard
 from traube.models import _card as cards_module
 from traube.models._allowed import ARCHITECTURES
+from traube.models._batching import reads_tokens
 from traube.models._card import CATALOGUE, FACTS, GENERATED, catalogue
 from traube.models._choosing import find_score, fits_memory, published_scores, sort_by_promise, sort_by_score
 from traube.models._transformer import Transformer
@@ -135,7 +136,8 @@ def test_a_published_layout_loads_and_gives_the_librarys_vectors(shape: str, tin
     folder = make_tiny(shape, tiny_bert, tmp_path)
     expected = SentenceTransformer(str(folder), device="cpu").encode(TEXTS, prompt_name="clustering")
     publish(folder, SHAPES[shape][1])
-    assert np.allclose(model(folder).encode(TEXTS), expected, atol=1e-5)
+    assert np.allclose(model(folder).encode(TEXTS), expected, rtol=0, atol=1e-6)
+    assert reads_tokens(model(folder).network)
 
 
 @pytest.mark.parametrize("key", ["embeddings", "embedding.weight"])

@@ -18,8 +18,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from tests.waiting import wait_for
 from traube._core.errors import TraubeError, Unavailable
-from traube.models import ModelCard, card_errors, load_model, model_cards
+from traube.models import ModelCard, _batching, card_errors, load_model, model_cards, to_model
+from traube.models._batching import Block, Sent, cut_blocks, make_block, reads_tokens
 from traube.models._transformer import Transformer
 
 TEXTS = [
@@ -104,6 +106,69 @@ def test_shares_encoded_one_by_one_give_the_vectors_of_all_at_once(tiny_bert: Pa
     assert (len(shares) == 1) == (number == 1)
     found = np.concatenate([model.encode([texts[i] for i in share]) for share in shares])
     np.testing.assert_array_equal(found, model.encode(texts)[np.concatenate(shares)])
+
+
+def test_each_text_is_tokenized_once_and_the_next_block_while_one_is_computed(
+    tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_batching, "TEXTS_A_BLOCK", 40)
+    model, texts = tiny(tiny_bert), [f"{text} soup" for text in WORDS * 10]
+    expected = tiny(tiny_bert).network.encode(texts)
+    body, seen = model.network[0], []
+    preprocess = body.preprocess
+    monkeypatch.setattr(
+        type(body), "preprocess", lambda self, texts, **more: (seen.append(list(texts)), preprocess(texts, **more))[1]
+    )
+    batches = model.encode_batches(texts)
+    first = next(batches)
+    wait_for(lambda: len(seen) == 2, "the block that comes next")  # and no other
+    found = np.zeros((len(texts), expected.shape[1]), dtype=np.float32)
+    for positions, block in [first, *batches]:
+        found[positions] = block
+    assert sorted(text for some in seen for text in some) == sorted(texts)
+    assert np.abs(found - expected).max() < 1e-6
+
+
+def test_blocks_hold_each_text_once_and_no_more_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_batching, "TEXTS_A_BLOCK", 50)
+    monkeypatch.setattr(_batching, "CHARACTERS_A_BLOCK", 1_000)
+    texts = ["x" * (7 * i % 400) for i in range(300)]
+    blocks = list(cut_blocks(texts, None))
+    assert sorted(np.concatenate(blocks)) == list(range(300))
+    assert all(len(block) <= 50 for block in blocks)
+    assert all(sum(len(texts[i]) for i in block) <= 1_000 for block in blocks)
+    assert len(list(cut_blocks(["x" * 5_000] * 6, None))) == 6  # one text at least
+    assert len(list(cut_blocks(["x" * 5_000] * 6, 10))) == 1  # of which 10 tokens are read
+    assert list(cut_blocks([], 10)) == []
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_is_the_tokenizers_own(tiny_bert: Path, side: str) -> None:
+    """The features of a batch are those that sentence-transformers makes, but for what is left out of them."""
+    network = tiny(tiny_bert).network
+    network.tokenizer.padding_side = side
+    assert reads_tokens(network)
+    block = make_block(network, WORDS, np.arange(len(WORDS)), "the ")
+    assert block.tokens is not None
+    features, expected = block.tokens.pad(), network.preprocess(block.texts, prompt="the ")
+    assert features.keys() == expected.keys()
+    for name, value in expected.items():
+        assert torch.equal(features[name], value) if isinstance(value, torch.Tensor) else features[name] == value
+    widest = features["input_ids"].shape[1]
+    assert block.lengths.max() == widest > block.lengths.min()  # there is padding
+
+
+def test_a_class_of_somebodys_own_encodes_itself(tiny_bert: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    class Doubled(SentenceTransformer):
+        def encode(self, *args: object, **options: object) -> np.ndarray:
+            return 2 * super().encode(*args, **options)
+
+    network = Doubled(modules=list(tiny(tiny_bert).network), device="cpu")
+    assert not reads_tokens(network)
+    found, plain = to_model(network).encode(WORDS), tiny(tiny_bert).encode(WORDS)
+    assert np.abs(found - 2 * plain).max() < 1e-5
 
 
 def test_bf16_is_close_to_fp32(minilm: Transformer, vectors: np.ndarray) -> None:
@@ -248,10 +313,10 @@ class Tight(Transformer):
 
     room = 3
 
-    def _forward(self, texts: list[str]) -> np.ndarray:
-        if len(texts) > self.room:
+    def _forward(self, batch: Block) -> Sent:
+        if len(batch.texts) > self.room:
             raise torch.OutOfMemoryError
-        return super()._forward(texts)
+        return super()._forward(batch)
 
 
 def test_a_batch_that_does_not_fit_is_halved_and_every_vector_still_comes(
@@ -390,6 +455,10 @@ def test_a_full_gpu_is_given_smaller_batches(
     assert deviation(found, np.tile(vectors, (300, 1))) < 1e-5
 
 
+def _count_tokens(model: Transformer, texts: list[str]) -> int:
+    return int(make_block(model.network, texts, np.arange(len(texts)), model.prompt).lengths.sum())
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_how_fast_a_gpu_encodes(
@@ -402,5 +471,5 @@ def test_how_fast_a_gpu_encodes(
     seconds = time.perf_counter() - began
     with capsys.disabled():
         print(  # noqa: T201
-            f"\nminilm {precision} on {torch.cuda.get_device_name()}: {model._lengths(texts).sum() / seconds:,.0f} tokens/s"
+            f"\nminilm {precision} on {torch.cuda.get_device_name()}: {_count_tokens(model, texts) / seconds:,.0f} tokens/s"
         )

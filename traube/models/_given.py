@@ -50,12 +50,6 @@ class LoadedTransformer(Transformer):
         other = LoadedTransformer(self.network, self.name, purpose)
         return self if other.prompt == self.prompt else other
 
-    @override
-    def _forward(self, texts: list[str]) -> Dense:
-        # said at each call: the network is somebody else's, and stays as it is
-        vectors = self.network.encode(texts, batch_size=len(texts), prompt=self.prompt, show_progress_bar=False)
-        return np.asarray(vectors, dtype=np.float32)
-
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "network": self.network}
 

@@ -6,7 +6,7 @@ This module encodes. `traube.models._weights` finds a model's folder and checks 
 import logging
 import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cached_property
@@ -21,6 +21,7 @@ from traube._core.hashing import digest
 from traube._core.versions import get_versions
 from traube.models._attention import use_products
 from traube.models._base import BatchEncoder, OfCard
+from traube.models._batching import Block, Sent, compute, compute_ahead, cut_blocks, make_block
 from traube.models._card import ModelCard
 from traube.models._model_files import ModelFile
 from traube.models._precision import resolve_precision
@@ -44,6 +45,7 @@ GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # NVIDIA, AMD, Windows Subsys
 # when its memory runs out.
 TOKENS_A_BATCH = {"cpu": 1_000, "cuda": 131_072, "mps": 16_384}
 VERY_LARGE = 10**9  # tokens, by which transformers says that a tokenizer has no limit
+AHEAD = 3  # batches for each thread: one computed, one waiting, one whose vectors are fetched
 BATCHES_AT_ONCE = 16  # on a CPU, at most: more threads would wait for Python's lock
 
 
@@ -155,50 +157,67 @@ class Transformer(OfCard, BatchEncoder):
         Texts of like token length share a batch, so that little is spent on padding. On a CPU each core has a batch of
         its own. A batch that does not fit the GPU's memory is halved, and so are the batches after it.
         """
+        network, budget = self.network.eval(), self._budget()
+
+        def read(positions: Ints) -> Block:
+            with library_errors(f"model '{self.name}': its tokenizer fails"):
+                return make_block(network, texts, positions, self.prompt)
+
+        with _batches_side_by_side(self.device) as (executor, number):
+            for block in compute_ahead(read, cut_blocks(texts, self.max_length)):
+                budget = yield from self._encode_block(block, budget, executor, number)
+
+    def _encode_block(
+        self, block: Block, budget: int, executor: Executor, number: int
+    ) -> Generator[tuple[Ints, Dense], None, int]:
+        """Yield positions and vectors of a block, batch by batch; return the budget of tokens that has held."""
         import torch
 
-        lengths = self._lengths(texts)
-        order = np.argsort(-lengths, kind="stable")
-        device = self.device
-        budget = TOKENS_A_BATCH[torch.device(device).type]
-        start, ahead = 0, 1
-        running: deque[tuple[int, Ints, Future[Dense]]] = deque()
-        with _batches_side_by_side(device) as (executor, number):
-            while running or start < len(order):
-                while len(running) < ahead and start < len(order):
-                    positions = order[start : start + max(1, budget // int(lengths[order[start]]))]
-                    running.append((start, positions, executor.submit(self._encode_batch, texts, positions)))
-                    start += len(positions)
-                began, positions, future = running.popleft()
-                try:
-                    block = future.result()
-                except torch.OutOfMemoryError:
-                    tokens = int(lengths[positions[0]])
-                    if len(positions) == 1:
-                        fault = f"one text of {tokens} tokens does not fit the memory of {device}; set max_length"
-                        raise TraubeError(f"model '{self.name}': {fault}") from None
-                    wait([other for _, _, other in running])
-                    running.clear()
-                    start, budget = began, max(1, tokens * len(positions) // 2)
-                    torch.cuda.empty_cache()
-                    about = "%s: out of memory on %s; going on with batches of %d tokens"
-                    logger.warning(about, self.name, device, budget)
-                    continue
-                yield positions, block
-                # after the first batch, which sets the tokenizer's padding: threads must not set it at once
-                ahead = 2 * number if number > 1 else 1
+        start, running = 0, deque[tuple[slice, Future[Sent]]]()
+        # a tokenizer's padding is set by the first batch, where the network tokenizes: threads must not set it at once
+        ahead = 1 if block.tokens is None else AHEAD * number
+        while running or start < len(block.lengths):
+            while len(running) < ahead and start < len(block.lengths):
+                rows = block.cut(start, budget)
+                running.append((rows, executor.submit(self._encode_batch, block.take(rows))))
+                start = rows.stop
+            rows, future = running.popleft()
+            try:
+                vectors = self._check(block.take(rows), future.result().wait())
+            except torch.OutOfMemoryError:
+                tokens = int(block.lengths[rows.start])
+                if rows.stop - rows.start == 1:
+                    fault = f"one text of {tokens} tokens does not fit the memory of {self.device}; set max_length"
+                    raise TraubeError(f"model '{self.name}': {fault}") from None
+                wait([other for _, other in running])
+                running.clear()
+                start, budget = rows.start, max(1, tokens * (rows.stop - rows.start) // 2)
+                torch.cuda.empty_cache()
+                about = "%s: out of memory on %s; going on with batches of %d tokens"
+                logger.warning(about, self.name, self.device, budget)
+                continue
+            yield block.positions[rows], vectors
+            ahead = AHEAD * number
+        return budget
 
-    def _encode_batch(self, texts: Sequence[str], positions: Ints) -> Dense:
-        """Return vectors of the texts at some positions, all of them finite."""
+    def _budget(self, device: str | None = None) -> int:
         import torch
 
-        with library_errors(f"model '{self.name}': fails on {texts[positions[0]][:60]!r}", let=torch.OutOfMemoryError):
-            block = self._forward([texts[i] for i in positions])
-        if not np.isfinite(block).all():
-            bad = int(positions[int(np.flatnonzero(~np.isfinite(block).all(axis=1))[0])])
-            where = f"the vector of text {bad} ({texts[bad][:60]!r})"
+        return TOKENS_A_BATCH[torch.device(device or self.device).type]
+
+    def _encode_batch(self, batch: Block) -> Sent:
+        import torch
+
+        with library_errors(f"model '{self.name}': fails on {batch.texts[0][:60]!r}", let=torch.OutOfMemoryError):
+            return self._forward(batch)
+
+    def _check(self, batch: Block, vectors: Dense) -> Dense:
+        """Return vectors, all of them finite, with as many dimensions as the card says."""
+        if not np.isfinite(vectors).all():
+            bad = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
+            where = f"the vector of text {batch.positions[bad]} ({batch.texts[bad][:60]!r})"
             raise TraubeError(f"model '{self.name}': NaN or infinity in {where}; its weights are broken")
-        return block if self.card.dimensions is None else self._cut(block, self.card.dimensions)
+        return vectors if self.card.dimensions is None else self._cut(vectors, self.card.dimensions)
 
     def _cut(self, vectors: Dense, dimensions: int) -> Dense:
         """Return the first dimensions of vectors, made unit again: of a Matryoshka model they hold the most."""
@@ -213,31 +232,19 @@ class Transformer(OfCard, BatchEncoder):
 
         A share ends where a batch does: shares encoded one by one give the same vectors as all texts at once, to the last digit.
         """
-        lengths = self._lengths(texts)
-        order = np.argsort(-lengths, kind="stable")
-        most = lengths.sum() / number
-        shares, first, start = [], 0, 0
-        while start < len(order):
-            start += max(1, TOKENS_A_BATCH[device] // int(lengths[order[start]]))
-            if lengths[order[first:start]].sum() >= most or start >= len(order):
-                shares.append(order[first:start])
-                first = start
+        blocks = [
+            make_block(self.network, texts, positions, self.prompt) for positions in cut_blocks(texts, self.max_length)
+        ]
+        most = sum(int(block.lengths.sum()) for block in blocks) / number
+        shares = []
+        for block in blocks:
+            first = start = 0
+            while start < len(block.lengths):
+                start = block.cut(start, self._budget(device)).stop
+                if block.lengths[first:start].sum() >= most or start == len(block.lengths):
+                    shares.append(block.positions[first:start])
+                    first = start
         return shares
-
-    def _lengths(self, texts: Sequence[str]) -> Ints:
-        """Return the number of tokens of each text as the model sees it, int64 [n]; at least 1."""
-        tokenizer, prompt = self.network.tokenizer, self.prompt
-        lengths: list[int] = []
-        for start in range(0, len(texts), 4096):
-            some = [prompt + text for text in texts[start : start + 4096]]
-            with library_errors(f"model '{self.name}': its tokenizer fails"):
-                if hasattr(tokenizer, "encode_batch"):
-                    lengths.extend(len(encoding.ids) for encoding in tokenizer.encode_batch(some))
-                elif callable(tokenizer):
-                    lengths.extend(map(len, tokenizer(some, truncation=True)["input_ids"]))
-                else:  # a tokenizer that is not transformers' own: a number that grows with the tokens
-                    lengths.extend(len(text.split()) for text in some)
-        return np.maximum(np.array(lengths, dtype=np.int64), 1)
 
     @cached_property
     def max_length(self) -> int | None:
@@ -276,9 +283,12 @@ class Transformer(OfCard, BatchEncoder):
                 check_built(tokenizer, f"model '{self.name}': {self.folder}")
             return tokenizer
 
-    def _forward(self, texts: list[str]) -> Dense:
-        """Encode one batch with sentence-transformers itself: all is as the model's folder says."""
-        return np.asarray(self.network.encode(texts, batch_size=len(texts), show_progress_bar=False), dtype=np.float32)
+    def _forward(self, batch: Block) -> Sent:
+        """Compute a batch: by its tokens, or with sentence-transformers' `encode` where the network needs it."""
+        if batch.tokens is not None:
+            return compute(self.network, batch.tokens)
+        options = {"batch_size": len(batch.texts), "prompt": self.prompt, "show_progress_bar": False}
+        return Sent(np.asarray(self.network.encode(batch.texts, **options), dtype=np.float32))
 
     def with_network(self, network: Any) -> "Transformer":
         """Return the same model with a network in memory, as a training has changed it, in place of its weights."""
