@@ -1,7 +1,11 @@
 """The languages of texts are stated where the texts suffice to tell, and not where they do not."""
 
+import json
+from pathlib import Path
+
 import pytest
 
+from traube.tasks import _languages
 from traube.tasks._languages import NAMES, detect_languages
 
 SENTENCES = {
@@ -74,3 +78,31 @@ def test_a_further_language_is_stated_where_two_pieces_and_a_tenth_are_certainly
 def test_languages_that_alternate_by_rows_are_both_seen() -> None:
     rows = [f"{i} {' '.join(SENTENCES[code])}" for i in range(200) for code in ("de", "fr")]
     assert set(detect_languages(rows)) == {"de", "fr"}
+
+
+def test_an_answer_is_kept_and_what_else_the_file_says_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [f"{number} Der Hund schläft heute lange vor dem warmen Ofen in der Küche." for number in range(5)]
+    loaded: list[int] = []
+    load = _languages._load_identifier
+
+    def detect(home: Path) -> list[str]:
+        monkeypatch.setenv("TRAUBE_HOME", str(home))
+        monkeypatch.setattr(_languages, "_load_identifier", lambda: (loaded.append(1), load())[1])
+        _languages._detect_of_pieces.cache_clear()  # as in another process
+        loaded.clear()
+        return detect_languages(texts)
+
+    home = tmp_path / "home"
+    assert detect(home) == ["de"] and not home.exists()  # reading makes no data directory
+    home.mkdir()
+    assert detect(home) == ["de"] and loaded
+    assert detect(home) == ["de"] and not loaded
+    path = home / "languages.json"
+    (key,) = json.loads(path.read_text())
+    for false in (["xx"], "de", [1], [["de"]]):
+        path.write_text(json.dumps({key: false}))
+        assert detect(home) == ["de"] and loaded
+    path.write_text("{")
+    assert detect(home) == ["de"] and loaded

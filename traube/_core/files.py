@@ -21,9 +21,9 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any, *, sort: bool = True) -> None:
     """Replace a file by a value as JSON, all at once; what JSON lacks becomes a string."""
-    write_text(path, json.dumps(value, indent=1, sort_keys=True, default=str) + "\n")
+    write_text(path, json.dumps(value, indent=1, sort_keys=sort, default=str) + "\n")
 
 
 @contextmanager

@@ -48,8 +48,8 @@ _KEPT: dict[str, int | None] = {
 _MADE_AGAIN = (
     rf"{DATA}/(?:catalog\.db|(?:hashes|tokenizers)\.jsonl|dev\.json|dev\.stopped)",
     rf"{DATA}/(?:compiled|embeddings|papers|quality|report|tables|weights)/.+",
-    # which commits of the hub are meant: another one would change later numbers
-    rf"{DATA}/(?:datasets|revisions)\.json",
+    # languages are detected again; which commits of the hub are meant: another one would change later numbers
+    rf"{DATA}/(?:datasets|languages|revisions)\.json",
     # Dagster's history is a queue: it says what to run next, and with which settings
     rf"{DATA}/dagster/(?:(?:history|schedules)/.+\.db|(?:storage|\.\w+)/.+)",
     rf"(?:{_SERVED}/.+|{_RUN}/.+\.html)",  # code and requirements of served models, and pages of studies

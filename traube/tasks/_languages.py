@@ -2,12 +2,18 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import cache
+from contextlib import suppress
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
+from traube._core import paths
+from traube._core.disk import read_json
 from traube._core.errors import join_words
+from traube._core.files import write_json
+from traube._core.hashing import digest
+from traube._core.versions import get_version
 
 SAMPLE = 200  # texts whose languages are looked at
 READ = 160  # characters of each
@@ -15,6 +21,7 @@ PIECE = 80  # characters from which a language is detected: shorter texts are re
 FEWEST = 40  # bytes that the last piece needs
 SURE = 0.6  # probability from which a piece is in a language
 FIRM, FIRM_PIECES, SPOKEN = 0.9, 2, 0.1  # probability, number and share of the pieces that state a further language
+KEPT = 200  # answers that are kept, the newest first
 UNKNOWN = "und"  # a task's language that its card does not say
 VARIETIES = {"ary": "ar", "arz": "ar", "bs": "hr", "nb": "no", "nn": "no", "wuu": "zh", "yue": "zh"}
 NAMES = {
@@ -38,7 +45,32 @@ def detect_languages(texts: Sequence[str]) -> list[str]:
     at least two pieces that are nearly certain, and a tenth of the votes. Languages without a name in `NAMES` are left
     out.
     """
-    pieces = _cut_pieces(texts)
+    return list(_detect_of_pieces(tuple(_cut_pieces(texts))))
+
+
+@lru_cache(maxsize=8)
+def _detect_of_pieces(pieces: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the languages of pieces of texts; answers are kept in TRAUBE_HOME, since to load the classifier takes longest."""
+    if not pieces:
+        return ()
+    readable = [piece.encode(errors="replace").decode() for piece in pieces]  # half an emoji has no bytes
+    path, key = paths.home() / "languages.json", digest([get_version("py3langid"), readable])
+    known = {name: codes for name, codes in read_json(path).items() if _is_answer(codes)}
+    if key not in known:
+        known = {key: _rank_languages(pieces), **dict(list(known.items())[:KEPT])}
+        if path.parent.is_dir():
+            with suppress(OSError):  # a data directory that is read only
+                write_json(path, known, sort=False)
+    return tuple(known[key])
+
+
+def _is_answer(codes: Any) -> bool:
+    """Return whether a value of the file is one that was written there."""
+    return isinstance(codes, list) and all(isinstance(code, str) and code in NAMES for code in codes)
+
+
+def _rank_languages(pieces: Sequence[str]) -> list[str]:
+    """Return the languages in which pieces of texts are likely, the most frequent first."""
     likely = [(code, p) for code, p in map(_find_likeliest, pieces) if p >= SURE]
     votes = Counter(code for code, _ in likely)
     firm = Counter(code for code, p in likely if p >= FIRM)
