@@ -46,9 +46,18 @@ def release(
             print_unavailable(unavailable)
             write_datasets(storage, params.tasks, paths.release())
         case "validate":
-            from traube._pipeline.validation.validate import data_docs, validate_tasks
+            from resources.data_docs import data_docs, draw
+            from traube._pipeline.validation.validate import validate_tasks
 
-            results = validate_tasks(storage, params.tasks, data_docs())
+            results = {}
+            for validation in validate_tasks(storage, params.tasks):
+                draw(validation, data_docs())
+                for finding in validation.findings:
+                    results[f"{validation.card.name}/{validation.table}/{finding.check.name}"] = {
+                        "blocking": finding.blocking,
+                        "passed": finding.passed,
+                        "offending_rows": finding.offending,
+                    }
             write_json(paths.release() / "validation.json", results)
             fail_on([f"{key} failed" for key, r in results.items() if r["blocking"] and not r["passed"]])
         case "benchmark":

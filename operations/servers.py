@@ -18,8 +18,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from operations.dev import HOST
 from operations.guard import Guard
+from resources.data_docs import QUALITY
 from traube._core import paths
-from traube._pipeline.validation.validate import QUALITY
 from traube._reports.pages import FOLDER, SERVED
 
 POLL_MILLISECONDS = 2000  # interval at which the Dagster UI polls, the default of `dagster dev`

@@ -7,10 +7,10 @@ import dagster as dg
 import pandas as pd
 from pydantic import Field
 
+from resources.data_docs import QUALITY, data_docs, draw_apart
 from traube._pipeline.executors import Executor
 from traube._pipeline.validation.rules import CHECKS, Table, blocks
-from traube._pipeline.validation.validate import QUALITY, data_docs, validate_version
-from traube._pipeline.workbench import Workbench
+from traube._pipeline.validation.validate import validate_version
 from traube._reports.markdown import markdown_rows
 from traube._reports.pages import SERVED
 from traube._storage import Storage
@@ -27,7 +27,7 @@ def make_check_specs(card: TaskCard, table: Table) -> list[dg.AssetCheckSpec]:
 
 
 class QualityResource(dg.ConfigurableResource):
-    """Checks the tables of a task, in a process of the run's executor, and keeps a page of Data Docs for each."""
+    """Checks the tables of a task, and keeps a page of Data Docs for each, drawn by a process of the run's executor."""
 
     folder: str = Field(default="", description="where Data Docs are written; by default quality in TRAUBE_HOME")
 
@@ -43,7 +43,8 @@ class QualityResource(dg.ConfigurableResource):
     ) -> list[dg.AssetCheckResult]:
         """Check a version of a task's table, store which checks passed, and return a result for each check."""
         docs = Path(self.folder or data_docs())
-        validation = validate_version(Workbench(storage, executor), card, table, rows, corpus, version, docs)
+        validation = validate_version(storage, card, table, rows, corpus, version)
+        path = draw_apart(executor, validation, docs)
         results = []
         for finding in validation.findings:
             metadata: dict[str, Any] = {
@@ -51,12 +52,11 @@ class QualityResource(dg.ConfigurableResource):
                 "percent": finding.percent,
                 "total_rows": finding.total,
                 "rules": dg.MetadataValue.json(finding.rules),
+                "data_docs": dg.MetadataValue.path(path),
             }
-            if validation.page:
-                metadata["data_docs"] = dg.MetadataValue.path(validation.page)
-                if docs == data_docs():  # which `traube dev` serves
-                    page = validation.page.relative_to(docs).as_posix()
-                    metadata["open"] = dg.MetadataValue.url(f"{SERVED}/{QUALITY}/{page}")
+            if docs == data_docs():  # which `traube dev` serves
+                page = path.relative_to(docs).as_posix()
+                metadata["open"] = dg.MetadataValue.url(f"{SERVED}/{QUALITY}/{page}")
             if finding.shown:
                 metadata["examples"] = dg.MetadataValue.md(markdown_rows(finding.header, finding.shown))
             result = dg.AssetCheckResult(

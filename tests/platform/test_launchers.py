@@ -16,7 +16,6 @@ from traube._core import paths
 from traube._core.progress import SILENT
 from traube._pipeline.plan import Request
 from traube._pipeline.survey import plan
-from traube._pipeline.validation import validate
 from traube._reports.tables import CSV, tables_are_current
 from traube._storage import Storage, open_storage
 from traube.tasks._stored import get_manifest
@@ -36,8 +35,6 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
             monkeypatch.delenv(variable, raising=False)
         with monkeypatch.context() as patch:
             patch.setenv("TRAUBE_HOME", str(tmp_path / (home or name)))
-            if name == "library":  # as in an environment without the platform
-                patch.setattr(validate, "find_spec", lambda package: None)
             with LAUNCHERS[name](SILENT) as launcher:
                 errors = work(launcher)
             return errors, launcher.notes, open_storage(paths.home())

@@ -21,7 +21,7 @@ from traube._pipeline.run import Clustered, Encoded, Event, Failed, run
 from traube._pipeline.stages import describe_failures, draw, read_corpus
 from traube._pipeline.survey import survey_stored
 from traube._pipeline.validation.findings import refuse_stored
-from traube._pipeline.validation.validate import Validation, data_docs, validate_version
+from traube._pipeline.validation.validate import Validation, validate_version
 from traube._pipeline.workbench import Workbench
 from traube._reports.pages import publish_index, publish_leaderboard, publish_regressions
 from traube._storage import open_storage
@@ -69,16 +69,14 @@ class Launcher(AbstractContextManager["Launcher"]):
             name, table = source.name, source.card.type.table
             with self._step(f"{name}/corpus", errors):
                 read = read_corpus(source, self.storage)
-                validate = partial(validate_version, self.workbench, source.card, corpus=read.texts, folder=data_docs())
+                validate = partial(validate_version, self.storage, source.card, corpus=read.texts)
                 on_corpus = validate("corpus", read.texts, version=read.version)
                 if self._note_findings(name, "corpus", on_corpus, errors):
                     continue
                 with self._step(f"{name}/{table}", errors):
                     rows, manifest = draw(source, self.storage)
                     validation = validate(table, rows, version=manifest.data_version)
-                    complete_task(
-                        self.storage, source.card
-                    )  # after the checks: if they are interrupted, the task is read again
+                    complete_task(self.storage, source.card)  # after the checks: else the task is read again
                     self._note_findings(name, table, validation, errors)
         return errors
 
@@ -159,9 +157,7 @@ class Launcher(AbstractContextManager["Launcher"]):
         """Note the checks that failed, and return whether one of them stops the task."""
         failed = [finding for finding in validation.findings if not finding.passed]
         for f in failed:
-            line = describe_failed_check(
-                f"{name}/{table}", f.check.name, f.blocking, f.broken, f.offending, validation.page
-            )
+            line = describe_failed_check(f"{name}/{table}", f.check.name, f.blocking, f.broken, f.offending)
             (errors if f.blocking else self.notes).append(line)
         return any(finding.blocking for finding in failed)
 

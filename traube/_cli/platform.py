@@ -10,7 +10,7 @@ from traube._core import paths
 COMMANDS = "traube.commands"
 # `launcher` computes what is missing as runs that a UI shows; `untracked` is what the tracking server lacks;
 # `champion` the clustering that a registry serves of a task; `history` takes over the tracking server's database of a backup,
-# and `restored` completes what it names
+# and `restored` completes what it names; `warm_up` has an executor import what the launcher will need
 PARTS = "traube.platform"
 
 

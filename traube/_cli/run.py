@@ -163,7 +163,6 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
     Returns whether all went well.
     """
     from traube._pipeline.executors import make_executor
-    from traube._pipeline.validation.validate import warm_up
     from traube._reports.tables import mark_outdated, tables_are_current
     from traube.components import get_reducer
     from traube.tasks import own_tasks
@@ -185,8 +184,8 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
     # of tables that show all that is stored, only those of the tasks that this run touches are rebuilt
     narrow = current or storage.read_cells().empty
     with make_executor() as executor, show_progress(hidden=verbose) as (progress, set_total):
-        if before.unread:
-            warm_up(executor)  # another process imports what the checks need, while this one starts Dagster
+        if before.unread and (warm_up := platform.part("warm_up")):
+            warm_up(executor)  # another process imports what pages of checks need, while this one starts Dagster
         new_launcher = platform.part("launcher")  # only now: Dagster takes a second to import
         if new_launcher is None:
             from traube._cli.launcher import Launcher

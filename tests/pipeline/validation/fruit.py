@@ -1,6 +1,5 @@
 """A faultless task about fruit, and what checks found of it by name."""
 
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -29,14 +28,12 @@ def fruit() -> tuple[pd.DataFrame, pd.DataFrame]:
     return corpus, pd.DataFrame(rows, columns=list(SPLIT_COLUMNS))
 
 
-def check_corpus(docs: Path, corpus: pd.DataFrame, card: TaskCard = CARD) -> Findings:
-    return {finding.check.name: finding for finding in validate_table(card, "corpus", corpus, corpus, docs).findings}
+def check_corpus(corpus: pd.DataFrame, card: TaskCard = CARD) -> Findings:
+    return {finding.check.name: finding for finding in validate_table(card, "corpus", corpus, corpus).findings}
 
 
-def check_splits(docs: Path, splits: pd.DataFrame, card: TaskCard = CARD) -> Findings:
-    return {
-        finding.check.name: finding for finding in validate_table(card, "splits", splits, fruit()[0], docs).findings
-    }
+def check_splits(splits: pd.DataFrame, card: TaskCard = CARD) -> Findings:
+    return {finding.check.name: finding for finding in validate_table(card, "splits", splits, fruit()[0]).findings}
 
 
 def examples(finding: Finding) -> pd.DataFrame:

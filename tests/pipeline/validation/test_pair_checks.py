@@ -1,7 +1,6 @@
 """Checks of pair tasks: each rule that is broken fails its check and no other."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -25,8 +24,8 @@ def sound() -> Task:
     return make_pairs(CARD, pd.DataFrame(records, columns=["text_a", "text_b", "score", "part"]))
 
 
-def failed(task: Task, folder: Path) -> set[str]:
-    findings = validate_table(CARD, "pairs", task.rows, task.corpus, folder).findings
+def failed(task: Task) -> set[str]:
+    findings = validate_table(CARD, "pairs", task.rows, task.corpus).findings
     assert [finding.check.name for finding in findings] == [check.name for check in CHECKS["pairs"]]
     return {finding.check.name for finding in findings if not finding.passed}
 
@@ -52,6 +51,6 @@ def repeated(pairs: pd.DataFrame, **changes: object) -> pd.DataFrame:
     ],
 )
 def test_each_fault_is_found_by_its_check(
-    sound: Task, tmp_path: Path, broken: Callable[[pd.DataFrame], pd.DataFrame], checks: set[str]
+    sound: Task, broken: Callable[[pd.DataFrame], pd.DataFrame], checks: set[str]
 ) -> None:
-    assert failed(Task(CARD, sound.corpus, broken(sound.rows)), tmp_path) == checks
+    assert failed(Task(CARD, sound.corpus, broken(sound.rows))) == checks

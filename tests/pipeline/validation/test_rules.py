@@ -1,6 +1,5 @@
 """Checks find what they are for: a rule that is broken fails its check and no other."""
 
-from pathlib import Path
 from typing import Any, get_args
 
 import pandas as pd
@@ -17,10 +16,10 @@ from traube._pipeline.validation.rules import CHECKS, blocks
 from traube.tasks._task import NULLABLE, SUBSETS, CheckName, Declared, TaskCard
 
 
-def test_faultless_tables_pass_every_check(docs: Path) -> None:
+def test_faultless_tables_pass_every_check() -> None:
     corpus, splits = fruit()
     declared = TaskCard(name="fruit", declared=Declared(splits=2, rows=(6, 6), classes=(2, 2)))
-    on_corpus, on_splits = check_corpus(docs, corpus), check_splits(docs, splits, declared)
+    on_corpus, on_splits = check_corpus(corpus), check_splits(splits, declared)
     assert not failed(on_corpus)
     assert not failed(on_splits)
     assert list(on_corpus) == [check.name for check in CHECKS["corpus"]]
@@ -44,8 +43,8 @@ def test_faultless_tables_pass_every_check(docs: Path) -> None:
         (["gut und schön", "schÃ¶n und gut"], {"no_mojibake"}),
     ],
 )
-def test_bad_texts_are_found(docs: Path, texts: list[Any], check: set[str]) -> None:
-    results = check_corpus(docs, corpus_of(texts))
+def test_bad_texts_are_found(texts: list[Any], check: set[str]) -> None:
+    results = check_corpus(corpus_of(texts))
     assert failed(results) == check
     for name in check:
         assert results[name].offending == 1
@@ -53,24 +52,24 @@ def test_bad_texts_are_found(docs: Path, texts: list[Any], check: set[str]) -> N
         assert examples(results[name])["row"].tolist() == ["1"]
 
 
-def test_a_corpus_without_texts_fails(docs: Path) -> None:
-    results = check_corpus(docs, fruit()[0].head(0))
+def test_a_corpus_without_texts_fails() -> None:
+    results = check_corpus(fruit()[0].head(0))
     assert failed(results) == {"texts_present"}
     assert "the table has rows: no, but 0" in results["texts_present"].broken
 
 
-def test_texts_and_ids_that_occur_twice_are_found(docs: Path) -> None:
+def test_texts_and_ids_that_occur_twice_are_found() -> None:
     corpus = fruit()[0]
     same_text = corpus.assign(
         text_id=[f"id{i}" for i in range(13)], text=corpus["text"].where(corpus.index != 3, corpus["text"][0])
     )
-    results = check_corpus(docs, same_text)
+    results = check_corpus(same_text)
     assert failed(results) == {"texts_unique"}
     assert results["texts_unique"].offending == 2
     same_id = corpus.assign(text_id=corpus["text_id"].where(corpus.index != 3, corpus["text_id"][0]))
-    assert failed(check_corpus(docs, same_id)) == {"text_ids_unique"}
+    assert failed(check_corpus(same_id)) == {"text_ids_unique"}
     no_id = corpus.assign(text_id=corpus["text_id"].where(corpus.index != 3))
-    assert failed(check_corpus(docs, no_id)) == {"text_ids_unique"}
+    assert failed(check_corpus(no_id)) == {"text_ids_unique"}
 
 
 @pytest.mark.parametrize(
@@ -84,52 +83,52 @@ def test_texts_and_ids_that_occur_twice_are_found(docs: Path) -> None:
         (1, "part", None),
     ],
 )
-def test_broken_items_are_found(docs: Path, row: int, column: str, wrong: Any) -> None:
+def test_broken_items_are_found(row: int, column: str, wrong: Any) -> None:
     splits = fruit()[1]
     splits[column] = splits[column].astype(object)
     splits.loc[row, column] = wrong
-    results = check_splits(docs, splits)
+    results = check_splits(splits)
     assert "items_valid" in failed(results)
     assert "1" in set(examples(results["items_valid"])["row"])
 
 
-def test_a_row_that_breaks_two_rules_counts_once(docs: Path) -> None:
+def test_a_row_that_breaks_two_rules_counts_once() -> None:
     splits = fruit()[1]
     splits.loc[1, "text_id"] = "0" * 16
     splits.loc[1, "part"] = "dev"
-    result = check_splits(docs, splits)["items_valid"]
+    result = check_splits(splits)["items_valid"]
     assert result.offending == 1
     assert [fared for fared in result.rules.values() if fared != "holds"] == ["not in 1 row"] * 2
 
 
-def test_a_splits_table_without_rows_fails(docs: Path) -> None:
-    assert failed(check_splits(docs, fruit()[1].head(0))) == {"items_valid"}
+def test_a_splits_table_without_rows_fails() -> None:
+    assert failed(check_splits(fruit()[1].head(0))) == {"items_valid"}
 
 
 @pytest.mark.parametrize("label", [None, "", "  "])
-def test_a_missing_label_is_found(docs: Path, label: str | None) -> None:
+def test_a_missing_label_is_found(label: str | None) -> None:
     splits = fruit()[1]
     splits.loc[2, "label"] = label
-    results = check_splits(docs, splits)
+    results = check_splits(splits)
     assert failed(results) == {"labels_present", "class_sizes"}
     assert examples(results["labels_present"])["row"].tolist() == ["2"]
 
 
-def test_a_task_without_labels_passes(docs: Path) -> None:
+def test_a_task_without_labels_passes() -> None:
     splits = fruit()[1]
     for nothing in (None, pd.array([None] * 13, dtype=TEXT)):
-        assert not failed(check_splits(docs, splits.assign(label=nothing)))
+        assert not failed(check_splits(splits.assign(label=nothing)))
 
 
-def test_missing_labels_fail_where_the_card_declares_classes(docs: Path) -> None:
+def test_missing_labels_fail_where_the_card_declares_classes() -> None:
     card = TaskCard(name="fruit", declared=Declared(classes=(2, 9)))
-    assert failed(check_splits(docs, fruit()[1].assign(label=None), card)) == {"labels_present"}
+    assert failed(check_splits(fruit()[1].assign(label=None), card)) == {"labels_present"}
 
 
-def test_a_split_with_one_class_is_found_and_shown_once(docs: Path) -> None:
+def test_a_split_with_one_class_is_found_and_shown_once() -> None:
     splits = fruit()[1]
     splits.loc[splits["split"] == "set_1", "label"] = "a"
-    results = check_splits(docs, splits)
+    results = check_splits(splits)
     assert failed(results) == {"two_classes"}
     assert results["two_classes"].offending == 6
     shown = examples(results["two_classes"])
@@ -146,58 +145,58 @@ def test_a_split_with_one_class_is_found_and_shown_once(docs: Path) -> None:
         Declared(classes=(1, 1)),
     ],
 )
-def test_sizes_other_than_declared_are_found(docs: Path, declared: Declared) -> None:
-    results = check_splits(docs, fruit()[1], TaskCard(name="fruit", declared=declared))
+def test_sizes_other_than_declared_are_found(declared: Declared) -> None:
+    results = check_splits(fruit()[1], TaskCard(name="fruit", declared=declared))
     assert failed(results) == {"declared_sizes"}
     assert set(examples(results["declared_sizes"])["split"]) == {"set_0", "set_1"}
 
 
-def test_declared_splits_that_are_all_absent_are_found(docs: Path) -> None:
+def test_declared_splits_that_are_all_absent_are_found() -> None:
     card = TaskCard(name="fruit", declared=Declared(splits=2))
-    assert failed(check_splits(docs, fruit()[1].assign(part="train"), card)) == {"declared_sizes"}
+    assert failed(check_splits(fruit()[1].assign(part="train"), card)) == {"declared_sizes"}
 
 
-def test_a_text_that_occurs_twice_in_a_split_is_found(docs: Path) -> None:
+def test_a_text_that_occurs_twice_in_a_split_is_found() -> None:
     splits = fruit()[1]
     splits.loc[2, "text_id"] = splits["text_id"][0]  # rows 0 and 2 are in one split and have one label
-    results = check_splits(docs, splits)
+    results = check_splits(splits)
     assert failed(results) == {"texts_once"}
     assert results["texts_once"].offending == 2
     assert examples(results["texts_once"])["times_in_split"].tolist() == ["2"]
 
 
-def test_a_text_may_occur_in_two_splits_and_two_levels(docs: Path) -> None:
+def test_a_text_may_occur_in_two_splits_and_two_levels() -> None:
     splits = fruit()[1]
     splits.loc[6, "text_id"] = splits["text_id"][0]
     coarse = splits.assign(level="coarse", label=splits["label"].str.upper())
-    assert not failed(check_splits(docs, pd.concat([splits, coarse])))
+    assert not failed(check_splits(pd.concat([splits, coarse])))
 
 
-def test_a_text_with_two_labels_is_found_with_both(docs: Path) -> None:
+def test_a_text_with_two_labels_is_found_with_both() -> None:
     splits = fruit()[1]
     splits.loc[7, "text_id"] = splits["text_id"][0]  # another split, another label
-    results = check_splits(docs, splits)
+    results = check_splits(splits)
     assert failed(results) == {"one_label"}
     assert set(examples(results["one_label"])["label"]) == {"a", "b"}
 
 
-def test_a_small_class_is_found(docs: Path) -> None:
+def test_a_small_class_is_found() -> None:
     splits = fruit()[1]
     splits.loc[0, "label"] = "c"
-    results = check_splits(docs, splits)
+    results = check_splits(splits)
     assert failed(results) == {"class_sizes"}
     assert set(examples(results["class_sizes"])["label"]) == {"c", "a"}  # a has two texts left
 
 
 @pytest.mark.parametrize("part", ["train", "validation"])
-def test_a_text_that_is_seen_in_training_is_found(docs: Path, part: str) -> None:
+def test_a_text_that_is_seen_in_training_is_found(part: str) -> None:
     splits = fruit()[1]
     splits.loc[12, ["text_id", "part"]] = [splits["text_id"][0], part]
-    results = check_splits(docs, splits)
+    results = check_splits(splits)
     assert failed(results) == {"parts_disjoint"}
     assert examples(results["parts_disjoint"])["row"].tolist() == ["0"]
     other_set = splits.assign(split_set=["default"] * 12 + ["other"])
-    assert not failed(check_splits(docs, other_set))
+    assert not failed(check_splits(other_set))
 
 
 # warnings and blocking checks
@@ -217,14 +216,14 @@ def test_what_blocks_and_what_warns() -> None:
     }
 
 
-def test_a_card_makes_a_warning_block(docs: Path) -> None:
+def test_a_card_makes_a_warning_block() -> None:
     card = TaskCard(name="fruit", blocking=("texts_once", "no_mojibake"))
     splits = fruit()[1]
     splits.loc[2, "text_id"] = splits["text_id"][0]
-    assert check_splits(docs, splits, card)["texts_once"].blocking
-    assert not check_splits(docs, splits)["texts_once"].blocking
-    assert not check_splits(docs, splits, card)["one_label"].blocking
-    assert check_corpus(docs, fruit()[0], card)["no_mojibake"].blocking
+    assert check_splits(splits, card)["texts_once"].blocking
+    assert not check_splits(splits)["texts_once"].blocking
+    assert not check_splits(splits, card)["one_label"].blocking
+    assert check_corpus(fruit()[0], card)["no_mojibake"].blocking
 
 
 def test_the_file_of_checks_names_the_subsets_and_the_columns_that_may_be_null() -> None:
