@@ -88,7 +88,7 @@ class Pairwise(OfCard, _OfEncoder):
         own = config.model_dump(include={"prompt", "max_length", "pooling", "precision"})
         card = ModelCard(name=self.card.name, kind="transformer", model=self.card.model, **own)
         base = Transformer(card, self._device)
-        return Sentences(base) if config.network == "attention" else base
+        return Sentences(base) if config.reads_sentences else base
 
     @cached_property
     def fingerprint(self) -> str:
