@@ -62,7 +62,7 @@ def test_what_there_is():
     assert {name for name, component in CLUSTERERS.items() if component.input_kind == "encoder"} == set(DEEP)
 
 
-# ALGORITHMS A.3, the parameters of protocol `paper`, as the estimators that come out have them.
+# The parameters of protocol `paper` (traube/papers/german), as the estimators that come out have them.
 PAPER = {
     "minibatch_kmeans": {
         "batch_size": 500,

@@ -119,7 +119,7 @@ class Sentences(_DelegateMixin, BatchEncoder):
     """An encoder of whole texts and their first sentences.
 
     The vector of a text is the whole text's and those of its first sentences, one after the other: float32
-    [n, (1 + SENTENCES) d], with zeros where a text has fewer (QS3M, section 3.5).
+    [n, (1 + SENTENCES) d], with zeros where a text has fewer.
     """
 
     def __init__(self, base: Transformer) -> None:

@@ -75,7 +75,7 @@ class Similarity(ABC):
         """
 
     def distances(self, X: Any, text: Dense | None = None, memory_bytes: int | None = None) -> Dense:
-        """Return distances between the items of a split, float32 [n, n] in [0, 1] (QS3M, section 5.1), 0 on the diagonal.
+        """Return distances between the items of a split, float32 [n, n] in [0, 1], 0 on the diagonal.
 
         Similarities are scaled to [0, 1] on each page; items that are all equally alike are all 1 apart.
 

@@ -46,7 +46,7 @@ def printed_ratio(i: int, a: torch.Tensor, b: torch.Tensor, s: torch.Tensor, y: 
 
 
 def coded_ratio(row: int, a: torch.Tensor, b: torch.Tensor, s: torch.Tensor, y: torch.Tensor, t: float) -> float:
-    """The same as the paper's code has it (ALGORITHMS E.3)."""
+    """The same as the paper's code has it."""
     both, alike, below = torch.cat([a, b]), 0.0, 0.0
     for column in range(2 * N):
         i, j = row % N, column % N

@@ -1,4 +1,4 @@
-"""DBSTREAM: regressions of the faults that shaped the published numbers (ALGORITHMS A.3, H.8)."""
+"""DBSTREAM: regressions of the faults that shaped the published numbers."""
 
 import numpy as np
 import pytest

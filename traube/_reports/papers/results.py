@@ -20,7 +20,7 @@ INTRODUCTION = """# Results of the papers
 
 What each table prints beside what was measured here: `printed | measured`, `–` where there is no number. Written by
 `traube papers --output docs/results.md` from stored results and the rows in the folder beside it, not by hand; what
-differs from the papers, and why, is in [papers.md](papers.md#differences-from-the-papers).
+differs from the papers, and why, is on [their pages](papers.md).
 
 - `base`: the encoder. `recipe`: the digest of a training's values that are not its trainer's defaults; the lines below a table
   list these. `trained_on`: the task of the training. `as it is`: nothing is trained.

@@ -65,7 +65,7 @@ def _measure_sizes(context: Context, name: str) -> pd.Series:
 
 
 def scores(context: Context) -> pd.DataFrame:
-    """Return the unweighted mean over splits of the mean over seeds, x100 (A.3), by `paper`: task, model, method, measured."""
+    """Return the unweighted mean over splits of the mean over seeds, x100, by `paper`: task, model, method, measured."""
     cells = context.cells(TASKS, PROTOCOL)
     values = context.storage.read_scores(cells, [METRIC]).merge(cells[["cell_id", "task", "model", "method"]])
     keys = ["task", "model", "method"]

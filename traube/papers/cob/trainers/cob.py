@@ -204,7 +204,7 @@ class Cob(ClusteringTrainer[CobRecipe]):
 
     name = "cob"
     section = "Kashyapi & Dietz 2021, section 3"
-    searched: ClassVar[Ranges] = {"lam": (20.0, 200.0), "r": (0.0, 10.0), "batch": [1, 2]}  # of the paper's code (D.3)
+    searched: ClassVar[Ranges] = {"lam": (20.0, 200.0), "r": (0.0, 10.0), "batch": [1, 2]}  # of the paper's code
     defaults = CobRecipe(
         epochs=1, batch=1, learning_rate=2e-5, schedule="linear", warmup=0.1, weight_decay=0.01, evaluate_every=100
     )
