@@ -25,6 +25,7 @@ SOURCES = (
     "benchmarks/*.md",
     "benchmarks/*.py",
     "traube/**/*.py",
+    "traube/papers/*/README.md",
     "traube/papers/*/published/*.csv",
 )
 

@@ -50,7 +50,7 @@ def import_plugins(kind: str) -> list[tuple[str, ModuleType]]:
             if find_spec(f"{package}.{kind}") is not None:
                 module = import_module(f"{package}.{kind}")
                 found += [(name, one) for one in (modules_of(module) if hasattr(module, "__path__") else [module])]
-        except ImportError as error:
+        except Exception as error:
             raise TraubeError(f"plug-in '{name}' ({package}): {error}; update or uninstall it") from error
     return found
 

@@ -1,1 +1,1 @@
-"""The papers, each a plug-in (`traube._core.plugins`): nothing outside imports them, and no paper imports another."""
+"""The papers, each a plug-in (`traube._core.plugins`): nothing outside imports them."""

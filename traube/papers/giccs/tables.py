@@ -16,8 +16,6 @@ from traube._reports.papers.context import Context
 from traube._reports.papers.published import Published, stack_grid
 from traube.metrics._agreement import Judgments, reliability
 from traube.metrics._correlation import correlation
-from traube.papers.aecl.readers import COLLECTIONS as SHORT_TEXT
-from traube.papers.german.tables import TASKS as GERMAN
 from traube.papers.giccs.multiple_choice import read_choices
 from traube.papers.giccs.richness import richness
 from traube.tasks import PAIRS as PAIR_TYPE
@@ -33,7 +31,29 @@ CHANCE = 0.2
 DOUBTFUL = 2  # types for each lemma: more are hard to believe
 FEWEST = 3  # models that a correlation is computed of
 PAIRS = ("giccs", "stsb_de", "stsb_de_aws", "nlu_similarity_de")
-CLUSTERED = (*GERMAN, "pydocs_s2s", "pydocs_p2p", *SHORT_TEXT)  # what clustering quality is looked up of
+# what clustering quality is looked up of
+CLUSTERED = (
+    *(
+        "blurbs_s2s",
+        "blurbs_p2p",
+        "tenkgnad_s2s",
+        "tenkgnad_p2p",
+        "reddit_s2s",
+        "reddit_p2p",
+        "pydocs_s2s",
+        "pydocs_p2p",
+    ),
+    *(
+        "agnews",
+        "searchsnippets",
+        "stackoverflow",
+        "biomedical",
+        "googlenews_ts",
+        "googlenews_t",
+        "googlenews_s",
+        "tweet",
+    ),
+)
 TASKS = (*PAIRS, *CLUSTERED)
 
 published = Published(__package__)
