@@ -203,7 +203,7 @@ class SimilarityConfig(Strict):
 
     @property
     def reads_sentences(self) -> bool:
-        """Whether the network compares sentences of texts, too."""
+        """True if the network compares sentences of the texts, too."""
         return find_networks()[self.network].reads_sentences
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Return the trainers where they are asked for: they import this package."""
+        """Return the trainers, which import this package, when they are first needed."""
         if name == "TRAINERS":
             return find_trainers()
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""What AECL is compared with, and AECL itself: deep clusterers, iterative classification and GSDMM."""
+"""AECL and its rivals: deep clusterers, iterative classification and GSDMM."""
 
 from typing import Literal
 
