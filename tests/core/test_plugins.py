@@ -95,6 +95,10 @@ def test_an_installed_package_adds_a_reader_a_method_a_trainer_and_a_paper(tmp_p
     assert all("verse" in names for names in found.values())
     assert {"tweet", "newsgroups", "pydocs_s2s"} <= set(found["task"]) and "cob" in found["trainer"]
     assert "birch" in run("-m", "traube._cli", "methods")
+    (site / "verse" / "commands.py").write_text("import no_such_package")
+    done = subprocess.run([sys.executable, "-m", "traube", "--help"], env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "error: plug-in 'verse' (verse): No module named 'no_such_package'; update or uninstall it\n"
 
 
 def test_the_papers_are_plugins_and_come_first(install: Callable[..., None]) -> None:

@@ -1,4 +1,4 @@
-"""Spread of a model's vectors, which may make some encoders weak (German benchmark, section 3.1)."""
+"""Spread of a model's vectors, which may make some encoders weak."""
 
 from typing import Any
 

@@ -2,7 +2,7 @@
 
 It is the chance that a random pair of the same group is more alike than a random other one; equal ones count half. It
 depends on the order of the values alone: for distances give the negative ones. A page is judged by itself, and the mean
-is over pages (QS3M, section 5.1).
+is over pages (QS3M, section 4.1).
 """
 
 from typing import Any

@@ -24,7 +24,7 @@ Output = Literal["relu", "sigmoid"]
 
 
 class Qss(nn.Module):
-    """Query-specific scaling (section 3.3): the query scales each dimension; the similarity is the cosine after it."""
+    """Query-specific scaling (section 3.1.1): the query scales each dimension; the similarity is the cosine after it."""
 
     def __init__(self, dimensions: int) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class Qss(nn.Module):
 
 
 class Qs3m(nn.Module):
-    """QS3M (section 3.4): one layer looks at two projected passages, how they differ, and how each does from the query.
+    """QS3M (section 3.1.2): one layer looks at two projected passages, how they differ, and how each does from the query.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class Qs3m(nn.Module):
 
 
 class Attention(nn.Module):
-    """Attention (section 3.5): QS3M compares mean sentences, weighted by how much each has to do with the query.
+    """Attention (section 3.1.3): QS3M compares mean sentences, weighted by how much each has to do with the query.
 
     Parameters
     ----------
