@@ -1,4 +1,4 @@
-"""`papers/<paper>/<name>`: the papers' tables and figures, made from the specs in `traube._papers`."""
+"""`papers/<paper>/<name>`: the papers' tables and figures, made from the specs in `traube._reports.papers`."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
@@ -10,10 +10,10 @@ from resources.benchmark import BenchmarkResource, EncoderResource, StorageResou
 from traube._core import paths
 from traube._core.hashing import frame_digest
 from traube._core.progress import Progress
-from traube._papers import Context, Figure, Table, papers
-from traube._papers.spec import NUMBERS, OTHERS, write_figure, write_table
 from traube._pipeline.executors import Executor
 from traube._reports.markdown import markdown
+from traube._reports.papers import Context, Figure, Table, papers
+from traube._reports.papers.spec import NUMBERS, OTHERS, write_figure, write_table
 
 BESIDE = "Published and measured side by side; empty where there is no number."
 

@@ -15,11 +15,11 @@ from torch.nn import functional
 
 from traube import load_model
 from traube._core import paths
-from traube.components._deep import losses
 from traube.components._deep.clusterer import make_even_batches
 from traube.components._deep.grouping import k_means
-from traube.components._deep.networks import AeclHeads
 from traube.metrics._clustering import acc
+from traube.papers.aecl import losses
+from traube.papers.aecl.networks import AeclHeads
 
 BATCH, INSTANCE, LABELS, SOFTNESS = 400, 10.0, 5.0, 0.01  # as `AeclRecipe` has them
 

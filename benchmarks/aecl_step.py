@@ -16,8 +16,8 @@ from torch.nn import functional
 
 from traube import load_model, load_task
 from traube.components._deep.augmentation import swap_or_delete
-from traube.components._deep.clusterers.aecl import Aecl, AeclFit
 from traube.models import Model
+from traube.papers.aecl.aecl import Aecl, AeclFit
 
 BATCH, CLASSES = 400, 89
 

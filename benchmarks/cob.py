@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 from traube.models import load_model
+from traube.papers.cob.trainers.cob import LOSSES, Blackbox, Cob, cob_loss, linkage, pairwise_distances
 from traube.tasks import load_task
-from traube.training._trainers.cob import LOSSES, Blackbox, Cob, cob_loss, linkage, pairwise_distances
 
 LIMIT = 0.10
 DIMENSIONS, CLASSES = 256, 18

@@ -20,10 +20,10 @@ import pandas as pd
 from traube import components
 from traube._core import paths
 from traube._pipeline.workbench import Workbench
-from traube.components._estimators.ecic import IterativeClassification
 from traube.components._estimators.stable_kmeans import StableKMeans
 from traube.metrics import _clustering as clustering
 from traube.models import load_model
+from traube.papers.aecl.ecic import IterativeClassification
 from traube.tasks import load_task
 
 TASKS = (

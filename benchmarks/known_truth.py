@@ -57,7 +57,7 @@ def minilm_table() -> pd.DataFrame:
 
 
 def lexical_table() -> pd.DataFrame:
-    with files("traube._papers.aecl").joinpath("published", "main.csv").open() as file:
+    with files("traube.papers.aecl").joinpath("published", "main.csv").open() as file:
         printed = pd.read_csv(file, comment="#").set_index(["task", "method"])
     rows = []
     for model, method in LEXICAL.items():

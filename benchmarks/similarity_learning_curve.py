@@ -22,12 +22,12 @@ from scipy.optimize import curve_fit
 
 from traube import load_model, load_task
 from traube._core import paths
-from traube._papers.qs3m.pages import scores_of
 from traube._pipeline.workbench import Workbench
 from traube.models._similarity import TrainedSimilarity
 from traube.models._transformer import Transformer
+from traube.papers.qs3m.pages import scores_of
+from traube.papers.qs3m.trainers import Qs3m
 from traube.tasks._task import Task
-from traube.training._trainers.qs3m import Qs3m
 
 FOLDS = [f"fold_{i}" for i in range(1, 6)]
 COLUMNS = ["task", "fold", "articles", "auc", "ari", "euclidean_auc", "euclidean_ari"]

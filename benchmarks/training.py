@@ -124,7 +124,7 @@ def plain_tsdae(trainer: str, task: str, model: str, steps: int) -> Times:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.losses import DenoisingAutoEncoderLoss
 
-    from traube.training._trainers.tsdae import damage
+    from traube.papers.german.trainers.tsdae import damage
 
     recipe, rng, times = TRAINERS[trainer].defaults, np.random.default_rng(42), Times()
     network = SentenceTransformer(str(load_model(model).folder), device="cpu")

@@ -27,7 +27,7 @@ TASKS = {
     "de": ("BlurbsClusteringS2S", "BlurbsClusteringP2P", "TenKGnadClusteringS2S", "TenKGnadClusteringP2P"),
     "en": ("TwentyNewsgroupsClustering",),
 }
-TABLE = FOLDER.parent / "_papers" / "german" / "published" / "table2.csv"  # of models that MTEB has not scored
+TABLE = FOLDER.parent / "papers" / "german" / "published" / "table2.csv"  # of models that MTEB has not scored
 TABLE_TASKS = ("blurbs_s2s", "blurbs_p2p", "tenkgnad_s2s", "tenkgnad_p2p")
 TABLE_SOURCE = "Wehrli et al. 2023 (table 2): mean V-measure of mini-batch k-means on the same tasks"
 SOURCE = "MTEB results f4cc6c8 (CC0): mean v_measure of "

@@ -19,7 +19,9 @@ from uuid import uuid4
 import pytest
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
 
     from tests.servers import Postgres
     from tests.shared_workers import SharedWorkers
@@ -202,6 +204,66 @@ def cards(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     folder = tmp_path_factory.mktemp("cards")
     monkeypatch.setenv("TRAUBE_CARDS", str(folder))
     return folder
+
+
+@pytest.fixture(scope="session")
+def blobs() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """300 unit vectors in 20 dimensions about 4 directions, and which direction is whose."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    gold = rng.integers(4, size=300)
+    vectors = 4 * np.eye(20)[gold] + rng.normal(scale=0.3, size=(300, 20))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32), gold
+
+
+@pytest.fixture
+def raw_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder of raw data."""
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    monkeypatch.setenv("TRAUBE_RAW", str(folder))
+    return folder
+
+
+@pytest.fixture
+def real_raw() -> Callable[[str], Path]:
+    """A folder of the real raw data, by name. Where it is absent, its tests are skipped with the reason."""
+
+    from traube._core import paths
+
+    def folder(name: str) -> Path:
+        path = paths.raw() / name
+        if not path.is_dir():
+            pytest.skip(f"raw data {path} is absent (TRAUBE_RAW says where it lies)")
+        return path
+
+    return folder
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Installs a plug-in from the texts of its modules, as pip would, until the end of the test."""
+    from traube._core.plugins import find_plugins
+
+    site, before = tmp_path / "site-packages", set(sys.modules)
+
+    def write(name: str, **modules: str) -> None:
+        (site / name).mkdir(parents=True)
+        for module, text in {"__init__": "", **modules}.items():
+            (site / name / f"{module}.py").write_text(text)
+        about = site / f"{name}-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (about / "entry_points.txt").write_text(f"[traube.plugins]\n{name} = {name}\n")
+        find_plugins.cache_clear()
+
+    monkeypatch.syspath_prepend(site)
+    yield write
+    find_plugins.cache_clear()
+    for module in set(sys.modules) - before:
+        if str(getattr(sys.modules[module], "__file__", "")).startswith(str(site)):
+            del sys.modules[module]
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ PAGES = {
     "about/security": "SECURITY.md",
     "explanation/benchmarks": "benchmarks/README.md",
     "reference/cards": "cards/README.md",
+    **{f"papers/{name}": f"traube/papers/{name}/README.md" for name in ("aecl", "cob", "german", "giccs", "qs3m")},
 }
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)([^)\s#]*)(#[^)\s]*)?(?=\))")
 

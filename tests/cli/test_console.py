@@ -14,6 +14,7 @@ import pytest
 import traube
 from traube._core import paths
 from traube._core.config import read_yaml
+from traube._core.plugins import PAPERS
 
 pytestmark = pytest.mark.slow
 NOTES = "text,topic\n" + "".join(f"word{i} t{i % 3},t{i % 3}\n" for i in range(30))
@@ -48,6 +49,10 @@ def test_a_wheel_holds_the_library_alone(wheel: Path) -> None:
         data = ("catalogue.yaml", "catalogue_mteb.yaml", "published_scores.csv")
         assert {f"traube/models/{name}" for name in data} <= set(packed.namelist())
         assert {"traube/py.typed", "traube/_pipeline/params.yaml"} <= set(packed.namelist())
+        for paper in PAPERS.iterdir():
+            of_paper = {f"traube/papers/{paper.name}/{name}" for name in ("README.md", "tasks.yaml", "paper.py")}
+            assert not (paper / "__init__.py").exists() or of_paper <= set(packed.namelist())
+        assert "traube/papers/cob/published/results.csv" in packed.namelist()
     assert {top for top in tops if not top.endswith(".dist-info")} == {"traube"}
     assert "traube = traube._cli.console:main" in scripts
 

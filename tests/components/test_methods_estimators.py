@@ -1,19 +1,20 @@
 """Peer's own test: our estimators behave as scikit-learn's do, by scikit-learn's own checks. No check is expected to fail."""
 
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any
 
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
+from traube._core.plugins import modules_of
 from traube.components import _estimators as estimators
-from traube.components._estimators.clusterers import Agglomerative, AgglomerativeKnn, DBStream
-from traube.components._estimators.ecic import IterativeClassification
+from traube.components._estimators.clusterers import Agglomerative, AgglomerativeKnn
 from traube.components._estimators.evoc import Evoc
-from traube.components._estimators.gsdmm import Gsdmm
 from traube.components._estimators.reducers import Pca, Umap
 from traube.components._estimators.stable_kmeans import StableKMeans
+from traube.papers import aecl, german
+from traube.papers.aecl.ecic import IterativeClassification
+from traube.papers.aecl.gsdmm import Gsdmm
+from traube.papers.german.dbstream import DBStream
 
 # fewer epochs than by default: the checks ask how an estimator behaves, not how well it clusters
 OURS = [
@@ -45,14 +46,13 @@ def test_it_passes_scikit_learns_checks(estimator: Any, check: Any) -> None:
 
 
 def test_every_estimator_of_ours_is_checked() -> None:
-    """A new one in `components/_estimators/` has to be added above; EVoC's checks are its library's, which compiles for minutes."""
+    """A new one of ours, or of a paper, has to be added above; EVoC's checks are its library's, which compiles for minutes."""
     from sklearn.base import BaseEstimator
 
     found = {
         value
-        for module in (
-            import_module(f"{estimators.__name__}.{info.name}") for info in iter_modules(estimators.__path__)
-        )
+        for package in (estimators, aecl, german)
+        for module in modules_of(package)
         for value in vars(module).values()
         if isinstance(value, type) and issubclass(value, BaseEstimator) and value.__module__ == module.__name__
     }

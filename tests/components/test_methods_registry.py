@@ -44,7 +44,7 @@ SHIPPED = {name: clusterer for name, clusterer in CLUSTERERS.items() if not name
 
 def test_what_there_is():
     assert list(REDUCERS) == ["none", "pca", "umap", "pca+umap"]
-    assert [name for name in SHIPPED if name not in DEEP] == [
+    assert sorted(name for name in SHIPPED if name not in DEEP) == [
         "agglomerative",
         "agglomerative_average",
         "agglomerative_cosine",
@@ -62,7 +62,7 @@ def test_what_there_is():
     assert {name for name, component in CLUSTERERS.items() if component.input_kind == "encoder"} == set(DEEP)
 
 
-# ALGORITHMS A.3, the parameters of protocol `paper`, as the estimators that come out have them.
+# The parameters of protocol `paper` (traube/papers/german), as the estimators that come out have them.
 PAPER = {
     "minibatch_kmeans": {
         "batch_size": 500,

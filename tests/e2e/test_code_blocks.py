@@ -31,6 +31,7 @@ DOCS = paths.PROJECT / "docs"
 PAGES = [
     *(paths.PROJECT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
     *(paths.PROJECT / name for name in ("benchmarks/README.md", "cards/README.md")),
+    *sorted(paths.PROJECT.glob("traube/papers/*/README.md")),
     *sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts),
 ]
 # Python that is compiled, not run.

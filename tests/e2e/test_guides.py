@@ -26,6 +26,8 @@ class Copy:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.environment = {**copy_project(folder, without=("tests/",)), "COLUMNS": "100"}
+        # a package is as good as installed in place: pip leaves its entry points in `site`, and its modules are read here
+        self.environment["PYTHONPATH"] += f":{folder / 'verse'}:{folder / 'site'}"
 
     def follow(self, guide: str) -> str:
         """Do what a guide says; what its commands print."""
@@ -47,6 +49,9 @@ class Copy:
     def run(self, command: str) -> str:
         """Run a line of a console block."""
         words = shlex.split(command)
+        if words[:3] == ["pip", "install", "-e"]:
+            options = ("--no-index", "--no-deps", "--no-build-isolation", "-q", "--target", str(self.folder / "site"))
+            words = [sys.executable, "-m", "pip", "install", *options, str(self.folder / words[3])]
         command_ = [sys.executable, "-m", "traube._cli", *words[1:]] if words[0] == "traube" else words
         done = subprocess.run(command_, cwd=self.folder, env=self.environment, capture_output=True, text=True)
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
@@ -68,10 +73,12 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def copy(begun: Path, tmp_path: Path) -> Copy:
     shutil.copytree(begun, tmp_path / ".traube")
-    return Copy(tmp_path)
+    copy = Copy(tmp_path)
+    copy.follow("adding_a_plugin.md")
+    return copy
 
 
-def test_a_data_set_is_a_card_or_one_reader(copy: Copy) -> None:
+def test_a_data_set_is_a_card_or_a_reader(copy: Copy) -> None:
     said = copy.follow("adding_a_data_set.md")
     assert "none/minibatch_kmeans" in said
     assert "haikus.tsv" in "".join(said.split())  # `traube tasks` names the file that is missing, in lines of any width
@@ -84,20 +91,20 @@ def test_a_model_is_a_card(copy: Copy) -> None:
     assert "e5" in said and "bow_500" in said
 
 
-def test_a_method_is_one_file(copy: Copy) -> None:
+def test_a_method_comes_with_a_plugin(copy: Copy) -> None:
     said = copy.follow("adding_a_method.md")
     assert "none/birch" in said and "rounded" in said
 
 
-def test_a_trainer_is_one_file(copy: Copy) -> None:
+def test_a_trainer_comes_with_a_plugin(copy: Copy) -> None:
     said = copy.follow("adding_a_trainer.md")
     assert "tsdae_cls" in said
     assert list((copy.folder / "checkpoints").glob("tsdae_cls__pydocs_s2s__minilm*-last/checkpoint.json"))
 
 
-def test_a_paper_is_one_folder(copy: Copy) -> None:
+def test_a_paper_comes_with_a_plugin(copy: Copy) -> None:
     copy.follow("adding_a_paper.md")
-    (table,) = (copy.folder / ".traube" / "papers").glob("toy/table_1.csv") or [None]
+    (table,) = (copy.folder / ".traube" / "papers").glob("verse/table_1.csv") or [None]
     assert table is not None
     rows = table.read_text(encoding="utf-8").splitlines()
     assert rows[0].startswith("model,task,published,measured")

@@ -25,9 +25,9 @@ from traube.models._card import catalogue
 from traube.models._q4 import list_tensors, read_encoder
 from traube.models._transformer import Transformer
 from traube.models._weights import check_folder, check_present, locate
-from traube.training._trainers.cob import Cob
-from traube.training._trainers.tsdae import Tsdae
-from traube.training._trainers.wwm import Wwm
+from traube.papers.cob.trainers.cob import Cob
+from traube.papers.german.trainers.tsdae import Tsdae
+from traube.papers.german.trainers.wwm import Wwm
 
 TEXTS = ["Der Drucker druckt", "Wie viele Tage Urlaub", "Das Konto", "Konto,  Urlaub\tund Drucker", "x"]
 # Of the real file: what it is unpacked into is the same on every machine.

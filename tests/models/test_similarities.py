@@ -14,10 +14,10 @@ from tests.made import cells_of
 from traube._core.errors import TraubeError
 from traube._pipeline.cluster import cluster
 from traube._pipeline.workbench import Workbench
-from traube.metrics._pairs import page_auc
 from traube.models import load_model, model_of
 from traube.models._card import ModelCard, catalogue
 from traube.models._similarities import Divergence, Jaccard, JensenShannon, QuerySpace
+from traube.papers.qs3m.auc import page_auc
 from traube.tasks._task import Task, TaskCard, index_texts, make_split
 
 

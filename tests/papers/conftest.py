@@ -3,9 +3,9 @@
 import pytest
 
 from traube._core import paths
-from traube._papers import Context
 from traube._pipeline.params import load_params
 from traube._pipeline.workbench import Workbench
+from traube._reports.papers import Context
 from traube.models import load_model
 
 

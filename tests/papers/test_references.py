@@ -7,7 +7,7 @@ import pytest
 
 from traube._core import paths
 from traube._core.references import cite, references, surnames
-from traube._papers import papers
+from traube._reports.papers import papers
 from traube.models._card import catalogue
 from traube.tasks import PAIRS, sources
 
@@ -25,7 +25,8 @@ SOURCES = (
     "benchmarks/*.md",
     "benchmarks/*.py",
     "traube/**/*.py",
-    "traube/_papers/*/published/*.csv",
+    "traube/papers/*/README.md",
+    "traube/papers/*/published/*.csv",
 )
 
 

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from traube._cli.main import app
 from traube._core import paths
 from traube._core.errors import TraubeError
-from traube._papers import Context, Paper, Table, papers, results
-from traube._papers.spec import locate_table, write_table
+from traube._reports.papers import Context, Paper, Table, papers, results
+from traube._reports.papers.spec import locate_table, write_table
 
 RUNNER = CliRunner()
 

@@ -1,36 +1,17 @@
 """Papers as specs: found by themselves, measured beside published, and figures that say what is missing."""
 
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from traube import _papers as package
 from traube._core import paths
-from traube._papers import Context, Drawing, Figure, Paper, Table, papers
-from traube._papers.published import Published
-from traube._papers.spec import format_table, join_printed
+from traube._reports.papers import Context, Drawing, Figure, Paper, Table, papers
+from traube._reports.papers.published import Published
+from traube._reports.papers.spec import format_table, join_printed
 from traube.tasks import PAIRS, sources
 
 PRINTED = pd.DataFrame({"model": ["a", "a", "b"], "task": ["x", "y", "x"], "published": [1.0, 2.0, 3.0]})
-
-
-def test_a_paper_is_a_folder_that_is_found_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert {"german", "cob"} <= set(papers())
-    folder = tmp_path / "toy"
-    folder.mkdir()
-    (folder / "__init__.py").write_text(
-        "import pandas as pd\n"
-        "from traube._papers import Paper, Table\n"
-        "rows = pd.DataFrame({'model': ['bow'], 'published': [1.0]})\n"
-        "PAPER = Paper('Toy', tables=(Table('table_1', 'A table.', lambda: rows, lambda c: rows[:0]),))\n"
-    )
-    with monkeypatch.context() as patched:
-        patched.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
-        assert papers()["toy"].reference == "Toy"
-    sys.modules.pop("traube._papers.toy")
-    assert "toy" not in papers()
 
 
 def test_a_paper_is_made_of_tasks_that_there_are() -> None:

@@ -89,7 +89,7 @@ def few_papers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 def publish_one_table(patch: pytest.MonkeyPatch) -> None:
     import assets.papers
     import traube._cli.launcher
-    from traube._papers import papers
+    from traube._reports.papers import papers
 
     german = papers()["german"]
     few = {"german": replace(german, tables=german.tables[1:2], figures=())}

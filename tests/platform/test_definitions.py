@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -191,20 +192,16 @@ def test_a_new_sensor_and_its_job_are_one_file(tmp_path: Path, monkeypatch: pyte
     assert definitions.resolve_job_def("bell").name == "bell"
 
 
-def test_a_new_paper_is_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_paper_of_a_plugin_is_in_the_graph(install: Callable[..., None]) -> None:
     from definitions import build_defs
-    from traube import _papers as papers
 
-    (tmp_path / "toy").mkdir()
-    (tmp_path / "toy" / "__init__.py").write_text(
-        "import pandas as pd\n"
-        "from traube._papers import Paper, Table\n"
-        "PAPER = Paper('Toy', tables=(Table('table_1', 'A table.', None, lambda context: pd.DataFrame()),))\n"
+    install(
+        "toy",
+        paper="import pandas as pd\n"
+        "from traube._reports.papers import Paper, Table\n"
+        "PAPER = Paper('Toy', tables=(Table('table_1', 'A table.', None, lambda context: pd.DataFrame()),))\n",
     )
-    with monkeypatch.context() as patched:
-        patched.setattr(papers, "__path__", [*papers.__path__, str(tmp_path)])
-        definitions = build_defs()
-    sys.modules.pop("traube._papers.toy")
+    definitions = build_defs()
     key = dg.AssetKey(["papers", "toy", "table_1"])
     assert definitions.resolve_asset_graph().get(key).group_name == "paper_toy"
     assert key in definitions.resolve_job_def("publish").asset_layer.selected_asset_keys

@@ -10,9 +10,9 @@ from typer.testing import CliRunner, Result
 from tests import giccs_like
 from traube._cli.main import app
 from traube._core import paths
-from traube._pipeline.multiple_choice import read_choices
 from traube._storage import open_storage
 from traube.models._likelihood import CausalModel
+from traube.papers.giccs.multiple_choice import read_choices
 from traube.tasks import load_pairs
 
 Traube = Callable[..., Result]

@@ -1,4 +1,4 @@
-"""Fixtures of the task readers' tests. Where real raw data is absent, its tests are skipped with the reason."""
+"""Fixtures of the task readers' tests."""
 
 import gzip
 from collections.abc import Callable
@@ -6,31 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from traube._core import paths
 from traube.tasks import load_task
 from traube.tasks._task import Task
-
-
-@pytest.fixture
-def raw_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder of raw data."""
-    folder = tmp_path / "raw"
-    folder.mkdir()
-    monkeypatch.setenv("TRAUBE_RAW", str(folder))
-    return folder
-
-
-@pytest.fixture
-def real_raw() -> Callable[[str], Path]:
-    """A folder of the real raw data, by name."""
-
-    def folder(name: str) -> Path:
-        path = paths.raw() / name
-        if not path.is_dir():
-            pytest.skip(f"raw data {path} is absent (TRAUBE_RAW says where it lies)")
-        return path
-
-    return folder
 
 
 @pytest.fixture

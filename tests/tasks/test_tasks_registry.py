@@ -7,8 +7,8 @@ import pytest
 
 from traube._core.config import read_yaml
 from traube._core.errors import TraubeError, Unavailable
+from traube._core.plugins import PAPERS
 from traube.tasks import card_errors, get_source, load_task, sources
-from traube.tasks._source import CATALOGUE
 
 CARD = "file: a.csv\ntext: body\n"
 
@@ -23,9 +23,10 @@ def test_traubes_own_tasks(cards: Path) -> None:
         assert source.card.declared.splits or source.card.declared.rows
 
 
-def test_each_card_of_the_catalogue_is_of_a_task(cards: Path) -> None:
+def test_each_card_of_a_paper_is_of_a_task(cards: Path) -> None:
     own = [name for name in sources(None) if not name.startswith("pydocs")]
-    assert sorted(read_yaml(CATALOGUE)[0]) == sorted(own)
+    cards = [name for path in PAPERS.glob("*/tasks.yaml") for name in read_yaml(path)[0]]
+    assert sorted(cards) == sorted(own)
 
 
 def test_absent_raw_data_is_named_with_its_origin_and_license(cards: Path, raw_folder: Path) -> None:

@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from tests.made import page_data
+from tests.papers.cob.test_blackbox import RECIPE
 from tests.training.killing import kill, run_until_killed
-from tests.training.test_blackbox import RECIPE
 from tests.training.test_training import words_task
 from traube._core.errors import TraubeError
 from traube._reports.studies import history, importances, trials_table
 from traube.models._card import ModelCard
 from traube.models._transformer import Transformer
+from traube.papers.cob.trainers.cob import Cob
+from traube.papers.german.trainers.wwm import Wwm
 from traube.training import Entry
 from traube.training._study import count_finished, find_best_by_task, locate_study, open_study, read_state, search
-from traube.training._trainers.cob import Cob
-from traube.training._trainers.wwm import Wwm
 
 FIXED = {name: value for name, value in RECIPE.items() if name != "batch"}
 

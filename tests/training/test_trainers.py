@@ -1,8 +1,7 @@
 """Declarations of trainers: what they learn from, and what a study searches; a new one is one file."""
 
 import json
-import sys
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -10,15 +9,15 @@ from typer.testing import CliRunner
 
 from tests.training.test_training import words_task
 from traube._cli.main import app
+from traube._core.errors import TraubeError
 from traube.models._transformer import Transformer
 from traube.tasks import sources
 from traube.tasks._source import Source
 from traube.training import TRAINERS, find_trainers, searched_trainers
-from traube.training import _trainers as trainers
 from traube.training._trainer import NetworkAtStep
 
 TOY = """
-from traube.training._trainers.wwm import Wwm
+from traube.papers.german.trainers.wwm import Wwm
 
 class Toy(Wwm):
     name = "toy"
@@ -27,13 +26,15 @@ TRAINER = Toy
 """
 
 
-def test_a_new_trainer_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "toy.py").write_text(TOY)
-    with monkeypatch.context() as patched:
-        patched.setattr(trainers, "__path__", [*trainers.__path__, str(tmp_path)])
-        assert set(find_trainers()) == {*TRAINERS, "toy"}
-    sys.modules.pop("traube.training._trainers.toy")
-    assert find_trainers() == TRAINERS
+def test_a_new_trainer_comes_with_a_plugin(install: Callable[..., None]) -> None:
+    install("toys", trainers=TOY)
+    assert set(find_trainers()) == {*TRAINERS, "toy"}
+
+
+def test_two_trainers_of_a_name_are_an_error(install: Callable[..., None]) -> None:
+    install("toys", trainers=TOY.replace('"toy"', '"wwm"'))
+    with pytest.raises(TraubeError, match=r"^there are two trainers called 'wwm': rename or uninstall one of them$"):
+        find_trainers()
 
 
 @pytest.fixture

@@ -16,14 +16,14 @@ from traube._core.errors import TraubeError
 from traube.models import load_model
 from traube.models._card import ModelCard
 from traube.models._transformer import Transformer
+from traube.papers.cob.trainers.cob import Cob
+from traube.papers.german.trainers.tsdae import Tsdae, damage
+from traube.papers.german.trainers.wwm import IGNORED, MaskedTexts, Wwm, choose
 from traube.tasks._task import Task, TaskCard, index_texts, make_split
 from traube.training import Entry, Trainer
 from traube.training._clusterings import take_subset
 from traube.training._loop import find_last_step
-from traube.training._trainers.cob import Cob
 from traube.training._trainers.triplet import Triplet
-from traube.training._trainers.tsdae import Tsdae, damage
-from traube.training._trainers.wwm import IGNORED, MaskedTexts, Wwm, choose
 
 RECIPE = {"epochs": 3, "batch": 4, "accumulate": 2, "learning_rate": 1e-3, "evaluate_every": 2}
 

@@ -7,6 +7,7 @@ from importlib import import_module
 from io import TextIOWrapper
 
 from traube._core import paths, stopping
+from traube._core.errors import TraubeError
 from traube._core.system_errors import format_error
 
 
@@ -27,6 +28,9 @@ def main() -> None:
         if stopping.get_signal() is not None or isinstance(end, KeyboardInterrupt):
             stopping.report_stop()
             sys.exit(stopping.exit_code())
+        if isinstance(end, TraubeError):  # of a plug-in that is installed
+            sys.stderr.write(f"error: {end}\n")
+            sys.exit(1)
         if not isinstance(end, OSError):
             raise
         # help or version that cannot be written: a command reports its own errors

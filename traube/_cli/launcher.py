@@ -12,8 +12,6 @@ from traube._core import paths, stopping
 from traube._core.errors import TraubeError, describe_error
 from traube._core.progress import Progress
 from traube._core.system_errors import explain_errors, explain_system_error
-from traube._papers import Context, papers
-from traube._papers.spec import write_figure, write_table
 from traube._pipeline.executors import Executor, ensure_executor
 from traube._pipeline.params import load_params
 from traube._pipeline.plan import Plan, Request, make_request
@@ -24,6 +22,8 @@ from traube._pipeline.validation.findings import refuse_stored
 from traube._pipeline.validation.validate import Validation, validate_version
 from traube._pipeline.workbench import Workbench
 from traube._reports.pages import publish_index, publish_leaderboard, publish_regressions
+from traube._reports.papers import Context, papers
+from traube._reports.papers.spec import write_figure, write_table
 from traube._storage import open_storage
 from traube.models import Model, load_model
 from traube.models._checkpoint_exchange import exchange_with_nodes

@@ -29,6 +29,7 @@ from traube._core.collector import collect_less
 from traube._core.disk import make_private
 from traube._core.errors import TraubeError
 from traube._core.generated_cards import restore_cards
+from traube._core.plugins import import_plugins
 from traube._core.spending import limit_spending
 from traube._core.system_errors import explain_system_error, format_error, refuse_little_memory
 
@@ -130,5 +131,5 @@ def _options(
 
 for _family in (run, leaderboard, recommend, compare, report, cluster, show, provenance, annotate, pairs, data):
     app.add_typer(_family.app)
-for _app in platform.commands():
+for _app in (*(module.app for _, module in import_plugins("commands")), *platform.commands()):
     app.add_typer(_app)

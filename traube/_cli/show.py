@@ -249,7 +249,7 @@ def papers(
     With --output the rows are written into a folder of that name, too. Numbers in it that this
     data directory lacks stay on the page.
     """
-    from traube._papers.results import results_page, write_results
+    from traube._reports.papers.results import results_page, write_results
     from traube._storage import open_storage
 
     storage = open_storage(paths.home())

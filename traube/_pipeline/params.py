@@ -28,7 +28,7 @@ class Protocol(Strict):
     reducers: tuple[str, ...] = Field(min_length=1)
     clusterers: tuple[str, ...] = Field(min_length=1)
     parameters: dict[str, dict[str, Value]] = Field(
-        default_factory=dict, description="by reducer or clusterer; others keep the registry's (the German benchmark's)"
+        default_factory=dict, description="by reducer or clusterer; others keep the registry's"
     )
     parameters_of: dict[str, dict[str, dict[str, Value]]] = Field(
         default_factory=dict, description="by task, the parameters that are others there"

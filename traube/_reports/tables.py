@@ -84,7 +84,7 @@ def summary(
     """Return one row per task, level, protocol, own choice or not, model and method.
 
     `mean` is the unweighted mean over splits of the mean over seeds, `sd` the population standard
-    deviation over splits, as in the German benchmark (A.3), or over seeds where there is one split.
+    deviation over splits, or over seeds where there is one split.
     `low` and `high` are the 95 % interval of the mean (`traube.comparison._jackknife`).
 
     Ranks are those of each model's best method (`traube.comparison._ranking`), `rank_low` to

@@ -1,14 +1,10 @@
 """Reducers and clusterers, and the methods that combine them.
 
-The components that come with Traube are the modules of `traube.components._registered`; other packages register theirs
-through the entry point group `traube.components`. Code that transforms vectors belongs here; code that makes vectors
+The components that come with Traube are the modules of `traube.components._registered`; plug-ins register theirs in a
+module `methods`. Code that transforms vectors belongs here; code that makes vectors
 does not.
 """
 
-from importlib.metadata import entry_points
-
-from traube._core.plugins import modules_of
-from traube.components import _registered as registered
 from traube.components._apply import bytes_needed, cluster, cluster_by_distance, cluster_by_text, reduce
 from traube.components._components import (
     CLUSTERERS,
@@ -43,9 +39,3 @@ __all__ = [
     "register_clusterer",
     "register_reducer",
 ]
-
-modules_of(registered)
-
-# Methods of other packages: an entry point of this group names a module that registers them when it is imported.
-for entry in entry_points(group="traube.components"):
-    entry.load()

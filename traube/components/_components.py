@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from traube._core.errors import TraubeError, unknown
+from traube._core.plugins import Registrations, Registry
 from traube._core.versions import get_versions
 from traube.components._new_points import Assign, Place, assign_to_nearest_center, keep_vectors, place_by_neighbors
 
@@ -181,8 +182,9 @@ def _convert_like(default: Any, value: Any) -> Any:
     return value
 
 
-REDUCERS: dict[str, Component] = {}
-CLUSTERERS: dict[str, Component] = {}
+METHODS = Registrations("traube.components._registered", "methods")
+REDUCERS: Registry[Component] = Registry(METHODS)
+CLUSTERERS: Registry[Component] = Registry(METHODS)
 
 
 def get_reducer(reducer: str | Component) -> Component:
@@ -421,7 +423,7 @@ def _get(kind: str, registry: Mapping[str, Component], component: str | Componen
     return registry[component]
 
 
-def _register(registry: dict[str, Component], component: Component, replace: bool) -> Component:
+def _register(registry: Registry[Component], component: Component, replace: bool) -> Component:
     if not re.fullmatch(r"[a-z0-9][a-z0-9_+.-]*", component.name):
         raise TraubeError(
             f"'{component.name}' is no name for a method's component: use lower-case letters, digits and _ + . -"

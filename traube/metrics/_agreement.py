@@ -2,8 +2,8 @@
 
 The module computes the scores of items, how often annotators agree with each other (`alpha`, `strong_agreement`) or
 with the order of the scores (`compliance`), whether the two halves of the judgments give the same scores
-(`split_half`), and which scores an expert contradicts (`find_contradicted`): GiCCS, sections 3 and 4 (Asaadi et al.,
-2022). Scores are counted here; `traube.tasks._value_scoring` has the scores that are learned.
+(`split_half`), and which scores an expert contradicts (`find_contradicted`), as Asaadi et al. (2022) do. Scores are
+counted here; `traube.tasks._value_scoring` has the scores that are learned.
 """
 
 from collections.abc import Callable, Sequence

@@ -32,7 +32,7 @@ def split_words(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Eda:
-    """Easy data augmentation (Wei & Zou 2019) with the rates that the published texts of AECL show (ALGORITHMS E.1).
+    """Easy data augmentation (Wei & Zou 2019) with the rates that published augmentations show.
 
     One of four equally likely operations is applied: some words are replaced by synonyms, synonyms of some words are
     inserted somewhere in the text, some words change places, or some words are deleted. A text without words stays as

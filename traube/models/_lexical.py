@@ -46,12 +46,11 @@ class Lexical(OfWords):
 
     - `bow`: term counts, float32 csr [n, features].
     - `tfidf`: TF-IDF weights with rows of length 1, float32 csr [n, features].
-    - `tokens`: tokens split at white space, float32 csr [n, tokens] of 0 and 1 (QS3M's baseline Jaccard).
+    - `tokens`: tokens split at white space, float32 csr [n, tokens] of 0 and 1.
     - `lsa`: latent semantic analysis: TF-IDF, truncated SVD (seed 42), rows of length 1; float32 [n, dimensions].
     - `lda`: latent Dirichlet allocation (seed 42): the share of each topic in a text; float32 [n, dimensions] or fewer.
       Rows sum to 1. There are no more topics than texts: with more topics, words would belong to none. Words that occur
       once in the corpus and English stop words are ignored; a text of only such words has all topics in equal shares.
-      (QS3M's baseline, which gensim computes.)
     """
 
     corpus_bound = True

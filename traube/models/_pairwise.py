@@ -88,7 +88,7 @@ class Pairwise(OfCard, _OfEncoder):
         own = config.model_dump(include={"prompt", "max_length", "pooling", "precision"})
         card = ModelCard(name=self.card.name, kind="transformer", model=self.card.model, **own)
         base = Transformer(card, self._device)
-        return Sentences(base) if config.network == "attention" else base
+        return Sentences(base) if config.reads_sentences else base
 
     @cached_property
     def fingerprint(self) -> str:
@@ -119,7 +119,7 @@ class Sentences(_DelegateMixin, BatchEncoder):
     """An encoder of whole texts and their first sentences.
 
     The vector of a text is the whole text's and those of its first sentences, one after the other: float32
-    [n, (1 + SENTENCES) d], with zeros where a text has fewer (QS3M, section 3.5).
+    [n, (1 + SENTENCES) d], with zeros where a text has fewer.
     """
 
     def __init__(self, base: Transformer) -> None:

@@ -52,7 +52,7 @@ class JensenShannon(Untrained):
 class Divergence(Untrained):
     """The Jensen-Shannon divergence, taken for a similarity: what differs most is most alike.
 
-    QS3M's code reads the divergence so, which makes its topic model worse than chance (AUC .464).
+    A topic model is worse than chance by it (AUC .464), which is how it was once measured.
     """
 
     @override

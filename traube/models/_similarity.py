@@ -5,8 +5,9 @@ weights.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
@@ -20,6 +21,7 @@ from traube._core.arrays import Floats
 from traube._core.config import Strict, parse
 from traube._core.errors import DoesNotFit, TraubeError
 from traube._core.hashing import digest, get_sha256
+from traube._core.plugins import collect, import_plugins
 from traube.models._card import Precision
 from traube.models._model_files import ModelFile
 from traube.models._vectors import Dense
@@ -73,7 +75,7 @@ class Similarity(ABC):
         """
 
     def distances(self, X: Any, text: Dense | None = None, memory_bytes: int | None = None) -> Dense:
-        """Return distances between the items of a split, float32 [n, n] in [0, 1] (QS3M, section 5.1), 0 on the diagonal.
+        """Return distances between the items of a split, float32 [n, n] in [0, 1], 0 on the diagonal.
 
         Similarities are scaled to [0, 1] on each page; items that are all equally alike are all 1 apart.
 
@@ -177,7 +179,7 @@ def _make_distances(alike: Floats, page: Floats) -> Dense:
 class SimilarityConfig(Strict):
     """Description of a trained similarity."""
 
-    network: Literal["qss", "qs3m", "attention"]
+    network: str
     query: Query
     dimensions: int = Field(ge=1, le=100_000, description="length of a vector")
     projection: Literal["coded", "printed"] = "coded"
@@ -191,10 +193,18 @@ class SimilarityConfig(Strict):
     precision: Precision = "fp32"
 
     @model_validator(mode="after")
-    def _has_a_query(self) -> Self:
-        if self.query == "none" and self.network != "qs3m":
-            raise ValueError(f"{self.network} compares for a query; query: none goes with qs3m alone")
+    def _is_of_a_network(self) -> Self:
+        network = find_networks().get(self.network)
+        if network is None:
+            raise ValueError(f"network: expected one of {', '.join(find_networks())}, not {self.network[:40]!r}")
+        if self.query == "none" and network.needs_query:
+            raise ValueError(f"{self.network} compares for a query, and query is none")
         return self
+
+    @property
+    def reads_sentences(self) -> bool:
+        """True if the network compares sentences of the texts, too."""
+        return find_networks()[self.network].reads_sentences
 
 
 @dataclass(frozen=True)
@@ -229,7 +239,7 @@ class TrainedSimilarity(Similarity):
 
     @override
     def compare(self, X: Any, query: Dense | None) -> Dense:
-        dimensions, with_sentences = self.config.dimensions, self.config.network == "attention"
+        dimensions, with_sentences = self.config.dimensions, self.config.reads_sentences
         if X.shape[1] != dimensions * (1 + SENTENCES if with_sentences else 1):
             raise TraubeError(
                 f"{self.folder / CONFIG}: dimensions: {dimensions}, and the vectors of its encoder are others "
@@ -295,11 +305,22 @@ def load_network(similarity: TrainedSimilarity) -> Any:
     return network.float().eval()
 
 
+@dataclass(frozen=True)
+class Network:
+    """A network of trained similarities, which a plug-in offers."""
+
+    make: Callable[[SimilarityConfig], Any]  # with random weights
+    needs_query: bool = True
+    reads_sentences: bool = False  # beside the whole texts
+
+
+@cache
+def find_networks() -> dict[str, Network]:
+    """Return the networks by the name that a description gives."""
+    offered = (module.NETWORKS.items() for _, module in import_plugins("similarities"))
+    return collect("network", (network for networks in offered for network in networks))
+
+
 def make_network(config: SimilarityConfig) -> Any:
     """Return the network of a description, with random weights."""
-    from traube.models._similarity_networks import Attention, Qs3m, Qss
-
-    if config.network == "qss":
-        return Qss(config.dimensions)
-    qs3m = Qs3m(config.dimensions, config.query != "none", config.projection, config.output)
-    return qs3m if config.network == "qs3m" else Attention(config.dimensions, qs3m, config.masked)
+    return find_networks()[config.network].make(config)

@@ -8,7 +8,7 @@ from types import ModuleType
 from traube._core.cards import read_each, task_files
 from traube._core.config import read_yaml
 from traube._core.errors import TraubeError, Unknown, unknown
-from traube._core.plugins import modules_of
+from traube._core.plugins import collect, import_plugins, modules_of
 from traube.tasks._scored_pairs import PAIRS, PairCard, make_pairs
 from traube.tasks._source import Source
 from traube.tasks._task import CLUSTERING, Task, TaskType
@@ -214,12 +214,12 @@ def load_pairs(name: str) -> Task:
 def _import_readers() -> tuple[ModuleType, ...]:
     from traube.tasks import _readers as readers
 
-    return tuple(modules_of(readers))
+    return (*modules_of(readers), *(module for _, module in import_plugins("readers")))
 
 
 def _built_in() -> dict[str, Source]:
     readers = [module for module in _import_readers() if hasattr(module, "sources")]
-    return {source.name: source for module in readers for source in module.sources()}
+    return collect("task", ((source.name, source) for module in readers for source in module.sources()))
 
 
 def _read_cards() -> tuple[dict[str, Source], dict[Path, TraubeError]]:

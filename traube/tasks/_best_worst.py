@@ -33,7 +33,7 @@ def draw_tuples(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, 
     The items of a tuple are distinct, no tuple occurs twice, and every item is in as many tuples as any other, or in
     one more.
 
-    There are `per_item` tuples for each item, and no more than there can be: then the design is complete, as GiCCS's is
+    There are `per_item` tuples for each item, and no more than there can be: then the design is complete
     (all ten tuples of three of five items). Where items can be chosen for a tuple, those are that have met each other
     least.
 

@@ -1,7 +1,7 @@
-"""Sectioned documents as clustering problems for a query (QS3M, section 3.2 and figure 2).
+"""Sectioned documents as clustering problems for a query.
 
 A split is a page: its passages, grouped by its sections. What stands before the first section is no passage but
-describes the page. (The mean of the passages, QS3M's third kind of query, is no text: it comes from their vectors.)
+describes the page. (The mean of the passages, a third kind of query, is no text: it comes from their vectors.)
 """
 
 from collections.abc import Iterable

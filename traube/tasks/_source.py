@@ -1,7 +1,7 @@
 """The base classes of readers of raw data."""
 
 from abc import ABC, abstractmethod
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -17,18 +17,17 @@ from traube.tasks._task import Task, TaskCard, index_texts
 # The line of each key of a card, for errors.
 KeyLines = dict[tuple[Any, ...], int]
 
-CATALOGUE = Path(__file__).parent / "catalogue.yaml"
 C = TypeVar("C", bound=TaskCard)
 
 
-@lru_cache(maxsize=1)
-def _catalogue() -> dict[str, Any]:
-    return read_yaml(CATALOGUE)[0]
+@cache
+def _read_catalogue(path: Path) -> dict[str, Any]:
+    return read_yaml(path)[0]
 
 
-def catalogue_card(name: str, form: type[C]) -> C:
-    """Return the card of a task that comes with Traube."""
-    return form.model_validate({"name": name, **_catalogue()[name]})
+def catalogue_card(catalogue: Path, name: str, form: type[C]) -> C:
+    """Return the card of a task from a file of cards by name."""
+    return form.model_validate({"name": name, **_read_catalogue(catalogue)[name]})
 
 
 class Source(ABC):

@@ -1,13 +1,13 @@
 """Training: a task and a base model in, a checkpoint folder out.
 
-`trainers/` holds the trainers, found by themselves; `trainer` says what a trainer is and scores on the way, `loop`
+Trainers are modules of `_trainers/` and of plug-ins, found by themselves; `trainer` says what a trainer is and scores on the way, `loop`
 makes the stream of examples and trains, `clusterings` is what trainers on gold clusterings share, and `study` searches
 for a recipe's best values. What is left is a model like any other: evaluating it is the pipeline's.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from traube._core.plugins import modules_of
+from traube._core.plugins import collect, import_plugins, modules_of
 from traube.training import _trainers as trainers
 from traube.training._loop import Entry, TrainingRecipe
 from traube.training._trainer import Checkpoint, Trainer
@@ -16,7 +16,7 @@ __all__ = ["TRAINERS", "Checkpoint", "Entry", "Trainer", "TrainingRecipe", "find
 
 
 def find_trainers() -> dict[str, type[Trainer[Any]]]:
-    """Return the trainers of the folder `trainers` by name.
+    """Return the trainers by name: Traube's own and those of plug-ins.
 
     Returns
     -------
@@ -29,10 +29,19 @@ def find_trainers() -> dict[str, type[Trainer[Any]]]:
     >>> find_trainers()["cob"].name
     'cob'
     """
-    return {module.TRAINER.name: module.TRAINER for module in modules_of(trainers)}
+    modules = (*modules_of(trainers), *(module for _, module in import_plugins("trainers")))
+    return collect("trainer", ((module.TRAINER.name, module.TRAINER) for module in modules))
 
 
-TRAINERS = find_trainers()
+if TYPE_CHECKING:
+    TRAINERS: dict[str, type[Trainer[Any]]]
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Return the trainers, which import this package, when they are first needed."""
+        if name == "TRAINERS":
+            return find_trainers()
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def searched_trainers() -> list[str]:
@@ -49,4 +58,4 @@ def searched_trainers() -> list[str]:
     >>> "cob" in searched_trainers()
     True
     """
-    return [name for name, trainer in TRAINERS.items() if trainer.searched]
+    return [name for name, trainer in find_trainers().items() if trainer.searched]

@@ -20,7 +20,7 @@ from traube.tasks._task import Task
 from traube.training._loop import Loop, ValidatedRecipe
 from traube.training._trainer import LEARNED, Blocks, NetworkAtStep, Trainer, mean_score
 
-# As COB validates: average linkage on Euclidean distances, the true number of clusters (D.3, D.6).
+# Average linkage on Euclidean distances, the true number of clusters.
 VALIDATED = Protocol(reducers=("none",), clusterers=("agglomerative_average",), seeds=(42,))
 ARI = "ari/noise_as_cluster"
 HEAD = 256

@@ -36,7 +36,7 @@ from traube.tasks._task import Task
 from traube.training._loop import Entry, Examples, Loop, TrainingRecipe, replace_folder
 
 METRIC = "v_measure/noise_as_cluster"
-# As the German benchmark evaluates on the way (A.4): mini-batch k-means with seed 42, nothing reduced.
+# On the way: mini-batch k-means with seed 42, nothing reduced.
 WATCHED = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), seeds=(42,))
 
 R = TypeVar("R", bound=TrainingRecipe)

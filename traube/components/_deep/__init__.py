@@ -1,18 +1,31 @@
 """Deep clusterers, which train on the texts of one clustering problem, without labels, and group them.
 
-`clusterers/` holds them, discovered by the package; `clusterer` defines their base class and trains; the other
-modules are their parts. They are clusterers of the grid like any other (`traube.components`); the pipeline runs them.
+`clusterer` defines their base class and trains; the other modules are its parts. They are clusterers of the grid like any
+other (`traube.components`), which plug-ins register; the pipeline runs them.
 """
 
 from typing import Any
 
-from traube._core.plugins import modules_of
-from traube.components._deep import clusterers
-from traube.components._deep.clusterer import DeepClusterer, DeepRecipe, Entry, is_collapsed
+from traube._core.plugins import Registry
+from traube.components._components import METHODS, register_clusterer
+from traube.components._deep.clusterer import LIBRARIES, DeepClusterer, DeepRecipe, Entry, is_collapsed
 
-__all__ = ["DEEP", "DeepClusterer", "DeepRecipe", "Entry", "is_collapsed"]
+__all__ = ["DEEP", "DeepClusterer", "DeepRecipe", "Entry", "is_collapsed", "register_deep_clusterer"]
+
+DEEP: Registry[type[DeepClusterer[Any]]] = Registry(METHODS)
 
 
-DEEP: dict[str, type[DeepClusterer[Any]]] = {
-    module.CLUSTERER.name: module.CLUSTERER for module in modules_of(clusterers)
-}
+def register_deep_clusterer(clusterer: type[DeepClusterer[Any]]) -> None:
+    """Add a deep clusterer to the clusterers; the values of its recipe are the method's parameters."""
+    register_clusterer(
+        clusterer.name,
+        clusterer.with_values,
+        clusterer.defaults.model_dump(mode="json"),
+        takes_k=True,
+        seeded=True,
+        input_kind="encoder",
+        version=clusterer.version,
+        libraries=LIBRARIES,
+        types=clusterer.types(),
+    )
+    DEEP[clusterer.name] = clusterer

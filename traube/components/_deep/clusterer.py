@@ -95,9 +95,7 @@ class Fit(ABC, Generic[R]):
     memory: dict[str, Any]
 
     def __init__(self, recipe: R, views: Views, k: int, base: Base, seed: int) -> None:
-        from traube.components._deep import losses
-
-        self.recipe, self.n, self.k, self.seed, self.losses = recipe, len(views[0]), k, seed, losses
+        self.recipe, self.n, self.k, self.seed = recipe, len(views[0]), k, seed
         self.prepare(views, base)
 
     @abstractmethod
@@ -392,7 +390,7 @@ def _seed(seed: int, epoch: int, device: str) -> Iterator[None]:
 
 
 def _compare_step(gold: Labels, step: Step) -> Entry:
-    """Return NS and PS (AECL, equations 18 and 19) and the mean cosine between texts of one class, in a batch."""
+    """Return NS and PS, the shares of similarity for other classes and for the own, and the mean cosine in a class, of a batch."""
     import torch
     from torch.nn import functional
 

@@ -1,4 +1,4 @@
-"""Reducers as scikit-learn estimators, with the defaults of protocol `paper` (German benchmark; ALGORITHMS A.3)."""
+"""Reducers as scikit-learn estimators, with the defaults of protocol `paper`."""
 
 import warnings
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A folder of Markdown files, a wiki say, as clustering problems for a query (QS3M, figure 2).
+"""A folder of Markdown files, a wiki say, as clustering problems for a query.
 
 `cards/README.md` lists the keys of its card. See `traube.tasks._sections` for labels, split sets and what is left out.
 """

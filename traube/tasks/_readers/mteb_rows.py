@@ -1,7 +1,6 @@
 """MTEB's form of a clustering task: a row per split, with the lists `sentences` and `labels`.
 
-A card in `cards/` names a local file or a data set of the Hugging Face hub (`cards/README.md`). The German benchmark's
-splits are in this form too.
+A card in `cards/` names a local file or a data set of the Hugging Face hub (`cards/README.md`).
 """
 
 from contextlib import suppress
@@ -20,8 +19,8 @@ from traube._core.files import locked, write_json
 from traube._core.frames import TEXT
 from traube._core.hashing import is_revision
 from traube._core.inputs import is_file
-from traube.tasks._reading import as_text, find_file, format_of, read_rows
-from traube.tasks._source import CardSource, Source, catalogue_card
+from traube.tasks._reading import as_text, format_of, read_rows
+from traube.tasks._source import CardSource
 from traube.tasks._task import TaskCard, make_split
 
 
@@ -149,38 +148,6 @@ class MtebRows(CardSource[RowsCard]):
         return pd.concat(splits, ignore_index=True)
 
 
-class GermanRows(MtebRows):
-    """A data set that the authors of the German benchmark published, from a file under raw data or from the hub.
-
-    Those of Reddit were never released. These are tasks of their own, beside those drawn from raw data: the splits
-    differ, and so do the numbers.
-    """
-
-    def __init__(self, name: str, *levels: tuple[str, int]) -> None:
-        card = catalogue_card(name, RowsCard)
-        repository = str(card.dataset).rpartition("/")[2]
-        super().__init__(Path(repository), card)
-        self.levels = levels  # of the splits in order, each with the number of splits that have it
-        self.local = f"{repository}.jsonl"
-
-    def files(self) -> list[Path]:
-        """Return the file `slvnwhrl/<name>.jsonl`, also .gz, of the raw data, or the downloaded files."""
-        local = find_file(paths.raw() / "slvnwhrl" / self.local)
-        return [local] if local.is_file() else super().files()
-
-    def fetch(self) -> None:
-        """Download the data set, unless it lies under raw data."""
-        if not find_file(paths.raw() / "slvnwhrl" / self.local).is_file():
-            super().fetch()
-
-    def draw(self, records: pd.DataFrame) -> pd.DataFrame:
-        """Return the splits as they are, each at its level."""
-        splits = super().draw(records)
-        levels = [level for level, count in self.levels for _ in range(count)]
-        by_split = dict(zip(splits["split"].unique(), levels, strict=False))
-        return splits.assign(level=splits["split"].map(by_split).fillna(levels[-1]))
-
-
 def _key(card: RowsCard) -> str:
     return f"{card.dataset}@{card.revision}" if card.revision else str(card.dataset)
 
@@ -203,17 +170,6 @@ def _downloads_file() -> Path:
 def _downloads() -> dict[str, str]:
     kept = read_kept_json(_downloads_file(), "data sets without a revision are looked up again")
     return {dataset: revision for dataset, revision in kept.items() if is_revision(revision)}
-
-
-def sources() -> list[Source]:
-    """Return the German tasks as MTEB publishes them."""
-    # the order of the levels is judged from public scores of each split
-    return [
-        GermanRows("blurbs_s2s_mteb", ("coarse", 10), ("fine", 18)),
-        GermanRows("blurbs_p2p_mteb", ("coarse", 10), ("fine", 18)),
-        GermanRows("tenkgnad_s2s_mteb", ("category", 10)),
-        GermanRows("tenkgnad_p2p_mteb", ("category", 10)),
-    ]
 
 
 CARDS = {"rows": MtebRows, "dataset": MtebRows}

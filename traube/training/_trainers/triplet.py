@@ -1,4 +1,4 @@
-"""Triplet loss on gold clusterings, COB's baseline (Kashyapi & Dietz 2021, section 4.2).
+"""Triplet loss on gold clusterings (Kashyapi & Dietz 2021, section 4.2).
 
 The loss is max(0, |a - p| - |a - n| + margin), of all triples of a split in which the first two share a class and the
 third does not. (The reference's enumeration has some triples twice, and some with anchor and positive the same: its

@@ -1,0 +1,191 @@
+"""Behavior that all deep clusterers share."""
+
+import math
+from collections.abc import Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import adjusted_rand_score
+
+from tests.papers.aecl.conftest import QUICK, SHORT
+from traube._core.errors import TraubeError
+from traube._core.progress import Progress
+from traube.components._deep import DEEP, DeepClusterer, is_collapsed
+from traube.components._deep.clusterer import make_even_batches
+from traube.models._transformer import Transformer
+
+Grouped = tuple[list[str], list[str]]
+EACH = pytest.mark.parametrize("name", DEEP)
+
+
+def short(name: str, **values: Any) -> DeepClusterer[Any]:
+    return DEEP[name].with_values(**{**SHORT[name], **values})
+
+
+class Stopped(Exception):
+    """Somebody stopped the training."""
+
+
+def stops_after(steps: int) -> Progress:
+    done = []
+
+    def count(stage: str, amount: int) -> None:
+        done.extend([stage] * amount)
+        if len(done) > steps:
+            raise Stopped
+
+    return Progress(done=count)
+
+
+def test_every_one_is_quick_enough_to_test() -> None:
+    assert QUICK.keys() == SHORT.keys() == DEEP.keys()
+
+
+@EACH
+def test_groups_that_anybody_can_see_are_found_and_so_are_those_of_new_texts(
+    name: str, base: Transformer, grouped: Grouped, tmp_path: Path
+) -> None:
+    texts, groups = grouped
+    clusterer = DEEP[name].with_values(**QUICK[name])
+    labels = clusterer.fit_predict(texts, 3, base, 1, tmp_path)  # a seed with which all find them, with any torch
+    assert labels.dtype == np.int64 and labels.shape == (54,)
+    assert adjusted_rand_score(groups, labels) > 0.85
+    new = ["bread cat cat", "bread dog dog", "bread star star"] * 3
+    assert adjusted_rand_score(["cat", "dog", "star"] * 3, clusterer.predict(new)) == 1
+    assert not is_collapsed(labels)
+    # what the texts became tells the groups too
+    became = clusterer.representations()
+    assert became.shape[0] == 54 and became.dtype == np.float32
+    unit = became / np.linalg.norm(became, axis=1, keepdims=True)
+    same = np.array(groups)[:, None] == np.array(groups)[None, :]
+    assert (unit @ unit.T)[same].mean() > (unit @ unit.T)[~same].mean() + 0.05
+
+
+@EACH
+def test_a_seed_fixes_everything_and_nothing_of_the_callers_is_touched(
+    name: str, base: Transformer, grouped: Grouped, tmp_path: Path
+) -> None:
+    before = deepcopy(base.network.state_dict())
+    generator = torch.random.get_rng_state()
+    first, second = short(name), short(name)
+    labels = [c.fit_predict(grouped[0], 3, base, 1, tmp_path / str(i)) for i, c in enumerate((first, second))]
+    assert np.array_equal(*labels)
+    assert first.history == second.history
+    other = short(name)
+    other.fit_predict(grouped[0], 3, base, 2, tmp_path / "other")
+    assert other.history != first.history
+    assert all(torch.equal(before[key], value) for key, value in base.network.state_dict().items())
+    assert torch.equal(generator, torch.random.get_rng_state())
+
+
+@EACH
+def test_a_training_that_was_stopped_goes_on_to_the_very_same_numbers(
+    name: str, base: Transformer, grouped: Grouped, tmp_path: Path
+) -> None:
+    texts, _ = grouped
+    unbroken = short(name)
+    labels = unbroken.fit_predict(texts, 3, base, 0, tmp_path / "unbroken")
+    batches = len(make_even_batches(np.arange(54), unbroken.recipe.batch))
+    steps = batches * len(unbroken.history)
+    again = short(name)
+    again.seconds_between_saves = 0.0
+    for part in (0.4, 0.8):
+        with pytest.raises(Stopped):
+            again.fit_predict(texts, 3, base, 0, tmp_path / "again", stops_after(int(part * steps)))
+    seen: list[int] = []
+    resumed = again.fit_predict(
+        texts, 3, base, 0, tmp_path / "again", Progress(done=lambda stage, amount: seen.append(amount))
+    )
+    assert seen[0] >= int(0.8 * steps) - batches  # what was done before is not done again: an epoch is lost at most
+    assert np.array_equal(labels, resumed)
+    assert again.history == unbroken.history
+
+
+def test_what_was_kept_of_another_training_or_is_damaged_is_not_gone_on_with(
+    base: Transformer, grouped: Grouped, tmp_path: Path
+) -> None:
+    fresh = short("stcc")
+    labels = fresh.fit_predict(grouped[0], 3, base, 0, tmp_path)
+    other = short("stcc", epochs=3)
+    other.fit_predict(grouped[0], 3, base, 0, tmp_path)
+    assert len(other.history) == 3
+    kept = tmp_path / "training.pt"
+    kept.write_bytes(kept.read_bytes()[:-100])
+    again = short("stcc")
+    assert np.array_equal(again.fit_predict(grouped[0], 3, base, 0, tmp_path), labels)
+    assert again.history == fresh.history
+
+
+@EACH
+def test_gold_labels_are_shown_and_change_nothing(
+    name: str, base: Transformer, grouped: Grouped, tmp_path: Path
+) -> None:
+    texts, groups = grouped
+    with_truth, blind, said = short(name), short(name), []
+    with_labels = with_truth.fit_predict(texts, 3, base, 0, tmp_path / "a", Progress(said=said.append), groups)
+    assert np.array_equal(with_labels, blind.fit_predict(texts, 3, base, 0, tmp_path / "b"))
+    assert not {"acc", "nmi", "ps", "ns", "same_class_similarity"} & {key for e in blind.history for key in e}
+    assert all(-1 <= entry["same_class_similarity"] <= 1.0001 for entry in with_truth.history)
+    if name not in ("stcc", "self_train"):  # which have no clusters before the end, or at first
+        assert 0 <= with_truth.history[-1]["acc"] <= 1
+        assert "acc" in said[-1]
+    assert all(math.isfinite(value) for entry in with_truth.history for value in entry.values())
+
+
+@EACH
+def test_with_one_cluster_or_one_text_there_is_nothing_to_decide(name: str, base: Transformer, tmp_path: Path) -> None:
+    clusterer = short(name)
+    assert clusterer.fit_predict(["the cat", "a dog", ""], 1, base, 0, tmp_path).tolist() == [0, 0, 0]
+    assert clusterer.fit_predict(["the cat"], 1, base, 0, tmp_path).tolist() == [0]
+    assert clusterer.history == [] and clusterer.representations() is None
+
+
+@EACH
+@pytest.mark.parametrize(
+    "texts",
+    [["cat", "dog"], ["", " ", "cat", "dog star"], ["cat"] * 9, ["", "", ""]],
+    ids=["two", "empty ones", "all equal", "all empty"],
+)
+def test_few_empty_or_equal_texts_are_grouped_somehow(
+    name: str, texts: Sequence[str], base: Transformer, tmp_path: Path
+) -> None:
+    labels = short(name).fit_predict(texts, 2, base, 0, tmp_path)
+    assert labels.shape == (len(texts),)
+    assert set(labels.tolist()) <= {0, 1}
+    if len(set(texts)) == 1 and name != "aecl":  # whose batches are in an order that nobody can tell
+        assert is_collapsed(labels)
+
+
+@EACH
+def test_what_cannot_be_is_refused_in_a_line(name: str, base: Transformer, tmp_path: Path) -> None:
+    clusterer = short(name)
+    with pytest.raises(TraubeError, match=f"^{name}: there are no texts to group$"):
+        clusterer.fit_predict([], 2, base, 0, tmp_path)
+    with pytest.raises(TraubeError, match=f"^{name}: cannot make 3 clusters of 2 texts: give at most 2$"):
+        clusterer.fit_predict(["cat", "dog"], 3, base, 0, tmp_path)
+    with pytest.raises(TraubeError, match="cannot make 0 clusters"):
+        clusterer.fit_predict(["cat", "dog"], 0, base, 0, tmp_path)
+    with pytest.raises(TraubeError, match="nothing was trained"):
+        clusterer.predict(["cat"])
+    with pytest.raises(TraubeError, match=f"unknown value of {name}'s recipe 'bach'"):
+        DEEP[name].with_values(bach=3)
+    with pytest.raises(TraubeError, match=f"^{name}: batch: Input should be greater than or equal to 2$"):
+        DEEP[name].with_values(batch=1)
+
+
+def test_a_loss_that_is_no_number_is_an_error_of_one_line(base: Transformer, grouped: Grouped, tmp_path: Path) -> None:
+    network = deepcopy(base.network)
+    with torch.no_grad():
+        next(network.parameters()).fill_(math.nan)
+    with pytest.raises(TraubeError, match=r"^aecl: epoch 1: the loss is nan; .*base model is broken$"):
+        short("aecl").fit_predict(grouped[0], 3, base.with_network(network), 0, tmp_path)
+
+
+def test_batches_differ_in_size_by_one_at_most() -> None:
+    assert [len(rows) for rows in make_even_batches(np.arange(401), 400)] == [201, 200]
+    assert [len(rows) for rows in make_even_batches(np.arange(400), 400)] == [400]
+    assert np.concatenate(make_even_batches(np.arange(7), 3)).tolist() == list(range(7))

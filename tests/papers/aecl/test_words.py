@@ -1,0 +1,75 @@
+"""Words, their vectors, and what is made of them: SIF vectors and spectral codes."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from traube.models._transformer import Transformer
+from traube.papers.aecl.stcc import compute_spectral_codes
+from traube.papers.aecl.words import Sif, Words, make_word_vectors, split_words
+
+TEXTS = [
+    "goal ball net",
+    "ball net match",
+    "goal match",
+    "match net goal ball",
+    "moon star",
+    "star orbit",
+    "orbit moon sun",
+]
+TOPICS = [0, 0, 0, 0, 1, 1, 1]
+
+
+def words(vectors: np.ndarray) -> Words:
+    return Words({"cat": 0, "dog": 1}, np.array([3, 1]), vectors)
+
+
+def test_words_are_split_in_any_script_and_empty_texts_have_none() -> None:
+    assert split_words("Die Katze, die 2 Hüte trug!") == ["die", "katze", "die", "2", "hüte", "trug"]
+    assert split_words(" .,- ") == []
+
+
+def test_sif_is_the_weighted_mean_without_what_all_texts_share() -> None:
+    vectors = np.array([[1.0, 0.0], [0.5, 1.0]], dtype=np.float32)
+    texts = ["cat cat", "cat dog", ""]
+    means = []
+    for text in texts:  # Arora et al. 2017, algorithm 1
+        total = np.zeros(2)
+        for word in text.split():
+            share = {"cat": 3, "dog": 1}[word] / 4
+            total += 0.1 / (0.1 + share) * vectors[{"cat": 0, "dog": 1}[word]]
+        means.append(total / max(1, len(text.split())))
+    first = np.linalg.svd(np.array(means))[2][0]
+    rest = np.array([mean - first * (first @ mean) for mean in means])
+    sif = Sif.fit(words(vectors), texts, 0.1)
+    assert sif.of(texts) == pytest.approx(rest / np.sqrt(np.mean(rest**2)), abs=1e-6)
+    assert np.array_equal(sif.of(["unknown", ""]), np.zeros((2, 2)))
+
+
+def test_texts_without_any_word_have_vectors_all_the_same() -> None:
+    assert np.array_equal(
+        Sif.fit(Words({"": 0}, np.array([0]), np.ones((1, 3), np.float32)), ["", "."], 1e-3).of(["."]), np.zeros((1, 3))
+    )
+
+
+def test_words_that_share_texts_are_near_and_others_are_not(base: Transformer) -> None:
+    numbers = Words.of(TEXTS, "encoder", base.network, 0).numbers
+    vectors = make_word_vectors(TEXTS, numbers, 0)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    near, far = unit[numbers["moon"]] @ unit[numbers["star"]], unit[numbers["moon"]] @ unit[numbers["goal"]]
+    assert near > 0.3 > 0.1 > far
+
+
+def test_an_encoders_word_is_the_mean_of_its_tokens(base: Transformer) -> None:
+    found = Words.of(["cat dog"], "encoder", base.network, 0)
+    table = base.network[0].auto_model.get_input_embeddings().weight.detach().numpy()
+    tokens = [base.network.tokenizer.convert_tokens_to_ids(word) for word in ("cat", "dog")]
+    assert found.vectors == pytest.approx(table[tokens])
+
+
+def test_a_bit_of_the_codes_tells_texts_apart_that_share_no_word() -> None:
+    codes = compute_spectral_codes(TEXTS * 3, 3, 5, 0)
+    assert codes.shape == (21, 3) and codes.dtype == bool
+    assert max(adjusted_rand_score(TOPICS * 3, bit) for bit in codes.T) > 0.5
+    assert np.array_equal(codes, compute_spectral_codes(TEXTS * 3, 3, 5, 0))
+    assert compute_spectral_codes(["a", "b"], 3, 5, 0).tolist() == [[False], [False]]

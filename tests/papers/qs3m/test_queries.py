@@ -1,0 +1,59 @@
+"""Texts read together with a query."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from traube._core.errors import TraubeError
+from traube._pipeline.workbench import Workbench
+from traube.models import Model, ModelCard, model_of
+from traube.papers.qs3m.queries import embed_with_query
+from traube.tasks._task import Task, TaskCard, index_texts, make_split
+
+TEXTS = ["a dog", "the soup", "bread"]
+
+
+@pytest.fixture
+def task() -> Task:
+    """The same texts, found for two queries."""
+    records = pd.DataFrame({"text": TEXTS * 2, "label": ["x", "y", "y"] * 2, "query": ["star"] * 3 + ["cat"] * 3})
+    corpus, records = index_texts(records)
+    splits = [make_split(records[i : i + 3], name, "topic", label="label") for i, name in ((0, "one"), (3, "two"))]
+    return Task(TaskCard(name="queried"), corpus, pd.concat(splits, ignore_index=True)).validate()
+
+
+@pytest.fixture
+def model(tiny_bert: Path) -> Model:
+    return model_of(ModelCard(name="tiny", model=str(tiny_bert)), "cpu")
+
+
+def test_a_text_has_another_vector_for_another_query(tmp_path: Path, task: Task, model: Model) -> None:
+    bench, splits = Workbench.at(tmp_path), list(task.test_splits())
+    one, two = (vectors.load() for vectors in embed_with_query(bench, task, splits, model))
+    assert np.allclose(one, model.encode([f"star: {text}" for text in TEXTS]), atol=1e-6)
+    assert np.allclose(two, model.encode([f"cat: {text}" for text in TEXTS]), atol=1e-6)
+    assert not np.allclose(one, two, atol=1e-3)
+
+
+def test_rows_are_in_the_order_of_the_splits_items(tmp_path: Path, task: Task, model: Model) -> None:
+    (split, _) = task.test_splits()
+    (vectors,) = embed_with_query(Workbench.at(tmp_path), task, [split], model)
+    assert len(vectors) == split.size
+    texts = [f"star: {task.texts[row]}" for row in split.rows]
+    assert np.allclose(vectors.load(), model.encode(texts), atol=1e-6)
+
+
+def test_what_was_encoded_is_not_encoded_again(tmp_path: Path, task: Task, model: Model) -> None:
+    bench, splits = Workbench.at(tmp_path), list(task.test_splits())
+    (first, _) = embed_with_query(bench, task, splits, model)
+    rows = first.path.stat().st_size
+    embed_with_query(bench, task, splits, model)
+    assert first.path.stat().st_size == rows
+
+
+def test_a_split_without_a_query_is_one_clear_error(tmp_path: Path, tiny_task: Task, model: Model) -> None:
+    splits = list(tiny_task.test_splits())
+    with pytest.raises(TraubeError, match=r"^split 'early' \(coarse\): has no query to put in front of its texts$"):
+        embed_with_query(Workbench.at(tmp_path), tiny_task, splits, model)

@@ -1,0 +1,1 @@
+"""The papers, each a plug-in (`traube._core.plugins`): nothing outside imports them."""

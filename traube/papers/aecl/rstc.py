@@ -1,0 +1,172 @@
+"""RSTC: robust short-text clustering (Zheng et al. 2023).
+
+At intervals, texts are assigned to clusters by optimal transport with sizes that are learned too. The assignments are
+pseudo-labels for two augmentations of each text, which are contrasted as well.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import Field
+from typing_extensions import override
+
+from traube.components._deep.clusterer import DeepClusterer, Labels, Rows, Step, Views
+from traube.components._deep.encoding import Base
+from traube.components._deep.grouping import take_largest
+from traube.papers.aecl.on_encoder import EncoderFit, EncoderRecipe
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+HALVINGS = 60  # of the interval that holds the price all sizes share
+ITERATIONS, TOLERANCE = 1000, 1e-7  # of the transport, at most, and the change of a size at which they end
+
+
+class RstcRecipe(EncoderRecipe):
+    """Hyperparameters of RSTC."""
+
+    iterations: int = Field(3000, ge=1, le=1_000_000, description="batches in all, at most")
+    alone: float = Field(0.15, ge=0, lt=1, description="share of the iterations with the contrast alone")
+    refreshes: int = Field(100, ge=1, le=100_000, description="how often pseudo-labels are made, more often at first")
+    settled: float = Field(0.01, ge=0, lt=1, description="share of labels that change when it ends")
+    temperature: float = Field(1.0, gt=0, le=1_000, description="of the contrast")
+    contrast_weight: float = Field(10.0, ge=0, le=1e6, description="of the contrast")
+    softness: float = Field(0.1, gt=0, le=1_000, description="epsilon of the transport")
+    evenness: float = Field(0.1, gt=0, le=1_000, description="what unlike sizes cost; .1 where they are, 1 where not")
+
+
+class RstcFit(EncoderFit[RstcRecipe]):
+    """A training by RSTC."""
+
+    def prepare(self, views: Views, base: Base) -> None:
+        """Build the networks."""
+        from torch import nn
+
+        from traube.papers.aecl.networks import assignment, projection
+
+        super().prepare(views, base)
+        dimensions = self.first.shape[1]
+        self.project, self.assign = projection(dimensions), assignment(dimensions, dimensions, self.k)
+        self.memory |= {"steps": 0, "labels": None, "settled": False}
+        self.learn(nn.ModuleDict({"project": self.project, "assign": self.assign}))
+        iterations = self.recipe.iterations
+        first = self.recipe.alone * iterations
+        times = first + np.linspace(0, 1, self.recipe.refreshes) ** 2 * (iterations - first)
+        self.times = {int(time) for time in times}
+
+    def step(self, epoch: int, rows: Rows) -> Step:
+        """Return the contrast of two augmentations and, once there are pseudo-labels, their cross entropy."""
+        from torch.nn import functional
+
+        from traube.papers.aecl import losses
+
+        if self.memory["steps"] in self.times:
+            cost = -self._compute_log_p(self.vectors()).double()
+            plan, _ = solve_self_adaptive_transport(cost, self.recipe.softness, self.recipe.evenness)
+            self.settle(plan.argmax(dim=1).cpu(), self.recipe.settled)
+            self.modules.train()
+        self.memory["steps"] += 1
+        one, other = self.encoded(rows, views=(1, 2))
+        contrast = losses.cross_entropy_contrast(self.project(one), self.project(other), self.recipe.temperature)
+        parts, loss = {"contrast": contrast}, self.recipe.contrast_weight * contrast
+        logits, other_logits = self.assign(one), self.assign(other)
+        if self.memory["labels"] is not None:
+            target = self.memory["labels"][rows].to(one.device)
+            entropies = functional.cross_entropy(logits, target) + functional.cross_entropy(other_logits, target)
+            parts["labels"] = entropies / 2
+            loss = loss + parts["labels"]
+        return Step(loss, parts, logits.argmax(dim=1), one)
+
+    def _compute_log_p(self, vectors: "Tensor") -> "Tensor":
+        with self.at_rest():
+            return self.assign(vectors).log_softmax(dim=1)
+
+    @override
+    def labels(self) -> Labels:
+        return take_largest(self._compute_log_p(self.vectors()))
+
+    @override
+    def predict(self, texts: Sequence[str]) -> Labels:
+        return take_largest(self._compute_log_p(self.vectors_of(texts)))
+
+
+def solve_self_adaptive_transport(cost: "Tensor", softness: float, evenness: float) -> tuple["Tensor", "Tensor"]:
+    """Return the plan and the sizes of clusters with the lowest cost.
+
+    Minimizes ``<plan, cost> + softness * sum plan (log plan - 1) - evenness * sum (log b + log(1 - b))``
+    where each row of the plan adds up to 1/n, its columns to b, and b to 1. Rows and columns are
+    scaled in turn (Sinkhorn, in logarithms); then the sizes go towards those that the columns' prices
+    ask for. They go the less far the more the prices would answer: otherwise they swing for ever.
+
+    Parameters
+    ----------
+    cost : Tensor
+        [n, k].
+    softness : float
+        Softness of the plan (epsilon).
+    evenness : float
+        Cost of unequal sizes.
+
+    Returns
+    -------
+    plan : Tensor
+        Plan [n, k].
+    sizes : Tensor
+        Sizes [k].
+    """
+    import torch
+
+    n, k = cost.shape
+    by_column = torch.zeros(k, dtype=cost.dtype, device=cost.device)
+    by_row = torch.zeros(n, dtype=cost.dtype, device=cost.device)
+    sizes = torch.full_like(by_column, 1 / k)
+    for _ in range(ITERATIONS):
+        by_row = -softness * (math.log(n) + ((by_column - cost) / softness).logsumexp(dim=1))
+        by_column = softness * (sizes.log() - ((by_row[:, None] - cost) / softness).logsumexp(dim=0))
+        target_sizes = _sizes(by_column, evenness)
+        if float((target_sizes - sizes).abs().max()) < TOLERANCE:
+            break
+        answer = softness / sizes / (evenness * (sizes**-2 + (1 - sizes) ** -2))
+        sizes = sizes * (target_sizes / sizes) ** (1 / (1 + answer))
+        sizes = sizes / sizes.sum()
+    by_row = -softness * (math.log(n) + ((by_column - cost) / softness).logsumexp(dim=1))
+    plan = ((by_row[:, None] + by_column - cost) / softness).exp()
+    return plan, sizes
+
+
+def _sizes(prices: "Tensor", evenness: float) -> "Tensor":
+    """Return the sizes, [k], that minimize their part of the cost and add up to 1.
+
+    Each is the root of a quadratic equation, given a multiplier that all share, which is found by bisection.
+    """
+    import torch
+
+    def at(shared: float) -> "Tensor":
+        # one stable form of the root that lies between 0 and 1
+        c = prices - shared
+        return 2 * evenness / (c + 2 * evenness + torch.sqrt(c.square() + 4 * evenness**2))
+
+    low = float(prices.min()) - evenness * (len(prices) + 2) ** 2
+    high = float(prices.max()) + evenness * (len(prices) + 2)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if float(at(middle).sum()) < 1 else (low, middle)
+    sizes = at((low + high) / 2)
+    return sizes / sizes.sum()
+
+
+class Rstc(DeepClusterer[RstcRecipe]):
+    """Pseudo-labels by self-adaptive optimal transport, and a contrast."""
+
+    name = "rstc"
+    section = "Zheng et al. 2023, section 3"
+    training = RstcFit
+    augmentations = 2
+    substituted = 0.1
+    defaults = RstcRecipe(batch=200, learning_rate=5e-6, head_learning_rate=5e-4)
+
+    @override
+    def epochs(self, n: int) -> int:
+        return math.ceil(self.recipe.iterations / math.ceil(n / self.recipe.batch))

@@ -1,0 +1,123 @@
+"""Self-training on SIF embeddings (Hadifar et al. 2019).
+
+An autoencoder learns codes of the texts' vectors; then its codes are drawn to centers that move, as in DEC. Layers
+are trained together from the start, not one after the other as the paper's are.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import Field
+from typing_extensions import override
+
+from traube.components._deep.clusterer import DeepClusterer, DeepRecipe, Fit, Labels, Rows, Step, Views
+from traube.components._deep.encoding import Base
+from traube.components._deep.grouping import k_means, take_largest
+from traube.papers.aecl.words import Sif, Source, Words
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class SelfTrainRecipe(DeepRecipe):
+    """Hyperparameters of Self-Train."""
+
+    pretraining: int = Field(15, ge=1, le=10_000, description="epochs of the autoencoder alone")
+    epochs: int = Field(50, ge=1, le=10_000, description="epochs of self-training after that, at most")
+    settled: float = Field(0.001, ge=0, lt=1, description="share of labels that change in an epoch when it ends")
+    learning_rate: float = Field(1e-3, gt=0, le=1)
+    self_learning_rate: float = Field(1e-4, gt=0, le=1, description="of self-training")
+    rarity: float = Field(1e-3, gt=0, le=1e6, description="a of SIF: the greater, the less rare words count more")
+    width: int = Field(500, ge=1, le=100_000, description="of the first two layers; the third is four times as wide")
+    code: int = Field(20, ge=1, le=10_000, description="size of a code")
+    words: Source = Field("encoder", description="whose word vectors; corpus: made of the texts")
+
+
+class SelfTrainFit(Fit[SelfTrainRecipe]):
+    """A training by Self-Train."""
+
+    def prepare(self, views: Views, base: Base) -> None:
+        """Build the networks."""
+        import torch
+
+        from traube.papers.aecl.networks import Autoencoder
+
+        recipe, texts = self.recipe, views[0]
+        self.sif = Sif.fit(Words.of(texts, recipe.words, base.network, self.seed), texts, recipe.rarity)
+        self.device = torch.device(base.device)
+        self.points = self._make_points(texts)
+        self.modules = Autoencoder(self.points.shape[1], self.k, recipe.width, recipe.code).to(self.device)
+        self.optimizer = torch.optim.Adam(self.modules.parameters(), lr=recipe.learning_rate)
+        self.memory = {"settled": False}
+
+    def _make_points(self, texts: Sequence[str]) -> "Tensor":
+        import torch
+
+        return torch.from_numpy(self.sif.of(texts).astype(np.float32)).to(self.device)
+
+    def _encode(self, points: "Tensor") -> "Tensor":
+        with self.at_rest():
+            return self.modules.encode(points)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Put the centers where k-means finds them, and make the targets of an epoch."""
+        import torch
+
+        from traube.papers.aecl import losses
+
+        if epoch < self.recipe.pretraining:
+            return
+        codes = self._encode(self.points)
+        if epoch == self.recipe.pretraining:
+            _, centers = k_means(codes, self.k, self.seed)
+            self.modules.centres.put(torch.from_numpy(centers).to(self.device))
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.recipe.self_learning_rate
+        q = self._assign(self.points).exp()
+        self.targets, labels = losses.sharpen(q), q.argmax(dim=1).cpu()
+        self.settle(labels, self.recipe.settled)
+
+    def step(self, epoch: int, rows: Rows) -> Step:
+        """Return the reconstruction loss of the autoencoder; later the divergence from sharpened targets."""
+        from torch.nn import functional
+
+        from traube.papers.aecl import losses
+
+        points = self.points[rows]
+        codes = self.modules.encode(points)
+        if epoch < self.recipe.pretraining:
+            loss = functional.mse_loss(self.modules.decode(codes), points)
+            return Step(loss, {"reconstruction": loss}, points=codes)
+        log_q = self.modules.centres(codes)
+        loss = losses.divergence(self.targets[rows], log_q)
+        return Step(loss, {"divergence": loss}, log_q.argmax(dim=1), codes)
+
+    def _assign(self, points: "Tensor") -> "Tensor":
+        with self.at_rest():
+            return self.modules.centres(self.modules.encode(points))
+
+    def representations(self) -> "Tensor":
+        """Return the codes."""
+        return self._encode(self.points)
+
+    @override
+    def labels(self) -> Labels:
+        return take_largest(self._assign(self.points))
+
+    @override
+    def predict(self, texts: Sequence[str]) -> Labels:
+        return take_largest(self._assign(self._make_points(texts)))
+
+
+class SelfTrain(DeepClusterer[SelfTrainRecipe]):
+    """SIF embeddings, an autoencoder, self-training."""
+
+    name = "self_train"
+    section = "Hadifar et al. 2019, section 3"
+    training = SelfTrainFit
+    defaults = SelfTrainRecipe(batch=64)
+
+    @override
+    def epochs(self, n: int) -> int:
+        return self.recipe.pretraining + self.recipe.epochs

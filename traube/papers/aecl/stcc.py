@@ -1,0 +1,128 @@
+"""STCC: self-taught convolutional neural networks for short-text clustering (Xu et al. 2017).
+
+Words in common give a graph of the texts, whose spectrum gives each text a binary code; a convolutional network on
+word vectors learns these codes, and k-means groups its deep features.
+"""
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from typing_extensions import override
+
+from traube.components._deep.clusterer import DeepClusterer, DeepRecipe, Fit, Labels, Rows, Step, Views
+from traube.components._deep.encoding import Base
+from traube.components._deep.grouping import k_means
+from traube.components._new_points import find_nearest
+from traube.papers.aecl.words import Source, Words, split_words
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LENGTH = 32  # words of a text that are read
+
+
+class StccRecipe(DeepRecipe):
+    """Hyperparameters of STC^2."""
+
+    epochs: int = Field(10, ge=1, le=10_000, description="passes over the texts")
+    learning_rate: float = Field(1e-3, gt=0, le=1)
+    codes: int = Field(20, ge=1, le=1_000, description="bits of a text's code")
+    neighbours: int = Field(15, ge=1, le=1_000, description="of a text in the graph")
+    words: Source = Field("corpus", description="whose word vectors; corpus: made of the texts")
+
+
+class StccFit(Fit[StccRecipe]):
+    """A training by STCC."""
+
+    def prepare(self, views: Views, base: Base) -> None:
+        """Build the networks."""
+        import torch
+
+        from traube.papers.aecl.networks import TextCnn
+
+        recipe, texts = self.recipe, views[0]
+        self.device = torch.device(base.device)
+        self.words = Words.of(texts, recipe.words, base.network, self.seed)
+        codes = compute_spectral_codes(texts, recipe.codes, recipe.neighbours, self.seed)
+        self.codes = torch.from_numpy(codes.astype(np.float32)).to(self.device)
+        self.numbers = self._number_words(texts)
+        vectors = torch.from_numpy(np.vstack([np.zeros_like(self.words.vectors[:1]), self.words.vectors]))
+        self.modules = TextCnn(vectors, codes.shape[1]).to(self.device)
+        self.optimizer = torch.optim.Adam(self.modules.parameters(), lr=recipe.learning_rate)
+        self.memory = {}
+
+    def _number_words(self, texts: Sequence[str]) -> "Tensor":
+        """Return the words of texts by number from 1, int64 [n, LENGTH]; 0 is no word."""
+        import torch
+
+        numbers = np.zeros((len(texts), LENGTH), dtype=np.int64)
+        for row, text in zip(numbers, texts, strict=True):
+            known = self.words.of_text(text)[:LENGTH]
+            row[: len(known)] = np.array(known, dtype=np.int64) + 1
+        return torch.from_numpy(numbers).to(self.device)
+
+    def step(self, epoch: int, rows: Rows) -> Step:
+        """Return the cross entropy with the codes' bits."""
+        from torch.nn import functional
+
+        logits = self.modules(self.numbers[rows])
+        loss = functional.binary_cross_entropy_with_logits(logits, self.codes[rows])
+        return Step(loss, points=logits)
+
+    def _compute_features(self, numbers: "Tensor") -> "Tensor":
+        with self.at_rest():
+            return self.modules.features(numbers)
+
+    def representations(self) -> "Tensor":
+        """Return the deep features."""
+        return self._compute_features(self.numbers)
+
+    @override
+    def labels(self) -> Labels:
+        return k_means(self.representations(), self.k, self.seed)[0]
+
+    def predict(self, texts: Sequence[str]) -> Labels:
+        """Return the cluster of the nearest center."""
+        _, centers = k_means(self.representations(), self.k, self.seed)
+        return find_nearest(self._compute_features(self._number_words(texts)).cpu().numpy(), centers)
+
+
+def compute_spectral_codes(texts: Sequence[str], bits: int, n_neighbors: int, seed: int) -> NDArray[np.bool_]:
+    """Return binary codes, bool [n, bits].
+
+    For each eigenvector of the neighbor graph's Laplacian (tf-idf, cosine), a bit says which texts lie above its
+    median. There are no more bits than texts less two.
+    """
+    from scipy import sparse
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.manifold import spectral_embedding
+    from sklearn.neighbors import kneighbors_graph
+
+    n, counts = len(texts), [split_words(text) or ["."] for text in texts]
+    bits = min(bits, n - 2)
+    if bits < 1:
+        return np.zeros((n, 1), dtype=bool)
+    vectors = TfidfVectorizer(analyzer=lambda words: words).fit_transform(counts)
+    graph = kneighbors_graph(vectors, min(n_neighbors, n - 1), metric="cosine", include_self=True)
+    graph = sparse.csr_matrix(graph.maximum(graph.T))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Graph is not fully connected", category=UserWarning)
+        points = spectral_embedding(graph, n_components=bits, random_state=seed, drop_first=True)
+    return np.asarray(points > np.median(points, axis=0), dtype=bool)
+
+
+class Stcc(DeepClusterer[StccRecipe]):
+    """A convolutional network that is taught spectral codes."""
+
+    name = "stcc"
+    section = "Xu et al. 2017, section 3"
+    training = StccFit
+    defaults = StccRecipe(batch=200)
+
+    @override
+    def epochs(self, n: int) -> int:
+        return self.recipe.epochs

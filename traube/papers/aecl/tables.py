@@ -1,0 +1,158 @@
+"""AECL's tables: the printed numbers, and the same numbers measured here, x100 where they are scores."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from traube._reports.papers.context import Context
+from traube._reports.papers.published import Published, stack_grid
+from traube._reports.papers.spec import count_split_sizes, deviation
+
+TASKS = (
+    "agnews", "searchsnippets", "stackoverflow", "biomedical", "googlenews_ts", "googlenews_t", "googlenews_s", "tweet"
+)  # fmt: skip
+ABLATED = ("searchsnippets", "stackoverflow", "tweet")  # the paper has the first two, none of many classes
+PROTOCOL = "aecl"
+VARIANTS = {  # protocols of AECL alone, by what they do otherwise
+    "aecl_bf16": "bf16",
+    "aecl_longer": "longer stage 2",
+}
+FROZEN = "aecl_frozen"  # the encoder stays as it is
+ON_ENCODER = ("AECL", "SCCL", "RSTC")  # methods that differ if the encoder is frozen
+WITHOUT = {  # components, by the protocol that leaves them out
+    "AECL": PROTOCOL,
+    "No IC": "aecl_no_ic",
+    "No Stage 1": "aecl_no_stage_1",
+    "No Stage 2": "aecl_no_stage_2",
+    "No PG": "aecl_no_pg",
+    "No RC": "aecl_no_rc",
+}
+ABLATIONS = "aecl_ablations"  # the sweep that leaves out the same of AECL on a frozen encoder
+WITHOUT_FROZEN = {
+    "AECL": FROZEN,
+    "No IC": f"{ABLATIONS}.contrast=unguided",
+    "No Stage 1": f"{ABLATIONS}.stage_1=0",
+    "No Stage 2": f"{ABLATIONS}.stage_2=0",
+    "No PG": f"{ABLATIONS}.pseudo_labels=False",
+    "No RC": f"{ABLATIONS}.softness_weight=0.0",
+}
+PRINTED = ["acc", "nmi"]
+# equation 17 prints the geometric mean of both entropies; what was measured is its code's arithmetic one
+METRICS = {
+    "acc": "acc/noise_as_cluster",
+    "nmi": "nmi_arithmetic/noise_as_cluster",
+    "nmi_geometric": "nmi_geometric/noise_as_cluster",
+}
+OF_WORDS = {("bow", "none/kmeans"): "BOW", ("tfidf", "none/kmeans"): "TF-IDF", ("bow", "none/gsdmm"): "GSDMM"}
+NAMES = {
+    "none/kmeans": "SBERT",
+    "none/aecl": "AECL",
+    "none/sccl": "SCCL",
+    "none/rstc": "RSTC",
+    "none/stcc": "STCC, adapted",  # both on other vectors of words than word2vec
+    "none/self_train": "Self-Train, adapted",
+    "none/ecic": "ECIC",
+}
+NUMBERS = ["method", "task", "metric", "base", "measured", "sd", "seeds"]
+
+published = Published(__package__)
+
+
+def published_results(name: str = "table_2") -> pd.DataFrame:
+    """Return tables 2 to 5 as they are printed: method, task, metric, published."""
+    table = published("main") if name == "table_2" else published("ablations").query("table == @name")
+    keys = ["method", "task"]
+    return stack_grid(table.set_index(keys)[PRINTED], keys, "metric")
+
+
+def sizes(context: Context) -> pd.DataFrame:
+    """Measure table 1, texts, classes, mean words of a text, largest over smallest class: task, column, measured."""
+    rows: list[tuple[str, str, float]] = []
+    for task in context.tasks(TASKS):
+        tested = task.splits[task.splits["part"] == "test"]
+        words = task.corpus.set_index("text_id")["text"].str.split().str.len()
+        classes = tested["label"].value_counts()
+        values = {
+            "texts": count_split_sizes(tested)["rows"].sum(),
+            "classes": len(classes),
+            "words": tested["text_id"].map(words).mean(),
+            "imbalance": classes.max() / classes.min(),
+        }
+        rows += [(task.name, column, float(value)) for column, value in values.items()]
+    return pd.DataFrame(rows, columns=["task", "column", "measured"])
+
+
+def results(context: Context) -> pd.DataFrame:
+    """Measure table 2: accuracy and NMI of each method, means over seeds.
+
+    Methods that take the encoder as it is are the same under both protocols of the field, and stand there once.
+
+    Returns
+    -------
+    DataFrame
+        Columns method, task, metric, base (the encoder), measured, sd (over seeds), seeds.
+    """
+    varied, frozen = measure_scores(context, TASKS, *VARIANTS), measure_scores(context, TASKS, FROZEN)
+    found = [
+        measure_scores(context, TASKS, PROTOCOL),
+        varied.assign(method=varied["method"] + ", " + varied["protocol"].map(VARIANTS)),
+        frozen.assign(method=[f"{m}, frozen encoder" if m in ON_ENCODER else m for m in frozen["method"]]),
+    ]
+    table = pd.concat([rows[NUMBERS] for rows in found], ignore_index=True)
+    return table.drop_duplicates(["method", "base", "task", "metric"], ignore_index=True)
+
+
+def ablation(name: str, context: Context) -> pd.DataFrame:
+    """Measure tables 3 to 5: AECL whole and without a part, which `method` names; the encoder trained, or frozen.
+
+    Returns the columns of `results`.
+    """
+    tables = []
+    for protocols, encoder in ((WITHOUT, ""), (WITHOUT_FROZEN, ", frozen encoder")):
+        for variant in published("ablations").query("table == @name")["method"].unique():
+            rows = measure_scores(context, ABLATED, protocols[variant])[NUMBERS]
+            tables.append(rows[rows["method"] == "AECL"].assign(method=f"{variant}{encoder}"))
+    return pd.concat(tables, ignore_index=True)
+
+
+def measure_scores(context: Context, tasks: Sequence[str], *protocols: str) -> pd.DataFrame:
+    """Measure accuracy and NMI (of either mean) x100 under some protocols, means over seeds: as `results`, and protocol."""
+    cells = context.cells(tasks, *protocols)
+    if cells.empty:
+        # typed, so that joining it to others does not change their types
+        return pd.DataFrame(columns=["protocol", *NUMBERS]).astype({"measured": float, "sd": float, "seeds": float})
+    about = cells[["cell_id", "protocol", "task", "model", "method", "seed"]]
+    values = context.storage.read_scores(cells, METRICS.values()).merge(about)
+    keys = ["protocol", "task", "model", "method", "metric"]
+    by_seed = values.groupby([*keys, "seed"], dropna=False)["value"].mean() * 100
+    table = by_seed.groupby(keys).agg(measured="mean", sd=deviation, seeds="size").reset_index()
+    short = {name: metric for metric, name in METRICS.items()}
+    names, encoders = [], []
+    for model, method in zip(table["model"], table["method"], strict=True):
+        of_words = OF_WORDS.get((model, method))  # word-count models have no encoder
+        names.append(of_words or NAMES.get(method, method.removeprefix("none/")))
+        encoders.append("" if of_words else model)
+    table = table.assign(method=names, base=encoders, metric=table["metric"].map(short))
+    return table[["protocol", *NUMBERS]]
+
+
+def format_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each method and encoder, as people are shown it.
+
+    A row has `published | measured ± deviation over seeds` of each task and metric, or `(1 seed)`, and the number of
+    tasks on which it was measured.
+    """
+    shown = []
+    for row in table.itertuples():
+        printed, own = ("–" if pd.isna(value) else f"{value:.1f}" for value in (row.published, row.measured))
+        seeds = f" ± {row.sd:.1f}" if row.seeds > 1 else " (1 seed)" if row.seeds == 1 else ""
+        shown.append(f"{printed} | {own}{seeds}")
+    # a set that is not measured has no encoder: it stands in the row of the method's first
+    base = table["base"].fillna(table.groupby("method")["base"].transform("first")).fillna("")
+    text = table.assign(shown=shown, base=base, column=table["task"] + " " + table["metric"].str.upper())
+    rows, sets = ["method", "base"], table["task"].nunique()
+    grid = text.pivot_table(index=rows, columns="column", values="shown", aggfunc="first", sort=False)
+    grid = grid[[c for task in TASKS for metric in METRICS if (c := f"{task} {metric.upper()}") in grid]]
+    done = text[text["measured"].notna()].groupby(rows)["task"].nunique().reindex(grid.index, fill_value=0)
+    grid.insert(0, "sets", [f"{n} of {sets}" for n in done])
+    return grid.fillna("").reset_index().rename_axis(columns=None)

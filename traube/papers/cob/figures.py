@@ -1,0 +1,127 @@
+"""COB's figures: time to convergence, and the effect of training on the space."""
+
+import numpy as np
+import pandas as pd
+
+from traube._core.errors import TraubeError
+from traube._reports.figures import Plot, Trace, axes, by_label, line, text_map, tip
+from traube._reports.papers.context import Context
+from traube._reports.papers.spec import Drawing
+from traube._reports.rendering import figures_page
+from traube.papers.cob.tables import CHECKPOINT, METRICS, PROTOCOL, REFERENCE, trained_cells
+from traube.tasks._task import Task
+
+CURVE = ("step", "epoch", "seconds", "validation_ari")
+SHOWN_SPLITS = 4
+SHOWN_TASKS = ("trec_car_coarse", "car_test200_coarse", "newsgroups")  # the first that has trained models
+
+
+def trainings(context: Context) -> pd.DataFrame:
+    """Return the learning curves of COB and Triplet.
+
+    The columns are task, base, method, n, recipe, seed, step, epoch, seconds (of training, without evaluations),
+    validation_ari.
+    """
+    rows = []
+    for checkpoint, record in context.trainings("cob", REFERENCE):
+        if name := CHECKPOINT.fullmatch(checkpoint):
+            n = int(name["n"]) if name["n"] else None
+            key = (name["task"], name["base"], name["trainer"], n, name["recipe"], int(name["seed"]))
+            rows += [(*key, *(entry[column] for column in CURVE)) for entry in record["curve"]]
+    return pd.DataFrame(rows, columns=["task", "base", "method", "n", "recipe", "seed", *CURVE])
+
+
+def convergence(curves: pd.DataFrame) -> pd.DataFrame:
+    """Compute the time to convergence and of an epoch, and COB's beside Triplet's.
+
+    A training has converged at the first evaluation at which the mean validation ARI has come 95 %
+    of its way from start to best; one that never rose above its start, never.
+
+    Returns
+    -------
+    DataFrame
+        Columns task, base, n, seed, method, recipe, seconds_to_converge, seconds_an_epoch, best_ari, times_slower (than COB
+        with the same seed, the better one where there are several recipes).
+    """
+    same = ["task", "base", "n", "seed"]
+    keys = [*same, "method", "recipe"]
+    rows = []
+    for key, curve in curves.groupby(keys, dropna=False):
+        curve = curve.sort_values("step")
+        ari, seconds = curve["validation_ari"].to_numpy(), curve["seconds"].to_numpy()
+        near = ari >= ari[0] + 0.95 * (ari.max() - ari[0])
+        epoch = seconds[-1] / curve["epoch"].iloc[-1] if curve["epoch"].iloc[-1] else np.nan
+        reached = seconds[int(near.argmax())] if ari.max() > ari[0] else np.nan
+        rows.append((*key, reached, epoch, ari.max()))
+    times = pd.DataFrame(rows, columns=[*keys, "seconds_to_converge", "seconds_an_epoch", "best_ari"])
+    cob = times[times["method"] == "cob"].sort_values("best_ari").drop_duplicates(same, keep="last")
+    base = times.merge(cob[[*same, "seconds_to_converge"]], how="left", on=same, suffixes=("", "_cob"))
+    return times.assign(times_slower=times["seconds_to_converge"] / base["seconds_to_converge_cob"])
+
+
+def times_to_convergence(context: Context) -> Drawing | None:
+    """Draw figures 3 and 5: learning curves against seconds, and the time to convergence; None without a training."""
+    curves = trainings(context)
+    if curves.empty:
+        return None
+    published = "COB converges at least five times sooner; an epoch takes a hundredth of Triplet's on 20 Newsgroups"
+    page = figures_page("Validation ARI against seconds of training", learning_curves(curves))
+    return Drawing(page, {"published": published}, convergence(curves))
+
+
+def learning_curves(curves: pd.DataFrame) -> list[Plot]:
+    """Draw validation ARI against seconds: a figure for each task and base, a line a training, a color a method."""
+    plots = []
+    for (task, base), rows in curves.groupby(["task", "base"]):
+        methods, traces = sorted(rows["method"].unique()), list[Trace]()
+        for (method, _, _, _), of in rows.groupby(["method", "n", "recipe", "seed"], dropna=False):
+            is_first = all(trace["name"] != method for trace in traces)
+            x, y = of["seconds"] + 1, of["validation_ari"]
+            traces.append(line(method, x, y, methods.index(method), showlegend=is_first))
+        layout = axes("1 + seconds of training", "ARI, validation")
+        plots.append(Plot(f"{base} on {task}", traces, {**layout, "xaxis": {**layout["xaxis"], "type": "log"}}))
+    return plots
+
+
+def trained_spaces(context: Context) -> Drawing | None:
+    """Draw figure 4: COB beside Triplet on the first task that has trained models; None without one.
+
+    The largest test splits in three principal components, as the models of the lowest seed place them: a panel for
+    each split and model, colored by label; pointing at a text shows it.
+    """
+    for name in SHOWN_TASKS:
+        try:
+            task = context.task(name)
+            if task is None or PROTOCOL not in context.protocols:
+                continue
+            cells = trained_cells(context, name)
+            cells = cells[cells["method"].isin(("cob", REFERENCE))]
+            cells = cells.sort_values(["method", "training_seed"]).drop_duplicates(["method", "base"])
+            plots = _draw_spaces(context, task, cells)
+        except TraubeError as error:  # a model is gone; its scores are not
+            context.warn(f"{name}: {error}")
+            continue
+        if plots:
+            models = ", ".join(dict.fromkeys(cells["model"]))
+            return Drawing(figures_page(name, plots), {"panels": len(plots), "models": models})
+    return None
+
+
+def _draw_spaces(context: Context, task: Task, cells: pd.DataFrame) -> list[Plot]:
+    from sklearn.decomposition import PCA
+
+    scores = context.storage.read_scores(cells, [METRICS["ari"]]).set_index(["cell_id", "split"])["value"]
+    splits = sorted(task.test_splits(), key=lambda split: -split.size)[:SHOWN_SPLITS]
+    precision = context.protocols[PROTOCOL].precision
+    vectors = {model: context.vectors(task, context.model(model, precision)) for model in cells["model"]}
+    plots = []
+    for split in splits:
+        labels = [] if split.labels is None else list(split.labels)
+        tips, groups = list(map(tip, labels, task.texts_at(split.rows))), by_label(labels)
+        for cell in cells.itertuples(index=False):
+            own = vectors[cell.model].subset(split.rows).load()
+            points = PCA(min(3, *own.shape)).fit_transform(own)
+            points = np.pad(points, ((0, 0), (0, 3 - points.shape[1])))
+            title = f"{split.split}, {cell.model}: ARI {float(scores[cell.cell_id, split.split]):.2f}"
+            plots.append(text_map(title, points, tips, groups, height=460))
+    return plots

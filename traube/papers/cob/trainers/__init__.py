@@ -1,0 +1,1 @@
+"""The paper's trainer, and the network before its first step."""

@@ -1,0 +1,125 @@
+"""Multiple choice by likelihood: the candidate that a causal language model finds likeliest (GiCCS, section 5.1.2)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from string import ascii_uppercase
+
+import pandas as pd
+
+from traube._core.errors import TraubeError
+from traube._core.hashing import digest
+from traube._core.progress import SILENT, Progress
+from traube._pipeline.record import library_versions
+from traube._storage import Storage
+from traube.models._likelihood import CausalModel, Likelihood
+from traube.papers.giccs.choices import accuracy, credit, right_answers
+from traube.tasks._task import Task
+
+CHOICES = "choices"  # kind of document
+ANSWER = "Antwort:"
+QUESTION = "Frage: Wählen Sie die Äußerung, die der letzten Äußerung im Dialog am ähnlichsten ist."
+
+
+@dataclass(frozen=True)
+class Question:
+    """A dialogue with its candidates."""
+
+    turns: tuple[str, ...]  # in order; the last one is what candidates are compared with
+    options: tuple[str, ...]  # the candidates
+    gold: tuple[float, ...]  # their gold scores
+
+
+def list_questions(task: Task) -> list[Question]:
+    """Return the dialogues of a pair task, in its order."""
+    texts = task.corpus.set_index("text_id")["text"]
+    found = []
+    for dialogue, pairs in task.rows.groupby("dialogue", sort=False):
+        if not 2 <= len(pairs) <= len(ascii_uppercase):
+            raise TraubeError(
+                f"task '{task.name}': dialogue '{str(dialogue)[:60]}' has {len(pairs)} candidates to choose from"
+            )
+        first = pairs.iloc[0]
+        turns = [turn for turn in first["history"].split("\n") if turn]
+        options, gold = tuple(pairs["text_id_b"].map(texts)), tuple(pairs["score"])
+        found.append(Question((*turns, texts[first["text_id_a"]]), options, gold))
+    return found
+
+
+def write_prompt(question: Question, context: bool = True) -> str:
+    """Return the prompt of the paper's figure 2, with the whole dialogue (`context`) or its last turn alone."""
+    turns = question.turns if context else question.turns[-1:]
+    lines = [
+        "Dialog:",
+        *(f"Äußerung {number}: {turn}" for number, turn in enumerate(turns, start=1)),
+        QUESTION,
+        "Auswahl:",
+        *(f"{letter}. {option}" for letter, option in zip(ascii_uppercase, question.options, strict=False)),
+        ANSWER,
+    ]
+    return "\n".join(lines)
+
+
+def score_options(
+    model: CausalModel, question: Question, context: bool = True, alone: Sequence[Likelihood] | None = None
+) -> dict[str, list[float]]:
+    """Return the score of each option under each way of scoring; larger is better.
+
+    It is the sum of the log probabilities of the option's tokens (as in the paper, which likes short options), or that
+    sum per token, per byte, or less the option's likelihood without any dialogue, `alone` (Holtzman et al., 2021).
+    """
+    options = model.likelihoods(write_prompt(question, context), question.options)
+    alone = alone or model.likelihoods(ANSWER, question.options)
+    return {
+        "sum": [option.log for option in options],
+        "per_token": [option.log / option.tokens for option in options],
+        "per_byte": [option.log / option.bytes for option in options],
+        "pmi": [option.log - without.log for option, without in zip(options, alone, strict=True)],
+    }
+
+
+def choose(task: Task, model: CausalModel, progress: Progress = SILENT) -> pd.DataFrame:
+    """Return the accuracy of a model on the dialogues of a pair task, by number of turns, with and without context.
+
+    Returns
+    -------
+    DataFrame
+        Columns n_turns, context, score, accuracy, error, chance and questions. The dialogues whose gold scores tie for the best
+        count as right for any of them.
+    """
+    questions = sorted(list_questions(task), key=lambda question: len(question.turns))
+    progress.total("questions", 2 * len(questions))
+    answers = []
+    for question in questions:
+        turns, right = len(question.turns), right_answers(question.gold)
+        chance = len(right) / len(question.options)
+        alone = model.likelihoods(ANSWER, question.options)
+        for context in (True, False):
+            for name, scores in score_options(model, question, context, alone).items():
+                answers.append((turns, context, name, credit(scores, right), chance))
+            progress.done("questions", 1)
+    keys = ["n_turns", "context", "score"]
+    table = pd.DataFrame(answers, columns=[*keys, "credit", "chance"])
+    rows = [(*key, *accuracy(of["credit"], of["chance"]), len(of)) for key, of in table.groupby(keys, sort=False)]
+    return pd.DataFrame(rows, columns=[*keys, "accuracy", "error", "chance", "questions"])
+
+
+def save_choices(storage: Storage, task: Task, model: str, fingerprint: str, accuracies: pd.DataFrame) -> None:
+    """Store how often a language model chose right, as `choose` found."""
+    content = {
+        "task": task.name,
+        "model": model,
+        "fingerprint": fingerprint,
+        "data_version": task.data_version,
+        "library_versions": library_versions(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "rows": accuracies.astype(object).where(accuracies.notna(), None).to_dict("records"),
+    }
+    storage.save("document", {"kind": CHOICES, "key": f"{task.name}/{digest([model])}", "content": content})
+
+
+def read_choices(storage: Storage, task: Task) -> pd.DataFrame:
+    """Return how often language models chose right on a task's present data: model, then the columns of `choose`."""
+    records = [row["content"] for row in storage.read_rows("document", kind=CHOICES)]
+    current = [r for r in records if r["task"] == task.name and r["data_version"] == task.data_version]
+    return pd.DataFrame([{"model": record["model"], **row} for record in current for row in record["rows"]])

@@ -1,0 +1,30 @@
+"""The networks of trained similarities (section 3)."""
+
+from typing import Any
+
+from traube.models._similarity import Network, SimilarityConfig
+
+
+def _make_qss(config: SimilarityConfig) -> Any:
+    from traube.papers.qs3m.networks import Qss
+
+    return Qss(config.dimensions)
+
+
+def _make_qs3m(config: SimilarityConfig) -> Any:
+    from traube.papers.qs3m.networks import Qs3m
+
+    return Qs3m(config.dimensions, config.query != "none", config.projection, config.output)
+
+
+def _make_attention(config: SimilarityConfig) -> Any:
+    from traube.papers.qs3m.networks import Attention
+
+    return Attention(config.dimensions, _make_qs3m(config), config.masked)
+
+
+NETWORKS = {
+    "qss": Network(_make_qss),
+    "qs3m": Network(_make_qs3m, needs_query=False),
+    "attention": Network(_make_attention, reads_sentences=True),
+}

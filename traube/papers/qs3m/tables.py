@@ -1,0 +1,161 @@
+"""QS3M's tables: the printed numbers, and the same numbers measured here."""
+
+import numpy as np
+import pandas as pd
+
+from traube._reports.papers.context import Context
+from traube._reports.papers.published import Published
+from traube._reports.papers.spec import count_split_sizes
+from traube.comparison._verdict import compare_paired
+from traube.papers.qs3m.pages import KEYS, METRICS, REFERENCE, TRAINER, Key, page_scores, split_sets
+from traube.tasks._sections import LEVELS
+from traube.tasks._task import Task
+
+CAR = {"CAR-A": "trec_car", "CAR-B": "trec_car_b", "test200": "car_test200"}
+WIKIPEDIA = tuple(f"{name}_{level}" for name in CAR.values() for level in LEVELS)
+ARXIV = "arxiv_subjects"
+TASKS = (*WIKIPEDIA, ARXIV)
+
+published = Published(__package__)
+
+
+def published_results() -> pd.DataFrame:
+    """Return table 2 as it is printed: method, task, metric, published."""
+    return published("table2").drop(columns="published_test")
+
+
+def sizes(context: Context) -> pd.DataFrame:
+    """Measure table 1, pairs of passages, queries, mean and deviation of their clusters and passages.
+
+    The columns are data, column, measured, note.
+    """
+    rows: list[tuple[str, str, float, str]] = []
+    for data, name in CAR.items():
+        for level in LEVELS:
+            task = context.task(f"{name}_{level}")
+            if task is not None:
+                rows += [(data, column, value, "") for column, value in _measure_sizes(task, level).items()]
+    reasons = context.explain_unread(WIKIPEDIA)
+    for data, column in published.grid("table1", "data")[["data", "column"]].itertuples(index=False):
+        task_name = f"{CAR[data]}_{'hier' if '_hier' in column else 'flat'}"
+        if task_name in reasons:
+            rows.append((data, column, np.nan, reasons[task_name]))
+    return pd.DataFrame(rows, columns=["data", "column", "measured", "note"]).drop_duplicates(["data", "column"])
+
+
+def _measure_sizes(task: Task, level: str) -> dict[str, float]:
+    tested = _select_pages(task)
+    by_page = count_split_sizes(tested)
+    by_cluster = tested.groupby(["split_set", "split", "label"]).size()
+    return {
+        "pairs": float((by_page["rows"] * (by_page["rows"] - 1) // 2).sum()),
+        "queries": float(len(by_page)),
+        f"clusters_{level}": float(by_page["classes"].mean()),
+        f"clusters_{level}_sd": float(by_page["classes"].std(ddof=0)),
+        f"passages_{level}": float(by_cluster.mean()),
+        f"passages_{level}_sd": float(by_cluster.std(ddof=0)),
+    }
+
+
+def _select_pages(task: Task) -> pd.DataFrame:
+    is_page = (task.splits["part"] == "test") & task.splits["split_set"].isin(split_sets(task))
+    return task.splits[is_page]
+
+
+def results(context: Context) -> pd.DataFrame:
+    """Measure table 2: AUC of balanced and of all pairs, and ARI, means over pages.
+
+    Each way of comparing is tested against Euclidean distances of the same encoder.
+
+    Returns
+    -------
+    DataFrame
+        `KEYS`, task, metric, measured, difference, p (paired t-test over pages; the ways that are tested are the
+        family), comparisons (its size), verdict, pages.
+    """
+    rows = []
+    for task in context.tasks(WIKIPEDIA):
+        scores = page_scores(context, task)
+        for metric in METRICS if len(scores) else ():
+            grid = scores.pivot_table(index=["fold", "page"], columns=KEYS, values=metric, sort=False)
+            rows += [
+                (way[0], task.name, metric, *way[1:], grid[way].mean(), *_compare_with_reference(grid, way))
+                for way in grid
+            ]
+    columns = ["method", "task", "metric", *KEYS[1:], "measured", "difference", "p", "comparisons", "verdict", "pages"]
+    return pd.concat([pd.DataFrame(rows, columns=columns), _explain_unread(context)], ignore_index=True)
+
+
+def _explain_unread(context: Context) -> pd.DataFrame:
+    """Return the printed numbers of table 2 whose articles are not there: method, task, metric, note."""
+    printed = published_results()[["method", "task", "metric"]]
+    reasons = context.explain_unread(printed["task"].unique())
+    missing = printed[printed["task"].isin(reasons)]
+    return missing.assign(note=missing["task"].map(reasons))
+
+
+def format_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Return table 2 as people are shown it.
+
+    There is a row for each way, with `published | measured` for each metric, and the result of the test.
+    """
+    marks = {"higher": "▲", "lower": "▼", "*": "*"}
+    shown = []
+    for row in table.itertuples():
+        printed, own = ("–" if pd.isna(value) else f"{value:.3f}" for value in (row.published, row.measured))
+        shown.append(f"{printed} | {own}{marks.get(str(row.verdict), '')}")
+    rows = ["task", *KEYS]
+    text = table.assign(shown=shown, **{column: table[column].fillna("") for column in rows})
+    grid = text.pivot_table(index=rows, columns="metric", values="shown", aggfunc="first", sort=False)
+    return grid.fillna("").reset_index().rename_axis(columns=None)
+
+
+def subject_scores(context: Context) -> pd.DataFrame:
+    """Return `page_scores` of arXiv's subjects; empty where they have not been read."""
+    task = context.task(ARXIV)
+    return page_scores(context, task) if task is not None else pd.DataFrame()
+
+
+def _compare_with_reference(grid: pd.DataFrame, way: Key) -> tuple[float, float, float, str, int]:
+    """Return difference, p, size of the family, verdict and pages of a way against its reference.
+
+    The reference is Euclidean distances of its encoder, or of the first one.
+    """
+    references = [other for other in grid if other[0] == REFERENCE]
+    reference = next((other for other in references if other[1] == way[1] or not way[1]), None)
+    if reference is None:  # the encoder is gone
+        return np.nan, np.nan, np.nan, "", len(grid[[way]].dropna())
+    if way == reference:
+        return 0.0, np.nan, np.nan, "*", len(grid[[way]].dropna())
+    pages = grid[[way, reference]].dropna()
+    tests = len(grid.columns) - len(references)
+    verdict = compare_paired(way[0], pages[way], REFERENCE, pages[reference], comparisons=tests)
+    found = {"a": "higher", "b": "lower", "": ""}[verdict.better]
+    return verdict.difference, verdict.p, tests, found, len(pages)
+
+
+def subjects(context: Context) -> pd.DataFrame:
+    """Measure table 3, arXiv's subtopics of a subject and abstracts of a subtopic: subject, column, measured."""
+    task = context.task(ARXIV)
+    rows: list[tuple[str, str, float]] = []
+    for subject, tested in () if task is None else _select_pages(task).groupby("split", sort=False):
+        counts = tested["label"].value_counts()
+        values = {"subtopics": len(counts), "abstracts": counts.mean(), "abstracts_sd": counts.std(ddof=0)}
+        rows += [(str(subject), column, float(value)) for column, value in values.items()]
+    return pd.DataFrame(rows, columns=["subject", "column", "measured"])
+
+
+def arxiv(context: Context) -> pd.DataFrame:
+    """Measure table 4, AUC over all pairs on arXiv's two folds and ARI, means over subjects.
+
+    The columns are method, fold, base, recipe, measured, ari, note (the recipe's values).
+    """
+    scores = subject_scores(context)
+    if scores.empty:
+        return pd.DataFrame(columns=["method", "fold", "base", "recipe", "measured", "ari", "note"])
+    number = {"default": 1, "fold_2": 2}
+    keys = ["method", "fold", "base", "recipe"]
+    means = scores.assign(fold=scores["fold"].map(number)).groupby(keys, sort=False)[["auc_all", "ari"]].mean()
+    recipes = context.describe_recipes(TRAINER)
+    table = means.reset_index().rename(columns={"auc_all": "measured"})
+    return table.assign(note=[recipes.get((TRAINER, recipe), "") for recipe in table["recipe"]])
