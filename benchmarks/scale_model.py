@@ -138,11 +138,13 @@ def units(data: tuple[list[str], Any]) -> Iterator[tuple[str, float]]:
         if m.reducer not in points:
             points[m.reducer], seconds = timed(components.reduce, m.reducer, m.reducer_params, vectors, SEED)
             yield f"reduce {m.reducer}", seconds
-        labels, seconds = timed(components.cluster, m.clusterer, m.clusterer_params, points[m.reducer], CLASSES, SEED)
+        view = components.VectorView(points[m.reducer])
+        given = CLASSES if components.get_clusterer(m.clusterer).n_clusters == "given" else None
+        fitted, seconds = timed(components.fit_clusterer, m.clusterer, m.clusterer_params, view, given, SEED)
         yield clustering_unit(m), seconds
     groups = np.arange(len(texts)) % GROUPS
-    _, seconds = timed(clustering.score, gold, labels)
-    _, more = timed(clustering.replicates, gold, labels, groups)
+    _, seconds = timed(clustering.score, gold, fitted.labels)
+    _, more = timed(clustering.replicates, gold, fitted.labels, groups)
     yield "score", seconds + more
 
 

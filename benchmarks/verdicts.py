@@ -172,7 +172,9 @@ def scored(
         k, vectors, of_group = len(np.unique(labels)), model[rows], groups[rows] + 1  # group 0 is empty
         for s in range(seeds):
             with config_context(assume_finite=True, skip_parameter_validation=True):
-                clusters = components.cluster("minibatch_kmeans", None, vectors, k, int(rng.integers(2**31)))
+                clusters = components.fit_clusterer(
+                    "minibatch_kmeans", None, components.VectorView(vectors), k, int(rng.integers(2**31))
+                ).labels
             found[s, j] = compute_measures(Contingency.without_each(labels, clusters, of_group, 21), ["v_measure"])[
                 "v_measure"
             ]

@@ -90,7 +90,7 @@ def test_the_algorithm_may_be_any_clusterer_of_scikit_learn() -> None:
         (
             {"algorithm": KMeans(99)},
             TraubeError,
-            r"KMeans fails on 12 vectors \(n_samples=12 should be >= n_clusters=99",
+            "KMeans: n_samples=12 should be >= n_clusters=99",
         ),
         ({"model": "jaccard", "algorithm": KMeans(3)}, Unsupported, "a similarity gives distances"),
     ],

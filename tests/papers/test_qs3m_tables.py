@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import ttest_rel
 from sklearn.metrics import adjusted_rand_score, pairwise_distances, roc_auc_score
 
+from tests.clustering import cluster
 from tests.made import damage_blob, store_task
 from tests.papers.conftest import at_home
 from tests.training.test_qs3m import QUICK, SECTIONS, pages
@@ -18,7 +19,6 @@ from traube._core.errors import TraubeError
 from traube._papers import Context
 from traube._papers.qs3m import PAPER, figures, tables
 from traube._papers.qs3m.pages import KEYS, METRICS, REFERENCE, find_trained, page_scores, score_pages
-from traube.components import cluster
 from traube.models import Model, load_model
 from traube.models._card import ModelCard, Precision
 from traube.models._checkpoints import trained_on

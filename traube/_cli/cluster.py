@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from traube._grouping.cluster_texts import Clustering
     from traube._grouping.edits import GroupEdits
     from traube._grouping.naming import Namer
-    from traube.components._apply import Matrix
+    from traube.components._new_points import Matrix
     from traube.tasks._reading import Rows, TableFormat
 
 app = typer.Typer()
@@ -404,7 +404,7 @@ def _print_unknown(texts: list[str], result: "Clustering", model: str, file: Pat
 
 def _find_groups(texts: list[str], seed: int, options: Options, progress: Progress) -> tuple["Clustering", str]:
     """Cluster texts; return what made the groups, too."""
-    from traube._grouping.cluster_texts import STABLE, cluster_texts, default_method
+    from traube._grouping.cluster_texts import cluster_texts, default_method
     from traube._pipeline.params import load_params
     from traube.components import CLUSTERERS
     from traube.models import load_model
@@ -412,7 +412,7 @@ def _find_groups(texts: list[str], seed: int, options: Options, progress: Progre
     model = options.model_name
     usual = default_method(load_model(model))
     method = load_params().chosen().method(usual if options.method is None else options.method)
-    if options.k is not None and not (CLUSTERERS[method.clusterer].takes_k or method.name == STABLE):
+    if options.k is not None and CLUSTERERS[method.clusterer].n_clusters == "found":
         raise TraubeError(f"{method.name} finds the number of clusters by itself: leave out -k, or use {usual}")
     result = cluster_texts(
         texts,

@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from html import escape
@@ -13,25 +13,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import sparse
 
-from traube import components
 from traube._core import paths
-from traube._core.errors import TraubeError, Unsupported, first_line
+from traube._core.errors import TraubeError, Unsupported
 from traube._core.hashing import digest
 from traube._core.progress import SILENT, Progress
 from traube._core.short_repr import ShortRepr
-from traube._grouping.describe import (
-    alike_by_distance,
-    alike_by_vectors,
-    are_equal,
-    average_distances,
-    find_keywords,
-    find_strays,
-    find_strays_by_distance,
-    find_typical,
-    measure_distances,
-)
+from traube._grouping.describe import find_keywords, find_typical
 from traube._grouping.edits import GroupEdits, apply_edits, nest, read_edits
 from traube._grouping.naming import BUDGET, Namer, Topic, load_namer, name_topics
 from traube._grouping.terms import TermReader
@@ -40,13 +28,14 @@ from traube._pipeline.workbench import Workbench
 from traube._reports.cluster_report import MapLayer, cluster_report
 from traube._reports.languages import choose_model
 from traube._reports.placing import place_texts
-from traube.components import Method, parse_method
-from traube.components._apply import Labels, Matrix
+from traube.components import Component, Fitted, Method, TextView, VectorView, View, fit, parse_method
+from traube.components._apply import NestedLabels
+from traube.components._new_points import Matrix
 from traube.components._stability import EXACT, UNCLEAR, find_alike
 from traube.models import FunctionModel, Model, Similarity, to_model
 from traube.models._card import Precision
 from traube.models._long_texts import LongTexts, measure_long_texts
-from traube.models._vectors import Dense
+from traube.models._views import show
 from traube.tasks._languages import detect_languages
 from traube.tasks._texts import check_whole, read_embeddings, read_texts
 
@@ -85,28 +74,6 @@ class Layer(ShortRepr):
         """Return the layer of all texts; as in `Clustering`."""
         labels = np.where(which < 0, -1, self.labels[which])
         return replace(self, labels=labels, typical=_positions(self.typical, first))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Grouping(ShortRepr):
-    """Labels of a clusterer on vectors, with the table of k, the stabilities and the layers that were found.
-
-    Attributes
-    ----------
-    labels : ndarray of shape (n_vectors,)
-        As in `Clustering`.
-    k_table : DataFrame or None
-        As in `Clustering`.
-    stability : dict of int to float
-        As in `Clustering`.
-    layers : tuple of Layer
-        As in `Clustering`, but without words and typical texts, which are found where there are texts.
-    """
-
-    labels: Labels
-    k_table: pd.DataFrame | None = None
-    stability: dict[int, float] = field(default_factory=dict)
-    layers: tuple[Layer, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -153,10 +120,10 @@ class Clustering:
         As `labels`, but before clusters were merged (`edit`); None where nobody did.
     texts : sequence of str
         As they were passed; a missing one is empty.
-    vectors : array or csr_matrix of shape (n_distinct_texts, n_dimensions), or None
-        None where only distances are known.
+    view : View
+        What is known of the distinct texts: vectors, distances, or nothing but the texts.
     rows : ndarray of shape (n_texts,)
-        Which of the vectors each text has; -1 for a blank one.
+        Which of the distinct texts each text is; -1 for a blank one.
     index : pandas.Index or None
         Of the Series or DataFrame that was passed, or 0, 1, 2, ...
     model : str
@@ -189,7 +156,7 @@ class Clustering:
     long_texts: LongTexts | None = None
     unmerged: NDArray[np.int64] | None = None
     texts: Sequence[str] = ()
-    vectors: Matrix | None = None
+    view: View = field(default_factory=TextView)
     rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     index: pd.Index | None = None
     model: str = ""
@@ -287,6 +254,11 @@ class Clustering:
         rows = np.flatnonzero(self.rows >= 0)
         layers, chosen = map_layers(self, rows)
         return plot_map(self.vectors[self.rows[rows]], layers[chosen], repr(self), random_state, ax)
+
+    @property
+    def vectors(self) -> Matrix | None:
+        """The vectors of the distinct texts, [n_distinct_texts, n_dimensions]; None where only distances are known."""
+        return self.view.vectors
 
     @property
     def tree(self) -> pd.DataFrame:
@@ -420,13 +392,11 @@ class Clustering:
         found = replace(
             self, labels=layer.labels, words=layer.words, typical=layer.typical, stability=layer.stability, **changes
         )
-        if self.vectors is None:
-            return found
         labels, is_blank = layer.labels[self._distinct()], self.rows < 0
         return replace(
             found,
-            distances=np.where(is_blank, np.nan, measure_distances(self.vectors, labels)[self.rows]),
-            strays=find_strays(self.vectors, labels)[self.rows] & ~is_blank,
+            distances=np.where(is_blank, np.nan, self.view.to_own_cluster(labels)[self.rows]),
+            strays=self.view.strays(labels)[self.rows] & ~is_blank,
         )
 
     def _describe(self, labels: NDArray[np.int64], before: Layer, reader: TermReader) -> Layer:
@@ -445,12 +415,7 @@ class Clustering:
         """Return the positions of typical texts of other labels."""
         first = self._distinct()
         own = labels[first]
-        if self.vectors is None:
-            distance, alike = self.distances[first], are_equal([self.texts[i] for i in first])
-        else:
-            distance = measure_distances(self.vectors, own)
-            alike = alike_by_vectors(self.vectors, distance)
-        return _positions(find_typical(own, distance, alike), first)
+        return _positions(find_typical(own, self.view.to_own_cluster(own), self.view), first)
 
     def _distinct(self) -> NDArray[np.int64]:
         """Return the first position of each distinct text, in the order of the vectors."""
@@ -464,7 +429,7 @@ class Clustering:
         own, which = np.unique(self.rows[rows], return_inverse=True)
         if len(own) < n_clusters:
             raise TraubeError(f"it has {_pluralize(len(own), 'distinct text')}: too few for {n_clusters} groups")
-        labels = group_vectors(self.vectors[own], check_algorithm("auto"), n_clusters, seed).labels
+        labels = fit(parse_method(STABLE), self.view.take(own), n_clusters, seed).labels
         if len(np.unique(labels)) < n_clusters:
             raise TraubeError(f"its texts are too alike for {n_clusters} groups")
         return labels[which]
@@ -706,12 +671,15 @@ def cluster_texts(
     _check_number(n_clusters, len(chosen))
     with open_cache(cache):
         if embeddings is not None:
-            vectors = read_embeddings(embeddings, "cluster_texts", len(given.values))[first]
+            view: View = VectorView(read_embeddings(embeddings, "cluster_texts", len(given.values))[first])
             check_query("embeddings", None, query)
-            found = _group(vectors, chosen, check_algorithm(algorithm), n_clusters, random_state)
+            found = _group(view, chosen, check_algorithm(algorithm), n_clusters, random_state)
         else:
             encoder = to_model(resolve_model(model, given.values), precision=precision)
-            found = _encode_and_group(chosen, encoder, n_clusters, algorithm, random_state, query, progress)
+            check_query(encoder.name, encoder.similarity, query)
+            checked = check_algorithm(algorithm, encoder)
+            view = _encode(chosen, encoder, query, progress)
+            found = _group(view, chosen, checked, n_clusters, random_state)
             found = replace(found, long_texts=measure_long_texts(encoder, given.values), model=encoder.name)
     found = replace(found.of_all(first, which), texts=given.values, index=given.index)
     if namer is not None:
@@ -735,100 +703,71 @@ def _check_number(n_clusters: int | None, n_texts: int) -> None:
         raise TraubeError(f"{n_clusters} clusters cannot be made of {_pluralize(n_texts, 'distinct text')}")
 
 
-def _encode_and_group(
-    texts: list[str],
-    model: Model,
-    n_clusters: int | None,
-    algorithm: Any,
-    seed: int,
-    query: str | None,
-    progress: Progress,
-) -> Clustering:
-    similarity = model.similarity
-    check_query(model.name, similarity, query)
-    checked = check_algorithm(default_method(model) if algorithm == "auto" else algorithm, similarity)
-    if similarity and len(texts) < 2:
+def _encode(texts: list[str], model: Model, query: str | None, progress: Progress) -> View:
+    """Return what a model shows of texts, perhaps for a query."""
+    if model.similarity and len(texts) < 2:
         raise TraubeError("there is one distinct text, and a similarity compares texts: give at least two")
     vectors = encode_texts(model, texts if query is None else [*texts, query], progress)
     progress.encoded(vectors[: len(texts)])
-    if not similarity:
-        return _group(vectors, texts, checked, n_clusters, seed)
-    pairs = similarity.distances(vectors[: len(texts)], None if query is None else vectors[-1])
-    return _group_by_distance(pairs, texts, checked, n_clusters, seed)
+    return show(vectors[: len(texts)], model.similarity, None if query is None else vectors[-1:])
 
 
-def _group_by_distance(
-    pairs: Dense, texts: list[str], algorithm: Method, n_clusters: int | None, seed: int
+def _group(
+    view: View, texts: list[str], algorithm: Method | Component, n_clusters: int | None, seed: int
 ) -> Clustering:
-    """Group texts by the distances of all pairs, and describe the groups."""
-    clusterer, params, table = algorithm.clusterer, algorithm.clusterer_params, None
-    if n_clusters is None and components.get_clusterer(clusterer).takes_k:
-        n_clusters, table = components.choose_k_by_distance(clusterer, params, pairs, seed)
-    labels = components.cluster_by_distance(clusterer, params, pairs, n_clusters, seed)
-    distance = average_distances(pairs, labels)
-    return Clustering(
-        labels,
-        distance,
-        find_keywords(texts, labels),
-        find_typical(labels, distance, alike_by_distance(pairs, distance)),
-        table,
-        strays=find_strays_by_distance(pairs, labels),
-    )
-
-
-def _group(vectors: Matrix, texts: list[str], algorithm: Any, n_clusters: int | None, seed: int) -> Clustering:
-    """Group vectors, and describe the groups by their texts; vectors of 0 say nothing, and are in no group."""
-    unknown = find_unknown(vectors)
+    """Group texts by what a view shows, and describe the groups; texts of which it shows nothing are in no group."""
+    unknown = find_unknown(view)
     if unknown.any():
         rows = np.flatnonzero(~unknown)
         _check_number(n_clusters, len(rows))
-        of_known = _group(vectors[rows], [texts[i] for i in rows], algorithm, n_clusters, seed)
+        of_known = _group(view.take(rows), [texts[i] for i in rows], algorithm, n_clusters, seed)
         which = np.where(unknown, -1, np.cumsum(~unknown) - 1)
-        return replace(of_known.of_all(rows, which), unknown=unknown, blank=0, vectors=vectors)
-    found = group_vectors(vectors, algorithm, n_clusters, seed, texts)
-    reader = TermReader(texts)
-    layers = []
-    for layer in found.layers or (Layer(found.labels, stability=found.stability),):
-        distance = measure_distances(vectors, layer.labels)
-        nearest = find_typical(layer.labels, distance, alike_by_vectors(vectors, distance))
-        layers.append(replace(layer, words=find_keywords(reader, layer.labels), typical=nearest))
+        return replace(of_known.of_all(rows, which), unknown=unknown, blank=0, view=view)
+    found = fit(algorithm, view, n_clusters, seed, texts=texts)
+    layers = _describe_layers(found, view, texts)
     level = next(i for i, layer in enumerate(layers) if np.array_equal(layer.labels, found.labels))
     own = layers[level]
     return Clustering(
         found.labels,
-        measure_distances(vectors, found.labels),
+        view.to_own_cluster(found.labels),
         own.words,
         own.typical,
-        found.k_table,
+        found.n_clusters_table,
         found.stability,
-        strays=find_strays(vectors, found.labels),
+        strays=view.strays(found.labels),
         layers=tuple(layers) if found.layers else (),
         level=level,
-        vectors=vectors,
+        view=view,
     )
 
 
-def check_algorithm(algorithm: Any, similarity: Similarity | None = None) -> Any:
-    """Return the Method of a name, or a scikit-learn clusterer as it is; refuse any other algorithm.
+def _describe_layers(found: Fitted, view: View, texts: list[str]) -> list[Layer]:
+    """Return the layers with words and typical texts, or where there are none the clusters as the only one."""
+    reader, layers = TermReader(texts), []
+    for labels, stability in found.layers or [(found.labels, found.stability)]:
+        typical = find_typical(labels, view.to_own_cluster(labels), view)
+        layers.append(Layer(labels, find_keywords(reader, labels), typical, stability))
+    return layers
+
+
+def check_algorithm(algorithm: Any, model: Model | None = None) -> Method | Component:
+    """Return the method of a name, or a scikit-learn clusterer as a component; refuse any other algorithm.
 
     Raises
     ------
     TypeError
         If it is neither.
     Unsupported
-        If it cannot group these vectors, or the distances of a similarity.
+        If it cannot group vectors, or what the model gives in place of them.
     """
+    similarity = model and model.similarity
     if isinstance(algorithm, str):
-        algorithm = parse_method(STABLE if algorithm == "auto" else algorithm)
+        default = STABLE if model is None else default_method(model)
+        algorithm = parse_method(default if algorithm == "auto" else algorithm)
     if not isinstance(algorithm, Method):
-        if isinstance(algorithm, type) or not hasattr(algorithm, "fit_predict"):
-            raise TypeError(
-                f'algorithm is of type {type(algorithm).__name__}: pass a name, like "umap/hdbscan", or a scikit-learn '
-                "clusterer, like KMeans(10)"
-            )
         if similarity:
             raise Unsupported("a similarity gives distances, and scikit-learn's clusterers take vectors: pass a name")
-        return algorithm
+        return _wrap_estimator(algorithm)
     reason = algorithm.unsupported_by_distance() if similarity else algorithm.unsupported()
     if reason:
         raise Unsupported(f"{algorithm.name}: {reason}")
@@ -839,50 +778,25 @@ def check_algorithm(algorithm: Any, similarity: Similarity | None = None) -> Any
     return algorithm
 
 
-def group_vectors(
-    vectors: Matrix, algorithm: Any, n_clusters: int | None, seed: int, texts: list[str] | None = None
-) -> Grouping:
-    """Group vectors by a checked algorithm (`check_algorithm`); an algorithm on words groups the texts instead."""
-    if not isinstance(algorithm, Method):
-        return Grouping(_fit_predict(algorithm, vectors, n_clusters, seed))
-    if algorithm.name == STABLE:
-        return _stable(vectors, algorithm.clusterer_params, n_clusters, seed)
-    clusterer, params, table = algorithm.clusterer, algorithm.clusterer_params, None
-    component = components.get_clusterer(clusterer)
-    if component.input_kind == "texts":
-        if texts is None:
-            raise Unsupported(f"{algorithm.name} groups texts, and these are vectors")
-        return Grouping(components.cluster_by_text(clusterer, params, texts, n_clusters, seed))
-    points = vectors
-    if algorithm.reduces:
-        points = components.reduce(algorithm.reducer, algorithm.reducer_params, vectors, seed)
-    if n_clusters is None and component.takes_k and not component.chooses_k(params):
-        n_clusters, table = components.choose_k(points, seed)
-    return Grouping(components.cluster(clusterer, params, points, n_clusters, seed), table)
-
-
-def _fit_predict(estimator: Any, vectors: Matrix, n_clusters: int | None, seed: int) -> Labels:
-    """Return labels by a scikit-learn clusterer, numbered from 0; -1 is noise."""
+def _wrap_estimator(estimator: Any) -> Component:
+    """Return a scikit-learn clusterer as a component; its own number of clusters and seed stay unless others are given."""
     from sklearn.base import clone
 
-    name, params = type(estimator).__name__, estimator.get_params(deep=False)
-    if n_clusters is not None and "n_clusters" not in params:
-        raise TraubeError(f"{name} finds the number of clusters by itself: leave out n_clusters")
-    given = {} if n_clusters is None else {"n_clusters": n_clusters}
-    if params.get("random_state", 0) is None:
-        given["random_state"] = seed
-    try:
-        labels = np.asarray(clone(estimator).set_params(**given).fit_predict(vectors))
-    except Exception as error:
-        raise TraubeError(f"{name} fails on {vectors.shape[0]} vectors ({first_line(error)})") from error
-    if labels.shape != (vectors.shape[0],):
-        raise TraubeError(f"{name} gives labels of shape {labels.shape} for {vectors.shape[0]} vectors")
-    numbered = np.full(len(labels), -1, dtype=np.int64)
-    numbered[labels >= 0] = np.unique(labels[labels >= 0], return_inverse=True)[1]
-    return numbered
+    if isinstance(estimator, type) or not hasattr(estimator, "fit_predict"):
+        raise TypeError(
+            f'algorithm is of type {type(estimator).__name__}: pass a name, like "umap/hdbscan", or a scikit-learn '
+            "clusterer, like KMeans(10)"
+        )
+    params = estimator.get_params(deep=False)
+    return Component(
+        type(estimator).__name__,
+        lambda **given: clone(estimator).set_params(**given),
+        n_clusters="optional" if "n_clusters" in params else "found",
+        seeded=params.get("random_state", 0) is None,
+    )
 
 
-def find_level(layers: Sequence[Layer], layer: int | str, n_clusters: int | None = None) -> int:
+def find_level(layers: Sequence[Layer | NestedLabels], layer: int | str, n_clusters: int | None = None) -> int:
     """Return the number of a layer, which may be called "coarse" or "fine"; refuse a layer that does not exist.
 
     Raises
@@ -909,7 +823,7 @@ def find_level(layers: Sequence[Layer], layer: int | str, n_clusters: int | None
     return level
 
 
-def make_tree(layers: Sequence[Layer]) -> pd.DataFrame:
+def make_tree(layers: Sequence[Layer | NestedLabels]) -> pd.DataFrame:
     """Return the clusters of all layers, from the coarsest layer on.
 
     Returns
@@ -1000,12 +914,12 @@ def find_distinct(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.i
     return rows[np.unique(which[rows], return_index=True)[1]], which
 
 
-def find_unknown(vectors: Matrix) -> NDArray[np.bool_]:
-    """Return which vectors are 0, as those of texts of which a model knows no word; raise an error if all are."""
-    known = (vectors != 0).getnnz(axis=1) > 0 if sparse.issparse(vectors) else np.asarray(vectors).any(axis=1)
-    if not known.any():
+def find_unknown(view: View) -> NDArray[np.bool_]:
+    """Return which texts the model knows no word of; raise an error if these are all."""
+    unknown = view.find_unknown()
+    if unknown.all():
         raise TraubeError("all vectors are 0: the model knows no word of the texts; take another one (`traube models`)")
-    return np.asarray(~known)
+    return unknown
 
 
 def default_method(model: Model) -> str:
@@ -1042,16 +956,3 @@ def encode_texts(model: Model, texts: list[str], progress: Progress = SILENT) ->
         return model.encode(texts)
     with make_executor() as executor:
         return Workbench.at(paths.home(), executor).vectors_of_texts(texts, model, progress).load()
-
-
-def _stable(values: Matrix, params: Mapping[str, Any], k: int | None, seed: int) -> Grouping:
-    """Group by k-means with the most stable number of clusters, and by layers around it."""
-    if values.shape[0] == 1:
-        return Grouping(np.zeros(1, dtype=np.int64))
-    found = components.get_clusterer("stable_kmeans").estimator(params, seed, n_clusters=k).fit(values)
-    layers = tuple(
-        Layer(labels, stability=dict(enumerate(stability.tolist())))
-        for labels, stability in zip(found.layers_, found.layer_stability_, strict=True)
-    )
-    own = dict(enumerate(found.cluster_stability_.tolist()))
-    return Grouping(found.labels_, found.k_table_, own, layers if len(layers) > 1 else ())

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import sparse
 
 from traube._core.errors import TraubeError
-from traube.components._apply import Matrix, cluster, cluster_by_distance, reduce
-from traube.components._components import Component
+from traube.components._apply import apply_clusterer, reduce
+from traube.components._components import Component, get_clusterer
+from traube.components._new_points import Matrix
 
 ROWS = 3_000
 MOST = 100
@@ -60,9 +62,11 @@ def choose_k(
     tried = _list_candidates(X.shape[0], len(rows), candidates)
     distances = pairwise_distances(sample, metric=metric)
     np.fill_diagonal(distances, 0)
+    kmeans = get_clusterer("kmeans")
+    points = sample.astype(np.float64) if sparse.issparse(sample) else sample  # as when it clusters all
 
     def silhouette(k: int) -> float:
-        labels = cluster("kmeans", None, sample, k, seed)
+        labels = apply_clusterer(kmeans, kmeans.params, points, len(rows), {"n_clusters": k}, seed).labels
         if not 2 <= len(np.unique(labels)) < len(labels):
             return float("nan")
         return float(silhouette_score(distances, labels, metric="precomputed"))
@@ -112,6 +116,8 @@ def choose_k_by_distance(
     >>> choose_k_by_distance("agglomerative_average", None, distances, seed=42)[0]
     2
     """
+    component = get_clusterer(clusterer)
+    suited = component.resolve_by_distance(params)
     rows = _draw_rows(len(distances), seed)
     tried = _list_candidates(len(distances), len(rows), candidates)
     square = np.asarray(distances if len(rows) == len(distances) else distances[np.ix_(rows, rows)], dtype=np.float64)
@@ -120,7 +126,7 @@ def choose_k_by_distance(
         raise TraubeError("no number of clusters suits these texts: they are all equally alike")
 
     def correlation(k: int) -> float:
-        labels = cluster_by_distance(clusterer, params, square, k, seed)
+        labels = apply_clusterer(component, suited, square, len(rows), {"n_clusters": k}, seed).labels
         first, second = np.triu_indices(len(labels), 1)
         apart = labels[first] != labels[second]
         if apart.all() or not apart.any():

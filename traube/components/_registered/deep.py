@@ -9,7 +9,7 @@ for name, clusterer in DEEP.items():
         name,
         clusterer.with_values,
         clusterer.defaults.model_dump(mode="json"),
-        takes_k=True,
+        n_clusters="given",
         seeded=True,
         input_kind="encoder",
         version=clusterer.version,

@@ -19,7 +19,7 @@ register_clusterer(
     "ecic",
     LazyEstimator("traube.components._estimators.ecic", "IterativeClassification"),
     **with_limits(VALUES),
-    takes_k=True,
+    n_clusters="given",
     seeded=True,
     dense=False,
     quadratic=lambda params: get_clusterer(params["start"]).holds_distances({}),  # as its start does

@@ -7,7 +7,7 @@ register_clusterer(
     "gsdmm",
     LazyEstimator("traube.components._estimators.gsdmm", "Gsdmm"),
     {"most": 500, "alpha": 0.1, "beta": 0.1, "sweeps": 30},
-    takes_k=False,
+    n_clusters="found",
     finds_k=True,
     seeded=True,
     input_kind="texts",
