@@ -12,7 +12,8 @@ from scipy import sparse
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from traube._core.errors import TraubeError
-from traube._grouping.cluster_texts import Clustering, cluster_texts
+from traube._grouping.cluster_texts import cluster_texts
+from traube._grouping.clustering import Clustering
 from traube._grouping.known_groups import assign_by_examples
 from traube.components import DistanceView, VectorView
 from traube.models._likelihood import CausalModel

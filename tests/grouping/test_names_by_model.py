@@ -16,7 +16,7 @@ from tests.cli.conftest import call
 from traube import cluster_texts
 from traube._core import settings
 from traube._core.errors import TraubeError
-from traube._grouping.cluster_texts import Clustering
+from traube._grouping.clustering import Clustering
 from traube._grouping.naming import load_namer
 from traube.components import VectorView
 from traube.models._chat import ChatEndpoint, count_tokens

@@ -12,16 +12,10 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from traube._grouping.cluster_texts import (
-    Clustering,
-    Layer,
-    check_algorithm,
-    cluster_texts,
-    encode_texts,
-    find_level,
-    make_tree,
-    open_cache,
-)
+from traube._grouping.cluster_texts import cluster_texts
+from traube._grouping.clustering import Clustering
+from traube._grouping.inputs import check_algorithm, encode_texts, open_cache
+from traube._grouping.layers import Layer, find_level, make_tree
 from traube.components import VectorView, fit
 from traube.components._apply import NestedLabels
 from traube.models import to_model

@@ -9,15 +9,9 @@ import pandas as pd
 
 from traube._core.errors import TraubeError
 from traube._core.progress import SILENT, Progress
-from traube._grouping.cluster_texts import (
-    Clustering,
-    check_query,
-    encode_texts,
-    find_filled,
-    find_unknown,
-    resolve_model,
-)
+from traube._grouping.clustering import Clustering
 from traube._grouping.describe import find_keywords, find_typical
+from traube._grouping.inputs import check_query, encode_texts, find_filled, find_unknown, resolve_model
 from traube._grouping.served import Served
 from traube.components import TextView, VectorView
 from traube.models import load_model
