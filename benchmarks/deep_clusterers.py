@@ -19,8 +19,9 @@ from traube._core import paths
 from traube._core.hashing import digest
 from traube._core.progress import Progress
 from traube._pipeline.workbench import Workbench
-from traube.components import VectorView, fit_clusterer
+from traube.components import VectorView
 from traube.components._deep import DEEP
+from traube.components._fit import fit_clusterer
 from traube.metrics._clustering import acc
 from traube.models._augmentation import Published
 from traube.tasks import get_source

@@ -22,7 +22,8 @@ import numpy as np
 from sklearn.metrics import v_measure_score
 
 from traube import load_model, load_task
-from traube.components import VectorView, fit_clusterer
+from traube.components import VectorView
+from traube.components._fit import fit_clusterer
 from traube.models._transformer import Transformer
 
 AGREEMENT = 0.003  # of mean V-measures

@@ -45,8 +45,9 @@ from traube._core import paths
 from traube._core.errors import TraubeError, Unavailable
 from traube._core.progress import Progress
 from traube._pipeline.deep import choose_augmentation
-from traube.components import VectorView, fit_clusterer
+from traube.components import VectorView
 from traube.components._deep import DEEP
+from traube.components._fit import fit_clusterer
 from traube.metrics._clustering import acc
 from traube.models import ModelCard, load_model, model_of
 from traube.models._tensors import quiet

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from traube import components
 from traube._core import paths
 from traube._pipeline.workbench import Workbench
 from traube.components import TextView, VectorView
 from traube.components._estimators.ecic import IterativeClassification
 from traube.components._estimators.stable_kmeans import StableKMeans
+from traube.components._fit import fit_clusterer
 from traube.metrics import _clustering as clustering
 from traube.models import load_model
 from traube.tasks import load_task
@@ -98,7 +98,7 @@ def on_vectors(table: Table, task: str, model: str, X: Any, gold: Any, seeds: ra
         for seed, end in trials:
             same = seed if start in SEEDED else 0
             if same not in begun:
-                begun[same] = timed(components.fit_clusterer, start, None, VectorView(X), k, same)
+                begun[same] = timed(fit_clusterer, start, None, VectorView(X), k, same)
             found, seconds = begun[same][0].labels, begun[same][1]
             table.add(gold, found, seconds, task, model, start, same)
             classified, more = timed(IterativeClassification(k, start=found, random_state=seed, **ENDS[end]).fit, X)
@@ -110,7 +110,7 @@ def on_vectors(table: Table, task: str, model: str, X: Any, gold: Any, seeds: ra
             table.add(gold, fitted.labels_, seconds, task, model, "stable_kmeans", seed, score=fitted.score_)
             given, seconds = timed(StableKMeans(k, random_state=seed).fit, X)
             table.add(gold, given.labels_, seconds, task, model, "stable_kmeans:true_k", seed)
-            found, seconds = timed(components.fit_clusterer, "kmeans", None, VectorView(X), fitted.n_clusters_, seed)
+            found, seconds = timed(fit_clusterer, "kmeans", None, VectorView(X), fitted.n_clusters_, seed)
             table.add(gold, found.labels, seconds, task, model, "kmeans:auto", seed, score=fitted.score_)
 
 
@@ -153,7 +153,7 @@ def main() -> None:
         on_vectors(table, task, model, X, gold, seeds, only)
         for seed in seeds:
             if (not only or "gsdmm" in only) and not table.has(task, "words", "gsdmm", seed):
-                found, seconds = timed(components.fit_clusterer, "gsdmm", None, TextView(texts), None, seed)
+                found, seconds = timed(fit_clusterer, "gsdmm", None, TextView(texts), None, seed)
                 table.add(gold, found.labels, seconds, task, "words", "gsdmm", seed)
     printed(arguments.file)
 

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from traube.components import VectorView, fit_clusterer, get_clusterer
+from traube.components import VectorView, get_clusterer
+from traube.components._fit import fit_clusterer
 
 
 def cluster(

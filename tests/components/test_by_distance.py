@@ -10,7 +10,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from tests.clustering import cluster
 from traube._core.errors import TraubeError
-from traube.components import CLUSTERERS, DistanceView, fit_clusterer, parse_method
+from traube.components import CLUSTERERS, DistanceView, parse_method
+from traube.components._fit import fit_clusterer
 
 Blobs = tuple[NDArray[np.float32], NDArray[np.int64]]
 

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
 from traube._core.errors import TraubeError
-from traube.components import DistanceView, TextView, VectorView, fit_clusterer, parse_method
+from traube.components import DistanceView, TextView, VectorView, parse_method
 from traube.components._estimators.gsdmm import Gsdmm, _weigh, count_words
+from traube.components._fit import fit_clusterer
 
 SUBJECTS = ("dough yeast crust rye loaf oven", "racket serve volley net ace court", "nova galaxy dwarf star orbit ring")
 

@@ -25,7 +25,8 @@ SEARCH = """
 import sys, warnings
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
-from traube.components import VectorView, fit_clusterer, reduce
+from traube.components import VectorView, reduce
+from traube.components._fit import fit_clusterer
 from traube.components._estimators.lazy_umap import import_umap
 X = np.random.default_rng(1).normal(size=(300, 20)).astype(np.float32)
 umap = import_umap()

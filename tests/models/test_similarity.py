@@ -19,7 +19,8 @@ from safetensors.torch import load_file, save_file
 from tests.made import save_similarity
 from traube._core import paths
 from traube._core.errors import DoesNotFit, TraubeError
-from traube.components import DistanceView, fit_clusterer
+from traube.components import DistanceView
+from traube.components._fit import fit_clusterer
 from traube.models import _checkpoints as checkpoints
 from traube.models._similarity import (
     SENTENCES,

@@ -22,6 +22,7 @@ from traube._core.progress import Progress
 from traube.components import Component
 from traube.components._deep import DeepClusterer
 from traube.components._deep.encoding import Base
+from traube.components._fit import fit_clusterer
 from traube.models import Similarity, Vectors
 from traube.models._vectors import Dense
 from traube.models._views import show
@@ -93,7 +94,7 @@ def cluster(
     values, question = vectors.load(), None if query is None else query.load()
     with measure() as taken:
         view = show(values, similarity, question, memory)
-        found = components.fit_clusterer(clusterer, params, view, n_clusters, seed, memory, texts=texts)
+        found = fit_clusterer(clusterer, params, view, n_clusters, seed, memory, texts=texts)
     return Clustered(found.labels, taken.seconds_on(), taken.memory)
 
 

@@ -19,7 +19,7 @@ from traube.components._components import (
     register_clusterer,
     register_reducer,
 )
-from traube.components._fit import fit, fit_clusterer
+from traube.components._fit import fit
 from traube.components._method import Method, grid, parse_method
 from traube.components._number_of_clusters import choose_k, choose_k_by_distance
 from traube.components._stability import choose_stable_k
@@ -40,7 +40,6 @@ __all__ = [
     "choose_k_by_distance",
     "choose_stable_k",
     "fit",
-    "fit_clusterer",
     "get_clusterer",
     "get_reducer",
     "grid",

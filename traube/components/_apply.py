@@ -47,9 +47,9 @@ class Fitted(ShortRepr):
     Examples
     --------
     >>> import numpy as np
-    >>> from traube.components import VectorView, fit_clusterer
+    >>> from traube.components import VectorView, fit, parse_method
     >>> X = np.array([[0, 0], [0, 1], [5, 5], [5, 6]], dtype=np.float32)
-    >>> fitted = fit_clusterer("agglomerative", None, VectorView(X))
+    >>> fitted = fit(parse_method("agglomerative"), VectorView(X))
     >>> len(set(fitted.labels)), list(fitted.n_clusters_table)
     (2, ['k', 'silhouette'])
     """

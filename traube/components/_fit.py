@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from traube._core.errors import TraubeError
-from traube.components._apply import Fitted
+from traube.components._apply import Fitted, apply_clusterer
 from traube.components._components import Component, get_clusterer, get_reducer
 from traube.components._method import Method
 from traube.components._views import TextView, View
@@ -30,25 +30,32 @@ def fit(
     method : Method or Component
         A reducer and a clusterer, or a clusterer alone with its default parameters.
     view : View
-        Vectors, distances, or texts alone.
+        What the split shows of its texts: vectors, distances, or the texts alone.
     n_clusters : int, optional
-        As in `fit_clusterer`.
+        Number of clusters. By default the one that fits best, or that the clusterer finds. With `k: auto` among its
+        parameters, the number is that of `choose_stable_k`.
     seed : int, optional
-        As in `fit_clusterer`.
+        Seed; the same inputs and seed give the same result.
     memory : int, optional
-        As in `fit_clusterer`.
+        Bytes that may be used. By default half of the memory that is free.
     texts : sequence of str, optional
-        As in `fit_clusterer`.
+        The texts, for a clusterer that works on them whatever the view.
 
     Returns
     -------
     Fitted
-        As of `fit_clusterer`.
+        Labels of shape (n_texts,), and what else the clusterer reports. A single text, or one cluster, leaves nothing to
+        decide: all labels are 0.
 
     Raises
     ------
     TraubeError
-        As in `fit_clusterer`.
+        If the vectors are not finite, or the number of clusters is below 1, above n, or given to a clusterer that
+        finds it.
+    Unsupported
+        If the method does not work on what the view shows.
+    DoesNotFit
+        If the distances or a dense copy would not fit the memory, or it would take more than an hour.
 
     Examples
     --------
@@ -75,50 +82,7 @@ def fit_clusterer(
     *,
     texts: Sequence[str] | None = None,
 ) -> Fitted:
-    """Fit a clusterer on what a split shows of its texts.
-
-    Parameters
-    ----------
-    clusterer : str or Component
-        The component, or the name of a registered one.
-    params : mapping or None
-        Parameters in place of some defaults.
-    view : View
-        Vectors, distances, or texts alone.
-    n_clusters : int, optional
-        Number of clusters. By default the one that fits best, or that the clusterer finds. With `k: auto` among the
-        parameters, the number is that of `choose_stable_k`.
-    seed : int, optional
-        Seed; the same inputs and seed give the same result.
-    memory : int, optional
-        Bytes that may be used. By default half of the memory that is free.
-    texts : sequence of str, optional
-        The texts, for a clusterer that works on them whatever the view.
-
-    Returns
-    -------
-    Fitted
-        Labels of shape (n_texts,), and what else the clusterer reports. A single text, or one cluster, leaves nothing to
-        decide: all labels are 0.
-
-    Raises
-    ------
-    TraubeError
-        If the clusterer or a parameter does not exist or is out of range, the vectors are not finite, or the number of
-        clusters is below 1, above n, or given to a clusterer that finds it.
-    Unsupported
-        If the clusterer does not work on what the view shows.
-    DoesNotFit
-        If the distances or a dense copy would not fit the memory, or it would take more than an hour.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from traube.components import VectorView, fit_clusterer
-    >>> view = VectorView(np.array([[0, 0], [0, 1], [5, 5], [5, 6]], dtype=np.float32))
-    >>> fit_clusterer("kmeans", {"n_init": 3}, view, n_clusters=2, seed=42).labels.tolist()
-    [0, 0, 1, 1]
-    """
+    """Fit a clusterer, which may be none that is registered here, as `fit` fits that of a method."""
     component = get_clusterer(clusterer)
     resolved = component.resolve(params)
     if component.input_kind == "texts" and texts is not None:
@@ -128,7 +92,8 @@ def fit_clusterer(
     given = {} if number is None else {"n_clusters": _check_number(component, number, len(view))}
     if len(view) == 1 or number == 1:
         return Fitted(np.zeros(len(view), dtype=np.int64), table)
-    found = view.cluster(component, resolved, given, seed, memory)
+    X, built_with = view.prepare(component, resolved, number, memory)
+    found = apply_clusterer(component, built_with, X, len(view), given, seed)
     return found if table is None else replace(found, n_clusters_table=table)
 
 

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from traube._core.arrays import Floats
 from traube._core.errors import TraubeError, Unsupported
-from traube.components._apply import Fitted, apply_clusterer, check_vectors, make_dense, reduce, refuse_long
+from traube.components._apply import check_vectors, make_dense, reduce, refuse_long
 from traube.components._components import Component
 from traube.components._new_points import Clusters, Matrix, compute_centers, find_nearest_on_average
 from traube.components._number_of_clusters import choose_k, choose_k_by_distance
@@ -65,20 +65,15 @@ class View(ABC):
     def check(self, clusterer: Component, params: Mapping[str, Any]) -> None:
         """Refuse a clusterer that does not work on what the view shows, and what no clusterer works on."""
 
-    @abstractmethod
     def choose_n_clusters(self, clusterer: Component, params: Mapping[str, Any], seed: int) -> tuple[int, pd.DataFrame]:
         """Return the number of clusters that fits best, and the table of all that were tried."""
+        raise TraubeError(f"{clusterer.name} needs the number of clusters: nothing says how well one fits texts")
 
     @abstractmethod
-    def cluster(
-        self,
-        clusterer: Component,
-        params: Mapping[str, Any],
-        given: Mapping[str, int],
-        seed: int | None,
-        memory: int | None,
-    ) -> Fitted:
-        """Fit a clusterer, with `n_clusters` if it is given."""
+    def prepare(
+        self, clusterer: Component, params: Mapping[str, Any], n_clusters: int | None, memory: int | None
+    ) -> tuple[Any, Mapping[str, Any]]:
+        """Return what a clusterer is fitted on, and the parameters that build it."""
 
     def find_unknown(self) -> Booleans:
         """Return which texts the model knows nothing of, bool [n]."""
@@ -95,12 +90,12 @@ class View(ABC):
         `distances` are the texts' own to their cluster, [m].
         """
 
-    @abstractmethod
     def strays(self, labels: Labels, new: Any = None, joined: Labels | None = None) -> Booleans:
         """Return which texts are nearer to all others than to their own cluster, False for noise.
 
         Those of `labels`, or new ones (`compare`) that have joined clusters.
         """
+        return np.zeros(len(labels if joined is None else joined), dtype=bool)
 
     def compare(self, new: Matrix) -> Any:
         """Return what `nearest` and `strays` take of new vectors, [k, d]."""
@@ -122,9 +117,9 @@ class VectorView(View):
     Examples
     --------
     >>> import numpy as np
-    >>> from traube.components import VectorView, fit_clusterer
+    >>> from traube.components import VectorView, fit, parse_method
     >>> X = np.array([[0, 0], [0, 1], [5, 5], [5, 6]], dtype=np.float32)
-    >>> fit_clusterer("agglomerative", None, VectorView(X), n_clusters=2).labels.tolist()
+    >>> fit(parse_method("agglomerative"), VectorView(X), n_clusters=2).labels.tolist()
     [0, 0, 1, 1]
     """
 
@@ -156,21 +151,16 @@ class VectorView(View):
         """Return the most stable number with `k: auto`, else the one with the best silhouette."""
         return (choose_stable_k if clusterer.chooses_k(params) else choose_k)(self.vectors, seed)
 
-    def cluster(
-        self,
-        clusterer: Component,
-        params: Mapping[str, Any],
-        given: Mapping[str, int],
-        seed: int | None,
-        memory: int | None,
-    ) -> Fitted:
-        """Fit a clusterer on the vectors."""
+    def prepare(
+        self, clusterer: Component, params: Mapping[str, Any], n_clusters: int | None, memory: int | None
+    ) -> tuple[Any, Mapping[str, Any]]:
+        """Return the vectors, dense if the clusterer needs that."""
         X = make_dense(clusterer, params, check_vectors(self.vectors), memory)
-        refuse_long(clusterer, X, given.get("n_clusters"))
+        refuse_long(clusterer, X, n_clusters)
         if sparse.issparse(X):
             # scikit-learn computes in double anyway, and converts block by block: a hundred times slower
             X = X.astype(np.float64)
-        return apply_clusterer(clusterer, params, X, len(self), given, seed)
+        return X, params
 
     def find_unknown(self) -> Booleans:
         """Return which vectors are 0, as those of texts of which a model knows no word."""
@@ -242,10 +232,10 @@ class DistanceView(View):
     Examples
     --------
     >>> import numpy as np
-    >>> from traube.components import DistanceView, fit_clusterer
+    >>> from traube.components import DistanceView, fit, parse_method
     >>> positions = np.array([0.0, 1.0, 5.0, 6.0])
     >>> view = DistanceView(np.abs(positions[:, None] - positions[None, :]))
-    >>> fit_clusterer("agglomerative_average", None, view, n_clusters=2).labels.tolist()
+    >>> fit(parse_method("agglomerative_average"), view, n_clusters=2).labels.tolist()
     [0, 0, 1, 1]
     """
 
@@ -272,18 +262,11 @@ class DistanceView(View):
         """Return the number at which the clusterer's own clustering fits the distances best."""
         return choose_k_by_distance(clusterer, params, self.distances, seed)
 
-    def cluster(
-        self,
-        clusterer: Component,
-        params: Mapping[str, Any],
-        given: Mapping[str, int],
-        seed: int | None,
-        memory: int | None,
-    ) -> Fitted:
-        """Fit a clusterer on the distances."""
-        suited = clusterer.resolve_by_distance(params)
-        distances = np.ascontiguousarray(self.distances, dtype=np.float64)
-        return apply_clusterer(clusterer, suited, distances, len(self), given, seed)
+    def prepare(
+        self, clusterer: Component, params: Mapping[str, Any], n_clusters: int | None, memory: int | None
+    ) -> tuple[Any, Mapping[str, Any]]:
+        """Return the distances, and the parameters for them."""
+        return np.ascontiguousarray(self.distances, dtype=np.float64), clusterer.resolve_by_distance(params)
 
     def to_own_cluster(self, labels: Labels) -> Floats:
         """Return the mean distance of each text to the others of its cluster, 0 for one that is alone."""
@@ -330,8 +313,8 @@ class TextView(View):
 
     Examples
     --------
-    >>> from traube.components import TextView, fit_clusterer
-    >>> fit_clusterer("gsdmm", None, TextView(["a loaf of bread", "bread", "?"]), seed=42).labels.tolist()
+    >>> from traube.components import TextView, fit, parse_method
+    >>> fit(parse_method("gsdmm"), TextView(["a loaf of bread", "bread", "?"]), seed=42).labels.tolist()
     [0, 0, -1]
     """
 
@@ -352,20 +335,11 @@ class TextView(View):
         if not self.texts:
             raise TraubeError("there are no texts to group")
 
-    def choose_n_clusters(self, clusterer: Component, params: Mapping[str, Any], seed: int) -> tuple[int, pd.DataFrame]:
-        """Refuse to choose."""
-        raise TraubeError(f"{clusterer.name} needs the number of clusters: nothing says how well one fits texts")
-
-    def cluster(
-        self,
-        clusterer: Component,
-        params: Mapping[str, Any],
-        given: Mapping[str, int],
-        seed: int | None,
-        memory: int | None,
-    ) -> Fitted:
-        """Fit a clusterer on the texts."""
-        return apply_clusterer(clusterer, params, list(self.texts), len(self), given, seed)
+    def prepare(
+        self, clusterer: Component, params: Mapping[str, Any], n_clusters: int | None, memory: int | None
+    ) -> tuple[Any, Mapping[str, Any]]:
+        """Return the texts."""
+        return list(self.texts), params
 
     def to_own_cluster(self, labels: Labels) -> Floats:
         """Return the distances that were measured elsewhere; nan if nobody did."""
@@ -374,10 +348,6 @@ class TextView(View):
     def likeness(self, rows: NDArray[np.int64], distances: Floats) -> Floats:
         """Return 1 for equal texts and 0 for others."""
         return np.array([[float(self.texts[i] == self.texts[j]) for j in rows] for i in rows])
-
-    def strays(self, labels: Labels, new: Any = None, joined: Labels | None = None) -> Booleans:
-        """Return that none is a stray, as far as is known."""
-        return np.zeros(len(labels if joined is None else joined), dtype=bool)
 
 
 def check_dimensions(known: Matrix, new: Matrix) -> None:

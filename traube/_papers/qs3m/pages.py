@@ -20,7 +20,7 @@ from traube._core.versions import get_versions
 from traube._papers.context import Context
 from traube._pipeline.queries import SEPARATOR, embed_with_query
 from traube._storage import Corrupt, write_table
-from traube.components import DistanceView, fit_clusterer
+from traube.components import DistanceView, fit, parse_method
 from traube.metrics._pairs import auc, page_auc
 from traube.models import Model, model_of
 from traube.tasks._pairs import balanced_pairs
@@ -243,5 +243,5 @@ def score_pages(distances: np.ndarray, split: Split) -> tuple[float, float, floa
     assert labels is not None
     pairs = balanced_pairs(split)
     balanced = auc(-distances[pairs.first, pairs.second], pairs.same)
-    clusters = fit_clusterer("agglomerative_average", None, DistanceView(distances), split.classes).labels
+    clusters = fit(parse_method("agglomerative_average"), DistanceView(distances), split.classes).labels
     return balanced, page_auc(-distances, labels), float(adjusted_rand_score(labels, clusters))
