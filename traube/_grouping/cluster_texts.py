@@ -62,7 +62,7 @@ def cluster_texts(
         `multilingual` is installed.
     n_clusters : int, optional
         Number of clusters. By default the one that fits best (`traube.components.choose_stable_k`; with another
-        algorithm `choose_k`, or `choose_k_by_distance`).
+        algorithm that with the best silhouette, or fit to a similarity's distances).
     algorithm : str, Method or scikit-learn clusterer, default="auto"
         A reducer and a clusterer, like "umap/hdbscan", or any estimator with `fit_predict`, like `KMeans(10)`. By
         default the model's `default_method`.

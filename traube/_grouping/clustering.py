@@ -49,7 +49,7 @@ class Clustering:
         Positions of the typical texts of each cluster.
     k_table : DataFrame or None
         How well each number of clusters fits, where the number was chosen: `excess` of stability
-        (`traube.components.choose_stable_k`), `silhouette`, or the `correlation` of `choose_k_by_distance`.
+        (`traube.components.choose_stable_k`), `silhouette`, or the `correlation` of distances with being in different clusters.
     stability : dict of int to float
         Of each cluster, from 0 to 1: how well it is found again in other samples of the texts. Empty where the
         algorithm does not measure it.

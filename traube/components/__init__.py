@@ -21,7 +21,6 @@ from traube.components._components import (
 )
 from traube.components._fit import fit
 from traube.components._method import Method, grid, parse_method
-from traube.components._number_of_clusters import choose_k, choose_k_by_distance
 from traube.components._stability import choose_stable_k
 from traube.components._views import DistanceView, TextView, VectorView, View
 
@@ -36,8 +35,6 @@ __all__ = [
     "VectorView",
     "View",
     "bytes_needed",
-    "choose_k",
-    "choose_k_by_distance",
     "choose_stable_k",
     "fit",
     "get_clusterer",

@@ -18,7 +18,7 @@ from traube._core.errors import TraubeError, Unsupported
 from traube.components._apply import check_vectors, make_dense, reduce, refuse_long
 from traube.components._components import Component
 from traube.components._new_points import Clusters, Matrix, compute_centers, find_nearest_on_average
-from traube.components._number_of_clusters import choose_k, choose_k_by_distance
+from traube.components._number_of_clusters import choose_by_correlation, choose_by_silhouette
 from traube.components._spherical import Labels
 from traube.components._stability import choose_stable_k
 
@@ -149,7 +149,7 @@ class VectorView(View):
 
     def choose_n_clusters(self, clusterer: Component, params: Mapping[str, Any], seed: int) -> tuple[int, pd.DataFrame]:
         """Return the most stable number with `k: auto`, else the one with the best silhouette."""
-        return (choose_stable_k if clusterer.chooses_k(params) else choose_k)(self.vectors, seed)
+        return (choose_stable_k if clusterer.chooses_k(params) else choose_by_silhouette)(self.vectors, seed)
 
     def prepare(
         self, clusterer: Component, params: Mapping[str, Any], n_clusters: int | None, memory: int | None
@@ -260,7 +260,7 @@ class DistanceView(View):
 
     def choose_n_clusters(self, clusterer: Component, params: Mapping[str, Any], seed: int) -> tuple[int, pd.DataFrame]:
         """Return the number at which the clusterer's own clustering fits the distances best."""
-        return choose_k_by_distance(clusterer, params, self.distances, seed)
+        return choose_by_correlation(clusterer, params, self.distances, seed)
 
     def prepare(
         self, clusterer: Component, params: Mapping[str, Any], n_clusters: int | None, memory: int | None
