@@ -211,13 +211,12 @@ class VectorView(View):
 
     def nearest(self, new: Any, labels: Labels, join: Join | None = None) -> tuple[Labels, Floats]:
         """Return the cluster whose mean is nearest by the cosine, or that a clusterer's rule gives, and the Euclidean distance."""
-        ids, means = compute_centers(self.vectors, labels)
         found = (join or join_by_cosine)(self.vectors, labels, new)
         distance = np.full(len(found), np.nan)
-        inside = np.flatnonzero(found >= 0)
-        for rows in _cut(inside, new.shape[1]):
-            own = means[np.searchsorted(ids, found[rows])]
-            distance[rows] = np.linalg.norm(_to_dense(new[rows]) - own, axis=1)
+        for c in np.unique(found[found >= 0]):
+            mean = np.asarray(self.vectors[np.flatnonzero(labels == c)].mean(axis=0)).ravel()
+            for rows in _cut(np.flatnonzero(found == c), new.shape[1]):
+                distance[rows] = np.linalg.norm(_to_dense(new[rows]) - mean, axis=1)
         return found, distance
 
 
