@@ -19,8 +19,9 @@ from traube._core import paths
 from traube._core.hashing import digest
 from traube._core.progress import Progress
 from traube._pipeline.workbench import Workbench
-from traube.components import cluster
+from traube.components import VectorView
 from traube.components._deep import DEEP
+from traube.components._fit import fit_clusterer
 from traube.metrics._clustering import acc
 from traube.models._augmentation import Published
 from traube.tasks import get_source
@@ -49,7 +50,7 @@ def main() -> None:
     vectors = Workbench.at(paths.home()).vectors_of_texts(texts, base).load()
     print(f"{arguments.task}: {len(texts)} texts, {k} classes; {arguments.clusterer} {values}", flush=True)
     for seed in arguments.seeds:
-        found = cluster("kmeans", {"n_init": 1}, vectors, k, seed)
+        found = fit_clusterer("kmeans", {"n_init": 1}, VectorView(vectors), k, seed).labels
         print(f"seed {seed}  kmeans  {percent(gold, found)}", flush=True)
         clusterer = DEEP[arguments.clusterer].with_values(**values)
         if clusterer.augmentations:

@@ -22,7 +22,8 @@ import numpy as np
 from sklearn.metrics import v_measure_score
 
 from traube import load_model, load_task
-from traube.components import cluster
+from traube.components import VectorView
+from traube.components._fit import fit_clusterer
 from traube.models._transformer import Transformer
 
 AGREEMENT = 0.003  # of mean V-measures
@@ -154,7 +155,8 @@ def agreement(tasks: Sequence[str], models: dict[str, Transformer]) -> bool:
 
 
 def scored(vectors: Any, labels: Any, seed: int) -> float:
-    return float(v_measure_score(labels, cluster("kmeans", {"n_init": 10}, vectors, len(set(labels)), seed)))
+    found = fit_clusterer("kmeans", {"n_init": 10}, VectorView(vectors), len(set(labels)), seed)
+    return float(v_measure_score(labels, found.labels))
 
 
 if __name__ == "__main__":

@@ -47,8 +47,9 @@ from traube._core import paths
 from traube._core.errors import TraubeError, Unavailable
 from traube._core.progress import Progress
 from traube._pipeline.deep import choose_augmentation
-from traube.components import cluster
+from traube.components import VectorView
 from traube.components._deep import DEEP
+from traube.components._fit import fit_clusterer
 from traube.metrics._clustering import acc
 from traube.models import ModelCard, load_model, model_of
 from traube.models._batching import Block, Sent, cut_blocks, make_block
@@ -513,7 +514,7 @@ def aecl(day: Day) -> Iterator[Unit]:
         texts = task.texts_at(split.rows[chosen])
         k = len(set(gold))
         base: Any = day.encoder("minilm") if day.tiny else load_model("minilm_32", day.device, "fp32")
-        plain = cluster("kmeans", {"n_init": 1}, base.encode(texts), k, 0)
+        plain = fit_clusterer("kmeans", {"n_init": 1}, VectorView(base.encode(texts)), k, 0).labels
         views = "published" if get_source(name).read_augmentations() else "eda"
         clusterer = DEEP["aecl"].with_values(augmentation=views, **({"epochs": 2, "batch": 60} if day.tiny else {}))
         clusterer.augment = choose_augmentation(clusterer, name, texts, base)

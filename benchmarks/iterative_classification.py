@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from traube import components
 from traube._core import paths
 from traube._pipeline.workbench import Workbench
+from traube.components import TextView, VectorView
 from traube.components._estimators.stable_kmeans import StableKMeans
+from traube.components._fit import fit_clusterer
 from traube.metrics import _clustering as clustering
 from traube.models import load_model
 from traube.papers.aecl.ecic import IterativeClassification
@@ -97,8 +98,8 @@ def on_vectors(table: Table, task: str, model: str, X: Any, gold: Any, seeds: ra
         for seed, end in trials:
             same = seed if start in SEEDED else 0
             if same not in begun:
-                begun[same] = timed(components.cluster, start, None, X, k, same)
-            found, seconds = begun[same]
+                begun[same] = timed(fit_clusterer, start, None, VectorView(X), k, same)
+            found, seconds = begun[same][0].labels, begun[same][1]
             table.add(gold, found, seconds, task, model, start, same)
             classified, more = timed(IterativeClassification(k, start=found, random_state=seed, **ENDS[end]).fit, X)
             labels, key = classified.labels_, (task, model, f"{end}:{start}", seed)
@@ -109,8 +110,8 @@ def on_vectors(table: Table, task: str, model: str, X: Any, gold: Any, seeds: ra
             table.add(gold, fitted.labels_, seconds, task, model, "stable_kmeans", seed, score=fitted.score_)
             given, seconds = timed(StableKMeans(k, random_state=seed).fit, X)
             table.add(gold, given.labels_, seconds, task, model, "stable_kmeans:true_k", seed)
-            found, seconds = timed(components.cluster, "kmeans", None, X, fitted.n_clusters_, seed)
-            table.add(gold, found, seconds, task, model, "kmeans:auto", seed, score=fitted.score_)
+            found, seconds = timed(fit_clusterer, "kmeans", None, VectorView(X), fitted.n_clusters_, seed)
+            table.add(gold, found.labels, seconds, task, model, "kmeans:auto", seed, score=fitted.score_)
 
 
 def problems(tasks: list[str], models: list[str]) -> Iterator[tuple[str, str, Any, Any, list[str]]]:
@@ -152,8 +153,8 @@ def main() -> None:
         on_vectors(table, task, model, X, gold, seeds, only)
         for seed in seeds:
             if (not only or "gsdmm" in only) and not table.has(task, "words", "gsdmm", seed):
-                found, seconds = timed(components.cluster_by_text, "gsdmm", None, texts, None, seed)
-                table.add(gold, found, seconds, task, "words", "gsdmm", seed)
+                found, seconds = timed(fit_clusterer, "gsdmm", None, TextView(texts), None, seed)
+                table.add(gold, found.labels, seconds, task, "words", "gsdmm", seed)
     printed(arguments.file)
 
 

@@ -3,7 +3,7 @@ sees in clouds without any.
 
 For each set: the number of classes; the numbers that `choose_stable_k` chooses with several seeds, with its score; the same
 of Gaussian clouds with the mean and the covariance of the set's vectors, where the score should be near 0; and what
-`choose_k` chooses. Raw data: TRAUBE_RAW (see `traube tasks`). Vectors are kept in TRAUBE_HOME.
+the silhouette chooses. Raw data: TRAUBE_RAW (see `traube tasks`). Vectors are kept in TRAUBE_HOME.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from labeled_sets import OTHERS, TUNED, load
 
-from traube.components import choose_k, choose_stable_k
+from traube.components import VectorView, choose_stable_k, get_clusterer
 from traube.components._stability import TEXTS, draw_cloud, project
 
 
@@ -46,7 +46,7 @@ def main() -> None:
             "score": float(np.median([table["excess"].max() for _, table in found])),
             "CPU s": seconds,
             "score of clouds": f"{max(table['excess'].max() for _, table in clouds):.2f} at most" if clouds else "",
-            "k by silhouette": choose_k(X, 0)[0],
+            "k by silhouette": VectorView(X).choose_n_clusters(get_clusterer("kmeans"), {}, 0)[0],
         }
         rows.append(row)
         print(row, flush=True)

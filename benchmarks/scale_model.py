@@ -35,6 +35,7 @@ from traube import components
 from traube._pipeline.params import load_params
 from traube._storage import Storage
 from traube.components import Method
+from traube.components._fit import fit_clusterer
 from traube.metrics import _clustering as clustering
 from traube.metrics._names import GROUPS
 from traube.models import load_model
@@ -139,11 +140,13 @@ def units(data: tuple[list[str], Any]) -> Iterator[tuple[str, float]]:
         if m.reducer not in points:
             points[m.reducer], seconds = timed(components.reduce, m.reducer, m.reducer_params, vectors, SEED)
             yield f"reduce {m.reducer}", seconds
-        labels, seconds = timed(components.cluster, m.clusterer, m.clusterer_params, points[m.reducer], CLASSES, SEED)
+        view = components.VectorView(points[m.reducer])
+        given = CLASSES if components.get_clusterer(m.clusterer).n_clusters == "given" else None
+        fitted, seconds = timed(fit_clusterer, m.clusterer, m.clusterer_params, view, given, SEED)
         yield clustering_unit(m), seconds
     groups = np.arange(len(texts)) % GROUPS
-    _, seconds = timed(clustering.score, gold, labels)
-    _, more = timed(clustering.replicates, gold, labels, groups)
+    _, seconds = timed(clustering.score, gold, fitted.labels)
+    _, more = timed(clustering.replicates, gold, fitted.labels, groups)
     yield "score", seconds + more
 
 

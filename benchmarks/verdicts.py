@@ -163,7 +163,8 @@ def scored(
     """[seeds, splits, 21]: the metric, and its replicates."""
     from sklearn import config_context
 
-    from traube import components
+    from traube.components import VectorView
+    from traube.components._fit import fit_clusterer
     from traube.metrics._contingency import Contingency
     from traube.metrics._measures import compute_measures
 
@@ -172,7 +173,9 @@ def scored(
         k, vectors, of_group = len(np.unique(labels)), model[rows], groups[rows] + 1  # group 0 is empty
         for s in range(seeds):
             with config_context(assume_finite=True, skip_parameter_validation=True):
-                clusters = components.cluster("minibatch_kmeans", None, vectors, k, int(rng.integers(2**31)))
+                clusters = fit_clusterer(
+                    "minibatch_kmeans", None, VectorView(vectors), k, int(rng.integers(2**31))
+                ).labels
             found[s, j] = compute_measures(Contingency.without_each(labels, clusters, of_group, 21), ["v_measure"])[
                 "v_measure"
             ]

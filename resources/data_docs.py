@@ -136,9 +136,7 @@ def _write_page(folder: Path, validation: Validation, result: Any) -> Path:
             content.append(RenderedTableContent(table=cells, header_row=finding.header, styling=styling))
         sections.append(RenderedSectionContent(section_name=finding.check.name, content_blocks=content))
     document.sections[1:1] = sections
-    page = (
-        folder / "validations" / validation.card.name / validation.table / "latest" / "index.html"
-    )
+    page = folder / "validations" / validation.card.name / validation.table / "latest" / "index.html"
     write_text(page, DefaultJinjaPageView().render(document, show_how_to_buttons=False))
 
     with locked(folder / "index.html"):

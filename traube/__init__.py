@@ -35,7 +35,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from traube._core.errors import TraubeError
-    from traube._grouping.cluster_texts import Clustering, cluster_texts
+    from traube._grouping.cluster_texts import cluster_texts
+    from traube._grouping.clustering import Clustering
     from traube._grouping.estimators import EmbeddingClusterer, TextClusterer
     from traube._pipeline.evaluate import Evaluation, evaluate, evaluate_pairs
     from traube._reports.evaluations import compare, leaderboard
@@ -71,7 +72,7 @@ __all__ = [
 
 # Imported at first use: importing pandas alone takes longer than most commands should.
 _DEFINED_IN = {
-    "Clustering": "traube._grouping.cluster_texts",
+    "Clustering": "traube._grouping.clustering",
     "EmbeddingClusterer": "traube._grouping.estimators",
     "TextClusterer": "traube._grouping.estimators",
     "TraubeError": "traube._core.errors",

@@ -1,13 +1,17 @@
 """Clusterers on distances that are given: which can, and that they find what they find on vectors."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import adjusted_rand_score
 
+from tests.clustering import cluster
 from traube._core.errors import TraubeError
-from traube.components import CLUSTERERS, cluster, cluster_by_distance, parse_method
+from traube.components import CLUSTERERS, DistanceView, parse_method
+from traube.components._fit import fit_clusterer
 
 Blobs = tuple[NDArray[np.float32], NDArray[np.int64]]
 
@@ -20,14 +24,14 @@ def distances_of(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 def test_linkages_give_on_distances_what_they_give_on_the_vectors(blobs: Blobs, linkage: str) -> None:
     vectors = blobs[0][:80]
     params = {"linkage": linkage}
-    by_distance = cluster_by_distance("agglomerative", params, distances_of(vectors), 7, None)
+    by_distance = fit_clusterer("agglomerative", params, DistanceView(distances_of(vectors)), 7).labels
     assert adjusted_rand_score(by_distance, cluster("agglomerative", params, vectors, 7, None)) == 1
     peer = AgglomerativeClustering(7, metric="precomputed", linkage=linkage).fit_predict(distances_of(vectors))
     assert adjusted_rand_score(by_distance, peer) == 1
 
 
 def test_hdbscan_finds_dense_regions_by_distance(blobs: Blobs) -> None:
-    found = cluster_by_distance("hdbscan", None, distances_of(blobs[0]), None, None)
+    found = fit_clusterer("hdbscan", None, DistanceView(distances_of(blobs[0]))).labels
     assert adjusted_rand_score(blobs[1][found >= 0], found[found >= 0]) == 1
 
 
@@ -35,7 +39,8 @@ def test_hdbscan_finds_dense_regions_by_distance(blobs: Blobs) -> None:
 @pytest.mark.parametrize("n", [1, 2, 3, 6])
 @pytest.mark.parametrize("apart", [0, 1])
 def test_few_items_and_items_that_are_all_the_same_are_clustered(clusterer: str, n: int, apart: int) -> None:
-    found = cluster_by_distance(clusterer, None, apart * (1 - np.eye(n, dtype=np.float32)), 1, None)
+    view, k = DistanceView(apart * (1 - np.eye(n, dtype=np.float32))), None if clusterer == "hdbscan" else 1
+    found = fit_clusterer(clusterer, None, view, k).labels
     assert found.shape == (n,) and found.dtype == np.int64
 
 
@@ -45,7 +50,7 @@ def test_clusterers_that_work_on_vectors_say_so() -> None:
     assert unable == CLUSTERERS.keys() - able
     for name in unable:
         with pytest.raises(TraubeError, match=rf"^{name} works on {CLUSTERERS[name].fitted_on}, not on distances$"):
-            cluster_by_distance(name, None, 1 - np.eye(3), 2, 0)
+            fit_clusterer(name, None, DistanceView(1 - np.eye(3)), 2, 0)
 
 
 def test_another_linkage_than_wards_is_one_of_distances() -> None:
@@ -55,9 +60,7 @@ def test_another_linkage_than_wards_is_one_of_distances() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("k", "message"), [(None, "needs the number of clusters"), (0, "at least 1"), (4, "at most 3")]
-)
-def test_impossible_numbers_of_clusters(k: int | None, message: str) -> None:
+@pytest.mark.parametrize(("k", "message"), [("2", "needs the number of clusters"), (0, "at least 1"), (4, "at most 3")])
+def test_impossible_numbers_of_clusters(k: Any, message: str) -> None:
     with pytest.raises(TraubeError, match=message):
-        cluster_by_distance("agglomerative_average", None, 1 - np.eye(3), k, None)
+        fit_clusterer("agglomerative_average", None, DistanceView(1 - np.eye(3)), k)

@@ -6,8 +6,8 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
+from tests.clustering import cluster
 from traube._core.errors import Unsupported
-from traube.components import cluster
 
 
 @pytest.mark.parametrize("n", [2, 15])

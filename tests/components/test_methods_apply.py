@@ -8,14 +8,15 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.pairwise import cosine_distances
 
+from tests.clustering import cluster
 from traube._core.errors import DoesNotFit, TraubeError
-from traube.components import CLUSTERERS, REDUCERS, cluster, reduce, register_clusterer
+from traube.components import CLUSTERERS, REDUCERS, reduce, register_clusterer
 from traube.components import _apply as applying
 from traube.components._estimators.clusterers import plus_plus
 from traube.components._estimators.reducers import Umap, find_neighbors_by
 
 pytestmark = pytest.mark.filterwarnings("error")
-TAKES_K = [name for name, component in CLUSTERERS.items() if component.takes_k and component.fitted_on == "vectors"]
+TAKES_K = [name for name, c in CLUSTERERS.items() if c.n_clusters == "given" and c.fitted_on == "vectors"]
 # EVoC compiles for minutes: tests/components/test_evoc.py
 ON_VECTORS = [name for name, component in CLUSTERERS.items() if component.fitted_on == "vectors" and name != "evoc"]
 
@@ -199,9 +200,7 @@ def test_vectors_that_are_no_table(shape):
 
 
 @pytest.mark.parametrize("name", TAKES_K)
-@pytest.mark.parametrize(
-    ("k", "message"), [(7, "7 clusters of 6 texts"), (0, "0 clusters"), (None, "needs the number")]
-)
+@pytest.mark.parametrize(("k", "message"), [(7, "7 clusters of 6 texts"), (0, "0 clusters"), ("2", "needs the number")])
 def test_impossible_numbers_of_clusters(plane, name, k, message):
     with pytest.raises(TraubeError, match=message):
         cluster(name, None, plane[0][:6], k, 0)
@@ -217,9 +216,9 @@ def test_unknown_names():
 @pytest.mark.parametrize("name", ["agglomerative", "agglomerative_cosine"])
 def test_distances_that_would_not_fit_are_refused(plane, name):
     needed = 8 * 300 * 300
-    assert len(cluster(name, None, plane[0], 4, 0, memory_bytes=needed)) == 300
+    assert len(cluster(name, None, plane[0], 4, 0, memory=needed)) == 300
     with pytest.raises(DoesNotFit, match=r"300 texts in 2 dimensions needs 0.0 GiB.*agglomerative_knn"):
-        cluster(name, None, plane[0], 4, 0, memory_bytes=needed - 1)
+        cluster(name, None, plane[0], 4, 0, memory=needed - 1)
 
 
 def test_what_would_take_hours_is_refused_beforehand():
@@ -239,13 +238,13 @@ def test_the_default_budget_is_half_of_the_free_memory(monkeypatch):
 def test_a_dense_copy_that_would_not_fit_is_refused():
     X = words(1000)
     with pytest.raises(DoesNotFit, match=r"agglomerative_knn of 1,000 texts.*reduce the vectors first"):
-        cluster("agglomerative_knn", None, X, 4, 0, memory_bytes=2**20)
+        cluster("agglomerative_knn", None, X, 4, 0, memory=2**20)
 
 
 def test_sparse_vectors_stay_sparse_where_they_can():
     X = words(500)
     for name in ("kmeans", "minibatch_kmeans"):
-        assert len(cluster(name, None, X, 3, 0, memory_bytes=0)) == 500
+        assert len(cluster(name, None, X, 3, 0, memory=0)) == 500
     assert reduce("pca", None, X, 0, memory_bytes=0).shape == (500, 2)
 
 

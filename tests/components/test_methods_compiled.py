@@ -25,7 +25,8 @@ SEARCH = """
 import sys, warnings
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
-from traube.components import cluster, reduce
+from traube.components import VectorView, reduce
+from traube.components._fit import fit_clusterer
 from traube.components._estimators.lazy_umap import import_umap
 X = np.random.default_rng(1).normal(size=(300, 20)).astype(np.float32)
 umap = import_umap()
@@ -37,7 +38,8 @@ blobs = (4 * np.eye(10)[gold] + np.random.default_rng(1).normal(size=(4200, 10))
 warnings.simplefilter("error")
 first, second = (reduce("umap", {"n_epochs": 20, "knn": "approximate"}, blobs, 0, 10**9) for _ in range(2))
 warnings.resetwarnings()
-print(np.array_equal(first, second), adjusted_rand_score(gold, cluster("kmeans", {"n_init": 5}, first, 5, 0)) > 0.8)
+found = fit_clusterer("kmeans", {"n_init": 5}, VectorView(first), 5, 0).labels
+print(np.array_equal(first, second), adjusted_rand_score(gold, found) > 0.8)
 fitted = umap.UMAP(n_epochs=5, random_state=0, force_approximation_algorithm=True, metric="cosine").fit(X)
 import pynndescent
 print(type(fitted._knn_search_index) is pynndescent.NNDescent, isinstance(fitted._knn_search_index, umap.umap_.NNDescent))

@@ -8,12 +8,12 @@ from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.cluster import Birch
 from sklearn.decomposition import FastICA
 
+from tests.clustering import cluster
 from traube._core.errors import TraubeError
 from traube.components import (
     CLUSTERERS,
     REDUCERS,
     Method,
-    cluster,
     grid,
     parse_method,
     reduce,
@@ -123,7 +123,7 @@ def test_every_part_is_a_scikit_learn_estimator(name):
 
 
 def test_who_takes_k_and_who_is_seeded():
-    assert {p.name for p in SHIPPED.values() if not p.takes_k} == {
+    assert {p.name for p in SHIPPED.values() if p.n_clusters != "given"} == {
         "hdbscan",
         "dbstream",
         "evoc",
@@ -245,7 +245,7 @@ def test_grid_passes_parameters_on():
 def test_a_users_own_clusterer_and_reducer(blobs):
     vectors, _ = blobs
     component = register_clusterer("birch", Birch, {"threshold": 0.1})
-    assert (component.takes_k, component.seeded, component.params) == (True, False, {"threshold": 0.1})
+    assert (component.n_clusters, component.seeded, component.params) == ("given", False, {"threshold": 0.1})
     assert register_reducer("ica", FastICA, {"n_components": 3}).seeded
     method = parse_method("ica/birch", {"birch": {"threshold": 0.05}})
     coordinates = reduce("ica", method.reducer_params, vectors, seed=0)
@@ -259,7 +259,7 @@ def test_parameters_come_from_the_signature_where_not_given():
             self.at = at
 
     component = register_clusterer("halves", Halves, input_kind="reduced")
-    assert (component.params, component.takes_k, component.seeded) == ({"at": 0.5}, True, True)
+    assert (component.params, component.n_clusters, component.seeded) == ({"at": 0.5}, "given", True)
     assert parse_method("none/halves").unsupported()
 
 
@@ -321,9 +321,9 @@ def test_two_classes_under_one_name_are_two_parts():
 
     found = []
     for build, version in ((Birch, "1"), (BisectingKMeans, "1"), (Birch, "2")):
-        register_clusterer("mine", build, {}, takes_k=True, version=version, replace=True)
+        register_clusterer("mine", build, {}, n_clusters="given", version=version, replace=True)
         found.append(parse_method("none/mine").numerics["clusterer"])
     assert found[0] != found[1]
     assert found[0] != found[2]
-    register_clusterer("mine", Birch, {}, takes_k=True, replace=True)
+    register_clusterer("mine", Birch, {}, n_clusters="given", replace=True)
     assert parse_method("none/mine").numerics["clusterer"] == found[0]

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.metrics import adjusted_rand_score
 
+from tests.clustering import cluster
 from traube._core.errors import TraubeError
 from traube.components import _stability as stability
-from traube.components import choose_stable_k, cluster, parse_method
+from traube.components import choose_stable_k, parse_method
 from traube.components._estimators import stable_kmeans
 from traube.components._estimators.stable_kmeans import StableKMeans, find_neighbors, make_fuzzy_graph
 from traube.components._layers import find_layers
@@ -147,7 +148,6 @@ def test_any_clusterer_that_takes_k_may_have_it_chosen(blobs: Blobs) -> None:
         assert method.params()["clusterer_params"]["k"] == "auto"
         # the engine gives the number of gold classes, here a wrong one
         assert adjusted_rand_score(gold, cluster(name, method.clusterer_params, vectors, 2, 0)) > 0.9
-    assert adjusted_rand_score(gold, cluster("kmeans", None, vectors, "auto", 0)) > 0.9
 
 
 def test_without_it_nothing_changes(blobs: Blobs) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.clustering import cluster
 from traube import EmbeddingClusterer, TextClusterer, cluster_texts, evaluate, make_task
 from traube._core.errors import TraubeError
-from traube.components import cluster
 
 TEXTS = ["the dough of the bread", "a loaf of bread", "the crew of the ship", "a ship and its crew"]
 VECTORS = np.array([[1, 0], [0.9, 0.1], [0, 1], [0.1, 0.9]], dtype=np.float32)

@@ -17,18 +17,10 @@ from traube._core import paths
 from traube._core.errors import TraubeError, Unsupported
 from traube._grouping import terms
 from traube._grouping.cluster_texts import cluster_texts
-from traube._grouping.describe import (
-    alike_by_distance,
-    alike_by_vectors,
-    average_distances,
-    find_keywords,
-    find_typical,
-    measure_distances,
-    measure_npmi,
-)
+from traube._grouping.describe import find_keywords, find_typical, measure_npmi
 from traube._grouping.terms import TermReader
 from traube._storage import open_storage
-from traube.components import parse_method
+from traube.components import DistanceView, TextView, VectorView, parse_method
 from traube.models import load_model
 from traube.tasks._languages import detect_languages
 
@@ -159,20 +151,19 @@ def test_clusters_without_words_have_no_keywords(texts: list[str], clusters: lis
 
 def test_distances_are_to_the_mean_of_the_cluster_and_noise_has_none() -> None:
     vectors = np.array([[0, 0], [6, 8], [1, 1], [9, 9]], dtype=np.float32)
-    found = measure_distances(vectors, np.array([0, 0, 1, -1]))
+    found = VectorView(vectors).to_own_cluster(np.array([0, 0, 1, -1]))
     assert found[:3].tolist() == [5, 5, 0] and np.isnan(found[3])
 
 
 def test_where_pairs_are_compared_distances_are_to_the_others_of_the_cluster() -> None:
     pairs = np.array([[0, 2, 4, 9, 9], [2, 0, 6, 9, 9], [4, 6, 0, 9, 9], [9, 9, 9, 0, 9], [9, 9, 9, 9, 0]])
-    found = average_distances(pairs, np.array([0, 0, 0, 1, -1]))
+    found = DistanceView(pairs).to_own_cluster(np.array([0, 0, 0, 1, -1]))
     assert found[:4].tolist() == [3, 4, 5, 0] and np.isnan(found[4])
 
 
 def test_typical_texts_are_the_nearest_to_the_mean() -> None:
     clusters, distance = np.array([0, 0, 0, 1, -1]), np.array([0.3, 0.1, 0.2, 0.5, np.nan])
-    unlike = lambda rows: np.eye(len(rows))  # noqa: E731
-    assert find_typical(clusters, distance, unlike, count=2) == {0: [1, 2], 1: [3]}
+    assert find_typical(clusters, distance, TextView("abcde"), count=2) == {0: [1, 2], 1: [3]}
 
 
 def test_typical_texts_differ_from_each_other_and_none_stands_for_its_copies() -> None:
@@ -181,19 +172,18 @@ def test_typical_texts_differ_from_each_other_and_none_stands_for_its_copies() -
     vectors[:10] = np.array([0.1, 0, 0]) + np.random.default_rng(0).normal(0, 0.001, (10, 3))
     vectors[10:] = [[0, 0.4, 0], [0, 0, 0.5]]
     clusters = np.zeros(12, dtype=np.int64)
-    distance = measure_distances(vectors, clusters)
-    (found,) = find_typical(clusters, distance, alike_by_vectors(vectors, distance)).values()
+    view = VectorView(vectors)
+    (found,) = find_typical(clusters, view.to_own_cluster(clusters), view).values()
     assert found[0] < 10 and found[1:] == [10, 11]
-    same = np.ones((4, 2))  # of texts that are all one, there is one
-    at_the_mean = measure_distances(same, clusters[:4])
-    assert find_typical(clusters[:4], at_the_mean, alike_by_vectors(same, at_the_mean)) == {0: [0]}
+    same = VectorView(np.ones((4, 2)))  # of texts that are all one, there is one
+    assert find_typical(clusters[:4], same.to_own_cluster(clusters[:4]), same) == {0: [0]}
 
 
 def test_where_pairs_are_compared_typical_texts_differ_too() -> None:
     pairs = np.array([[0, 0.01, 0.5, 0.5], [0.01, 0, 0.5, 0.5], [0.5, 0.5, 0, 0.5], [0.5, 0.5, 0.5, 0]])
     clusters = np.zeros(4, dtype=np.int64)
-    distance = average_distances(pairs, clusters)
-    assert find_typical(clusters, distance, alike_by_distance(pairs, distance)) == {0: [0, 2, 3]}
+    view = DistanceView(pairs)
+    assert find_typical(clusters, view.to_own_cluster(clusters), view) == {0: [0, 2, 3]}
 
 
 # grouping
@@ -315,7 +305,7 @@ def test_distances_are_those_of_the_similarity_for_that_query(drop: Drop) -> Non
     assert model.similarity is not None
     pairs = model.similarity.distances(model.encode(FOUND), model.encode(["query"])[0])
     groups = cluster_texts(FOUND, model="mine", query="query", n_clusters=3)
-    assert groups.distances == pytest.approx(average_distances(pairs, groups.labels), abs=1e-4)
+    assert groups.distances == pytest.approx(DistanceView(pairs).to_own_cluster(groups.labels), abs=1e-4)
     assert not np.allclose(groups.distances, cluster_texts(FOUND, model="mine", query="a dog", n_clusters=3).distances)
 
 

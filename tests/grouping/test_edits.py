@@ -9,7 +9,8 @@ from sklearn.metrics import adjusted_rand_score
 from tests.made import make_nested_texts
 from traube import TextClusterer
 from traube._core.errors import TraubeError
-from traube._grouping.cluster_texts import Clustering, cluster_texts
+from traube._grouping.cluster_texts import cluster_texts
+from traube._grouping.clustering import Clustering
 from traube._grouping.edits import nest, read_edits
 
 ABOUT = {

@@ -1,5 +1,6 @@
 """Grouping as scikit-learn estimators, by scikit-learn's own checks and in a pipeline."""
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ def test_noise_is_no_cluster_and_attracts_nothing() -> None:
     [
         ({"n_clusters": 13}, ValueError, "n_clusters=13 clusters cannot be made of n_samples=12"),
         ({"algorithm": 3}, TypeError, "algorithm is of type int"),
-        ({"algorithm": "none/gsdmm"}, TraubeError, "none/gsdmm groups texts, and these are vectors"),
+        ({"algorithm": "none/gsdmm"}, TraubeError, "gsdmm works on texts, not on vectors"),
         ({"algorithm": "none/aecl"}, TraubeError, "none/aecl trains an encoder"),
     ],
 )
@@ -114,16 +115,21 @@ def test_texts_are_encoded_by_what_was_passed(minilm: Transformer, home: Path) -
     assert set(home.iterdir()) == before  # nothing was written
 
 
+def test_a_new_text_joins_the_cluster_to_whose_texts_a_similarity_finds_it_nearest() -> None:
+    compared = TextClusterer(model="jaccard", n_clusters=3).fit(TEXTS)
+    again: TextClusterer = pickle.loads(pickle.dumps(compared))
+    for fitted in (compared, again):
+        assert fitted.predict(TEXTS).tolist() == compared.labels_.tolist()
+        assert fitted.predict(["", TEXTS[0]]).tolist() == [-1, compared.labels_[0]]
+
+
 def test_what_cannot_take_new_texts_says_why() -> None:
     with pytest.raises(NotFittedError):
         TextClusterer().predict(TEXTS)
     fitted = TextClusterer(model=lambda texts: TfidfVectorizer().fit_transform(texts), n_clusters=3).fit(TEXTS)
     with pytest.raises(
-        TraubeError, match=r"^predict: model 'function' gives 1 dimensions .* it must encode each text by"
+        TraubeError, match=r"^the model gives 1 dimensions for new texts, .* it must encode each text by itself"
     ):
         fitted.predict(["moon"])
-    compared = TextClusterer(model="jaccard", n_clusters=3).fit(TEXTS)
-    with pytest.raises(TraubeError, match=r"^predict: the model compares texts in place of giving vectors"):
-        compared.predict(["moon"])
     with pytest.raises(TypeError, match=r"^cluster_texts: texts is of type ndarray"):
         TextClusterer().fit(EMBEDDINGS)

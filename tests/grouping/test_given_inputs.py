@@ -18,7 +18,8 @@ from sklearn.preprocessing import StandardScaler
 from traube import Clustering, cluster_texts
 from traube._core import paths
 from traube._core.errors import TraubeError, Unsupported
-from traube._grouping.cluster_texts import Layer, make_tree, map_layers
+from traube._grouping.clustering import map_layers
+from traube._grouping.layers import Layer, make_tree
 from traube._reports.placing import color_groups, place_texts
 from traube.models._transformer import Transformer
 
@@ -90,7 +91,7 @@ def test_the_algorithm_may_be_any_clusterer_of_scikit_learn() -> None:
         (
             {"algorithm": KMeans(99)},
             TraubeError,
-            r"KMeans fails on 12 vectors \(n_samples=12 should be >= n_clusters=99",
+            "KMeans: n_samples=12 should be >= n_clusters=99",
         ),
         ({"model": "jaccard", "algorithm": KMeans(3)}, Unsupported, "a similarity gives distances"),
     ],

@@ -12,9 +12,10 @@ from scipy import sparse
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from traube._core.errors import TraubeError
-from traube._grouping.cluster_texts import Clustering, cluster_texts
-from traube._grouping.describe import find_strays, find_strays_by_distance
+from traube._grouping.cluster_texts import cluster_texts
+from traube._grouping.clustering import Clustering
 from traube._grouping.known_groups import assign_by_examples
+from traube.components import DistanceView, VectorView
 from traube.models._likelihood import CausalModel
 
 EXAMPLES = ["dough and bread", "a loaf of bread", "dough, a loaf", "a ship and its crew", "the crew of the ship"]
@@ -82,15 +83,15 @@ def two_groups(kind: Callable[[NDArray[np.float64]], object]) -> tuple[object, N
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
 def test_a_text_unlike_its_group_is_a_stray_and_no_other_is(kind: Callable[..., object]) -> None:
     vectors, clusters = two_groups(kind)
-    assert np.flatnonzero(find_strays(vectors, clusters)).tolist() == [100]  # type: ignore[arg-type]
+    assert np.flatnonzero(VectorView(vectors).strays(clusters)).tolist() == [100]  # type: ignore[arg-type]
     new = kind(np.array([[1.0, 0.1, 0], [0, 1, 0.1], [0.1, 0.1, -1]]))
-    assert find_strays(new, np.array([0, 1, 1]), vectors, clusters).tolist() == [False, False, True]  # type: ignore[arg-type]
+    assert VectorView(vectors).strays(clusters, new, np.array([0, 1, 1])).tolist() == [False, False, True]  # type: ignore[arg-type]
 
 
 def test_noise_and_a_single_cluster_have_no_strays() -> None:
     vectors, clusters = two_groups(np.asarray)
-    assert not find_strays(vectors, np.zeros(101, dtype=np.int64)).any()  # type: ignore[arg-type]
-    assert not find_strays(vectors, np.where(clusters == 1, -1, 0)).any()  # type: ignore[arg-type]
+    assert not VectorView(vectors).strays(np.zeros(101, dtype=np.int64)).any()  # type: ignore[arg-type]
+    assert not VectorView(vectors).strays(np.where(clusters == 1, -1, 0)).any()  # type: ignore[arg-type]
 
 
 def test_strays_by_distance_are_no_nearer_to_their_own_than_to_others() -> None:
@@ -99,7 +100,7 @@ def test_strays_by_distance_are_no_nearer_to_their_own_than_to_others() -> None:
     np.fill_diagonal(pairs, 0)
     clusters = np.repeat([0, 1], [20, 21])  # the last is as far from all
     pairs[40, 20:40] = pairs[20:40, 40] = 0.95
-    assert np.flatnonzero(find_strays_by_distance(pairs.astype(np.float32), clusters)).tolist() == [40]
+    assert np.flatnonzero(DistanceView(pairs.astype(np.float32)).strays(clusters)).tolist() == [40]
 
 
 def test_strays_are_set_apart_only_on_request() -> None:

@@ -7,7 +7,8 @@ import pytest
 from tests.made import make_nested_texts
 from traube import EmbeddingClusterer, TextClusterer
 from traube._core.errors import TraubeError
-from traube._grouping.cluster_texts import Clustering, cluster_texts
+from traube._grouping.cluster_texts import cluster_texts
+from traube._grouping.clustering import Clustering
 
 
 @pytest.fixture(scope="module")

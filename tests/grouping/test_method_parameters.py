@@ -12,7 +12,8 @@ import yaml
 from tests.cli.conftest import begin_in, call
 from traube import EmbeddingClusterer, cluster_texts
 from traube._core.errors import TraubeError
-from traube.components import CLUSTERERS, Component, cluster, cluster_by_text, parse_method
+from traube.components import CLUSTERERS, Component, VectorView, parse_method
+from traube.components._fit import fit_clusterer
 
 TEXTS = [f"{about} {i}" for i in range(10) for about in ("bread dough", "ship crew", "moon crater")]
 VECTORS = np.random.default_rng(0).normal(size=(len(TEXTS), 8)).astype(np.float32)
@@ -64,16 +65,16 @@ def test_every_way_builds_the_clusterer_of_a_run(
     changed: tuple[str, Mapping[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, params = changed
-    takes_texts, k = CLUSTERERS[name].input_kind == "texts", 3 if CLUSTERERS[name].takes_k else None
+    k = 3 if CLUSTERERS[name].n_clusters == "given" else None
     with pytest.raises(Built) as run:
-        cluster_by_text(name, params, TEXTS, k, 42) if takes_texts else cluster(name, params, VECTORS, k, 42)
+        fit_clusterer(name, params, VectorView(VECTORS), k, 42, texts=TEXTS)
     assert params.items() <= run.value.given.items()
 
     method = parse_method(method_of(name), {name: params})
     with pytest.raises(Built) as python:
         cluster_texts(TEXTS, embeddings=VECTORS, algorithm=method, n_clusters=k)
     assert python.value.given.items() >= run.value.given.items()
-    if not takes_texts:
+    if CLUSTERERS[name].input_kind != "texts":
         with pytest.raises(Built) as estimator:
             EmbeddingClusterer(k, method).fit(VECTORS)
         assert estimator.value.given.items() >= run.value.given.items()

@@ -16,8 +16,9 @@ from tests.cli.conftest import call
 from traube import cluster_texts
 from traube._core import settings
 from traube._core.errors import TraubeError
-from traube._grouping.cluster_texts import Clustering
+from traube._grouping.clustering import Clustering
 from traube._grouping.naming import load_namer
+from traube.components import VectorView
 from traube.models._chat import ChatEndpoint, count_tokens
 
 TEXTS = [
@@ -108,7 +109,9 @@ def clusters() -> Clustering:
     """Three texts about bread and three about ships, in clusters 0 and 1."""
     labels, vectors = np.repeat([0, 1], 3), np.repeat(np.eye(2), 3, axis=0)
     words, typical = {0: ["bread", "loaf"], 1: ["ship", "crew"]}, {0: [0, 1], 1: [3, 4]}
-    return Clustering(labels, np.zeros(6), words, typical, None, texts=TEXTS, vectors=vectors, rows=np.arange(6))
+    return Clustering(
+        labels, np.zeros(6), words, typical, None, texts=TEXTS, view=VectorView(vectors), rows=np.arange(6)
+    )
 
 
 def test_a_chat_model_names_clusters_by_key_words_and_typical_texts(server: ChatServer, clusters: Clustering) -> None:

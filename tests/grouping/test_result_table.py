@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traube._core.escaping import format_csv
-from traube._grouping.cluster_texts import Clustering
+from traube._grouping.clustering import Clustering
 from traube._grouping.result_table import result_table
 from traube.tasks._readers.table import read_rows
 

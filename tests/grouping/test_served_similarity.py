@@ -13,7 +13,7 @@ from tests.made import save_similarity
 from traube._core import paths
 from traube._grouping import served as serving
 from traube._grouping.served import Served
-from traube.components import cluster_by_distance, parse_method
+from traube.components import DistanceView, fit, parse_method
 from traube.components._new_points import find_nearest_on_average
 from traube.models import ModelCard, load_model, model_of
 from traube.models._lexical import Lexical
@@ -34,9 +34,7 @@ def serve(tiny_bert: Path) -> Serve:
         model, method = load_model(folder.name, "cpu"), parse_method("none/agglomerative_average")
         vectors, query = model.encode(TEXTS), model.encode(["query"])[0]
         assert model.similarity is not None
-        clusters = cluster_by_distance(
-            method.clusterer, method.clusterer_params, model.similarity.distances(vectors, query), 3, None
-        )
+        clusters = fit(method, DistanceView(model.similarity.distances(vectors, query)), 3).labels
         words = {c: [f"word{c}"] for c in range(3)}
         return Served(
             model.card, model.fingerprint, method, 0, None, vectors, vectors, clusters, words, query=query[None]

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
+from tests.clustering import cluster
 from traube import components
 from traube._core.errors import TraubeError
 from traube._grouping import served as serving
@@ -35,7 +36,7 @@ def served(tiny_task: Task, model_name: str, method_name: str) -> Served:
     method, model, texts = parse_method(method_name), load_model(model_name), tiny_task.texts
     vectors = model.encode(texts)
     points = components.reduce(method.reducer, method.reducer_params, vectors, 0)
-    clusters = components.cluster(method.clusterer, method.clusterer_params, points, 3, 0)
+    clusters = cluster(method.clusterer, method.clusterer_params, points, 3, 0)
     words = find_keywords(texts, clusters)
     return Served(model.card, model.fingerprint, method, 0, fit(model, texts), vectors, points, clusters, words)
 
@@ -89,7 +90,7 @@ def test_a_split_of_some_of_the_texts_is_served_by_a_model_of_all(tiny_task: Tas
     some = np.arange(0, len(texts), 3)
     vectors = model.encode(texts)[some]
     method = parse_method("none/kmeans")
-    clusters = components.cluster("kmeans", None, vectors, 2, 0)
+    clusters = cluster("kmeans", None, vectors, 2, 0)
     part = [texts[i] for i in some]
     clustering = Served(model.card, model.fingerprint, method, 0, fit(model, texts), vectors, vectors, clusters, {})
     assert clustering.predict(part)["cluster"].tolist() == clusters.tolist()

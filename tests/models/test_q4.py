@@ -19,7 +19,7 @@ from traube import TextClusterer
 from traube._cli.main import app
 from traube._core import paths
 from traube._core.errors import TraubeError, Unavailable
-from traube._grouping.known_groups import assign_by_examples, find_nearest
+from traube._grouping.known_groups import assign_by_examples
 from traube.models import ModelCard, load_model
 from traube.models._card import catalogue
 from traube.models._q4 import list_tensors, read_encoder
@@ -160,7 +160,7 @@ def test_new_texts_are_encoded_by_the_model_of_those_that_were_grouped(card: Mod
     clusterer = TextClusterer(n_clusters=3).fit(texts)
     assert clusterer.clustering_.model == NAME
     english = "the printer prints nothing at all today, says the colleague"
-    expected = find_nearest(clusterer.clustering_.vectors, clusterer.labels_, load_model(NAME).encode([english]))[0]
+    expected = clusterer.clustering_.view.nearest(load_model(NAME).encode([english]), clusterer.labels_)[0]
     assert clusterer.predict([english]).tolist() == expected.tolist()
     assert assign_by_examples(texts[:3], texts, ["a", "b", "c"] * 4).model == NAME
 

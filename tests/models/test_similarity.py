@@ -19,7 +19,8 @@ from safetensors.torch import load_file, save_file
 from tests.made import save_similarity
 from traube._core import paths
 from traube._core.errors import DoesNotFit, TraubeError
-from traube.components import cluster_by_distance
+from traube.components import DistanceView
+from traube.components._fit import fit_clusterer
 from traube.models import _checkpoints as checkpoints
 from traube.models._similarity import (
     SENTENCES,
@@ -213,7 +214,7 @@ def test_how_large_similarities_are_does_not_matter(scale: float) -> None:
 def test_the_smallest_pages_are_clustered(n: int, k: int) -> None:
     X = np.random.default_rng(0).normal(size=(n, D)).astype(np.float32)
     distances = Given(X @ X.T).distances(X)
-    assert len(set(cluster_by_distance("agglomerative_average", None, distances, k, None))) == k
+    assert len(set(fit_clusterer("agglomerative_average", None, DistanceView(distances), k).labels)) == k
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from traube._grouping.cluster_texts import Clustering
+    from traube._grouping.clustering import Clustering
     from traube._grouping.edits import GroupEdits
     from traube._grouping.naming import Namer
-    from traube.components._apply import Matrix
+    from traube.components._new_points import Matrix
     from traube.tasks._reading import Rows, TableFormat
 
 app = typer.Typer()
@@ -288,7 +288,7 @@ class _Placing:
         """Place the texts, given the vectors of the distinct ones."""
         from threadpoolctl import threadpool_limits
 
-        from traube._grouping.cluster_texts import find_distinct
+        from traube._grouping.inputs import find_distinct
         from traube._reports.placing import import_layout, place_texts
 
         _, which = find_distinct(self._texts)
@@ -299,7 +299,7 @@ class _Placing:
 
     def wait(self, options: Options) -> "NDArray[np.float32]":
         """Return the positions of the texts that are not blank; where nobody started, of their cached vectors."""
-        from traube._grouping.cluster_texts import encode_texts
+        from traube._grouping.inputs import encode_texts
         from traube.models import load_model
 
         if self._points is None:
@@ -322,7 +322,7 @@ def _write_pages(
     """Write the pages (paths, and whether each has a panel)."""
     import pandas as pd
 
-    from traube._grouping.cluster_texts import CLEAR
+    from traube._grouping.clustering import CLEAR
 
     result = found.result
     own = {name: values for name, values in rows.columns.items() if name != column and len(rows.columns) > 1}
@@ -404,7 +404,8 @@ def _print_unknown(texts: list[str], result: "Clustering", model: str, file: Pat
 
 def _find_groups(texts: list[str], seed: int, options: Options, progress: Progress) -> tuple["Clustering", str]:
     """Cluster texts; return what made the groups, too."""
-    from traube._grouping.cluster_texts import STABLE, cluster_texts, default_method
+    from traube._grouping.cluster_texts import cluster_texts
+    from traube._grouping.inputs import default_method
     from traube._pipeline.params import load_params
     from traube.components import CLUSTERERS
     from traube.models import load_model
@@ -412,7 +413,7 @@ def _find_groups(texts: list[str], seed: int, options: Options, progress: Progre
     model = options.model_name
     usual = default_method(load_model(model))
     method = load_params().chosen().method(usual if options.method is None else options.method)
-    if options.k is not None and not (CLUSTERERS[method.clusterer].takes_k or method.name == STABLE):
+    if options.k is not None and CLUSTERERS[method.clusterer].n_clusters == "found":
         raise TraubeError(f"{method.name} finds the number of clusters by itself: leave out -k, or use {usual}")
     result = cluster_texts(
         texts,
@@ -560,7 +561,7 @@ def _print_layers(found: Grouped) -> None:
 
 def _describe_clearness(result: "Clustering") -> str:
     """Describe how clear the groups are, and which other numbers of groups are about as good."""
-    from traube._grouping.cluster_texts import CLEAR
+    from traube._grouping.clustering import CLEAR
 
     assert result.k_table is not None
     scale = f"0 in texts without groups, from {CLEAR} on they are clear"

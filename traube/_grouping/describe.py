@@ -1,16 +1,14 @@
 """Descriptions of clusters: key words, typical texts, and texts that do not fit."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from traube._grouping.terms import TermReader, Terms
-from traube.components._new_points import Matrix, compute_centers
+from traube.components import View
 from traube.components._spherical import Labels
-from traube.models._vectors import Dense
 
 WIDESPREAD = 0.5  # of its greatest share in a cluster: from there on another cluster has a term as well
 TEXTS = 20_000  # that are read, of any number
@@ -21,8 +19,6 @@ COHERENCE = 0.2  # against relevance: the weight of standing in the same texts a
 SAME = 0.8  # cosine of spelling from which two terms are forms of one, and likeness from which two texts say the same
 NEAREST = 30  # texts of a cluster, of which typical ones are chosen
 TOGETHER = 0.5  # share of a word's texts in which a pair has it, from which the pair stands for it
-
-Alike: TypeAlias = Callable[[NDArray[np.int64]], NDArray[np.float64]]  # (positions [m]) -> likeness [m, m]
 
 
 def find_keywords(texts: Sequence[str] | TermReader, clusters: Labels, count: int = 8) -> dict[int, list[str]]:
@@ -179,31 +175,7 @@ def measure_npmi(held: sparse.csc_matrix) -> NDArray[np.float64]:
     return np.where(both == 0, -1.0, np.where(both == 1, 1.0, npmi))
 
 
-def measure_distances(vectors: Dense | sparse.csr_matrix, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the Euclidean distance of each text to the mean of its cluster, float64 [n]; nan for noise."""
-    distance = np.full(len(clusters), np.nan)
-    for c in np.unique(clusters[clusters >= 0]):
-        rows = np.flatnonzero(clusters == c)
-        block: Any = vectors[rows]
-        dense = block.toarray() if sparse.issparse(block) else np.asarray(block)
-        distance[rows] = np.linalg.norm(dense - dense.mean(axis=0), axis=1)
-    return distance
-
-
-def average_distances(pairs: Dense, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the mean distance of each text to the others of its cluster, float64 [n].
-
-    The distance is 0 for a text that is alone, nan for noise. `pairs` are the distances of all pairs, float [n, n],
-    0 on the diagonal.
-    """
-    distance = np.full(len(clusters), np.nan)
-    for c in np.unique(clusters[clusters >= 0]):
-        rows = np.flatnonzero(clusters == c)
-        distance[rows] = pairs[np.ix_(rows, rows)].sum(axis=1, dtype=np.float64) / max(1, len(rows) - 1)
-    return distance
-
-
-def find_typical(clusters: Labels, distance: NDArray[np.float64], alike: Alike, count: int = 3) -> dict[int, list[int]]:
+def find_typical(clusters: Labels, distance: NDArray[np.float64], view: View, count: int = 3) -> dict[int, list[int]]:
     """Return positions of texts of each cluster that are near to its center and differ from each other.
 
     They are chosen by maximal marginal relevance among the 30 nearest; of texts that say the same, one is returned.
@@ -214,8 +186,8 @@ def find_typical(clusters: Labels, distance: NDArray[np.float64], alike: Alike, 
         The cluster of each text; -1 for noise.
     distance : ndarray of float64 of shape (n_texts,)
         Distance to the center of the text's cluster.
-    alike : callable
-        Returns how similar the texts at some positions of one cluster are, as `alike_by_vectors` does.
+    view : View
+        What says how alike texts of one cluster are.
     count : int, default=3
         Texts of a cluster, at most.
 
@@ -231,7 +203,7 @@ def find_typical(clusters: Labels, distance: NDArray[np.float64], alike: Alike, 
         near = members[:NEAREST]
         span = distance[members[-1]] - distance[members[0]]
         relevance = 1 - (distance[near] - distance[near[0]]) / (span or 1)
-        found[c] = near[choose_different(relevance, alike(near), count)].tolist()
+        found[c] = near[choose_different(relevance, view.likeness(near, distance[near]), count)].tolist()
     return found
 
 
@@ -260,105 +232,3 @@ def choose_different(relevance: NDArray[np.float64], alike: NDArray[np.float64],
         nearest = np.maximum(nearest, alike[chosen[-1]])
         nearest[chosen[-1]] = 1
     return chosen
-
-
-def alike_by_vectors(vectors: Matrix, distance: NDArray[np.float64]) -> Alike:
-    """Return a function that says how similar texts of a cluster are.
-
-    The similarity is 1 for equal vectors, 0 if they are as far apart as unrelated ones at their distances from the
-    mean.
-    """
-
-    def alike(rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        from sklearn.metrics.pairwise import euclidean_distances
-
-        return _nearness(euclidean_distances(vectors[rows].astype(np.float64), squared=True), distance[rows] ** 2, 1)
-
-    return alike
-
-
-def alike_by_distance(pairs: Dense, distance: NDArray[np.float64]) -> Alike:
-    """Return the function of `alike_by_vectors`, computed from distances.
-
-    `pairs` are the distances of all pairs, `distance` is each text's mean distance to its cluster's texts.
-    """
-    return lambda rows: _nearness(pairs[np.ix_(rows, rows)].astype(np.float64), distance[rows], 0.5)
-
-
-def are_equal(texts: Sequence[str]) -> Alike:
-    """Return a function that says that texts are similar if they are equal.
-
-    Use the function if the distances between the texts are not known.
-    """
-    return lambda rows: np.array([[float(texts[i] == texts[j]) for j in rows] for i in rows])
-
-
-def _nearness(apart: NDArray[np.float64], distance: NDArray[np.float64], unit: float) -> NDArray[np.float64]:
-    expected = unit * (distance[:, None] + distance)
-    return 1 - np.divide(apart, expected, out=(apart > 0).astype(np.float64), where=expected > 0)
-
-
-def find_strays(
-    vectors: Matrix, clusters: Labels, known: Matrix | None = None, of: Labels | None = None
-) -> NDArray[np.bool_]:
-    """Return which texts are nearer to the mean of all texts than to that of their own cluster.
-
-    Vectors are made unit; of a unit vector x this is x (c - m) < (c c - m m) / 2, where c is the mean
-    of its cluster and m that of all.
-
-    Parameters
-    ----------
-    vectors : array or csr_matrix of shape (n_texts, n_dimensions)
-        Vectors of the texts.
-    clusters : ndarray of int64 of shape (n_texts,)
-        The cluster of each text; -1 for noise.
-    known : array or csr_matrix of shape (n_known, n_dimensions), optional
-        Vectors of texts whose clusters are known. By default `vectors`.
-    of : ndarray of int64 of shape (n_known,), optional
-        The clusters of the known texts. By default `clusters`.
-
-    Returns
-    -------
-    ndarray of bool of shape (n_texts,)
-        All False if there are fewer than two clusters, and False for noise.
-    """
-    from sklearn.preprocessing import normalize
-
-    known, of = (vectors, clusters) if known is None or of is None else (known, of)
-    found = np.zeros(len(clusters), dtype=bool)
-    if len(np.unique(of[of >= 0])) < 2:
-        return found
-    points = normalize(known[np.flatnonzero(of >= 0)])
-    ids, means = compute_centers(points, of[of >= 0])
-    middle = np.asarray(points.mean(axis=0)).ravel()
-    for c, mean in zip(ids, means, strict=True):
-        rows = np.flatnonzero(clusters == c)
-        along = np.asarray(normalize(vectors[rows]) @ (mean - middle)) if len(rows) else np.empty(0)
-        found[rows] = along < (mean @ mean - middle @ middle) / 2
-    return found
-
-
-def find_strays_by_distance(pairs: Dense, clusters: Labels, known: Labels | None = None) -> NDArray[np.bool_]:
-    """Return which texts are no nearer to their own cluster's texts, on average, than to all others.
-
-    Parameters
-    ----------
-    pairs : ndarray of float of shape (n_texts, n_known)
-        Distances to texts whose clusters are known.
-    clusters : ndarray of int64 of shape (n_texts,)
-        The cluster of each text; -1 for noise.
-    known : ndarray of int64 of shape (n_known,), optional
-        The clusters of the known texts. By default those of the same texts.
-
-    Returns
-    -------
-    ndarray of bool of shape (n_texts,)
-        As from `find_strays`.
-    """
-    known = clusters if known is None else known
-    found = np.zeros(len(clusters), dtype=bool)
-    for c in np.unique(known[known >= 0]):
-        rows, inside = np.flatnonzero(clusters == c), known == c
-        if len(rows) and not inside[known >= 0].all():
-            found[rows] = pairs[rows][:, inside].mean(axis=1) >= pairs[rows][:, (known >= 0) & ~inside].mean(axis=1)
-    return found

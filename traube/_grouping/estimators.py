@@ -1,6 +1,7 @@
 """Clustering as scikit-learn estimators: of texts, and of embeddings."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,19 +12,12 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from traube._core.errors import TraubeError
-from traube._grouping.cluster_texts import (
-    Clustering,
-    Layer,
-    check_algorithm,
-    cluster_texts,
-    encode_texts,
-    find_level,
-    group_vectors,
-    make_tree,
-    open_cache,
-)
-from traube._grouping.known_groups import find_nearest
+from traube._grouping.cluster_texts import cluster_texts
+from traube._grouping.clustering import Clustering
+from traube._grouping.inputs import check_algorithm, encode_texts, open_cache
+from traube._grouping.layers import Layer, find_level, make_tree
+from traube.components import VectorView, fit
+from traube.components._apply import NestedLabels
 from traube.models import to_model
 from traube.tasks._texts import check_whole, read_texts
 
@@ -56,7 +50,9 @@ class _Fitted(ClusterMixin, BaseEstimator):
     @abstractmethod
     def _group(self, X: Any) -> Self: ...
 
-    def _keep(self, labels: NDArray[np.int64], stability: dict[int, float], layers: tuple[Layer, ...]) -> Self:
+    def _keep(
+        self, labels: NDArray[np.int64], stability: dict[int, float], layers: Sequence[Layer | NestedLabels]
+    ) -> Self:
         self.labels_ = labels
         self.n_clusters_ = len(np.unique(labels[labels >= 0]))
         self.stability_ = np.array([stability.get(c, np.nan) for c in range(int(labels.max(initial=-1)) + 1)])
@@ -125,8 +121,8 @@ class EmbeddingClusterer(_Fitted):
             check_whole(self.n_clusters, "n_clusters")
         if self.n_clusters is not None and not 1 <= self.n_clusters <= X.shape[0]:
             raise ValueError(f"n_clusters={self.n_clusters} clusters cannot be made of n_samples={X.shape[0]}")
-        found = group_vectors(X, check_algorithm(self.algorithm), self.n_clusters, _seed(self.random_state))
-        self.k_table_ = found.k_table
+        found = fit(check_algorithm(self.algorithm), VectorView(X), self.n_clusters, _seed(self.random_state))
+        self.k_table_ = found.n_clusters_table
         self._embeddings = X
         if self.layer is None:
             return self._keep(found.labels, found.stability, found.layers)
@@ -150,7 +146,7 @@ class EmbeddingClusterer(_Fitted):
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, reset=False)
-        return find_nearest(self._embeddings, self.labels_, X)[0]
+        return VectorView(self._embeddings).nearest(X, self.labels_)[0]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -269,10 +265,6 @@ class TextClusterer(_Fitted):
         check_is_fitted(self)
         new = read_texts(X, "predict", self.text_column).values
         found, rows = self.clustering_, [i for i, text in enumerate(new) if text.strip()]
-        if found.vectors is None:
-            raise TraubeError(
-                "predict: the model compares texts in place of giving vectors, so that no mean is nearest"
-            )
         labels = np.full(len(new), -1, dtype=np.int64)
         if not rows:
             return labels
@@ -285,12 +277,7 @@ class TextClusterer(_Fitted):
             chosen = found.model if isinstance(self.model, str) and self.model == "auto" else self.model
             model = to_model(chosen, precision=self.precision)
             vectors = model.encode_new(corpus, texts) if model.corpus_bound else encode_texts(model, texts)
-        if vectors.shape[1] != found.vectors.shape[1]:
-            raise TraubeError(
-                f"predict: model '{model.name}' gives {vectors.shape[1]} dimensions for these texts, and gave "
-                f"{found.vectors.shape[1]} before: it must encode each text by itself"
-            )
-        labels[rows] = find_nearest(found.vectors, found.parts[at], vectors)[0]
+        labels[rows] = found.view.nearest(found.view.compare(vectors), found.parts[at])[0]
         # a new text joins the nearest of the parts that were merged, and with it what they became
         group = dict(zip(found.parts.tolist(), found.labels.tolist(), strict=True))
         return np.array([group.get(part, -1) for part in labels.tolist()], dtype=np.int64)

@@ -27,11 +27,13 @@ from traube._pipeline.cluster import locate_reduction_of
 from traube._storage import Storage
 from traube.comparison._candidates import Candidate
 from traube.components import Method, get_clusterer, get_reducer
-from traube.components._new_points import Matrix, compute_centers, find_nearest_on_average
+from traube.components._new_points import Matrix
+from traube.components._views import check_dimensions
 from traube.models import Model, ModelCard, Vectors, model_of
 from traube.models._lexical import FittedWords, Lexical
 from traube.models._pins import locate_pinned
 from traube.models._vectors import open_matrix
+from traube.models._views import show
 from traube.models._weights import is_folder
 from traube.tasks._task import Task
 from traube.tasks._texts import read_texts
@@ -60,10 +62,6 @@ class Served(ShortRepr):
     def model(self) -> Model:
         """The model of the card; `predict` refuses one whose weights have changed since."""
         return model_of(self.card)
-
-    @cached_property
-    def _centers(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        return compute_centers(self.points, self.clusters)
 
     def predict(self, texts: Any, text_column: str | int | None = None) -> pd.DataFrame:
         """Assign new texts to the clusters; blank and missing ones belong to none.
@@ -99,32 +97,13 @@ class Served(ShortRepr):
 
     def _place(self, vectors: Matrix) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the clusters of new vectors, and the distances to them."""
-        if vectors.shape[1] != self.vectors.shape[1]:
-            raise ValueError(
-                f"the model gives {vectors.shape[1]} dimensions, and the clustering has {self.vectors.shape[1]}"
-            )
-        similarity = self.model.similarity
-        if similarity:
-            query = None if self.query is None or similarity.query != "text" else self.query[0]
-            clusters, means = find_nearest_on_average(
-                similarity.distances_to(self.vectors, vectors, query), self.clusters
-            )
-            return clusters, np.maximum(means, 0)
+        check_dimensions(self.vectors, vectors)
         reducer, clusterer = get_reducer(self.method.reducer), get_clusterer(self.method.clusterer)
         build = partial(reducer.estimator, self.method.reducer_params, self.seed)
         points = reducer.place(build, self.vectors, self.points, vectors)
         build = partial(clusterer.estimator, self.method.clusterer_params, self.seed)
-        clusters = clusterer.assign(build, self.points, self.clusters, points)
-        return clusters, self._to_centers(points, clusters)
-
-    def _to_centers(self, points: Matrix, clusters: NDArray[np.int64]) -> NDArray[np.float64]:
-        ids, means = self._centers
-        at = np.searchsorted(ids, clusters)
-        distances = np.full(len(clusters), np.nan)
-        for i in np.flatnonzero(clusters >= 0):
-            row = np.asarray(points[i].todense()).ravel() if sparse.issparse(points) else points[i]
-            distances[i] = np.linalg.norm(row - means[at[i]])
-        return distances
+        view = show(self.points, self.model.similarity, self.query)
+        return view.nearest(view.compare(points), self.clusters, partial(clusterer.assign, build))
 
     def _encode(self, texts: list[str]) -> Matrix:
         if self.model.fingerprint != self.fingerprint:

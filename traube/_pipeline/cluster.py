@@ -288,17 +288,15 @@ class _Work:
 
     def _cluster(self, cell: Cell, i: int, points: Vectors, reduction: Job | None) -> Job:
         clusterer, params = components.get_clusterer(cell.method.clusterer), dict(cell.method.clusterer_params)
-        split = self.splits[i]
-        arguments = clusterer, params, split.classes or cell.clusters, cell.seed or 0
-        if self.similarity:
-            query = None if split.query is None else self.vectors.subset(np.array([split.query]))
-            compared = self.views[i], query, self.similarity
-            needs = bytes_of_distances(split.size)
-            return Job(units.cluster_by_distance, (*compared, *arguments), needs, rows=split.size)
-        if clusterer.input_kind == "texts":
-            return Job(units.cluster_by_text, (self.texts(i), *arguments), rows=split.size)
-        needs = _needs(clusterer, params, points)
-        return Job(units.cluster, (points, *arguments), needs, reduction, split.size)
+        split, on_texts = self.splits[i], clusterer.input_kind == "texts"
+        texts = self.texts(i) if on_texts else None
+        has_query = self.similarity is not None and split.query is not None
+        query = self.vectors.subset(np.array([split.query])) if has_query else None
+        n_clusters = split.classes or cell.clusters if clusterer.n_clusters == "given" else None
+        arguments = texts, points, query, self.similarity, clusterer, params, n_clusters, cell.seed or 0
+        # bytes; what a clusterer of texts needs is not known
+        needs = bytes_of_distances(split.size) if self.similarity else _needs(clusterer, params, points)
+        return Job(units.cluster, arguments, 0 if on_texts else needs, reduction, split.size)
 
     def texts(self, i: int) -> list[str]:
         """Return the texts of split i: the same list for all cells, so that a cluster is sent it once."""

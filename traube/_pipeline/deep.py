@@ -15,9 +15,11 @@ from traube._core.progress import Progress
 from traube._pipeline.cell import Cell
 from traube._pipeline.executors import Executor, Failure, failure
 from traube._pipeline.units import Trained, Training
+from traube.components import VectorView
 from traube.components._deep import DeepClusterer
 from traube.components._deep.augmentation import swap_or_delete
 from traube.components._deep.encoding import Base
+from traube.components._fit import decide_n_clusters
 from traube.models import Model, Vectors
 from traube.models._augmentation import Augment, Contextual, Eda, Published, find_neighbors
 from traube.tasks import get_source
@@ -56,10 +58,9 @@ class TrainingRequest:
         clusterer = component.build(**{name: value for name, value in params.items() if name in component.params})
         if clusterer.augmentations:
             clusterer.augment = choose_augmentation(clusterer, self.cell.task, texts, model)
-        if component.chooses_k(params):
-            k = components.choose_stable_k(self.vectors.load(), seed)[0]
-        else:
-            k = self.split.classes or self.cell.clusters or components.choose_k(self.vectors.load(), seed)[0]
+        known = self.split.classes or self.cell.clusters
+        k, _ = decide_n_clusters(component, params, VectorView(self.vectors.load()), known, seed)
+        assert k is not None, "a clusterer that trains is given the number of clusters"
         return Training(clusterer, texts, k, seed, None if labels is None else list(labels))
 
 

@@ -247,7 +247,7 @@ def _to_method(algorithm: Any) -> Method:
         f"own.{kind.__name__.lower()}",
         partial(kind, **number),
         params,
-        takes_k=False,
+        n_clusters="found",
         finds_k=not number,
         version=str(number.get("n_clusters", 1)),
         replace=True,

@@ -22,8 +22,10 @@ from traube._core.progress import Progress
 from traube.components import Component
 from traube.components._deep import DeepClusterer
 from traube.components._deep.encoding import Base
+from traube.components._fit import fit_clusterer
 from traube.models import Similarity, Vectors
 from traube.models._vectors import Dense
+from traube.models._views import show
 
 Labels = NDArray[np.int64]
 Scores = tuple[dict[str, float], dict[str, NDArray[np.float64]]]
@@ -78,46 +80,22 @@ def reduce(vectors: Vectors, reducer: Component, params: dict[str, Any], seed: i
 
 @picklable_errors
 def cluster(
-    points: Vectors, clusterer: Component, params: dict[str, Any], k: int | None, seed: int, memory: int
-) -> Clustered:
-    """Cluster a split; without k, by the one with the best silhouette."""
-    values = points.load()
-    if k is None and clusterer.takes_k and not clusterer.chooses_k(params):
-        k, _ = components.choose_k(values, seed)
-    with measure() as taken:
-        labels = components.cluster(clusterer, params, values, k, seed, memory)
-    return Clustered(labels, taken.seconds_on(), taken.memory)
-
-
-@picklable_errors
-def cluster_by_distance(
+    texts: Sequence[str] | None,
     vectors: Vectors,
     query: Vectors | None,
-    similarity: Similarity,
+    similarity: Similarity | None,
     clusterer: Component,
     params: dict[str, Any],
-    k: int | None,
+    n_clusters: int | None,
     seed: int,
     memory: int,
 ) -> Clustered:
-    """Cluster a split whose items a similarity compares, for its query if any; without k, by the best silhouette."""
-    values = vectors.load()
+    """Cluster a split, for its query if any; the texts are those of a clusterer that works on them."""
+    values, question = vectors.load(), None if query is None else query.load()
     with measure() as taken:
-        distances = similarity.distances(values, None if query is None else query.load()[0], memory)
-        if k is None and clusterer.takes_k:
-            k, _ = components.choose_k_by_distance(clusterer, params, distances, seed)
-        labels = components.cluster_by_distance(clusterer, params, distances, k, seed)
-    return Clustered(labels, taken.seconds_on(), taken.memory)
-
-
-@picklable_errors
-def cluster_by_text(
-    texts: Sequence[str], clusterer: Component, params: dict[str, Any], k: int | None, seed: int, memory: int
-) -> Clustered:
-    """Cluster a split whose clusterer works on its texts."""
-    with measure() as taken:
-        labels = components.cluster_by_text(clusterer, params, texts, k, seed)
-    return Clustered(labels, taken.seconds_on(), taken.memory)
+        view = show(values, similarity, question, memory)
+        found = fit_clusterer(clusterer, params, view, n_clusters, seed, memory, texts=texts)
+    return Clustered(found.labels, taken.seconds_on(), taken.memory)
 
 
 @picklable_errors

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traube import components
-from traube.components._apply import Matrix
+from traube.components._new_points import Matrix
 
 FEWEST = 16  # texts that UMAP places; fewer are placed by their two principal components
 EPOCHS = 200  # of the layout: 500 take twice the time for a trustworthiness that is .004 higher

@@ -5,7 +5,7 @@ module `methods`. Code that transforms vectors belongs here; code that makes vec
 does not.
 """
 
-from traube.components._apply import bytes_needed, cluster, cluster_by_distance, cluster_by_text, reduce
+from traube.components._apply import Fitted, bytes_needed, reduce
 from traube.components._components import (
     CLUSTERERS,
     REDUCERS,
@@ -15,22 +15,24 @@ from traube.components._components import (
     register_clusterer,
     register_reducer,
 )
+from traube.components._fit import fit
 from traube.components._method import Method, grid, parse_method
-from traube.components._number_of_clusters import choose_k, choose_k_by_distance
 from traube.components._stability import choose_stable_k
+from traube.components._views import DistanceView, TextView, VectorView, View
 
 __all__ = [
     "CLUSTERERS",
     "REDUCERS",
     "Component",
+    "DistanceView",
+    "Fitted",
     "Method",
+    "TextView",
+    "VectorView",
+    "View",
     "bytes_needed",
-    "choose_k",
-    "choose_k_by_distance",
     "choose_stable_k",
-    "cluster",
-    "cluster_by_distance",
-    "cluster_by_text",
+    "fit",
     "get_clusterer",
     "get_reducer",
     "grid",

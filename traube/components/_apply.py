@@ -1,23 +1,63 @@
-"""Run one component on one split: on its vectors, its distances or its texts."""
+"""Run one component in one thread, within the memory that it may take."""
 
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import psutil
 from scipy import sparse
 
 from traube._core.errors import DoesNotFit, TraubeError
-from traube.components._components import AUTO, Component, get_clusterer, get_reducer
+from traube._core.short_repr import ShortRepr
+from traube.components._components import Component, get_reducer
 from traube.components._new_points import Matrix
 from traube.components._spherical import Labels
-from traube.components._stability import choose_stable_k
 
 GIB = 2**30
 LONGEST = 3600.0  # seconds of a core for a split, as far as they are known beforehand
+
+
+class NestedLabels(NamedTuple):
+    """One layer of nested clusters."""
+
+    labels: Labels  # [n]
+    stability: dict[int, float]  # of each cluster
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Fitted(ShortRepr):
+    """Report of a clusterer on a split.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_texts,)
+        Clusters, int64; -1 is noise.
+    n_clusters_table : DataFrame or None
+        How well each number of clusters fits, where the number was chosen.
+    stability : dict of int to float
+        Of each cluster, from 0 to 1, where it was measured.
+    layers : tuple of NestedLabels
+        From the coarsest to the finest, `labels` among them; empty unless `Component.reports_layers`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from traube.components import VectorView, fit, parse_method
+    >>> X = np.array([[0, 0], [0, 1], [5, 5], [5, 6]], dtype=np.float32)
+    >>> fitted = fit(parse_method("agglomerative"), VectorView(X))
+    >>> len(set(fitted.labels)), list(fitted.n_clusters_table)
+    (2, ['k', 'silhouette'])
+    """
+
+    labels: Labels
+    n_clusters_table: pd.DataFrame | None = None
+    stability: dict[int, float] = field(default_factory=dict)
+    layers: tuple[NestedLabels, ...] = ()
 
 
 def reduce(
@@ -64,189 +104,31 @@ def reduce(
     """
     component = get_reducer(reducer)
     resolved = component.resolve(params)
-    X = _prepare(component, resolved, _check_vectors(X), memory_bytes)
+    X = make_dense(component, resolved, check_vectors(X), memory_bytes)
     coordinates = _run(component, resolved, seed, {}, lambda estimator: estimator.fit_transform(X))
     if sparse.issparse(coordinates):
         return sparse.csr_matrix(coordinates, dtype=np.float32)
     return np.ascontiguousarray(coordinates, dtype=np.float32)
 
 
-def cluster(
-    clusterer: str | Component,
-    params: Mapping[str, Any] | None,
-    X: Matrix,
-    k: int | Literal["auto"] | None,
-    seed: int | None,
-    memory_bytes: int | None = None,
-) -> Labels:
-    """Fit a clusterer and return the labels.
-
-    Parameters
-    ----------
-    clusterer : str or Component
-        The component, or the name of a registered one.
-    params : mapping or None
-        Parameters in place of some defaults.
-    X : ndarray or csr_matrix of shape (n_texts, n_dimensions)
-        Vectors, dense or sparse.
-    k : int, "auto" or None
-        Number of clusters, for clusterers that take it. With "auto", or `k: auto` among the parameters, the number is
-        that of `choose_stable_k`.
-    seed : int or None
-        Seed; the same inputs and seed give the same result.
-    memory_bytes : int, optional
-        Memory that may be used. By default half of the memory that is free.
-
-    Returns
-    -------
-    ndarray of shape (n_texts,)
-        Labels, int64; -1 is noise. A single text, or k = 1, leaves nothing to decide: all zeros.
-
-    Raises
-    ------
-    TraubeError
-        As in `reduce`; or if k is missing, below 1 or above n, or the clusterer works on texts.
-    DoesNotFit
-        If the distances or a dense copy would not fit, or it would take more than `LONGEST`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from traube.components import cluster
-    >>> X = np.array([[0, 0], [0, 1], [5, 5], [5, 6]], dtype=np.float32)
-    >>> cluster("agglomerative", None, X, k=2, seed=None).tolist()
-    [0, 0, 1, 1]
-    """
-    component = get_clusterer(clusterer)
-    if component.fitted_on != "vectors":
-        raise TraubeError(f"{component.name} works on texts, not on vectors")
-    X = _check_vectors(X)
-    n = X.shape[0]
-    resolved = component.resolve(params)
-    if component.takes_k and (k == AUTO or component.chooses_k(resolved)):
-        k, _ = choose_stable_k(X, seed or 0)
-    given = _check_k(component, k, n)
-    if n == 1 or given.get("n_clusters") == 1:
-        return np.zeros(n, dtype=np.int64)
-    X = _prepare(component, resolved, X, memory_bytes)
-    _refuse_long(component, X, given.get("n_clusters"))
-    if sparse.issparse(X):
-        # scikit-learn computes in double anyway, and converts block by block: a hundred times slower
-        X = X.astype(np.float64)
-    return _fit_labels(component, resolved, X, n, given, seed)
-
-
-def _fit_labels(
+def apply_clusterer(
     component: Component, params: Mapping[str, Any], X: Any, n: int, given: Mapping[str, int], seed: int | None
-) -> Labels:
-    if n == 1 or given.get("n_clusters") == 1:
-        return np.zeros(n, dtype=np.int64)
-    labels = np.asarray(_run(component, params, seed, given, lambda estimator: estimator.fit_predict(X)))
+) -> Fitted:
+    """Fit a clusterer on the n rows of what it takes, and return what it reports."""
+    estimator, labels = _run(component, params, seed, given, lambda built: (built, np.asarray(built.fit_predict(X))))
     if labels.shape != (n,) or not np.issubdtype(labels.dtype, np.integer):
         raise TraubeError(
             f"{component.name} must give an integer for each of {n} texts; it gave {labels.dtype} {labels.shape}"
         )
-    return labels.astype(np.int64)
-
-
-def cluster_by_distance(
-    clusterer: str | Component, params: Mapping[str, Any] | None, distances: Matrix, k: int | None, seed: int | None
-) -> Labels:
-    """Cluster items by their distances, as `cluster` does by vectors.
-
-    Parameters
-    ----------
-    clusterer : str or Component
-        The component, or the name of a registered one; it must work on distances.
-    params : mapping or None
-        Parameters in place of some defaults.
-    distances : ndarray of shape (n_items, n_items)
-        Distances, symmetric, 0 on the diagonal.
-    k : int or None
-        Number of clusters, for clusterers that take it.
-    seed : int or None
-        Seed; the same inputs and seed give the same result.
-
-    Returns
-    -------
-    ndarray of shape (n_items,)
-        Labels, int64; -1 is noise.
-
-    Raises
-    ------
-    TraubeError
-        As in `cluster`, or if the clusterer does not work on distances.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from traube.components import cluster_by_distance
-    >>> positions = np.array([0.0, 1.0, 5.0, 6.0])
-    >>> distances = np.abs(positions[:, None] - positions[None, :])
-    >>> cluster_by_distance("agglomerative_average", None, distances, k=2, seed=None).tolist()
-    [0, 0, 1, 1]
-    """
-    component = get_clusterer(clusterer)
-    resolved = component.resolve(params)
-    suited = component.by_distance(resolved)
-    if suited is None:
-        raise TraubeError(f"{component.name} works on {component.fitted_on}, not on distances")
-    n = distances.shape[0]
-    given = _check_k(component, k, n)
-    return _fit_labels(component, suited, np.ascontiguousarray(distances, dtype=np.float64), n, given, seed)
-
-
-def cluster_by_text(
-    clusterer: str | Component, params: Mapping[str, Any] | None, texts: Sequence[str], k: int | None, seed: int | None
-) -> Labels:
-    """Cluster texts, as `cluster` does vectors.
-
-    Parameters
-    ----------
-    clusterer : str or Component
-        The component, or the name of a registered one; it must work on texts.
-    params : mapping or None
-        Parameters in place of some defaults.
-    texts : sequence of str
-        The texts; some may be empty, but not all.
-    k : int or None
-        Number of clusters, for clusterers that take it.
-    seed : int or None
-        Seed; the same inputs and seed give the same result.
-
-    Returns
-    -------
-    ndarray of shape (n_texts,)
-        Labels, int64; -1 is noise.
-
-    Raises
-    ------
-    TraubeError
-        As in `cluster`, or if the clusterer does not work on texts.
-
-    Examples
-    --------
-    >>> from traube.components import cluster_by_text
-    >>> cluster_by_text("gsdmm", None, ["a loaf of bread", "bread", "?"], k=None, seed=42).tolist()
-    [0, 0, -1]
-    """
-    component = get_clusterer(clusterer)
-    if component.input_kind != "texts":
-        raise TraubeError(f"{component.name} works on {component.fitted_on}, not on texts")
-    texts, n = list(texts), len(texts)
-    if not n:
-        raise TraubeError("there are no texts to group")
-    return _fit_labels(component, component.resolve(params), texts, n, _check_k(component, k, n), seed)
-
-
-def _check_k(component: Component, k: int | str | None, n: int) -> dict[str, int]:
-    if not component.takes_k:
-        return {}
-    if not isinstance(k, int | np.integer) or isinstance(k, bool):
-        raise TraubeError(f"{component.name} needs the number of clusters (see traube.components.choose_k)")
-    if not 1 <= k <= n:
-        raise TraubeError(f"{component.name}: cannot make {k} clusters of {n} texts: give at least 1, at most {n}")
-    return {"n_clusters": int(k)}
+    labels = labels.astype(np.int64)
+    if not component.reports_layers:
+        return Fitted(labels)
+    layers = [
+        NestedLabels(layer, dict(enumerate(stability.tolist())))
+        for layer, stability in zip(estimator.layers_, estimator.layer_stability_, strict=True)
+    ]
+    stability = dict(enumerate(estimator.cluster_stability_.tolist()))
+    return Fitted(labels, estimator.k_table_, stability, tuple(layers) if len(layers) > 1 else ())
 
 
 def _run(
@@ -267,7 +149,7 @@ def _run(
             # Fewer different texts than clusters: the score `clusters` shows it.
             warnings.filterwarnings("ignore", message="Number of distinct clusters", category=UserWarning)
             return fit(estimator)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:  # TypeError: scikit-learn's, of sparse vectors where it takes dense ones
         raise TraubeError(f"{component.name}: {' '.join(str(error).split())}") from error
 
 
@@ -282,7 +164,7 @@ def _thread_pools(modules: int) -> Any:
     return ThreadpoolController()
 
 
-def _check_vectors(X: Matrix) -> Matrix:
+def check_vectors(X: Matrix) -> Matrix:
     """Return X as float32, csr_matrix if sparse; X is copied only if necessary."""
     X = X if sparse.issparse(X) else np.asarray(X)
     if X.ndim != 2 or 0 in X.shape:
@@ -331,7 +213,7 @@ def bytes_needed(component: Component, params: Mapping[str, Any], n: int, d: int
     return dense_copy + (8 * n * n if component.holds_distances(params) else 0)
 
 
-def _refuse_long(component: Component, X: Matrix, k: int | None) -> None:
+def refuse_long(component: Component, X: Matrix, k: int | None) -> None:
     """Refuse a clustering that would take longer than `LONGEST`."""
     n, is_sparse = X.shape[0], sparse.issparse(X)
     seconds = component.estimate_seconds(n, k, is_sparse)
@@ -343,7 +225,7 @@ def _refuse_long(component: Component, X: Matrix, k: int | None) -> None:
         )
 
 
-def _prepare(component: Component, params: Mapping[str, Any], X: Matrix, memory_bytes: int | None) -> Matrix:
+def make_dense(component: Component, params: Mapping[str, Any], X: Matrix, memory_bytes: int | None) -> Matrix:
     """Return X, dense if the component needs that; refuse X if the component would not fit into memory."""
     n, d = X.shape
     needed = bytes_needed(component, params, n, d, sparse.issparse(X))

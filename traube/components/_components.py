@@ -11,12 +11,13 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from traube._core.errors import TraubeError, unknown
+from traube._core.errors import TraubeError, Unsupported, unknown
 from traube._core.plugins import Registrations, Registry
 from traube._core.versions import get_versions
 from traube.components._new_points import Assign, Place, assign_to_nearest_center, keep_vectors, place_by_neighbors
 
 InputKind = Literal["vectors", "reduced", "embeddings", "texts", "encoder"]
+NClusters = Literal["given", "optional", "found"]
 NUMERICAL = ("numpy", "scipy", "scikit-learn")
 PACE = 5e-5  # seconds of a core for each text; most reducers and clusterers take about that for 1,000 texts
 GIVEN = ("n_clusters", "random_state")  # set at run time, so never among a component's parameters
@@ -34,11 +35,15 @@ class Component:
         them.
     params : mapping
         Every parameter that may be set, with its default.
-    takes_k : bool
-        True if the component needs the number of clusters. `k: auto` is then a parameter of it, beside its own: the
-        number is chosen from the vectors in place of that of the split's classes.
+    n_clusters : str
+        "given" if the component needs the number of clusters. `k: auto` is then a parameter of it, beside its own: the
+        number is chosen from the vectors in place of that of the split's classes. "optional" if it finds the number
+        unless a person gives one, "found" if it takes none.
     finds_k : bool
-        True if the component finds the number of clusters, and tables report the number.
+        True if tables report the number of clusters that the component finds.
+    reports_layers : bool
+        True if the fitted estimator has nested layers and the stability of clusters: `layers_`, `layer_stability_`,
+        `cluster_stability_` and `k_table_`, as `traube.components._estimators.stable_kmeans.StableKMeans` has them.
     seeded : bool
         True if the component draws random numbers.
     dense : bool
@@ -77,15 +82,16 @@ class Component:
     --------
     >>> from traube.components import get_clusterer
     >>> kmeans = get_clusterer("kmeans")
-    >>> kmeans.takes_k, kmeans.seeded
-    (True, True)
+    >>> kmeans.n_clusters, kmeans.seeded
+    ('given', True)
     """
 
     name: str
     build: Callable[..., Any]
     params: Mapping[str, Any] = field(default_factory=dict)
-    takes_k: bool = False
+    n_clusters: NClusters = "found"
     finds_k: bool = False
+    reports_layers: bool = False
     seeded: bool = False
     dense: bool = False
     quadratic: bool | Callable[[Mapping[str, Any]], bool] = False
@@ -110,7 +116,7 @@ class Component:
 
     def estimate_seconds(self, n: int, k: int | None, is_sparse: bool) -> float:
         """Return the approximate seconds on one core for n texts in k clusters, as far as they are known."""
-        return n * (k or 0) * self.seconds[is_sparse] if self.takes_k else 0.0
+        return n * (k or 0) * self.seconds[is_sparse] if self.n_clusters == "given" else 0.0
 
     def estimator(self, params: Mapping[str, Any], seed: int | None, **more: Any) -> Any:
         """Return the estimator, not fitted, with its seed if the estimator takes one."""
@@ -123,7 +129,7 @@ class Component:
 
     def chooses_k(self, params: Mapping[str, Any]) -> bool:
         """Return whether `k: auto` is requested, and is not by chance a parameter of the component itself."""
-        return self.takes_k and "k" not in self.params and params.get("k") == AUTO
+        return self.n_clusters == "given" and "k" not in self.params and params.get("k") == AUTO
 
     @property
     def numerics(self) -> dict[str, str]:
@@ -134,6 +140,13 @@ class Component:
         source = f"{self.build.__module__}.{getattr(self.build, '__qualname__', type(self.build).__qualname__)}"
         own = {} if source.startswith("traube.") else {"class": source}  # another class of one's own is another one
         return {"version": self.version, **own, **get_versions(self.libraries)}
+
+    def resolve_by_distance(self, params: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+        """Return the parameters with which the clusterer works on distances; refuse it if there are none."""
+        suited = self.by_distance(self.resolve(params))
+        if suited is None:
+            raise Unsupported(f"{self.name} works on {self.fitted_on}, not on distances")
+        return suited
 
     def resolve(self, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return all parameters: the defaults, with `params` in place of some."""
@@ -235,8 +248,8 @@ def get_clusterer(clusterer: str | Component) -> Component:
     Examples
     --------
     >>> from traube.components import get_clusterer
-    >>> get_clusterer("hdbscan").takes_k
-    False
+    >>> get_clusterer("hdbscan").n_clusters
+    'found'
     """
     return _get("clusterer", CLUSTERERS, clusterer)
 
@@ -324,8 +337,9 @@ def register_clusterer(
     build: Callable[..., Any],
     params: Mapping[str, Any] | None = None,
     *,
-    takes_k: bool | None = None,
+    n_clusters: NClusters | None = None,
     finds_k: bool = False,
+    reports_layers: bool = False,
     seeded: bool | None = None,
     dense: bool = True,
     quadratic: bool | Callable[[Mapping[str, Any]], bool] = False,
@@ -348,10 +362,12 @@ def register_clusterer(
         An estimator's class, or a function that returns an estimator.
     params : mapping, optional
         Parameters that may be set, with defaults. By default those of `build`'s signature that have one.
-    takes_k : bool, optional
-        True if `build` takes `n_clusters`. By default as its signature says.
+    n_clusters : {"given", "optional", "found"}, optional
+        Whether `build` takes `n_clusters`, as in `Component`. By default "given" if its signature has it, else "found".
     finds_k : bool, default=False
-        True if the clusterer finds the number of clusters, and tables report the number.
+        True if tables report the number of clusters that the clusterer finds.
+    reports_layers : bool, default=False
+        True if the fitted estimator has nested layers, as in `Component`.
     seeded : bool, optional
         True if `build` takes `random_state`. By default as its signature says.
     dense : bool, default=True
@@ -391,16 +407,17 @@ def register_clusterer(
     Examples
     --------
     >>> from sklearn.cluster import Birch
-    >>> register_clusterer("birch", Birch, {"threshold": 0.5}, replace=True).takes_k
-    True
+    >>> register_clusterer("birch", Birch, {"threshold": 0.5}, replace=True).n_clusters
+    'given'
     """
     accepted = inspect.signature(build).parameters
     component = Component(
         name=name,
         build=build,
         params=_make_plain(name, _read_defaults(accepted) if params is None else params),
-        takes_k="n_clusters" in accepted if takes_k is None else takes_k,
+        n_clusters=n_clusters or ("given" if "n_clusters" in accepted else "found"),
         finds_k=finds_k,
+        reports_layers=reports_layers,
         seeded="random_state" in accepted if seeded is None else seeded,
         dense=dense,
         quadratic=quadratic,

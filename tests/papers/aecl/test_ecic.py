@@ -10,8 +10,9 @@ from scipy.stats import spearmanr
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import adjusted_rand_score
 
+from tests.clustering import cluster
 from traube._core.errors import DoesNotFit, TraubeError
-from traube.components import cluster, parse_method
+from traube.components import parse_method
 from traube.papers.aecl.ecic import IterativeClassification
 from traube.papers.aecl.isolation import depths
 
@@ -133,5 +134,5 @@ def test_what_cannot_be_is_one_line(blobs: Blobs) -> None:
 def test_distances_of_the_start_that_would_not_fit_are_refused(blobs: Blobs) -> None:
     average = {"start": "agglomerative_average"}
     with pytest.raises(DoesNotFit, match="ecic of 300 texts"):
-        cluster("ecic", average, blobs[0], 4, 0, memory_bytes=8 * 300 * 300 - 1)
-    assert len(cluster("ecic", None, blobs[0], 4, 0, memory_bytes=0)) == 300
+        cluster("ecic", average, blobs[0], 4, 0, memory=8 * 300 * 300 - 1)
+    assert len(cluster("ecic", None, blobs[0], 4, 0, memory=0)) == 300

@@ -1,18 +1,25 @@
 """GSDMM: beside a slow, literal sampler written from the equation; and what becomes of odd texts."""
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
 from traube._core.errors import TraubeError
-from traube.components import cluster, cluster_by_distance, cluster_by_text, parse_method
+from traube.components import DistanceView, TextView, VectorView, parse_method
+from traube.components._fit import fit_clusterer
 from traube.papers.aecl.gsdmm import Gsdmm, _weigh, count_words
 
 SUBJECTS = ("dough yeast crust rye loaf oven", "racket serve volley net ace court", "nova galaxy dwarf star orbit ring")
+
+
+def group(params: dict[str, Any] | None, texts: list[str], seed: int) -> NDArray[np.int64]:
+    return fit_clusterer("gsdmm", params, TextView(texts), None, seed).labels
 
 
 def short_texts(n: int = 120, seed: int = 0) -> tuple[list[str], list[int]]:
@@ -64,7 +71,7 @@ def test_the_weights_are_those_of_the_equation(texts: list[list[str]], alpha: fl
 
 def test_it_finds_the_subjects_and_how_many_there_are() -> None:
     texts, gold = short_texts()
-    found = cluster_by_text("gsdmm", {"most": 40}, texts, None, 0)
+    found = group({"most": 40}, texts, 0)
     assert adjusted_rand_score(gold, found) > 0.95
     # clusters are drawn, so that now and then a text ends by itself
     assert sorted(np.bincount(found))[-3:][0] > 30 and len(set(found)) <= 4
@@ -72,7 +79,7 @@ def test_it_finds_the_subjects_and_how_many_there_are() -> None:
 
 def test_the_seed_decides_and_nothing_else() -> None:
     texts, _ = short_texts()
-    once, twice, other = (cluster_by_text("gsdmm", {"sweeps": 1}, texts, None, seed) for seed in (1, 1, 2))
+    once, twice, other = (group({"sweeps": 1}, texts, seed) for seed in (1, 1, 2))
     assert np.array_equal(once, twice)
     assert not np.array_equal(once, other)
 
@@ -87,8 +94,8 @@ def test_case_and_punctuation_mean_nothing_and_letters_of_all_scripts_are_letter
 
 def test_a_text_without_words_is_noise_and_changes_nothing_else() -> None:
     texts, _ = short_texts(30)
-    alone = cluster_by_text("gsdmm", None, texts, None, 3)
-    with_empty = cluster_by_text("gsdmm", None, ["", *texts[:7], "...", *texts[7:], " "], None, 3)
+    alone = group(None, texts, 3)
+    with_empty = group(None, ["", *texts[:7], "...", *texts[7:], " "], 3)
     assert with_empty[[0, 8, 32]].tolist() == [-1, -1, -1]
     assert np.array_equal(np.delete(with_empty, [0, 8, 32]), alone)
 
@@ -103,18 +110,18 @@ def test_a_text_without_words_is_noise_and_changes_nothing_else() -> None:
     ],
 )
 def test_few_texts_empty_texts_and_equal_texts(texts: list[str], expected: list[int]) -> None:
-    assert cluster_by_text("gsdmm", None, texts, None, 0).tolist() == expected
+    assert group(None, texts, 0).tolist() == expected
 
 
 def test_equal_texts_are_together_but_for_a_draw_now_and_then() -> None:
-    found = cluster_by_text("gsdmm", None, ["the same words in all of them"] * 40, None, 0)
+    found = group(None, ["the same words in all of them"] * 40, 0)
     assert np.bincount(found).max() >= 38
 
 
 def test_a_long_text_has_weights_too() -> None:
     """Its product of a thousand factors is below the smallest number."""
     texts = [" ".join(f"w{i}" for i in range(1000)), " ".join(f"w{i}" for i in range(1000)), "quite another"]
-    found = cluster_by_text("gsdmm", None, texts, None, 0)
+    found = group(None, texts, 0)
     assert found.tolist() == [0, 0, 1]
 
 
@@ -125,12 +132,12 @@ def test_never_more_clusters_than_allowed() -> None:
 
 def test_what_takes_texts_refuses_vectors_and_the_other_way_round() -> None:
     with pytest.raises(TraubeError, match=r"^gsdmm works on texts, not on vectors$"):
-        cluster("gsdmm", None, np.ones((3, 2)), None, 0)
+        fit_clusterer("gsdmm", None, VectorView(np.ones((3, 2))), None, 0)
     with pytest.raises(TraubeError, match=r"^kmeans works on vectors, not on texts$"):
-        cluster_by_text("kmeans", None, ["a", "b"], 2, 0)
+        fit_clusterer("kmeans", None, TextView(["a", "b"]), 2, 0)
     with pytest.raises(TraubeError, match=r"^gsdmm works on texts, not on distances$"):
-        cluster_by_distance("gsdmm", None, 1 - np.eye(3), None, 0)
+        fit_clusterer("gsdmm", None, DistanceView(1 - np.eye(3)), None, 0)
     with pytest.raises(TraubeError, match="there are no texts to group"):
-        cluster_by_text("gsdmm", None, [], None, 0)
+        fit_clusterer("gsdmm", None, TextView([]), None, 0)
     assert "umap reduces vectors: use none/gsdmm" in str(parse_method("umap/gsdmm").unsupported())
     assert parse_method("none/gsdmm").unsupported() is None

@@ -10,13 +10,13 @@ import pytest
 from scipy.stats import ttest_rel
 from sklearn.metrics import adjusted_rand_score, pairwise_distances, roc_auc_score
 
+from tests.clustering import cluster
 from tests.made import damage_blob, store_task
 from tests.papers.conftest import at_home
 from tests.papers.qs3m.test_qs3m import QUICK, SECTIONS, pages
 from traube._core import paths
 from traube._core.errors import TraubeError
 from traube._reports.papers import Context
-from traube.components import cluster
 from traube.models import Model, load_model
 from traube.models._card import ModelCard, Precision
 from traube.models._checkpoints import trained_on

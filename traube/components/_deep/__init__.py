@@ -21,7 +21,7 @@ def register_deep_clusterer(clusterer: type[DeepClusterer[Any]]) -> None:
         clusterer.name,
         clusterer.with_values,
         clusterer.defaults.model_dump(mode="json"),
-        takes_k=True,
+        n_clusters="given",
         seeded=True,
         input_kind="encoder",
         version=clusterer.version,

@@ -16,7 +16,7 @@ def by_distance(params: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 EXACT = LazyEstimator("traube.components._estimators.clusterers", "Agglomerative")
-OF_EXACT: dict[str, Any] = {"takes_k": True, "seeded": False, "quadratic": True, "dense": False}
+OF_EXACT: dict[str, Any] = {"n_clusters": "given", "seeded": False, "quadratic": True, "dense": False}
 OF_EXACT["types"] = {
     "linkage": Literal["ward", "average", "complete", "single"],
     "metric": Literal["euclidean", "cosine"],
@@ -34,5 +34,5 @@ register_clusterer(
 
 KNN = LazyEstimator("traube.components._estimators.clusterers", "AgglomerativeKnn")
 register_clusterer(
-    "agglomerative_knn", KNN, {"n_neighbors": 15}, takes_k=True, seeded=False, types={"n_neighbors": Count}
+    "agglomerative_knn", KNN, {"n_neighbors": 15}, n_clusters="given", seeded=False, types={"n_neighbors": Count}
 )

@@ -15,7 +15,7 @@ register_clusterer(
     "evoc",
     LazyEstimator("traube.components._estimators.evoc", "Evoc"),
     **with_limits(VALUES),
-    takes_k=False,
+    n_clusters="found",
     finds_k=True,
     seeded=True,
     input_kind="embeddings",

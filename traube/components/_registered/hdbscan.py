@@ -43,7 +43,7 @@ register_clusterer(
     "hdbscan",
     hdbscan,
     **with_limits(VALUES),
-    takes_k=False,
+    n_clusters="found",
     seeded=False,
     input_kind="reduced",
     libraries=(*NUMERICAL, "hdbscan"),

@@ -28,7 +28,7 @@ def minibatch_kmeans(**params: Any) -> Any:
 
 
 # seconds: measured at 2,000 to 10,000 texts in 250 to 2,000 clusters, of vectors of 384 dimensions and of TF-IDF
-OF_BOTH: dict[str, Any] = {"takes_k": True, "seeded": True, "dense": False}
+OF_BOTH: dict[str, Any] = {"n_clusters": "given", "seeded": True, "dense": False}
 KMEANS = LazyEstimator("sklearn.cluster", "KMeans")
 register_clusterer("kmeans", KMEANS, **with_limits(START | LLOYD), seconds=(6.5e-7, 6e-6), **OF_BOTH)
 register_clusterer(
@@ -39,8 +39,9 @@ register_clusterer(
     "stable_kmeans",
     LazyEstimator("traube.components._estimators.stable_kmeans", "StableKMeans"),
     {"n_neighbors": 14},
-    takes_k=False,
+    n_clusters="optional",
     finds_k=True,
+    reports_layers=True,
     seeded=True,
     dense=False,
     version="4",  # stability of bootstraps of micro clusters, the middle of the best numbers

@@ -28,7 +28,7 @@ register_clusterer(
     "ecic",
     LazyEstimator("traube.papers.aecl.ecic", "IterativeClassification"),
     **with_limits(ECIC),
-    takes_k=True,
+    n_clusters="given",
     seeded=True,
     dense=False,
     quadratic=lambda params: get_clusterer(params["start"]).holds_distances({}),  # as its start does
@@ -39,7 +39,7 @@ register_clusterer(
     "gsdmm",
     LazyEstimator("traube.papers.aecl.gsdmm", "Gsdmm"),
     {"most": 500, "alpha": 0.1, "beta": 0.1, "sweeps": 30},
-    takes_k=False,
+    n_clusters="found",
     finds_k=True,
     seeded=True,
     input_kind="texts",

@@ -15,7 +15,7 @@ register_clusterer(
     "dbstream",
     LazyEstimator("traube.papers.german.dbstream", "DBStream"),
     **with_limits(VALUES),
-    takes_k=False,
+    n_clusters="found",
     seeded=False,
     input_kind="reduced",
     libraries=(*NUMERICAL, "river"),

@@ -19,7 +19,7 @@ from traube._core.hashing import digest
 from traube._core.versions import get_versions
 from traube._reports.papers.context import Context
 from traube._storage import Corrupt, write_table
-from traube.components import cluster_by_distance
+from traube.components import DistanceView, fit, parse_method
 from traube.models import Model, model_of
 from traube.papers.qs3m.auc import auc, page_auc
 from traube.papers.qs3m.pairs import balanced_pairs
@@ -243,5 +243,5 @@ def score_pages(distances: np.ndarray, split: Split) -> tuple[float, float, floa
     assert labels is not None
     pairs = balanced_pairs(split)
     balanced = auc(-distances[pairs.first, pairs.second], pairs.same)
-    clusters = cluster_by_distance("agglomerative_average", None, distances, split.classes, None)
+    clusters = fit(parse_method("agglomerative_average"), DistanceView(distances), split.classes).labels
     return balanced, page_auc(-distances, labels), float(adjusted_rand_score(labels, clusters))
