@@ -35,10 +35,10 @@ from traube._grouping.describe import (
 from traube._grouping.edits import GroupEdits, apply_edits, nest, read_edits
 from traube._grouping.naming import BUDGET, Namer, Topic, load_namer, name_topics
 from traube._grouping.terms import TermReader
+from traube._pipeline.default_model import AUTO, choose_model
 from traube._pipeline.executors import make_executor
 from traube._pipeline.workbench import Workbench
 from traube._reports.cluster_report import MapLayer, cluster_report
-from traube._reports.languages import choose_model
 from traube._reports.placing import place_texts
 from traube.components import Method, parse_method
 from traube.components._apply import Labels, Matrix
@@ -723,7 +723,7 @@ def cluster_texts(
 
 def resolve_model(model: Any, texts: Sequence[str]) -> Any:
     """Return the model, or the name of the one for the texts' languages where it is "auto"."""
-    return choose_model(detect_languages(texts)).name if isinstance(model, str) and model == "auto" else model
+    return choose_model(detect_languages(texts)).name if isinstance(model, str) and model == AUTO else model
 
 
 def _check_number(n_clusters: int | None, n_texts: int) -> None:
