@@ -120,21 +120,26 @@ def _describe_weights() -> dict[str, str]:
 def methods(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFrame:
     """Return table 3, means of the models that have every method on a task: method, task, measured, note.
 
-    The note names these models. Models for German that are not the paper's also have rows of their own. Parameters are
-    those of `kmeans`.
+    The note names these models. Models for German that are not the paper's have rows of their own instead. Parameters
+    are those of `kmeans`.
     """
-    grid = pd.DataFrame(index=sorted(measured["method"].unique()), columns=list(TASKS), dtype=float)
+    alone = {
+        str(name): _name_alone(rows, str(name))
+        for name, rows in measured.groupby("model")
+        if _is_another_for_german(str(name))
+    }
+    together = measured[~measured["model"].isin(list(alone))]
+    grid = pd.DataFrame(index=sorted(together["method"].unique()), columns=list(TASKS), dtype=float)
     models: dict[str, str] = {}
-    for task, rows in measured.groupby("task"):
+    for task, rows in together.groupby("task"):
         complete = rows.pivot_table(index="method", columns="model", values="measured").dropna(axis=1)
         models[str(task)] = ", ".join(sorted(complete.columns))
         grid[task] = complete.mean(axis=1) if len(complete.columns) else float("nan")
-    alone = {name: _name_alone(rows, name) for name, rows in measured.groupby("model") if _is_another_for_german(name)}
     table = _explain_gaps(
         pd.concat([grid, *alone.values()]), list(published("table3")["method"]), "method", unavailable
     )
     there, weights = table["measured"].notna() & (table["task"] != AVERAGE), _describe_weights()
-    of_one = {row: weights.get(str(name), "one model alone") for name, rows in alone.items() for row in rows.index}
+    of_one = {row: weights.get(name, "one model alone") for name, rows in alone.items() for row in rows.index}
     table.loc[there, "note"] = [
         of_one.get(method) or f"mean of {models[task]}; published: of twelve others"
         for method, task in table.loc[there, ["method", "task"]].itertuples(index=False)
