@@ -96,17 +96,17 @@ def test_evaluate_refuses_a_faulty_task_and_what_it_cannot_do(tiny_task: Task) -
 
 
 def test_auto_is_the_model_for_the_language_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    requested = []
 
     def choose(languages: Sequence[str]) -> DefaultModel:
-        asked.append(tuple(languages))
+        requested.append(tuple(languages))
         return DefaultModel("bow", tuple(languages))
 
     monkeypatch.setattr("traube._pipeline.evaluate.choose_model", choose)
     texts = ["Der Zug nach Hamburg hat heute Verspätung.", "Die Bahn fährt wieder nicht."]
     texts += ["Das Brot ist noch warm.", "Wir backen heute frisches Brot."]
     found = evaluate(texts, ["auto", "tfidf"], "none/kmeans", labels=["Bahn", "Bahn", "Brot", "Brot"])
-    assert [cell.model for cell in found.cells] == ["bow", "tfidf"] and asked == [("de",)]
+    assert [cell.model for cell in found.cells] == ["bow", "tfidf"] and requested == [("de",)]
 
 
 def test_progress_adds_up(tiny_task: Task, storage: Storage) -> None:
