@@ -14,7 +14,7 @@ from traube._pipeline.workbench import Workbench
 from traube._storage import Storage, open_storage
 from traube.models import Model, load_model
 from traube.models._card import Precision
-from traube.models._endpoint import refuse_unnamed
+from traube.models._endpoint import limit_unattended, refuse_unnamed
 
 
 class BenchmarkResource(dg.ConfigurableResource):
@@ -53,10 +53,12 @@ class EncoderResource(dg.ConfigurableResource):
     def model(self, name: str, precision: Precision | None) -> Model:
         """Return a model, loaded once a process however many tasks a run evaluates.
 
-        An endpoint that params.yaml does not name is refused to runs that no command of a person has started.
+        An endpoint that params.yaml does not name is refused to runs that no command of a person has started. Others
+        keep to the budget that stands there.
         """
-        model = _load_model(name, self.device or None, precision)
-        refuse_unnamed(model, load_params().models)
+        model, params = _load_model(name, self.device or None, precision), load_params()
+        refuse_unnamed(model, params.models)
+        limit_unattended(model, params.nightly.budget)
         return model
 
 

@@ -18,6 +18,7 @@ from traube._pipeline.plan import Plan, Request
 from traube._pipeline.survey import plan
 from traube._storage import open_storage
 from traube.models import is_endpoint, load_model
+from traube.models._endpoint import limit_unattended
 
 
 def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
@@ -44,9 +45,11 @@ def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
     )
     def nightly_benchmark(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         assert MODELS.name is not None
-        for name in filter(is_endpoint, load_params().models):
+        params = load_params()
+        for name in filter(is_endpoint, params.models):
             try:
-                load_model(name).fetch()  # a model that changed silently is another one, and lacks cells
+                limit_unattended(model := load_model(name), params.nightly.budget)
+                model.fetch()  # a model that changed silently is another one, and lacks cells
             except TraubeError as error:
                 context.log.warning(str(error))
         request, todo, work, runs = _find_lacking(context.instance)

@@ -248,6 +248,7 @@ CHANGES: dict[str, tuple[str, str, str]] = {
         "models: [bow]\nnightly: {timezone: Mars/Base}",
         "nightly.timezone: .*no time zone",
     ),
+    "a budget below zero": ("models: [bow]", "models: [bow]\nnightly: {budget: -1}", "nightly.budget: "),
     "a zone outside": ("models: [bow]", "models: [bow]\nnightly: {timezone: ../../etc/passwd}", "no time zone"),
     "a zone with a NUL": ("models: [bow]", 'models: [bow]\nnightly: {timezone: "a\\0"}', "no time zone"),
     "a level of one": ("models: [bow]", "models: [bow]\npromotion: {level: 1}", "promotion.level: .*less than 1"),

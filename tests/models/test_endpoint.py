@@ -1,6 +1,7 @@
 """Models behind an endpoint, by a server of this machine that tells the truth, or lies in one way or another."""
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -13,21 +14,28 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from pydantic import ValidationError
 
 pytest.importorskip("openai")
 
+from tests.made import store_task
 from traube._core import paths
 from traube._core.errors import TraubeError, Unavailable
 from traube._core.progress import Progress
 from traube._core.spending import limit_spending
 from traube._pipeline.embed import embed, open_cache
+from traube._pipeline.expected import describe_sending
+from traube._pipeline.pairs import make_pair_cells
 from traube._storage import open_storage
 from traube.models import ModelCard, load_model, model_cards, model_of
 from traube.models import _endpoint as endpoints
-from traube.models._endpoint import SENTENCES, Endpoint, refuse_unnamed
+from traube.models._chat import count_tokens
+from traube.models._endpoint import SENTENCES, Endpoint, limit_unattended, refuse_unnamed
 from traube.models._naming import name_model
+from traube.tasks import PairCard, make_pairs
+from traube.tasks._stored import Manifest
 
 KEY = "sk-grapes-and-more-grapes"
 D = 8
@@ -439,6 +447,40 @@ def test_runs_that_nobody_started_need_params(server):
         refuse_unnamed(model, [])
 
 
+def test_runs_that_nobody_started_keep_to_the_budget_of_params(server):
+    model = make(server)
+    limit_unattended(model, 0.0)
+    with pytest.raises(TraubeError, match=r"^http.*budget of 0 tokens.*\(nightly\.budget in params\.yaml\)"):
+        encode(["a"], model)
+    assert not server.requests
+    tokens = sum(map(count_tokens, SENTENCES))
+    limit_unattended(model, tokens + 10.0)
+    encode(["a short text"], model)
+    with pytest.raises(TraubeError, match="none was sent"):
+        encode(["a longer text, for which nothing is left of the budget"], model)
+    with limit_spending():  # of a command, which has its own
+        limit_unattended(model, 0.0)
+        encode(["another text"], model)
+    assert set(server.answered) == {"a short text", "another text"}
+
+
+def test_texts_of_pairs_are_estimated_with_their_histories(server, home, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRAUBE_CARDS", str(tmp_path))
+    (tmp_path / "far.yaml").write_text(f"kind: endpoint\nurl: {server.url}\nmodel: m\n")
+    pairs = [
+        ("a loaf", "bread", "test", ""),
+        ("a loaf", "a ship", "test", "what is it"),
+        ("an oar", "a sail", "train", ""),
+    ]
+    rows = pd.DataFrame(pairs, columns=["text_a", "text_b", "part", "history"]).assign(score=[1.0, 0.0, 0.5])
+    task, storage, model = make_pairs(PairCard(name="foods"), rows), open_storage(home), load_model("far")
+    store_task(storage, task)
+    (line,) = describe_sending(storage, {"far": {"foods": make_pair_cells(Manifest.of(task), model)}})
+    # a loaf, bread, a ship; what is it a loaf, what is it a ship
+    assert line.startswith(f"5 texts of about 17 tokens to {server.url}")  # type: ignore[attr-defined]
+    assert not server.requests
+
+
 def test_a_request_is_for_so_many_dimensions_as_the_name_says(server):
     model = load_model(f"{server.url}#m@{D}")
     assert (model.name, model.fingerprint != load_model(f"{server.url}#m").fingerprint) == (f"m@{D}", True)
@@ -481,6 +523,8 @@ def test_the_command_says_what_it_sends_and_keeps_to_a_budget(server, home, tmp_
     assert done.startswith("0") and "priced costs $" in done and "for 1,000 texts" in done
     assert set(server.answered.values()) == {1} and len(server.answered) == 30
     assert [message for message in caplog.messages if message.startswith("sending 30 texts of about 1")]
+    shown = call("leaderboard", "--cost")
+    assert re.search(r"paid .*\n.*\n1 .*\$\d+\.\d\d", shown) and "paid: what the endpoint cost" in shown
     assert call("cluster", str(file), "-m", "priced", "-k", "2", "--no-report").startswith("0")  # nothing is sent again
     assert set(server.answered.values()) == {1}
     for path in home.rglob("*"):

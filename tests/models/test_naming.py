@@ -8,7 +8,8 @@ import pytest
 from tests.models.q4_files import install_package
 from traube._core import paths
 from traube._core.errors import TraubeError, Unknown
-from traube._reports.languages import choose_model, fit_languages
+from traube._pipeline.default_model import choose_model
+from traube._reports.languages import fit_languages
 from traube.models import load_model
 from traube.models._card import catalogue
 from traube.models._naming import forget_model, name_model, near_hub_ids

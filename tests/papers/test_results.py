@@ -178,6 +178,18 @@ def test_the_page_that_comes_with_traube_has_every_table() -> None:
     assert "Not written yet" not in page
 
 
+def test_a_kept_number_keeps_its_last_digit(context: Context, table: Table, tmp_path: Path) -> None:
+    page = tmp_path / "results.md"
+    write_table(context.storage.folder, "toy", table, context)
+    results.write_results(context.storage, page)
+    file = tmp_path / "results" / "toy" / f"{table.name}.csv"
+    kept = file.read_text("utf-8").replace("1.25", "34.449999999999996")  # pandas' fast parser reads 34.45
+    file.write_text(kept, "utf-8")
+    locate_table(context.storage.folder, "toy", table).unlink()
+    results.write_results(context.storage, page)
+    assert file.read_text("utf-8") == kept
+
+
 def test_each_printed_number_that_is_not_measured_says_why() -> None:
     for file in sorted((paths.PROJECT / "docs" / "results").glob("*/*.csv")):
         rows = results._read(file)

@@ -1,6 +1,7 @@
 """The engine: from texts to scores, in real worker processes, with nothing else running."""
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -9,7 +10,8 @@ import pytest
 from tests.made import cells_of
 from traube._core.errors import TraubeError
 from traube._core.progress import Progress
-from traube._pipeline.evaluate import evaluate_cells
+from traube._pipeline.default_model import DefaultModel
+from traube._pipeline.evaluate import evaluate, evaluate_cells
 from traube._storage import Storage
 from traube.models import load_model
 from traube.models._transformer import Transformer
@@ -91,6 +93,20 @@ def test_evaluate_refuses_a_faulty_task_and_what_it_cannot_do(tiny_task: Task) -
         evaluate_cells(tiny_task, bow, [])
     with pytest.raises(TraubeError, match=r"^tiny x bow x none/hdbscan: unsupported: hdbscan looks for dense regions"):
         evaluate_cells(tiny_task, bow, cells_of(tiny_task, "none/hdbscan"))
+
+
+def test_auto_is_the_model_for_the_language_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    requested = []
+
+    def choose(languages: Sequence[str]) -> DefaultModel:
+        requested.append(tuple(languages))
+        return DefaultModel("bow", tuple(languages))
+
+    monkeypatch.setattr("traube._pipeline.evaluate.choose_model", choose)
+    texts = ["Der Zug nach Hamburg hat heute Verspätung.", "Die Bahn fährt wieder nicht."]
+    texts += ["Das Brot ist noch warm.", "Wir backen heute frisches Brot."]
+    found = evaluate(texts, ["auto", "tfidf"], "none/kmeans", labels=["Bahn", "Bahn", "Brot", "Brot"])
+    assert [cell.model for cell in found.cells] == ["bow", "tfidf"] and requested == [("de",)]
 
 
 def test_progress_adds_up(tiny_task: Task, storage: Storage) -> None:

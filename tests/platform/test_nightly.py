@@ -74,6 +74,16 @@ def test_texts_go_to_an_endpoint_at_night_only_if_params_name_it(launcher: Launc
 
 
 @pytest.mark.begin_with("read")
+def test_a_night_keeps_to_the_budget_of_params(launcher: Launcher, cards: Path) -> None:
+    (cards / "paid.yaml").write_text("kind: endpoint\nurl: http://127.0.0.1:9/v1\nmodel: paid\nprice: 0.1\n")
+    paths.params().write_text(PARAMS.replace("[bow]", "[bow, paid]") + "nightly: {budget: 0}\n")
+    assert {r.partition_key for r in night(launcher)} == {"bow", "paid"}
+    # before anything is sent to the address, where nobody listens
+    with pytest.raises(TraubeError, match=r"budget of \$0\.00.*nightly\.budget"):
+        EncoderResource().model("paid", None).fetch()
+
+
+@pytest.mark.begin_with("read")
 def test_a_night_is_published_once(launcher: Launcher, request_for: MakeRequest) -> None:
     assert "published when they end" in night(launcher, "nightly_publish").skip_message
     launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))

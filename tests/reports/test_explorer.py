@@ -252,6 +252,19 @@ def test_what_is_as_good_and_cheaper_is_what_traube_best_says(
     assert found[0]["bargain"] == recommendation.recommend(bench.storage, "tiny", "own", OWN).bargain != ""
 
 
+def test_what_an_endpoint_was_paid_is_shown_however_little_it_is(
+    bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = page.costs(bench.storage, {"own": OWN}, bench.storage.read_cells())
+    monkeypatch.setattr(page, "costs", lambda *_: known.assign(money=known["model"].map({"bow": 4e-7})))
+    publish(bench)
+    board = page_data(make_page(bench, {"own": OWN}, "tiny", tmp_path).read_text())["board"]
+    assert {(row["model"], row["money"], row["paid"]) for row in board} == {
+        ("bow", 4e-7, "$0.0000004"),
+        ("tfidf", None, ""),
+    }
+
+
 def test_what_changed_since_the_last_night_is_on_the_tasks_page_and_on_no_others(
     bench: Workbench, tmp_path: Path
 ) -> None:

@@ -117,7 +117,7 @@ class Options:
     @property
     def model_name(self) -> str:
         """The model, or the usual one where none had to be chosen."""
-        from traube._reports.languages import DEFAULT
+        from traube._pipeline.default_model import DEFAULT
 
         return self.model or DEFAULT
 
@@ -233,7 +233,7 @@ def cluster(
 
 def _choose_model(texts: list[str]) -> str:
     """Return the default model for some texts; print why if that is not the usual one."""
-    from traube._reports.languages import choose_model
+    from traube._pipeline.default_model import choose_model
     from traube.tasks._languages import detect_languages
 
     chosen = choose_model(detect_languages(texts))

@@ -22,7 +22,9 @@ app = typer.Typer()
 
 
 Every = Annotated[bool, typer.Option("--all", help="Show every method, not only each model's best one.")]
-ShowCost = Annotated[bool, typer.Option("--cost", help="Add seconds for 1,000 texts, and memory, as measured.")]
+ShowCost = Annotated[
+    bool, typer.Option("--cost", help="Add seconds and dollars for 1,000 texts, and memory, as measured.")
+]
 FormatOption = Annotated[Format, typer.Option("--format", help="For a person, a page, a paper or a program.")]
 OverTasks = Annotated[bool, typer.Option("--over-tasks", help="One table over tasks, by the models' mean ranks.")]
 Figure = Annotated[
@@ -213,6 +215,8 @@ def print_leaderboard(
         title = f"{task}, {level}: {first['metric']} x100"
         if protocol:  # pairs have none
             title += f", {pluralize(int(first['splits']), 'split')}, protocol {protocol}"
+        if "money" in shown and not shown["money"].gt(0).any():
+            shown = shown.drop(columns="money")
         _print_rows(
             [_format_row(row, method, with_k, details) for row in shown.itertuples(index=False)],
             f"{title}, own choice" if own_choice else title,
@@ -244,6 +248,10 @@ def _print_signs(done: Any) -> None:
         out.print(
             "[dim]encode, cluster: seconds for 1,000 texts; MB: the most memory; -: not measured (in the cache)[/]"
         )
+        if done["money"].gt(0).any():
+            out.print(
+                "[dim]paid: what the endpoint cost for 1,000 texts; -: no endpoint, or its card states no price[/]"
+            )
     if done["found_k"].notna().any():
         out.print("[dim]clusters found / labels: means over splits and seeds[/]")
     if (done["missing"] > 0).any():
@@ -261,6 +269,7 @@ def _format_row(row: Any, method: str, with_k: bool, details: bool) -> dict[str,
     """
     import pandas as pd
 
+    from traube._core.spending import in_dollars
     from traube._reports.tables import show_row, show_score
     from traube.comparison._verdict import format_significance
 
@@ -271,6 +280,8 @@ def _format_row(row: Any, method: str, with_k: bool, details: bool) -> dict[str,
     if with_k:
         k = "-" if pd.isna(row.found_k) else f"{row.found_k:.0f} / {row.true_k:.0f}"
         line["clusters found / labels"] = k
+    if hasattr(row, "money"):
+        line["paid"] = "-" if pd.isna(row.money) else in_dollars(row.money)
     if hasattr(row, "memory"):
         measured = {"encode, s": row.encoding, "cluster, s": row.clustering, "MB": row.memory}
         line |= {title: "-" if pd.isna(value) else f"{value:.3g}" for title, value in measured.items()}

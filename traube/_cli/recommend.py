@@ -90,7 +90,8 @@ def print_answer(found: "Recommendation") -> None:
 
 def print_language(storage: "Storage", task: str, models: "Sequence[str]") -> None:
     """Print the models made for the language of a task without labels, those that were tried and others."""
-    from traube._reports.languages import fit_languages, languages_of
+    from traube._pipeline.default_model import languages_of
+    from traube._reports.languages import fit_languages
     from traube.tasks._stored import read_task
 
     fit = fit_languages(languages_of(read_task(storage, task)), models)

@@ -131,7 +131,7 @@ def run(
 
 def _choose_models(models: Sequence[str], given: Sequence[GivenTask]) -> Sequence[str]:
     """Return the models of params.yaml; for files alone, the default one is that of their languages."""
-    from traube._reports.languages import DEFAULT, choose_model
+    from traube._pipeline.default_model import DEFAULT, choose_model
 
     chosen = [choose_model(task.languages) for task in given if task.languages is not None]
     if DEFAULT not in models or not chosen or len(chosen) < len(given):

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from traube._core import paths
 from traube._core.errors import TraubeError, Unsupported
 from traube._core.progress import SILENT, Progress
+from traube._pipeline.default_model import AUTO, choose_model
 from traube._pipeline.executors import make_executor
 from traube._pipeline.workbench import Workbench
-from traube._reports.languages import choose_model
 from traube.components import Component, Method, View, parse_method
 from traube.components._new_points import Matrix
 from traube.models import FunctionModel, Model, Similarity
@@ -52,7 +52,7 @@ def find_unknown(view: View) -> NDArray[np.bool_]:
 
 def resolve_model(model: Any, texts: Sequence[str]) -> Any:
     """Return the model, or the name of the one for the texts' languages where it is "auto"."""
-    return choose_model(detect_languages(texts)).name if isinstance(model, str) and model == "auto" else model
+    return choose_model(detect_languages(texts)).name if isinstance(model, str) and model == AUTO else model
 
 
 def encode_texts(model: Model, texts: list[str], progress: Progress = SILENT) -> Matrix:

@@ -17,6 +17,7 @@ from traube._core import paths
 from traube._core.errors import TraubeError
 from traube._core.progress import SILENT, Progress
 from traube._pipeline.cell import Cell
+from traube._pipeline.default_model import AUTO, choose_model, languages_of
 from traube._pipeline.executors import Executor, ensure_executor
 from traube._pipeline.pairs import (
     PAIRS_VERSION,
@@ -131,10 +132,10 @@ def evaluate(
     task : Task, sequence of str, ndarray, Series, Arrow column, or DataFrame
         From `load_task` or `make_task`; or texts, as `make_task` takes them.
     models : str, Path, SentenceTransformer, callable, Model, array, or several of these
-        Several as a list, or as a dict from names to models. Each is a name (`traube models` lists them), a Hugging
-        Face id or a folder; a network in memory; a function that takes a list of texts and returns an array; or
-        embeddings of shape (n_texts, n_dimensions), of a task's `texts` in their order. Weights that are not on this
-        machine are downloaded.
+        Several as a list, or as a dict from names to models. Each is a name (`traube models` lists them) or "auto", the
+        model that `cluster_texts` takes for the texts' language; a Hugging Face id or a folder; a network in memory; a
+        function that takes a list of texts and returns an array; or embeddings of shape (n_texts, n_dimensions), of a
+        task's `texts` in their order. Weights that are not on this machine are downloaded.
     algorithms : str, Method, estimator, or a sequence of these, default="none/minibatch_kmeans"
         A reducer and a clusterer, like "umap/hdbscan"; see `traube.components.REDUCERS` and `CLUSTERERS`. An estimator of
         scikit-learn, like `Birch(n_clusters=10)`, keeps its parameters but for `random_state`, and is called
@@ -189,7 +190,7 @@ def evaluate(
         paths.use_home(folder or Path(temporary)),
         ensure_executor(executor) as work,
     ):
-        for model in _to_models(models, texts):
+        for model in _to_models(models, task, texts):
             model.fetch()
             of_model = cells(task, model, _OWN, methods=methods, seeds=seeds)
             scores, assignments = evaluate_cells(task, model, of_model, folder or Path(temporary), work, progress)
@@ -255,13 +256,15 @@ def _to_method(algorithm: Any) -> Method:
     return parse_method(f"none/{component.name}")
 
 
-def _to_models(given: Any, texts: Sequence[str]) -> list[Model]:
+def _to_models(given: Any, task: Task, texts: Sequence[str]) -> list[Model]:
     """Return the models that somebody passed: one, a list, or a dict from names."""
     several = given if isinstance(given, list | tuple) else [given]
     models = []
     for name, model in given.items() if isinstance(given, Mapping) else ((None, model) for model in several):
         if hasattr(model, "shape"):
             model = wrap_embeddings(texts, read_embeddings(model, "evaluate", len(texts)), name or "embeddings")
+        elif isinstance(model, str) and model == AUTO:
+            model = choose_model(languages_of(task)).name
         models.append(to_model(model, name))
     if not models:
         raise TypeError("evaluate: there are no models: pass one, a list, or a dict from names to models")

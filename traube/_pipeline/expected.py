@@ -5,11 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from traube._pipeline.cell import Cell
 from traube._pipeline.embed import open_cache
+from traube._pipeline.pair_scores import list_pair_texts
 from traube._storage import Storage
 from traube._storage.costs import get_cost
 from traube.components import get_clusterer, get_reducer
 from traube.models import load_model, model_cards, split_cut
 from traube.models._endpoint import Endpoint
+from traube.tasks import PAIRS
 from traube.tasks._stored import get_manifest, read_ingested, read_task
 from traube.tasks._task import CLUSTERING, Split, Stage
 
@@ -65,17 +67,16 @@ def _estimate_clustering(splits: Sequence[Split], cells: Iterable[Cell]) -> floa
 
 
 def describe_sending(storage: Storage, missing: Mapping[str, Mapping[str, Sequence[Cell]]]) -> list[str]:
-    """Return a line for each model behind an endpoint: what its missing cells of clustering tasks would send, and the cost."""
+    """Return a line for each model behind an endpoint: what its missing cells would send, and the cost."""
     lines = []
     for name, by_task in missing.items():
         model = load_model(name)
         if not isinstance(model, Endpoint):
             continue
         texts: dict[str, None] = {}
-        for task, cells in by_task.items():
-            if cells[0].stage is not Stage.PAIR_SCORES:
-                read = read_task(storage, task)
-                texts |= dict.fromkeys(read.texts_at(read.scored))
+        for task in by_task:
+            read = read_task(storage, task)
+            texts |= dict.fromkeys(list_pair_texts(read) if read.card.type is PAIRS else read.texts_at(read.scored))
         rows = open_cache(storage, model).find_rows(list(texts))
         absent = [text for text, row in zip(texts, rows, strict=True) if row < 0]
         lines += [model.describe_sending(absent)] if absent else []

@@ -9,12 +9,12 @@ from scipy import sparse
 
 from traube._core.errors import TraubeError, Unsupported, unknown
 from traube._core.progress import SILENT, Progress
-from traube._pipeline.pairs import COMPARISONS, asks_for_query, choose_comparison
+from traube._pipeline.pairs import COMPARISONS, TEST, asks_for_query, choose_comparison
 from traube._pipeline.workbench import Workbench
 from traube.metrics._correlation import Kind, correlation
 from traube.models import Model, Vectors
 from traube.models._prompts import for_pairs
-from traube.tasks._scored_pairs import iterate_groups, locate_texts
+from traube.tasks._scored_pairs import has_history, iterate_groups, join_histories, locate_texts, select_pairs
 from traube.tasks._task import Task
 
 Array: TypeAlias = NDArray[np.float64]
@@ -54,6 +54,18 @@ def compare_pairs(
     if not np.isfinite(similarities).all():
         raise TraubeError(f"model '{model.name}': a similarity is NaN or infinite: the weights are broken")
     return similarities
+
+
+def select_test_forms(task: Task) -> list[Task]:
+    """Return the test pairs of a task, and these with their histories if there are any."""
+    forms = [task, join_histories(task)] if has_history(task.rows) else [task]
+    return [select_pairs(form, TEST) for form in forms]
+
+
+def list_pair_texts(task: Task) -> list[str]:
+    """Return the texts of the test pairs of a task, without and with histories."""
+    forms = select_test_forms(task)
+    return [text for form in forms for text in form.texts_at(np.unique(np.concatenate(locate_texts(form))))]
 
 
 def embed_pairs(

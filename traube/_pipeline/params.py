@@ -97,6 +97,12 @@ class Nightly(Strict):
     enabled: bool = True
     cron: str = "0 2 * * *"
     timezone: str = "Europe/Berlin"
+    budget: float | None = Field(
+        None,
+        ge=0,
+        allow_inf_nan=False,
+        description="most that each model behind an endpoint may cost a run that no command starts",
+    )
 
     @field_validator("cron")
     @classmethod

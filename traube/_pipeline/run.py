@@ -9,8 +9,8 @@ from traube._core.progress import SILENT, Progress
 from traube._pipeline.cell import Cell
 from traube._pipeline.cluster import cluster
 from traube._pipeline.executors import Failure
-from traube._pipeline.pair_scores import compare_pairs, embed_pairs, score_pairs
-from traube._pipeline.pairs import SCORES, TEST, PairCell
+from traube._pipeline.pair_scores import compare_pairs, embed_pairs, score_pairs, select_test_forms
+from traube._pipeline.pairs import SCORES, PairCell
 from traube._pipeline.plan import Plan
 from traube._pipeline.record import Recorder
 from traube._pipeline.score import score_cells
@@ -19,7 +19,7 @@ from traube._pipeline.workbench import Workbench
 from traube.models import Model, fingerprint_on
 from traube.models._long_texts import measure_long_texts
 from traube.models._prompts import for_pairs
-from traube.tasks._scored_pairs import PAIRS, has_history, join_histories, select_pairs
+from traube.tasks._scored_pairs import PAIRS, join_histories, select_pairs
 from traube.tasks._task import Stage, Task
 
 
@@ -150,8 +150,7 @@ def _cluster_and_score(
 def _encode_pairs(task: Task, model: Model, workbench: Workbench, progress: Progress) -> Encoded:
     model.fetch()
     model = for_pairs(model)
-    forms = [task, join_histories(task)] if has_history(task.rows) else [task]
-    found = [embed_pairs(select_pairs(form, TEST), model, workbench, progress)[0] for form in forms]
+    found = [embed_pairs(form, model, workbench, progress)[0] for form in select_test_forms(task)]
     return Encoded(
         task=task.name,
         model=model.name,

@@ -10,9 +10,10 @@ import pandas as pd
 from traube._core.errors import join_words
 from traube._core.spending import in_dollars
 from traube._pipeline.current import current_cells
+from traube._pipeline.default_model import languages_of
 from traube._pipeline.params import Protocol
 from traube._reports.costs import costs
-from traube._reports.languages import LanguageFit, fit_languages, languages_of
+from traube._reports.languages import LanguageFit, fit_languages
 from traube._reports.tables import INTERVAL, interval_in_words
 from traube._storage import Storage
 from traube.comparison._candidates import Candidate

@@ -220,8 +220,8 @@ def to_model(given: Any, name: str | None = None, precision: Precision | None = 
     Parameters
     ----------
     given : str, Path, SentenceTransformer, callable or Model
-        What `load_model` takes, or "auto" (`minilm`); a network in memory; or a function that takes a list of texts and
-        returns an array with a row for each.
+        What `load_model` takes, or "auto" (`minilm`: no texts say their language here); a network in memory; or a
+        function that takes a list of texts and returns an array with a row for each.
     name : str, optional
         Name in tables, in place of the model's own; a Model keeps its name.
     precision : {"fp32", "bf16", "auto"}, optional

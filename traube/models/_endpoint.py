@@ -72,6 +72,12 @@ def refuse_unnamed(model: object, named: Collection[str]) -> None:
         )
 
 
+def limit_unattended(model: object, budget: float | None) -> None:
+    """Set the budget of an endpoint outside of a command of a person, which has its own (`--budget`)."""
+    if isinstance(model, Endpoint) and get_spending() is None:
+        model.own_spending.budget = budget
+
+
 class _TryAgain(Exception):
     """A request failed, and may be tried again after some seconds."""
 
@@ -329,10 +335,11 @@ class Endpoint(OfCard, BatchEncoder):
 
     @property
     def _spending(self) -> Spending:
-        return get_spending() or self._own_spending
+        return get_spending() or self.own_spending
 
     @cached_property
-    def _own_spending(self) -> Spending:
+    def own_spending(self) -> Spending:
+        """Return what this object has cost outside of commands, and the budget that it keeps to there."""
         return Spending()
 
     def _cost(self, tokens: float) -> float:
@@ -379,7 +386,8 @@ class Endpoint(OfCard, BatchEncoder):
         spending = self._spending
         unit = f"{spending.budget:,g} tokens" if self.card.price is None else in_dollars(spending.budget or 0.0)
         spent = f"{spending.tokens:,.0f}" if self.card.price is None else in_dollars(spending.dollars)
-        return f"the budget of {unit}, of which {spent} is spent, does not reach (--budget)"
+        place = "--budget" if get_spending() else "nightly.budget in params.yaml"
+        return f"the budget of {unit}, of which {spent} is spent, does not reach ({place})"
 
     def read_key(self) -> str:
         """Return the key, from the environment alone; empty if there is none."""

@@ -180,6 +180,22 @@ def test_a_mean_of_models_names_them_and_what_is_printed_wrong_is_said(measured:
     assert shown["umap/minibatch_kmeans"] == "29.58 | – (authors 32.93)"
 
 
+def test_a_model_for_german_that_is_not_the_papers_stands_alone_with_what_its_weights_are(
+    measured: pd.DataFrame,
+) -> None:
+    name = "multilingual_e5_small_q4"
+    more = measured[measured["model"] == "gbert_base"].assign(model=name, measured=3.0)
+    both = pd.concat([measured, more])
+    alone = methods(both, {}).set_index(["method", "task"]).loc
+    row = alone[(f"{name} with umap/minibatch_kmeans", "blurbs_s2s")]
+    assert row["measured"] == 3.0 and row["note"].startswith("multilingual-e5-small with weights of 4 bits.")
+    mean = alone[("umap/minibatch_kmeans", "blurbs_s2s")]
+    assert mean["measured"] == 6.0 and "mean of bow, gbert_base;" in mean["note"]
+    assert not any(method.startswith(("bow with", "gbert_base with")) for method, _ in alone.obj.index)
+    of_model = kmeans(both, {}).set_index(["model", "task"])["note"]
+    assert of_model[name, "blurbs_s2s"] == row["note"] and not of_model["bow", "blurbs_s2s"]
+
+
 def training(folder: Path, seed: int, *values: float) -> None:
     name = folder / f"wwm__blurbs_s2s__minilm.s{seed}-last"
     name.mkdir(parents=True)

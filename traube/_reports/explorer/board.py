@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from traube._core.spending import in_dollars
 from traube._pipeline.params import Protocol
 from traube._reports.tables import show_interval, show_name, show_rank
 from traube._storage import Storage
@@ -50,7 +51,8 @@ def rows(table: pd.DataFrame, costs: pd.DataFrame) -> list[dict[str, Any]]:
             "clustering": number(row.clustering, 4),
             "seconds": number(row.seconds, 4),
             "memory": number(row.memory, 1),
-            "money": number(row.money, 6),
+            "money": number(row.money, 15),
+            "paid": "" if pd.isna(row.money) else in_dollars(row.money),
             "earlier": bool(row.earlier),
             "best": bool(row.best),
             "front": bool(row.front),

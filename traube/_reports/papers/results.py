@@ -64,7 +64,7 @@ def write_results(storage: Storage, output: Path) -> None:
             write_text(file, format_csv(rows))
     gpu, file = _read_gpu(storage), folder / "gpu.csv"
     if file.is_file():
-        kept = pd.read_csv(file)
+        kept = pd.read_csv(file, float_precision="round_trip")
         gpu = kept if gpu is None else pd.concat([kept[~kept["machine"].isin(gpu["machine"])], gpu])
     if gpu is not None:
         write_text(file, format_csv(gpu))
@@ -112,8 +112,9 @@ def _make_reader(storage: Storage) -> Callable[[Path], pd.DataFrame]:
 
 
 def _read(path: Path) -> pd.DataFrame:
-    # a recipe is a digest, which may have digits alone
-    return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=dict.fromkeys(WHICH, str))
+    # a recipe is a digest, which may have digits alone; the fast parser would change last digits at each writing
+    texts = dict.fromkeys(WHICH, str)
+    return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=texts, float_precision="round_trip")
 
 
 def _merge_kept(here: pd.DataFrame, kept: pd.DataFrame | None = None) -> pd.DataFrame:

@@ -37,7 +37,7 @@ const board = table(
     column("seeds", row => String(row.seeds), row => row.seeds),
     column("encoding, s", row => seconds(row.encoding) + (row.earlier ? " (earlier)" : ""), row => row.encoding, "dt-right"),
     column("clustering, s", row => seconds(row.clustering), row => row.clustering, "dt-right"),
-    ...(data.board.some(row => row.money) ? [column("dollars", row => row.money === null ? "-" : shown(row.money, 6), row => row.money ?? 0, "dt-right")] : []),
+    ...(data.board.some(row => row.money) ? [column("paid", row => row.paid || "–", row => row.money, "dt-right")] : []),
     column("memory, MB", row => shown(row.memory, 0), row => row.memory, "dt-right"),
   ],
   data.board,

@@ -13,6 +13,7 @@ from traube._reports.papers.published import Published, stack_grid
 from traube._reports.papers.spec import count_split_sizes, deviation
 from traube._reports.tables import metric_of
 from traube.components._method import name_methods
+from traube.models import model_cards
 from traube.papers.german.spread import MEASURES, spread
 from traube.tasks._stored import get_card, read_task
 
@@ -106,26 +107,57 @@ def kmeans(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFra
     have a number. `measured` is from `scores`; `unavailable` says by model or task why it cannot be had here.
     """
     grid = measured[measured["method"] == KMEANS].pivot_table(index="model", columns="task", values="measured")
-    return _explain_gaps(grid, list(published("table2")["model"]), "model", unavailable)
+    table = _explain_gaps(grid, list(published("table2")["model"]), "model", unavailable)
+    own, there = table["model"].map(_describe_weights()), table["measured"].notna()
+    return table.assign(note=own.where(own.notna() & there, table["note"]))
+
+
+def _describe_weights() -> dict[str, str]:
+    """Return what cards say of models whose weights are others than the published ones, by name."""
+    return {name: card.description for name, card in model_cards().items() if card.kind == "packaged"}
 
 
 def methods(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFrame:
     """Return table 3, means of the models that have every method on a task: method, task, measured, note.
 
-    The note names these models. Parameters are those of `kmeans`.
+    The note names these models. Models for German that are not the paper's have rows of their own instead. Parameters
+    are those of `kmeans`.
     """
-    grid = pd.DataFrame(index=sorted(measured["method"].unique()), columns=list(TASKS), dtype=float)
+    alone = {
+        str(name): _name_alone(rows, str(name))
+        for name, rows in measured.groupby("model")
+        if _is_another_for_german(str(name))
+    }
+    together = measured[~measured["model"].isin(list(alone))]
+    grid = pd.DataFrame(index=sorted(together["method"].unique()), columns=list(TASKS), dtype=float)
     models: dict[str, str] = {}
-    for task, rows in measured.groupby("task"):
+    for task, rows in together.groupby("task"):
         complete = rows.pivot_table(index="method", columns="model", values="measured").dropna(axis=1)
         models[str(task)] = ", ".join(sorted(complete.columns))
         grid[task] = complete.mean(axis=1) if len(complete.columns) else float("nan")
-    table = _explain_gaps(grid, list(published("table3")["method"]), "method", unavailable)
-    there = table["measured"].notna() & (table["task"] != AVERAGE)
+    table = _explain_gaps(
+        pd.concat([grid, *alone.values()]), list(published("table3")["method"]), "method", unavailable
+    )
+    there, weights = table["measured"].notna() & (table["task"] != AVERAGE), _describe_weights()
+    of_one = {row: weights.get(name, "one model alone") for name, rows in alone.items() for row in rows.index}
     table.loc[there, "note"] = [
-        f"mean of {models[task]}; published: of twelve others" for task in table.loc[there, "task"]
+        of_one.get(method) or f"mean of {models[task]}; published: of twelve others"
+        for method, task in table.loc[there, ["method", "task"]].itertuples(index=False)
     ]
     return table
+
+
+def _name_alone(measured: pd.DataFrame, model: str) -> pd.DataFrame:
+    """Return the rows of one model, method by task, with the model's name before the method's."""
+    return measured.pivot_table(index="method", columns="task", values="measured").rename(f"{model} with {{}}".format)
+
+
+def _is_another_for_german(name: str) -> bool:
+    """Return whether a model was made for German, and is not one of the paper's."""
+    card = model_cards().get(name)
+    if card is None or name in set(published("table2")["model"]):
+        return False
+    return bool(card.languages) and card.is_made_for(("de",))
 
 
 def _explain_gaps(grid: pd.DataFrame, first: Sequence[str], row: str, unavailable: Mapping[str, str]) -> pd.DataFrame:
