@@ -22,7 +22,7 @@ HOST = "127.0.0.1"
 app = typer.Typer()
 
 
-@app.command()
+@app.command(rich_help_panel="Platform")
 def init() -> None:
     """Prepare TRAUBE_HOME and checkpoints/.
 
@@ -50,7 +50,7 @@ def init() -> None:
         compiled.result()
 
 
-@app.command()
+@app.command(rich_help_panel="Platform")
 def dev(
     port: Annotated[int, typer.Option(help="Port of the Dagster UI.")] = 3000,
     mlflow_port: Annotated[int, typer.Option(help="Port of the MLflow UI.")] = 5000,

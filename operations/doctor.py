@@ -27,7 +27,7 @@ app = typer.Typer()
 OLDEST_POSTGRES = 12
 
 
-@app.command()
+@app.command(rich_help_panel="Platform")
 def doctor(
     mend: Annotated[bool, typer.Option("--mend", help="Log again what MLflow shows differently.")] = False,
     as_json: Json = False,
@@ -304,7 +304,7 @@ def find_contradictions(storage: "Storage") -> list[tuple[str, str, str, bool]]:
 
 def mend_mlflow() -> None:
     """Log scores again of which MLflow has others than the leaderboard, or none; rebuild an outdated leaderboard first."""
-    from operations.launch import Launcher
+    from operations.launch import DagsterLauncher
     from traube._pipeline.params import load_params
     from traube._pipeline.plan import make_request
     from traube._reports.tables import tables_are_current
@@ -313,7 +313,7 @@ def mend_mlflow() -> None:
     storage = open_storage(paths.home())
     if storage.read_cells().empty:
         return
-    with show_progress() as (progress, _), Launcher(progress) as launcher:
+    with show_progress() as (progress, _), DagsterLauncher(progress) as launcher:
         errors = [] if tables_are_current(storage) else launcher.publish()
         for model, task, protocol, _ in find_contradictions(storage):
             err.print(f"Logging {model} on {task} to MLflow")

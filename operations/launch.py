@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Collection, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext, redirect_stderr
+from contextlib import ExitStack, nullcontext, redirect_stderr
 from pathlib import Path
 from typing import Any, TextIO
 from uuid import uuid4
@@ -30,6 +30,7 @@ from resources.databases import DAGSTER_DATABASE, make_dagster
 from resources.experiment import default_uri
 from sensors.lost_runs import end_lost_runs, end_unstarted_runs, tag_process
 from traube._cli.launcher import prepare_home
+from traube._cli.platform import Launcher
 from traube._cli.printing import describe_failed_check
 from traube._core import paths, settings, stopping
 from traube._core.progress import Progress
@@ -127,8 +128,8 @@ class WithoutUnwritten:
         return getattr(self._stream, name)
 
 
-class Launcher(AbstractContextManager["Launcher"]):
-    """A launcher of jobs in this process, like `traube._cli.launcher.Launcher`; `lost` are runs whose process was gone."""
+class DagsterLauncher(Launcher):
+    """A launcher of Dagster's jobs in this process."""
 
     def __init__(self, progress: Progress, verbose: bool = False, executor: Executor | None = None) -> None:
         prepare()

@@ -43,7 +43,7 @@ def registry_of(task: str) -> "RegistryResource":
     return RegistryResource()
 
 
-@app.command()
+@app.command(rich_help_panel="Platform")
 def promote(
     task: TaskName,
     version: Annotated[
@@ -63,7 +63,7 @@ def promote(
     out.print(f"{registered_name(task)}@champion is now version {promoted}")
 
 
-@app.command()
+@app.command(rich_help_panel="Platform")
 def rollback(task: TaskName) -> None:
     """Make the previous champion of a task the champion again.
 
@@ -78,7 +78,7 @@ def rollback(task: TaskName) -> None:
     out.print(f"{registered_name(task)}@champion is again version {restored}")
 
 
-@app.command()
+@app.command(rich_help_panel="Platform")
 def retry(
     checkpoint: Annotated[str, typer.Argument(help="Name of a folder in checkpoints/.", show_default=False)],
 ) -> None:

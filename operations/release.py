@@ -12,7 +12,7 @@ from traube._core.progress import SILENT
 app = typer.Typer()
 
 
-@app.command()
+@app.command(rich_help_panel="Platform")
 def release(
     stage: Annotated[
         Literal["datasets", "validate", "benchmark", "report"],
@@ -34,14 +34,14 @@ def release(
     params, storage = load_params(), open_storage(paths.home())
     match stage:
         case "datasets":
-            from operations.launch import Launcher
+            from operations.launch import DagsterLauncher
             from traube._pipeline.survey import find_not_ingested
             from traube._reports.release import write_datasets
 
             new, unavailable = find_not_ingested(params.tasks, storage)
             if new:
                 out.print(f"Reading {', '.join(new)}")
-                with Launcher(SILENT) as launcher:
+                with DagsterLauncher(SILENT) as launcher:
                     fail_on(launcher.datasets(new))
             print_unavailable(unavailable)
             write_datasets(storage, params.tasks, paths.release())

@@ -14,7 +14,7 @@ from traube._core.errors import unknown
 app = typer.Typer()
 
 
-@app.command()
+@app.command(rich_help_panel="Training")
 def sweep(
     name: Annotated[str, typer.Argument(help="Sweep of params.yaml.", show_default=False)],
     task: Annotated[

@@ -13,7 +13,7 @@ from traube._core import paths
 from traube._core.errors import TraubeError, unknown
 
 if TYPE_CHECKING:
-    from operations.launch import Launcher
+    from operations.launch import DagsterLauncher
     from traube.training import Trainer
 
 app = typer.Typer()
@@ -29,7 +29,7 @@ Recipe = Annotated[
 ]
 
 
-@app.command()
+@app.command(rich_help_panel="Training")
 def train(
     trainer: TrainerName,
     task: TaskName,
@@ -63,7 +63,7 @@ def train(
     out.print("`traube run` evaluates the models in checkpoints/; while `traube dev` runs, that happens by itself.")
 
 
-@app.command()
+@app.command(rich_help_panel="Training")
 def trainers(
     trainer: Annotated[str | None, typer.Argument(help="Trainer whose recipe is listed.", show_default=False)] = None,
     as_json: Json = False,
@@ -102,7 +102,7 @@ def trainers(
         print_table(rows, fold={"what": 40, "section": 30}, optional=["section"])
 
 
-@app.command()
+@app.command(rich_help_panel="Training")
 def tune(
     trainer: TrainerName,
     task: TaskName,
@@ -156,9 +156,9 @@ def _parse_values(recipe: list[str] | None) -> dict[str, str]:
     return {name: value for name, _, value in values}
 
 
-def run_on_tasks(tasks: list[str], model: str, verbose: bool, work: Callable[["Launcher"], list[str]]) -> None:
+def run_on_tasks(tasks: list[str], model: str, verbose: bool, work: Callable[["DagsterLauncher"], list[str]]) -> None:
     """Run work on a model and tasks; tasks that are not ingested are read first."""
-    from operations.launch import Launcher
+    from operations.launch import DagsterLauncher
     from traube._pipeline.survey import find_not_ingested
     from traube._storage import open_storage
 
@@ -166,6 +166,6 @@ def run_on_tasks(tasks: list[str], model: str, verbose: bool, work: Callable[["L
     new, unavailable = find_not_ingested(tasks, open_storage(paths.home()))
     for name, reason in unavailable.items():
         raise TraubeError(f"{name} is unavailable: {reason}")
-    with show_progress(hidden=verbose) as (progress, _), Launcher(progress, verbose) as launcher:
+    with show_progress(hidden=verbose) as (progress, _), DagsterLauncher(progress, verbose) as launcher:
         errors = (launcher.datasets(new) if new else []) or work(launcher)
     fail_on(errors)

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from tests.made import cells_of
-from traube._cli.launcher import Launcher
+from traube._cli.launcher import LocalLauncher
 from traube._cli.run import _requests_ahead
 from traube._core.progress import SILENT, Progress
 from traube._pipeline.ahead import encode_ahead
@@ -30,7 +30,7 @@ def read(cards: Path, topics: pd.DataFrame) -> Storage:
     topics.to_csv(cards / "subjects.csv", index=False)
     card = "file: subjects.csv\ntext: text\nlabels: subject\nblocking: [texts_once]\n"
     (cards / "subjects.yaml").write_text(card)
-    with Launcher(SILENT) as launcher:
+    with LocalLauncher(SILENT) as launcher:
         launcher.datasets(["subjects"])
         return launcher.storage
 

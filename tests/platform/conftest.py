@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import dagster as dg
     from typer.testing import Result
 
-    from operations.launch import Launcher
+    from operations.launch import DagsterLauncher
     from traube._pipeline.plan import Plan, Request
     from traube._storage import Storage
     from traube.tasks import Source
@@ -128,7 +128,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     `new` has its databases, `read` the data of `words`, `evaluated` its scores by bag of words, and
     `published` all that is made of them.
     """
-    from operations.launch import Launcher
+    from operations.launch import DagsterLauncher
     from resources.experiment import connect, default_uri
     from traube._core.progress import SILENT
     from traube._pipeline.params import load_params
@@ -146,7 +146,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
         without_servers(patch)
         publish_one_table(patch)
         connect(default_uri())
-        with Launcher(SILENT) as launcher:
+        with DagsterLauncher(SILENT) as launcher:
             requested = Request(["words"], ["bow"], "tiny", load_params().chosen("tiny"))
             steps: dict[str, Callable[[], list[str]]] = {
                 "new": list,
@@ -190,13 +190,13 @@ def traube(cards: Path, templates: Path, request: pytest.FixtureRequest) -> Trau
 
 
 @pytest.fixture
-def launcher(cards: Path, templates: Path, request: pytest.FixtureRequest) -> Iterator[Launcher]:
+def launcher(cards: Path, templates: Path, request: pytest.FixtureRequest) -> Iterator[DagsterLauncher]:
     """A launcher in a new home, or in what `@pytest.mark.begin_with` names of the `templates`."""
-    from operations.launch import Launcher
+    from operations.launch import DagsterLauncher
     from traube._core.progress import SILENT
 
     begin_with(request, templates)
-    with Launcher(SILENT) as launcher:
+    with DagsterLauncher(SILENT) as launcher:
         yield launcher
 
 

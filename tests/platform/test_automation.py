@@ -8,7 +8,7 @@ import pytest
 
 from assets.common import BACKFILL, MODELS, REBUILD, data_keys, model_keys
 from definitions import build_defs
-from operations.launch import Launcher
+from operations.launch import DagsterLauncher
 from tests.platform.conftest import sensor_of
 from traube._pipeline.plan import Request
 
@@ -82,7 +82,7 @@ def test_the_table_does_not_wait_for_a_new_model(
 
 @pytest.mark.begin_with("read")
 def test_the_benchmarks_own_assets_carry_the_conditions(
-    launcher: Launcher, cards: Path, request_for: Callable[..., Request]
+    launcher: DagsterLauncher, cards: Path, request_for: Callable[..., Request]
 ) -> None:
     defs, own = build_defs(), dg.AssetSelection.assets(*data_keys(["words"]), *model_keys(["words"]))
     found = dg.evaluate_automation_conditions(defs, launcher.instance, asset_selection=own)

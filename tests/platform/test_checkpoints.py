@@ -16,7 +16,7 @@ from transformers import BertTokenizerFast
 
 from assets.common import MODELS
 from definitions import build_defs
-from operations.launch import Launcher, align
+from operations.launch import DagsterLauncher, align
 from resources.tracking import TrackingResource
 from tests.made import Mark
 from tests.platform.conftest import TOPICS, sensor_of
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.begin_with("read")
 
 
 @pytest.fixture
-def tick(launcher: Launcher) -> Tick:
+def tick(launcher: DagsterLauncher) -> Tick:
     """One look of the sensor, which goes on where the last one ended: on the same instance, with its cursor.
 
     It may begin with another cursor, or as the last one did (`is_repeated`).
@@ -80,7 +80,9 @@ def test_a_quiet_folder_becomes_a_partition_and_a_run_and_only_once(tick: Tick, 
     assert [said(tick()) for _ in range(3)] == ["nothing new"] * 3
 
 
-def test_the_requested_run_scores_the_checkpoint(tick: Tick, drop: Callable[[str], Path], launcher: Launcher) -> None:
+def test_the_requested_run_scores_the_checkpoint(
+    tick: Tick, drop: Callable[[str], Path], launcher: DagsterLauncher
+) -> None:
     drop("mine-v1.5")
     tick()
     (request,) = tick().run_requests or []
@@ -101,7 +103,9 @@ def test_the_requested_run_scores_the_checkpoint(tick: Tick, drop: Callable[[str
     assert [*Path(urlsplit(version.source).path).glob("artifacts/*/model.safetensors")]  # it is served where it is not
 
 
-def test_the_partition_of_a_model_that_is_gone_is_deleted(drop: Callable[[str], Path], launcher: Launcher) -> None:
+def test_the_partition_of_a_model_that_is_gone_is_deleted(
+    drop: Callable[[str], Path], launcher: DagsterLauncher
+) -> None:
     def partitions() -> set[str]:
         align(launcher.instance)
         return set(launcher.instance.get_dynamic_partitions(str(MODELS.name)))
@@ -150,7 +154,7 @@ def test_a_content_that_comes_back_is_evaluated_again(tick: Tick, drop: Callable
 def test_pages_show_the_content_that_came_back(
     tick: Tick,
     drop: Callable[[str], Path],
-    launcher: Launcher,
+    launcher: DagsterLauncher,
     request_for: Callable[..., Request],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -299,7 +303,9 @@ def test_doctor_names_a_bad_folder(drop: Callable[[str], Path], cards: Path) -> 
 
 
 @pytest.mark.begin_with("new")
-def test_nothing_is_requested_before_a_task_has_been_read(launcher: Launcher, drop: Callable[[str], Path]) -> None:
+def test_nothing_is_requested_before_a_task_has_been_read(
+    launcher: DagsterLauncher, drop: Callable[[str], Path]
+) -> None:
     drop("mine")
     context = dg.build_sensor_context(launcher.instance)
     result = sensor_of(build_defs(), "new_checkpoints")(context)

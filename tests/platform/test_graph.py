@@ -19,7 +19,7 @@ import pytest
 from typer.testing import Result
 
 from operations.children import ensure_alone
-from operations.launch import Launcher, WithoutUnwritten, align
+from operations.launch import DagsterLauncher, WithoutUnwritten, align
 from sensors.lost_runs import PID, STARTED, cancel_cut_off_runs, end_lost_runs, stop_note_path, tag_process
 from tests.made import damage_blob
 from tests.platform.conftest import word_rows, write_task
@@ -40,7 +40,7 @@ Planned = Callable[..., Plan]
 MakeRequest = Callable[..., Request]
 
 
-def read(launcher: Launcher, *tasks: str) -> list[str]:
+def read(launcher: DagsterLauncher, *tasks: str) -> list[str]:
     return launcher.datasets(list(tasks))
 
 
@@ -48,7 +48,7 @@ def read(launcher: Launcher, *tasks: str) -> list[str]:
 @pytest.mark.all_papers
 @pytest.mark.all_tasks
 def test_from_raw_data_to_the_leaderboard(
-    launcher: Launcher, planned: Planned, request_for: MakeRequest, storage: Storage, home: Path
+    launcher: DagsterLauncher, planned: Planned, request_for: MakeRequest, storage: Storage, home: Path
 ) -> None:
     assert planned(["words"]).unread == ["words"]
     assert read(launcher, "words") == []
@@ -70,7 +70,7 @@ def test_from_raw_data_to_the_leaderboard(
 
 
 @pytest.mark.begin_with("published")
-def test_the_page_of_a_task_is_made_on_request(launcher: Launcher, home: Path) -> None:
+def test_the_page_of_a_task_is_made_on_request(launcher: DagsterLauncher, home: Path) -> None:
     page = home / "report" / "words.html"
     assert not page.exists()  # the command line makes a task's page when somebody opens it
     publish = launcher.definitions.resolve_job_def("publish")
@@ -81,7 +81,7 @@ def test_the_page_of_a_task_is_made_on_request(launcher: Launcher, home: Path) -
 
 
 @pytest.mark.begin_with("published")
-def test_every_column_of_a_table_says_what_it_means(launcher: Launcher) -> None:
+def test_every_column_of_a_table_says_what_it_means(launcher: DagsterLauncher) -> None:
     meanings = {
         ("words", "corpus"): CORPUS_COLUMNS,
         ("words", "splits"): SPLIT_COLUMNS,
@@ -98,7 +98,7 @@ def test_every_column_of_a_table_says_what_it_means(launcher: Launcher) -> None:
         assert key[1:] != ("corpus",) or "fruit" in str(event.asset_materialization.metadata["preview"].value)
 
 
-def test_what_stops_nothing_is_noted(launcher: Launcher, cards: Path) -> None:
+def test_what_stops_nothing_is_noted(launcher: DagsterLauncher, cards: Path) -> None:
     write_task(cards, "words", [*word_rows(), *word_rows()[:2]])
     assert launcher.datasets(["words"]) == []
     (note,) = launcher.notes
@@ -106,7 +106,9 @@ def test_what_stops_nothing_is_noted(launcher: Launcher, cards: Path) -> None:
 
 
 @pytest.mark.begin_with("evaluated")
-def test_what_is_stored_is_not_computed_again(launcher: Launcher, request_for: MakeRequest, storage: Storage) -> None:
+def test_what_is_stored_is_not_computed_again(
+    launcher: DagsterLauncher, request_for: MakeRequest, storage: Storage
+) -> None:
     requested = request_for(["words"], ["bow"])
     before = storage.read_rows("cell")
     launcher.evaluate("bow", ["words"], requested)
@@ -114,10 +116,10 @@ def test_what_is_stored_is_not_computed_again(launcher: Launcher, request_for: M
 
 
 def test_a_bad_task_stops_itself_and_no_other(
-    launcher: Launcher, cards: Path, request_for: MakeRequest, planned: Planned, storage: Storage
+    launcher: DagsterLauncher, cards: Path, request_for: MakeRequest, planned: Planned, storage: Storage
 ) -> None:
     write_task(cards, "holes", [*word_rows(), *[("  ", "birds")] * 100])  # up to a half are left out
-    with Launcher(SILENT) as launcher:  # definitions are read when they are built
+    with DagsterLauncher(SILENT) as launcher:  # definitions are read when they are built
         errors = read(launcher, "words", "holes")
         assert len(errors) == 1
         assert errors[0].startswith("holes/corpus: ")
@@ -129,7 +131,7 @@ def test_a_bad_task_stops_itself_and_no_other(
 @pytest.mark.slow
 @pytest.mark.begin_with("read")
 def test_a_task_whose_reading_was_cut_short_is_read_again_before_a_model_is_evaluated(
-    launcher: Launcher, request_for: MakeRequest, planned: Planned, storage: Storage
+    launcher: DagsterLauncher, request_for: MakeRequest, planned: Planned, storage: Storage
 ) -> None:
     """Its tables were stored, and then the process was killed or the disk was full: nobody knows what checks would say."""
     storage.set_task_state("words", "ingested")
@@ -143,7 +145,7 @@ def test_a_task_whose_reading_was_cut_short_is_read_again_before_a_model_is_eval
 
 @pytest.mark.begin_with("read")
 def test_splits_of_a_corpus_that_nobody_checked_do_not_count(
-    launcher: Launcher, planned: Planned, storage: Storage
+    launcher: DagsterLauncher, planned: Planned, storage: Storage
 ) -> None:
     """The process was killed between the two, and somebody goes on with the splits in the UI."""
     manifest = get_manifest(storage, "words")
@@ -157,7 +159,7 @@ def test_splits_of_a_corpus_that_nobody_checked_do_not_count(
 
 
 @pytest.mark.begin_with("read")
-def test_a_check_runs_again_without_its_table_being_read_again(launcher: Launcher, storage: Storage) -> None:
+def test_a_check_runs_again_without_its_table_being_read_again(launcher: DagsterLauncher, storage: Storage) -> None:
     manifest = get_manifest(storage, "words")
     assert manifest is not None
     splits = dg.AssetKey(["words", "splits"])
@@ -174,12 +176,12 @@ def test_a_check_runs_again_without_its_table_being_read_again(launcher: Launche
 
 @pytest.mark.slow
 def test_a_check_that_failed_in_an_earlier_run_still_blocks(
-    launcher: Launcher, cards: Path, request_for: MakeRequest, storage: Storage
+    launcher: DagsterLauncher, cards: Path, request_for: MakeRequest, storage: Storage
 ) -> None:
     requested = request_for(["words"], ["bow"])
     # one class only: found by a check on splits, after they were stored
     write_task(cards, "words", [(text, "one") for text, _ in word_rows()])
-    with Launcher(SILENT) as launcher:
+    with DagsterLauncher(SILENT) as launcher:
         assert any("two_classes" in error for error in read(launcher, "words"))
         refused = launcher.evaluate("bow", ["words"], requested)
         assert len(refused) == 1
@@ -187,14 +189,14 @@ def test_a_check_that_failed_in_an_earlier_run_still_blocks(
         assert storage.read_cells().empty
 
     write_task(cards, "words", word_rows())
-    with Launcher(SILENT) as launcher:
+    with DagsterLauncher(SILENT) as launcher:
         assert read(launcher, "words") == []
         assert launcher.evaluate("bow", ["words"], requested) == []
     assert len(storage.read_cells()) == 6
 
 
 @pytest.mark.begin_with("evaluated")
-def test_checks_of_embeddings_are_recorded_by_model(launcher: Launcher, request_for: MakeRequest) -> None:
+def test_checks_of_embeddings_are_recorded_by_model(launcher: DagsterLauncher, request_for: MakeRequest) -> None:
     for name in ("shape", "finite", "not_collapsed"):
         key = dg.AssetCheckKey(dg.AssetKey(["words", "embeddings"]), name)
         record = launcher.instance.get_latest_asset_check_evaluation_record(key)
@@ -206,7 +208,7 @@ def test_checks_of_embeddings_are_recorded_by_model(launcher: Launcher, request_
 
 @pytest.mark.begin_with("read")
 def test_scores_are_tracked_once_however_often_they_are_logged(
-    launcher: Launcher, request_for: MakeRequest, monkeypatch: pytest.MonkeyPatch
+    launcher: DagsterLauncher, request_for: MakeRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mlflow import MlflowClient
 
@@ -243,7 +245,7 @@ def test_scores_are_tracked_once_however_often_they_are_logged(
 
 
 @pytest.mark.begin_with("read")
-def test_a_map_is_shown_by_dagster_and_by_mlflow(launcher: Launcher, cards: Path, storage: Storage) -> None:
+def test_a_map_is_shown_by_dagster_and_by_mlflow(launcher: DagsterLauncher, cards: Path, storage: Storage) -> None:
     import mlflow
 
     from resources.artifacts import log_artifacts
@@ -267,7 +269,9 @@ def test_a_map_is_shown_by_dagster_and_by_mlflow(launcher: Launcher, cards: Path
 
 
 @pytest.mark.begin_with("evaluated")
-def test_a_seed_of_ones_own_leaves_the_protocols_numbers_alone(launcher: Launcher, request_for: MakeRequest) -> None:
+def test_a_seed_of_ones_own_leaves_the_protocols_numbers_alone(
+    launcher: DagsterLauncher, request_for: MakeRequest
+) -> None:
     """`traube run --method M --seed 5` once replaced MLflow's and Dagster's best score of the model."""
     from mlflow import MlflowClient
 
@@ -297,7 +301,7 @@ def test_a_seed_of_ones_own_leaves_the_protocols_numbers_alone(launcher: Launche
 
 @pytest.mark.begin_with("read")
 def test_a_tracking_server_that_is_down_loses_no_score(
-    launcher: Launcher, request_for: MakeRequest, storage: Storage, tmp_path: Path, monkeypatch
+    launcher: DagsterLauncher, request_for: MakeRequest, storage: Storage, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/no/such/folder/mlflow.db")
     assert launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"])) == []
@@ -329,7 +333,7 @@ def test_scores_that_a_tracking_server_missed_are_tracked_by_the_next_run(
 @pytest.mark.slow
 @pytest.mark.begin_with("read")
 def test_who_is_killed_between_storing_and_telling_leaves_a_note(
-    launcher: Launcher, request_for: MakeRequest, storage: Storage, monkeypatch: pytest.MonkeyPatch
+    launcher: DagsterLauncher, request_for: MakeRequest, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from resources.tracking import TrackingResource
     from resources.untracked import find_untracked
@@ -372,7 +376,7 @@ def test_the_doctor_finds_what_contradicts_the_leaderboard_and_it_or_a_run_mends
 
 @pytest.mark.begin_with("evaluated")
 def test_scores_are_reported_again_if_only_some_of_them_were(
-    launcher: Launcher, request_for: MakeRequest, monkeypatch: pytest.MonkeyPatch
+    launcher: DagsterLauncher, request_for: MakeRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The protocol's own scores once counted as reported if those of another seed were."""
     from resources.tracking import TrackingResource
@@ -396,7 +400,7 @@ def test_scores_are_reported_again_if_only_some_of_them_were(
 @pytest.mark.slow
 @pytest.mark.begin_with("evaluated")
 def test_a_report_of_one_protocol_settles_no_other_and_reports_earlier_seeds(
-    launcher: Launcher, request_for: MakeRequest, monkeypatch: pytest.MonkeyPatch
+    launcher: DagsterLauncher, request_for: MakeRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once, any report of a model on a task counted for all of its scores."""
     from resources.tracking import TrackingResource
@@ -421,7 +425,7 @@ def test_a_report_of_one_protocol_settles_no_other_and_reports_earlier_seeds(
 
 
 @pytest.mark.begin_with("read")
-def test_an_absent_model_is_a_clear_failure(launcher: Launcher, request_for: MakeRequest, monkeypatch) -> None:
+def test_an_absent_model_is_a_clear_failure(launcher: DagsterLauncher, request_for: MakeRequest, monkeypatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     errors = launcher.evaluate("gbert_base", ["words"], request_for(["words"], ["gbert_base"]))
     assert len(errors) == 1
@@ -430,18 +434,20 @@ def test_an_absent_model_is_a_clear_failure(launcher: Launcher, request_for: Mak
 
 @pytest.mark.e2e
 @pytest.mark.begin_with("evaluated")
-def test_two_leaderboards_at_once_lose_no_row(launcher: Launcher, request_for: MakeRequest, storage: Storage) -> None:
+def test_two_leaderboards_at_once_lose_no_row(
+    launcher: DagsterLauncher, request_for: MakeRequest, storage: Storage
+) -> None:
     code = (
         "import pytest; from tests.platform.conftest import publish_one_table; publish_one_table(pytest.MonkeyPatch())\n"
-        "from operations.launch import Launcher; from traube._core.progress import SILENT\n"
-        "with Launcher(SILENT) as launcher: raise SystemExit(bool(launcher.publish()))"
+        "from operations.launch import DagsterLauncher; from traube._core.progress import SILENT\n"
+        "with DagsterLauncher(SILENT) as launcher: raise SystemExit(bool(launcher.publish()))"
     )
     both = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
     assert [process.wait(600) for process in both] == [0, 0]
     assert len(pd.read_parquet(storage.get_table_path("leaderboard.parquet"))) == 6
 
 
-def test_a_run_whose_process_is_gone_is_ended(launcher: Launcher) -> None:
+def test_a_run_whose_process_is_gone_is_ended(launcher: DagsterLauncher) -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     job = launcher.definitions.resolve_job_def("publish")
@@ -461,7 +467,7 @@ def test_a_run_whose_process_is_gone_is_ended(launcher: Launcher) -> None:
     assert end_lost_runs(launcher.instance) == []
 
 
-def test_a_run_that_was_made_and_never_started_is_ended_too(launcher: Launcher) -> None:
+def test_a_run_that_was_made_and_never_started_is_ended_too(launcher: DagsterLauncher) -> None:
     job = launcher.definitions.resolve_job_def("publish")
     gone = {PID: str(os.getpid()), STARTED: "0.00"}  # another process had this id
     lost = launcher.instance.create_run_for_job(job, tags=gone)
@@ -469,7 +475,7 @@ def test_a_run_that_was_made_and_never_started_is_ended_too(launcher: Launcher) 
     assert end_lost_runs(launcher.instance) == [lost.run_id]
 
 
-def test_what_the_end_of_the_servers_cuts_off_is_canceled_and_other_runs_are_not(launcher: Launcher) -> None:
+def test_what_the_end_of_the_servers_cuts_off_is_canceled_and_other_runs_are_not(launcher: DagsterLauncher) -> None:
     job = launcher.definitions.resolve_job_def("publish")
     gone = launcher.instance.create_run_for_job(job, tags={PID: str(os.getpid()), STARTED: "0.00"})
     never_started = launcher.instance.create_run_for_job(job)
@@ -481,7 +487,9 @@ def test_what_the_end_of_the_servers_cuts_off_is_canceled_and_other_runs_are_not
     assert end_lost_runs(launcher.instance) == []
 
 
-def test_what_a_stopped_server_had_no_time_to_cancel_is_canceled_by_whoever_looks_next(launcher: Launcher) -> None:
+def test_what_a_stopped_server_had_no_time_to_cancel_is_canceled_by_whoever_looks_next(
+    launcher: DagsterLauncher,
+) -> None:
     job = launcher.definitions.resolve_job_def("publish")
     gone = {PID: str(os.getpid()), STARTED: "0.00"}
     cut_off = launcher.instance.create_run_for_job(job, tags=gone)
@@ -494,7 +502,7 @@ def test_what_a_stopped_server_had_no_time_to_cancel_is_canceled_by_whoever_look
 
 
 def test_a_run_that_takes_longer_to_die_than_its_server_is_canceled_too(
-    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+    launcher: DagsterLauncher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = launcher.instance.create_run_for_job(launcher.definitions.resolve_job_def("publish"))
     stop_note_path().touch()
@@ -507,7 +515,7 @@ def test_a_run_that_takes_longer_to_die_than_its_server_is_canceled_too(
     assert not stop_note_path().exists()
 
 
-def test_a_run_that_a_daemon_was_about_to_start_is_ended_unless_a_daemon_runs(launcher: Launcher) -> None:
+def test_a_run_that_a_daemon_was_about_to_start_is_ended_unless_a_daemon_runs(launcher: DagsterLauncher) -> None:
     job = launcher.definitions.resolve_job_def("publish")
     run = launcher.instance.create_run_for_job(job)
     with ensure_alone():  # as `traube dev`
@@ -516,7 +524,9 @@ def test_a_run_that_a_daemon_was_about_to_start_is_ended_unless_a_daemon_runs(la
 
 
 @pytest.mark.begin_with("evaluated")
-def test_every_cell_says_where_it_comes_from(launcher: Launcher, request_for: MakeRequest, storage: Storage) -> None:
+def test_every_cell_says_where_it_comes_from(
+    launcher: DagsterLauncher, request_for: MakeRequest, storage: Storage
+) -> None:
     cell = storage.read_cells().set_index("clusterer").loc["minibatch_kmeans"].iloc[0]
     assert launcher.instance.get_run_by_id(cell["run_id"]) is not None
     assert cell["seed"] == 42
@@ -525,7 +535,7 @@ def test_every_cell_says_where_it_comes_from(launcher: Launcher, request_for: Ma
 
 
 def test_a_task_whose_checks_were_cut_short_is_read_again(
-    launcher: Launcher, planned: Planned, monkeypatch: pytest.MonkeyPatch
+    launcher: DagsterLauncher, planned: Planned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from resources.quality import QualityResource
 
@@ -543,7 +553,7 @@ def test_a_task_whose_checks_were_cut_short_is_read_again(
 
 @pytest.mark.begin_with("evaluated")
 def test_damaged_assignments_are_made_again(
-    launcher: Launcher, planned: Planned, request_for: MakeRequest, storage: Storage
+    launcher: DagsterLauncher, planned: Planned, request_for: MakeRequest, storage: Storage
 ) -> None:
     requested = request_for(["words"], ["bow"])
     cell = storage.read_rows("cell", task="words")[0]
@@ -557,7 +567,11 @@ def test_damaged_assignments_are_made_again(
 @pytest.mark.slow
 @pytest.mark.begin_with("read")
 def test_what_did_not_fit_the_memory_is_tried_again(
-    launcher: Launcher, planned: Planned, request_for: MakeRequest, storage: Storage, monkeypatch: pytest.MonkeyPatch
+    launcher: DagsterLauncher,
+    planned: Planned,
+    request_for: MakeRequest,
+    storage: Storage,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     requested = request_for(["words"], ["bow"])
     with monkeypatch.context() as patched:
@@ -573,7 +587,7 @@ def test_what_did_not_fit_the_memory_is_tried_again(
 
 @pytest.mark.begin_with("read")
 def test_one_model_that_cannot_be_used_does_not_stop_the_others(
-    launcher: Launcher, cards: Path, planned: Planned, tmp_path: Path
+    launcher: DagsterLauncher, cards: Path, planned: Planned, tmp_path: Path
 ) -> None:
     (tmp_path / "pickled").mkdir()
     (tmp_path / "pickled" / "pytorch_model.bin").write_bytes(b"no weights")
@@ -584,7 +598,9 @@ def test_one_model_that_cannot_be_used_does_not_stop_the_others(
 
 
 @pytest.mark.slow
-def test_a_label_columns_name_need_not_suit_mlflow(launcher: Launcher, cards: Path, request_for: MakeRequest) -> None:
+def test_a_label_columns_name_need_not_suit_mlflow(
+    launcher: DagsterLauncher, cards: Path, request_for: MakeRequest
+) -> None:
     import mlflow
 
     from resources.experiment import default_uri
@@ -592,7 +608,7 @@ def test_a_label_columns_name_need_not_suit_mlflow(launcher: Launcher, cards: Pa
     with (cards / "odd.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("text", 'team [red] "x"'), *word_rows()])
     (cards / "odd.yaml").write_text("file: odd.csv\ntext: text\nlabels: 'team [red] \"x\"'\n")
-    with Launcher(SILENT) as launcher:
+    with DagsterLauncher(SILENT) as launcher:
         read(launcher, "odd")
         launcher.evaluate("bow", ["odd"], request_for(["odd"], ["bow"]))
     client = mlflow.MlflowClient(default_uri())
@@ -601,7 +617,7 @@ def test_a_label_columns_name_need_not_suit_mlflow(launcher: Launcher, cards: Pa
     assert any(name.startswith("best/team _red_") for run in runs for name in run.data.metrics)
 
 
-def test_a_corpus_shows_the_dvc_hash_of_its_raw_file(launcher: Launcher, cards: Path) -> None:
+def test_a_corpus_shows_the_dvc_hash_of_its_raw_file(launcher: DagsterLauncher, cards: Path) -> None:
     (cards / "words.csv.dvc").write_text("outs:\n- md5: 0123abc\n  path: words.csv\n")
     read(launcher, "words")
     event = launcher.instance.get_latest_materialization_event(dg.AssetKey(["words", "corpus"]))

@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 from typer.testing import Result
 
-from operations.launch import Launcher as PlatformLauncher
+from operations.launch import DagsterLauncher
 from tests.platform.conftest import word_rows, write_task
 from traube._cli import platform
-from traube._cli.launcher import Launcher
+from traube._cli.launcher import LocalLauncher
+from traube._cli.platform import Launcher
 from traube._core import paths
 from traube._core.progress import SILENT
 from traube._pipeline.plan import Request
@@ -20,7 +21,7 @@ from traube._reports.tables import CSV, tables_are_current
 from traube._storage import Storage, open_storage
 from traube.tasks._stored import get_manifest
 
-LAUNCHERS = {"platform": PlatformLauncher, "library": Launcher}
+LAUNCHERS = {"platform": DagsterLauncher, "library": LocalLauncher}
 Run = Callable[..., tuple[list[str], list[str], Storage]]
 
 
@@ -28,9 +29,7 @@ Run = Callable[..., tuple[list[str], list[str], Storage]]
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Have one of the launchers work in a home of its own; its errors, its notes and the storage."""
 
-    def run(
-        name: str, work: Callable[[PlatformLauncher | Launcher], list[str]], home: str = ""
-    ) -> tuple[list[str], list[str], Storage]:
+    def run(name: str, work: Callable[[Launcher], list[str]], home: str = "") -> tuple[list[str], list[str], Storage]:
         for variable in ("DAGSTER_HOME", "MLFLOW_TRACKING_URI"):
             monkeypatch.delenv(variable, raising=False)
         with monkeypatch.context() as patch:
@@ -45,7 +44,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 def test_numbers_are_equal(cards: Path, run: Run, request_for: Callable[..., Request]) -> None:
     request = request_for(["words"], ["bow"])
 
-    def work(launcher: PlatformLauncher | Launcher) -> list[str]:
+    def work(launcher: Launcher) -> list[str]:
         errors = launcher.datasets(["words"])
         return errors + launcher.evaluate("bow", ["words"], request) + launcher.publish({"words"})
 
@@ -74,7 +73,7 @@ def test_a_blocking_check_stops_a_task_in_the_same_words(
     write_task(cards, "wrong", word_rows(), f"declared: {{{more}}}\n")
     request = request_for(["wrong"], ["bow"])
 
-    def work(launcher: PlatformLauncher | Launcher) -> list[str]:
+    def work(launcher: Launcher) -> list[str]:
         return launcher.datasets(["wrong"]) + launcher.evaluate("bow", ["wrong"], request)
 
     said = {}

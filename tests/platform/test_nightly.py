@@ -21,7 +21,7 @@ import pytest
 from assets.common import NIGHT
 from assets.report import regressions
 from definitions import build_defs
-from operations.launch import Launcher
+from operations.launch import DagsterLauncher
 from resources.alerts import FILE, SILENT, WEBHOOK
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from sensors.lost_runs import end_lost_runs
@@ -36,14 +36,14 @@ MakeRequest = Callable[..., Request]
 WWM = dg.AssetKey(["trainers", "wwm_checkpoints"])
 
 
-def night(launcher: Launcher, name: str = "nightly_benchmark") -> Any:
+def night(launcher: DagsterLauncher, name: str = "nightly_benchmark") -> Any:
     context = dg.build_schedule_context(launcher.instance, datetime(2026, 1, 1, 2, tzinfo=UTC))
     return schedule_of(build_defs(), name)(context)
 
 
 @pytest.mark.begin_with("read")
 def test_the_night_asks_for_one_run_for_each_model_that_lacks_cells(
-    launcher: Launcher, cards: Path, request_for: MakeRequest
+    launcher: DagsterLauncher, cards: Path, request_for: MakeRequest
 ) -> None:
     paths.params().write_text(PARAMS.replace("[bow]", "[bow, tfidf]"))
     assert {r.partition_key for r in night(launcher)} == {"bow", "tfidf"}
@@ -56,13 +56,13 @@ def test_the_night_asks_for_one_run_for_each_model_that_lacks_cells(
 
 
 @pytest.mark.begin_with("evaluated")
-def test_a_new_seed_in_params_is_computed_at_night(launcher: Launcher, request_for: MakeRequest) -> None:
+def test_a_new_seed_in_params_is_computed_at_night(launcher: DagsterLauncher, request_for: MakeRequest) -> None:
     paths.params().write_text(PARAMS + "    seeds: [42, 7]\n")
     assert [r.partition_key for r in night(launcher)] == ["bow"]
 
 
 @pytest.mark.begin_with("read")
-def test_texts_go_to_an_endpoint_at_night_only_if_params_name_it(launcher: Launcher, cards: Path) -> None:
+def test_texts_go_to_an_endpoint_at_night_only_if_params_name_it(launcher: DagsterLauncher, cards: Path) -> None:
     (cards / "far.yaml").write_text("kind: endpoint\nurl: http://127.0.0.1:9/v1\nmodel: far\n")
     launcher.instance.add_dynamic_partitions("models", ["far"])  # as a run of the command line leaves it
     assert {r.partition_key for r in night(launcher)} == {"bow"}
@@ -74,7 +74,7 @@ def test_texts_go_to_an_endpoint_at_night_only_if_params_name_it(launcher: Launc
 
 
 @pytest.mark.begin_with("read")
-def test_a_night_keeps_to_the_budget_of_params(launcher: Launcher, cards: Path) -> None:
+def test_a_night_keeps_to_the_budget_of_params(launcher: DagsterLauncher, cards: Path) -> None:
     (cards / "paid.yaml").write_text("kind: endpoint\nurl: http://127.0.0.1:9/v1\nmodel: paid\nprice: 0.1\n")
     paths.params().write_text(PARAMS.replace("[bow]", "[bow, paid]") + "nightly: {budget: 0}\n")
     assert {r.partition_key for r in night(launcher)} == {"bow", "paid"}
@@ -84,7 +84,7 @@ def test_a_night_keeps_to_the_budget_of_params(launcher: Launcher, cards: Path) 
 
 
 @pytest.mark.begin_with("read")
-def test_a_night_is_published_once(launcher: Launcher, request_for: MakeRequest) -> None:
+def test_a_night_is_published_once(launcher: DagsterLauncher, request_for: MakeRequest) -> None:
     assert "published when they end" in night(launcher, "nightly_publish").skip_message
     launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))
     assert night(launcher, "nightly_publish").tags[NIGHT] == "2026-01-01"
@@ -95,7 +95,7 @@ def test_a_night_is_published_once(launcher: Launcher, request_for: MakeRequest)
     ("stages", "published"), [(("embeddings",), False), (("embeddings", "clusterings", "scores"), True)]
 )
 def test_scores_are_published_once_from_whatever_button(
-    launcher: Launcher, stages: tuple[str, ...], published: bool
+    launcher: DagsterLauncher, stages: tuple[str, ...], published: bool
 ) -> None:
     defs, keys = launcher.definitions, [dg.AssetKey(["words", stage]) for stage in stages]
     button = defs.resolve_implicit_global_asset_job_def()
@@ -115,7 +115,7 @@ def test_scores_are_published_once_from_whatever_button(
 
 
 @pytest.mark.begin_with("evaluated")
-def test_a_night_that_is_canceled_is_published_with_what_it_scored(launcher: Launcher) -> None:
+def test_a_night_that_is_canceled_is_published_with_what_it_scored(launcher: DagsterLauncher) -> None:
     instance, job = launcher.instance, launcher.definitions.resolve_job_def("evaluate")
     run = instance.create_run_for_job(
         job, status=dg.DagsterRunStatus.STARTED, tags={NIGHT: "2026-01-01", "dagster/partition": "bow"}
@@ -134,7 +134,7 @@ def test_a_night_that_is_canceled_is_published_with_what_it_scored(launcher: Lau
 @pytest.mark.slow
 @pytest.mark.begin_with("evaluated")
 def test_a_day_is_remembered_as_its_night_left_it(
-    launcher: Launcher, request_for: MakeRequest, storage: Storage
+    launcher: DagsterLauncher, request_for: MakeRequest, storage: Storage
 ) -> None:
     def remembered(day: str) -> int:
         (night,) = storage.read_rows("document", kind="night", key=day)
@@ -154,7 +154,7 @@ def test_a_day_is_remembered_as_its_night_left_it(
 
 @pytest.mark.begin_with("read")
 def test_scores_that_mlflow_missed_are_tracked_the_next_night(
-    launcher: Launcher, request_for: MakeRequest, monkeypatch: pytest.MonkeyPatch
+    launcher: DagsterLauncher, request_for: MakeRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as down:
         down.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
@@ -177,7 +177,7 @@ def test_the_night_is_set_in_params(cards: Path, setting: str) -> None:
         assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
 
 
-def test_new_raw_data_is_read_once(launcher: Launcher, cards: Path) -> None:
+def test_new_raw_data_is_read_once(launcher: DagsterLauncher, cards: Path) -> None:
     sensor = sensor_of(build_defs(), "raw_data")
     request = sensor(dg.build_sensor_context(launcher.instance))
     assert {tuple(key.path) for key in request.asset_selection} == {("words", "corpus"), ("words", "splits")}
@@ -213,7 +213,7 @@ def webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
     server.server_close()
 
 
-def failed_run(launcher: Launcher, cards: Path) -> dg.DagsterRun:
+def failed_run(launcher: DagsterLauncher, cards: Path) -> dg.DagsterRun:
     """A run of `evaluate` that failed: its task was never read."""
     launcher.evaluate("bow", ["words"], Request(["words"], ["bow"], "tiny", _tiny()))
     return launcher.instance.get_runs(dg.RunsFilter(job_name="evaluate"))[0]
@@ -225,19 +225,19 @@ def _tiny() -> Any:
     return load_params().chosen("tiny")
 
 
-def event_of(launcher: Launcher, run: dg.DagsterRun, of_type: dg.DagsterEventType) -> dg.DagsterEvent:
+def event_of(launcher: DagsterLauncher, run: dg.DagsterRun, of_type: dg.DagsterEventType) -> dg.DagsterEvent:
     entries = launcher.instance.all_logs(run.run_id, of_type=of_type)
     return next(entry.dagster_event for entry in entries if entry.dagster_event)
 
 
-def alarm(launcher: Launcher, run: dg.DagsterRun) -> Any:
+def alarm(launcher: DagsterLauncher, run: dg.DagsterRun) -> Any:
     event = event_of(launcher, run, dg.DagsterEventType.RUN_FAILURE)
     context = dg.build_run_status_sensor_context("failed_runs", event, launcher.instance, run).for_run_failure()
     return sensor_of(build_defs(), "failed_runs")(context)
 
 
 def test_a_failed_run_raises_an_alert_that_says_how_to_try_again(
-    launcher: Launcher, cards: Path, webhook: list[dict[str, Any]]
+    launcher: DagsterLauncher, cards: Path, webhook: list[dict[str, Any]]
 ) -> None:
     alarm(launcher, failed_run(launcher, cards))
     (line,) = (paths.home() / "alerts.jsonl").read_text().splitlines()
@@ -248,7 +248,7 @@ def test_a_failed_run_raises_an_alert_that_says_how_to_try_again(
     assert [posted["summary"] for posted in webhook] == ["evaluate of bow failed"]
 
 
-def test_a_run_that_is_tagged_so_raises_no_alert(launcher: Launcher, cards: Path) -> None:
+def test_a_run_that_is_tagged_so_raises_no_alert(launcher: DagsterLauncher, cards: Path) -> None:
     job = launcher.definitions.resolve_job_def("train")
     requested = {"asset_selection": [WWM], "partition_key": "words"}
     config = {"ops": {"trainers__wwm_checkpoints": {"config": {"model": "bow"}}}}
@@ -262,7 +262,7 @@ def test_a_run_that_is_tagged_so_raises_no_alert(launcher: Launcher, cards: Path
 
 
 @pytest.mark.parametrize("by_button", [False, True])
-def test_the_alert_of_a_training_says_how_to_go_on(launcher: Launcher, by_button: bool) -> None:
+def test_the_alert_of_a_training_says_how_to_go_on(launcher: DagsterLauncher, by_button: bool) -> None:
     if by_button:
         job, keys = launcher.definitions.resolve_implicit_global_asset_job_def(), [WWM]
         config = {"ops": {"trainers__wwm_checkpoints": {"config": {"model": "bow"}}}}  # which is no encoder
@@ -286,7 +286,7 @@ protocols: {own: {reducers: [none], clusterers: [kmeans], seeds: [1]}}
 """
 
 
-def test_a_torn_line_keeps_no_alert_back(launcher: Launcher, cards: Path) -> None:
+def test_a_torn_line_keeps_no_alert_back(launcher: DagsterLauncher, cards: Path) -> None:
     (paths.home() / FILE).write_text('{"key": "of a crash')
     run = failed_run(launcher, cards)
     alarm(launcher, run)
@@ -320,7 +320,7 @@ def test_worse_scores_fail_a_check_and_raise_one_alert(
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/nobody", "http://[x"])
 def test_a_webhook_that_is_down_or_malformed_loses_no_alert(
-    launcher: Launcher, cards: Path, monkeypatch: pytest.MonkeyPatch, url: str
+    launcher: DagsterLauncher, cards: Path, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
     monkeypatch.setenv(WEBHOOK, url)
     alarm(launcher, failed_run(launcher, cards))
@@ -343,7 +343,7 @@ with dg.DagsterInstance.get() as instance:
 """
 
 
-def test_a_run_whose_process_was_killed_is_ended_and_a_living_one_is_not(launcher: Launcher) -> None:
+def test_a_run_whose_process_was_killed_is_ended_and_a_living_one_is_not(launcher: DagsterLauncher) -> None:
     # no tags: the process is known from Dagster's own events, as for runs that the daemon started
     child = subprocess.Popen([sys.executable, "-c", SLEEPER], stdout=subprocess.PIPE, env=dict(os.environ))
     assert child.stdout is not None
@@ -367,7 +367,7 @@ def test_another_process_with_the_same_id_does_not_keep_a_run_alive() -> None:
 
 
 @pytest.mark.slow
-def test_data_that_is_put_back_as_it_was_is_read_again(launcher: Launcher, cards: Path) -> None:
+def test_data_that_is_put_back_as_it_was_is_read_again(launcher: DagsterLauncher, cards: Path) -> None:
     """Put rows A, B, A and B on one day, in which a failed read is not tried again."""
     sensor = sensor_of(build_defs(), "raw_data")
     keys, cursor = [], None

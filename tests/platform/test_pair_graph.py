@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from assets.common import MODELS, data_keys, model_keys
 from assets.report import task_reports
 from definitions import build_defs
-from operations.launch import Launcher
+from operations.launch import DagsterLauncher
 from resources.benchmark import BenchmarkResource, StorageResource
 from resources.tracking import TrackingResource
 from tests import giccs_like
@@ -164,13 +164,13 @@ def test_missing_raw_data_is_one_line(run: Run) -> None:
 
 
 @pytest.fixture
-def launcher(cards: Path, templates: Path, request: pytest.FixtureRequest) -> Iterator[Launcher]:
+def launcher(cards: Path, templates: Path, request: pytest.FixtureRequest) -> Iterator[DagsterLauncher]:
     """With a pair task in params.yaml."""
     begin_with(request, templates)
     (cards / "mine.csv").write_text("a,b,score\nred moon,red sun,0.9\nold bread,new car,0.1\nold soup,old hat,0.4\n")
     (cards / "mine.yaml").write_text("pairs: mine.csv\ntext_a: a\ntext_b: b\nscore: score\n")
     paths.params().write_text(f"{PARAMS}pair_tasks: [mine, giccs]\n")
-    with Launcher(SILENT) as started:
+    with DagsterLauncher(SILENT) as started:
         yield started
 
 
@@ -180,7 +180,7 @@ def stages(request: dg.RunRequest) -> set[str]:
 
 @pytest.mark.slow
 def test_the_night_and_new_checkpoints_evaluate_pair_tasks_that_are_there(
-    launcher: Launcher, tiny_bert: Path, request_for: Callable[..., Request]
+    launcher: DagsterLauncher, tiny_bert: Path, request_for: Callable[..., Request]
 ) -> None:
     definitions = build_defs(progress=SILENT)
     read = sensor_of(definitions, "raw_data")(dg.build_sensor_context(launcher.instance))
@@ -205,7 +205,9 @@ def test_the_night_and_new_checkpoints_evaluate_pair_tasks_that_are_there(
     assert of_pairs < stages(ticked.run_requests[0])
 
 
-def test_mlflow_holds_one_run_a_pair_task_and_model(launcher: Launcher, request_for: Callable[..., Request]) -> None:
+def test_mlflow_holds_one_run_a_pair_task_and_model(
+    launcher: DagsterLauncher, request_for: Callable[..., Request]
+) -> None:
     requested = replace(request_for(["words"], ["bow"]), tasks=["mine"])
     launcher.datasets(["mine"])
     assert launcher.evaluate("bow", ["mine"], requested) == launcher.evaluate("bow", ["mine"], requested) == []
@@ -220,7 +222,7 @@ def test_mlflow_holds_one_run_a_pair_task_and_model(launcher: Launcher, request_
 
 @pytest.mark.slow
 def test_run_evaluates_the_pair_tasks_of_params_and_lists_what_no_longer_counts(
-    launcher: Launcher, cards: Path, request_for: Callable[..., Request]
+    launcher: DagsterLauncher, cards: Path, request_for: Callable[..., Request]
 ) -> None:
     first = CliRunner().invoke(app, ["run", "-t", "mine"])
     assert "Evaluating bow: 3 cells on mine" in first.output and "words" not in first.output, first.output
@@ -237,7 +239,7 @@ def test_run_evaluates_the_pair_tasks_of_params_and_lists_what_no_longer_counts(
 
 
 @pytest.mark.slow
-def test_pairs_that_were_compared_without_being_stored_count(launcher: Launcher, tiny_bert: Path) -> None:
+def test_pairs_that_were_compared_without_being_stored_count(launcher: DagsterLauncher, tiny_bert: Path) -> None:
     """Once, only those of ingested tasks did, by models that are here, in the precision of their card."""
     folder = shutil.copytree(tiny_bert, paths.checkpoints() / "mini")
     paths.params().write_text(paths.params().read_text().replace("clusterers:", "precision: bf16\n    clusterers:"))
@@ -252,7 +254,7 @@ def test_pairs_that_were_compared_without_being_stored_count(launcher: Launcher,
     assert list_outdated_cells(storage, protocols) == set()
 
 
-def test_the_leaderboard_shows_pairs_of_the_weights_that_were_compared_last(launcher: Launcher) -> None:
+def test_the_leaderboard_shows_pairs_of_the_weights_that_were_compared_last(launcher: DagsterLauncher) -> None:
     """A task that was compared and never read has no manifest, which would tell the present weights of a model."""
     CliRunner().invoke(app, ["pairs", "-t", "mine", "-m", "bow"])
     storage = open_storage(paths.home())
@@ -277,7 +279,7 @@ def test_the_leaderboard_shows_pairs_of_the_weights_that_were_compared_last(laun
 
 
 @pytest.mark.slow
-def test_what_only_texts_with_labels_have_is_refused_of_pairs_in_a_line(launcher: Launcher) -> None:
+def test_what_only_texts_with_labels_have_is_refused_of_pairs_in_a_line(launcher: DagsterLauncher) -> None:
     assert launcher.datasets(["mine"]) == []
     for command in (["recommend", "mine"], ["compare", "bow", "tfidf", "-t", "mine"], ["report", "mine"]):
         result = CliRunner().invoke(app, command)

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from assets.common import TRAINERS, TRAININGS
-from operations.launch import Launcher, align
+from operations.launch import DagsterLauncher, align
 from tests.waiting import wait_for
 from traube._core import paths
 from traube.tasks._task import Stage
@@ -67,7 +67,7 @@ def test_whatever_trains_is_of_the_pool_and_nothing_else_is() -> None:
     assert {a: a.op.pool for a in assets if a.op.pool} == dict.fromkeys(trains, TRAININGS)
 
 
-def test_a_limit_that_somebody_set_stays(launcher: Launcher) -> None:
+def test_a_limit_that_somebody_set_stays(launcher: DagsterLauncher) -> None:
     pools = launcher.instance.event_log_storage
     assert pools.get_concurrency_info(TRAININGS).slot_count == 1
     pools.set_concurrency_slots(TRAININGS, 2)  # as the page of pools does

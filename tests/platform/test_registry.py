@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import traube
 from assets.registry import registry
-from operations.launch import Launcher
+from operations.launch import DagsterLauncher
 from resources.alerts import FILE, SILENT
 from resources.experiment import default_uri
 from resources.registry import RegistryResource
@@ -41,7 +41,7 @@ EVIL = b"raise SystemExit('somebody else')"
 pytestmark = pytest.mark.begin_with("published")
 
 
-def test_the_first_clustering_of_a_task_becomes_champion(launcher: Launcher) -> None:
+def test_the_first_clustering_of_a_task_becomes_champion(launcher: DagsterLauncher) -> None:
     held = RegistryResource().find_version("words", "champion")
     assert held is not None
     assert held["version"] == "1"
@@ -51,7 +51,7 @@ def test_the_first_clustering_of_a_task_becomes_champion(launcher: Launcher) -> 
 
 
 @pytest.mark.slow
-def test_publishing_again_registers_nothing_twice(launcher: Launcher) -> None:
+def test_publishing_again_registers_nothing_twice(launcher: DagsterLauncher) -> None:
     launcher.publish()
     launcher.publish()
     client = RegistryResource().client()
@@ -63,7 +63,7 @@ def test_publishing_again_registers_nothing_twice(launcher: Launcher) -> None:
     assert held["reason"]
 
 
-def test_people_promote_and_roll_back(launcher: Launcher) -> None:
+def test_people_promote_and_roll_back(launcher: DagsterLauncher) -> None:
     launcher.publish()
     registry = RegistryResource()
     assert registry.promote("words") == "2"
@@ -80,7 +80,7 @@ def test_people_promote_and_roll_back(launcher: Launcher) -> None:
             change("wrods")
 
 
-def test_the_champion_serves_new_texts_on_another_machine(launcher: Launcher, tmp_path: Path) -> None:
+def test_the_champion_serves_new_texts_on_another_machine(launcher: DagsterLauncher, tmp_path: Path) -> None:
     code = """
 import mlflow, pandas as pd
 folder = mlflow.artifacts.download_artifacts("models:/traube-words@champion")
@@ -128,7 +128,7 @@ print(model.predict(texts).to_json(orient="records"))
     }
 
 
-def test_a_champion_whose_files_are_damaged_is_named_where_it_lies(launcher: Launcher, tmp_path: Path) -> None:
+def test_a_champion_whose_files_are_damaged_is_named_where_it_lies(launcher: DagsterLauncher, tmp_path: Path) -> None:
     (stored,) = paths.home().rglob("served.json")
     stored.write_text(stored.read_text().replace('"words": {', '"more": 1, "words": {'))
     (tmp_path / "new.txt").write_text("apple pear fruit\nowl robin birds")
@@ -139,7 +139,7 @@ def test_a_champion_whose_files_are_damaged_is_named_where_it_lies(launcher: Lau
 
 @pytest.mark.parametrize(("why", "tags"), [(Why.BETTER, {}), (Why.BETTER, dict([SILENT])), (Why.TOO_LITTLE, {})])
 def test_a_new_champion_raises_one_alert_and_a_kept_one_none(
-    launcher: Launcher, storage: Storage, monkeypatch: pytest.MonkeyPatch, why: Why, tags: dict[str, str]
+    launcher: DagsterLauncher, storage: Storage, monkeypatch: pytest.MonkeyPatch, why: Why, tags: dict[str, str]
 ) -> None:
     params = load_params()
     metric = main_metric(get_card(storage, "words"), params.chosen())
@@ -168,7 +168,7 @@ def test_a_new_champion_raises_one_alert_and_a_kept_one_none(
         assert alerts == []
 
 
-def test_the_cells_of_what_is_served_are_never_removed(launcher: Launcher, storage: Storage) -> None:
+def test_the_cells_of_what_is_served_are_never_removed(launcher: DagsterLauncher, storage: Storage) -> None:
     storage.remove("document", storage.read_rows("document", kind=NIGHT))  # nightly runs pin cells too
     pinned = [cell for row in storage.read_rows("document", kind=PIN) for cell in row["cells"]]
     rows = storage.read_rows("cell")
@@ -176,7 +176,7 @@ def test_the_cells_of_what_is_served_are_never_removed(launcher: Launcher, stora
     assert sorted(row["cell_id"] for row in storage.read_rows("cell")) == sorted(pinned)
 
 
-def test_compare_says_who_is_better_or_why_it_cannot(launcher: Launcher, request_for: MakeRequest) -> None:
+def test_compare_says_who_is_better_or_why_it_cannot(launcher: DagsterLauncher, request_for: MakeRequest) -> None:
     launcher.evaluate("tfidf", ["words"], request_for(["words"], ["tfidf"]))
     result = CliRunner().invoke(app, ["compare", "bow", "tfidf", "--json"])
     assert result.exit_code == 0
@@ -193,7 +193,7 @@ def test_compare_says_who_is_better_or_why_it_cannot(launcher: Launcher, request
 
 @pytest.mark.slow
 def test_a_champion_is_served_from_new_data_once_it_is_scored_on_it(
-    launcher: Launcher, cards: Path, request_for: MakeRequest
+    launcher: DagsterLauncher, cards: Path, request_for: MakeRequest
 ) -> None:
     before = RegistryResource().find_version("words", "champion") or {}
     write_task(cards, "words", [*word_rows(), ("apple plum fig fruit", "fruit")])
@@ -212,7 +212,7 @@ def test_a_champion_is_served_from_new_data_once_it_is_scored_on_it(
         RegistryResource().rollback("words")
 
 
-def test_what_a_person_rolled_back_stays_back(launcher: Launcher) -> None:
+def test_what_a_person_rolled_back_stays_back(launcher: DagsterLauncher) -> None:
     launcher.publish()
     registry = RegistryResource()
     registry.promote("words")
@@ -224,7 +224,7 @@ def test_what_a_person_rolled_back_stays_back(launcher: Launcher) -> None:
 
 
 def test_a_restored_champion_is_served_by_the_code_of_this_installation(
-    launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    launcher: DagsterLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To another path, from an archive into which somebody has put code and a page."""
     archive = tmp_path / "backup.tar"
@@ -254,7 +254,7 @@ def test_a_restored_champion_is_served_by_the_code_of_this_installation(
     assert not [path for path in written if EVIL in path.read_bytes()]
 
 
-def test_a_champion_whose_files_are_gone_is_named(launcher: Launcher, tmp_path: Path) -> None:
+def test_a_champion_whose_files_are_gone_is_named(launcher: DagsterLauncher, tmp_path: Path) -> None:
     shutil.rmtree(paths.home() / "mlartifacts")
     (tmp_path / "new.txt").write_text("owl robin swift\n")
     served = CliRunner().invoke(app, ["cluster", str(tmp_path / "new.txt"), "--champion", "words"])

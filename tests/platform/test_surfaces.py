@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from operations.launch import Launcher
+from operations.launch import DagsterLauncher
 from resources.experiment import connect, default_uri
 from resources.registry import RegistryResource
 from traube._cli.main import app
@@ -68,7 +68,7 @@ class Truth:
 
 
 @pytest.fixture
-def truth(launcher: Launcher, request_for: Callable[..., Request], storage: Storage) -> Truth:
+def truth(launcher: DagsterLauncher, request_for: Callable[..., Request], storage: Storage) -> Truth:
     """Three models: two were scored and published after the champion."""
     for model in MODELS[1:]:
         assert launcher.evaluate(model, ["words"], request_for(["words"], [model])) == []
@@ -78,7 +78,9 @@ def truth(launcher: Launcher, request_for: Callable[..., Request], storage: Stor
 
 
 @pytest.mark.begin_with("published")
-def test_all_surfaces_quote_the_same_numbers_and_verdicts(launcher: Launcher, truth: Truth, storage: Storage) -> None:
+def test_all_surfaces_quote_the_same_numbers_and_verdicts(
+    launcher: DagsterLauncher, truth: Truth, storage: Storage
+) -> None:
     assert set(truth.rows) == set(MODELS)
     assert len(set(truth.verdicts.values())) == 2  # so that each surface shows both wordings
     assert all(truth.rows[model]["comparisons"] == 3 for model in truth.verdicts)
@@ -176,7 +178,7 @@ def check_mlflow(truth: Truth, storage: Storage) -> None:
     assert {m.dataset_name for of in scored for m in of.metrics} == {"words"}
 
 
-def check_dagster(truth: Truth, launcher: Launcher) -> None:
+def check_dagster(truth: Truth, launcher: DagsterLauncher) -> None:
     """Check the metadata of the leaderboard and of the scores."""
     board_event = launcher.instance.get_latest_materialization_event(dg.AssetKey("leaderboard"))
     assert board_event is not None and board_event.asset_materialization is not None
@@ -192,7 +194,7 @@ def check_dagster(truth: Truth, launcher: Launcher) -> None:
         assert made is not None and made.metadata["best_topic"].value == pytest.approx(row["mean"])
 
 
-def check_registry(truth: Truth, launcher: Launcher, storage: Storage) -> None:
+def check_registry(truth: Truth, launcher: DagsterLauncher, storage: Storage) -> None:
     """Check the registry, whose family of comparisons are the newcomers."""
     registry, params = RegistryResource(), load_params()
     decided = [tags for alias in ("champion", "challenger") if (tags := registry.find_version("words", alias))]

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from assets.common import MODELS
 from definitions import build_defs
-from operations.launch import Launcher
+from operations.launch import DagsterLauncher
 from resources.experiment import default_uri
 from resources.registry import RegistryResource
 from tests.made import save_similarity
@@ -84,7 +84,7 @@ def statuses(storage: Storage) -> dict[tuple[str, str], str]:
 
 @pytest.mark.slow
 def test_the_sensor_has_it_evaluated_where_splits_have_queries(
-    launcher: Launcher, checkpoint: Path, storage: Storage
+    launcher: DagsterLauncher, checkpoint: Path, storage: Storage
 ) -> None:
     launcher.datasets(["queried", "words"])
     definitions = build_defs()

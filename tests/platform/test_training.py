@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from definitions import build_defs
-from operations.launch import Launcher
+from operations.launch import DagsterLauncher
 from resources.tracking import TrackingResource
 from tests.platform.conftest import begin_with, sensor_of, word_rows
 from traube._cli.main import app
@@ -26,7 +26,7 @@ RECIPE = {"layers": "1", "max_length": "16", "epochs": "4", "learning_rate": "1e
 
 
 @pytest.fixture
-def parted(cards: Path, tiny_bert: Path, templates: Path, request: pytest.FixtureRequest) -> Launcher:
+def parted(cards: Path, tiny_bert: Path, templates: Path, request: pytest.FixtureRequest) -> DagsterLauncher:
     """The words with a part each, and a tiny encoder."""
     parts = ("train", "test", "validation")
     with (cards / "parted.csv").open("w", newline="") as file:
@@ -35,7 +35,7 @@ def parted(cards: Path, tiny_bert: Path, templates: Path, request: pytest.Fixtur
     (cards / "parted.yaml").write_text("file: parted.csv\ntext: text\nlabels: topic\npart: part\n")
     (cards / "tiny.yaml").write_text(f"model: {tiny_bert}\n")
     begin_with(request, templates)
-    with Launcher(SILENT) as launcher:
+    with DagsterLauncher(SILENT) as launcher:
         assert launcher.datasets(["parted"]) == []
         yield launcher
 
@@ -49,7 +49,9 @@ def runs(name: str) -> list[object]:
 
 
 @pytest.mark.begin_with("read")
-def test_a_training_is_a_checkpoint_that_the_sensor_finds(parted: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_is_a_checkpoint_that_the_sensor_finds(
+    parted: DagsterLauncher, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.05")
     assert parted.train("cob", "parted", "tiny", RECIPE, unlabeled=False) == []
     name = TRAINERS["cob"].with_values(**RECIPE).name_checkpoints("parted", "tiny")
@@ -88,7 +90,7 @@ def test_a_training_goes_on_without_mlflow_and_is_tracked_when_it_is_back(
     assert failed.info.status == "FAILED"
 
 
-def test_the_command_line_says_what_a_training_gained_and_left(parted: Launcher) -> None:
+def test_the_command_line_says_what_a_training_gained_and_left(parted: DagsterLauncher) -> None:
     values = [option for name, value in RECIPE.items() for option in ("--set", f"{name}={value}")]
     result = CliRunner().invoke(app, ["train", "triplet", "parted", "-m", "tiny", *values])
     assert result.exit_code == 0, result.output
@@ -98,7 +100,7 @@ def test_the_command_line_says_what_a_training_gained_and_left(parted: Launcher)
 
 
 @pytest.mark.slow
-def test_a_study_is_kept_and_tracked_in_mlflow(parted: Launcher) -> None:
+def test_a_study_is_kept_and_tracked_in_mlflow(parted: DagsterLauncher) -> None:
     assert parted.tune("cob", "parted", "tiny", 2, RECIPE) == []
     assert parted.tune("cob", "parted", "tiny", 3, RECIPE) == []
     path = locate_study(paths.home() / "studies", "cob", "parted", "tiny", RECIPE)
@@ -110,7 +112,7 @@ def test_a_study_is_kept_and_tracked_in_mlflow(parted: Launcher) -> None:
     assert path.is_file()
 
 
-def test_a_trainer_that_cannot_learn_from_a_task_says_why(parted: Launcher) -> None:
+def test_a_trainer_that_cannot_learn_from_a_task_says_why(parted: DagsterLauncher) -> None:
     graph = parted.definitions.resolve_asset_graph()
     after = graph.get(dg.AssetKey(["trainers", "cob_checkpoints"])).parent_keys
     assert dg.AssetKey(["parted", "splits"]) in after and dg.AssetKey(["words", "splits"]) not in after
@@ -120,7 +122,7 @@ def test_a_trainer_that_cannot_learn_from_a_task_says_why(parted: Launcher) -> N
 
 
 @pytest.mark.slow
-def test_models_trained_on_other_parts_are_not_marked(parted: Launcher) -> None:
+def test_models_trained_on_other_parts_are_not_marked(parted: DagsterLauncher) -> None:
     from traube.models._checkpoints import trained_on
 
     parted.train("cob", "parted", "tiny", RECIPE, unlabeled=False)
@@ -159,7 +161,7 @@ def deep_params(cards: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.begin_with("read")
 def test_methods_that_train_have_a_stage_of_their_own_and_sweeps_compute_what_is_missing(
-    deep_params: Path, parted: Launcher
+    deep_params: Path, parted: DagsterLauncher
 ) -> None:
     params, storage = load_params(), open_storage(paths.home())
     stage = dg.AssetKey(["words", "deep_clusterings"])

@@ -262,10 +262,10 @@ def copy_storage(
 
 def _publish(folder: Path) -> list[str]:
     """Make tables and pages of a data directory from its results; return the errors, one line each."""
-    from traube._cli.launcher import Launcher
+    from traube._cli.launcher import LocalLauncher
     from traube._core.progress import SILENT
 
-    with paths.use_home(folder), Launcher(SILENT) as launcher:
+    with paths.use_home(folder), LocalLauncher(SILENT) as launcher:
         return launcher.publish(())
 
 

@@ -2,11 +2,12 @@
 
 import traceback
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from traube._cli.platform import Launcher
 from traube._cli.printing import describe_failed_check, err, escape
 from traube._core import paths, stopping
 from traube._core.errors import TraubeError, describe_error
@@ -43,7 +44,7 @@ def prepare_home() -> None:
     exchange_with_nodes()
 
 
-class Launcher(AbstractContextManager["Launcher"]):
+class LocalLauncher(Launcher):
     """Launcher that computes in this process; `verbose` prints warnings of single cells, and tracebacks."""
 
     def __init__(self, progress: Progress, verbose: bool = False, executor: Executor | None = None) -> None:

@@ -33,13 +33,13 @@ from traube._core.plugins import import_plugins
 from traube._core.spending import limit_spending
 from traube._core.system_errors import explain_system_error, format_error, refuse_little_memory
 
-PANELS = {
+# Panels of the library's commands; a platform's commands name theirs, one of these or one of their own, which stand last
+PANELS: dict[str, tuple[str, ...]] = {
     "Your texts": ("cluster", "run", "recommend", "leaderboard", "compare", "report"),
     "Data and models": ("tasks", "models", "methods", "export", "import"),
-    "Training": ("train", "tune", "sweep", "trainers"),
+    "Training": (),
     "Provenance": ("provenance", "reproduce", "papers", "clean", "copy", "backup", "restore", "rebuild"),
     "Pairs and annotation": ("pairs", "multiple-choice", "annotate"),
-    "Platform": ("init", "dev", "doctor", "promote", "rollback", "retry", "release"),
 }
 RENAMED = {  # old names, which work until 0.4
     "best": "recommend",
@@ -60,8 +60,13 @@ class _Group(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands, panel by panel."""
-        order = [name for names in PANELS.values() for name in names]
-        return sorted(self.commands, key=lambda name: order.index(name) if name in order else len(order))
+        panels, order = [*PANELS], [name for names in PANELS.values() for name in names]
+
+        def place(name: str) -> tuple[int, int]:
+            panel = getattr(self.commands[name], "rich_help_panel", None)
+            return panels.index(panel) if panel in panels else len(panels), order.index(name) if name in order else 0
+
+        return sorted(self.commands, key=place)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find a command, by its earlier name too."""

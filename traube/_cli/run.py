@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -186,12 +186,7 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
     with make_executor() as executor, show_progress(hidden=verbose) as (progress, set_total):
         if before.unread and (warm_up := platform.part("warm_up")):
             warm_up(executor)  # another process imports what pages of checks need, while this one starts Dagster
-        new_launcher = platform.part("launcher")  # only now: Dagster takes a second to import
-        if new_launcher is None:
-            from traube._cli.launcher import Launcher
-
-            new_launcher = Launcher
-        with new_launcher(progress, verbose, executor) as launcher:
+        with _find_launcher()(progress, verbose, executor) as launcher:  # only now: Dagster takes a second to import
             if (before.unread or before.count) and not _has_few_texts(request.tasks):
                 # the workers import now, beside the reading; earlier, they would slow down the import of Dagster
                 methods = request.methods or request.protocol.methods()
@@ -226,8 +221,17 @@ def _has_few_texts(tasks: Sequence[str]) -> bool:
     return all(is_file(file) for file in files) and sum(file.stat().st_size for file in files) <= FEW_TEXTS
 
 
+def _find_launcher() -> platform.NewLauncher:
+    """Return the platform's launcher, or the library's own."""
+    if of_platform := platform.part("launcher"):
+        return cast("platform.NewLauncher", of_platform)
+    from traube._cli.launcher import LocalLauncher
+
+    return LocalLauncher
+
+
 def _evaluate(
-    launcher: Any,
+    launcher: platform.Launcher,
     executor: "Executor",
     request: "Request",
     storage: "Storage",
