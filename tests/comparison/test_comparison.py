@@ -16,7 +16,7 @@ from traube._pipeline.record import record
 from traube._storage import Storage, open_storage
 from traube.comparison._candidates import Candidate, candidates, find
 from traube.comparison._promotion import Contest, Decision, Why, choose_sides, judge
-from traube.comparison._standings import compare_on_tasks, read_standing
+from traube.comparison._standings import compare_on_tasks, list_common_tasks, read_standing
 from traube.comparison._verdict import Undecided
 from traube.components import parse_method
 from traube.tasks._stored import get_manifest
@@ -231,6 +231,20 @@ def test_a_comparison_is_that_of_the_table_or_of_what_was_named_beforehand(
     ((same,), left_out) = compare_on_tasks(storage, ["one", "single"], "paper", PAPER, "lsa", "lsa")
     assert same.verdict.undecided is Undecided.SAME
     assert "nothing is scored under protocol 'paper' yet" in left_out["single"]
+
+
+def test_models_are_compared_on_the_tasks_that_both_have_scores_of(
+    storage: Storage, tasks: dict[str, Task], score: Score
+) -> None:
+    for task in ("one", "two"):
+        score(task, "lsa", 0.5)
+    score("one", "tfidf", 0.5)
+    failed = Cell("two", "fam", "tfidf", "tfidf", parse_method("none/kmeans"), 1, "paper", "default", "v")
+    storage.save_cell(record(failed, "failed", reason="out of memory"), {})
+    assert list_common_tasks(storage, "lsa", "tfidf") == ["one"]
+    assert list_common_tasks(storage, "lsa:none/kmeans", "lsa") == ["one", "two"]
+    with pytest.raises(TraubeError):
+        list_common_tasks(storage, "lsa", "bow")
 
 
 def test_a_candidate_is_found_by_model_or_by_model_and_method(

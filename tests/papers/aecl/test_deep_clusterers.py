@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
 from tests.papers.aecl.conftest import QUICK, SHORT
 from traube._core.errors import TraubeError
 from traube._core.progress import Progress
 from traube.components._deep import DEEP, DeepClusterer, is_collapsed
+from traube.components._deep.augmentation import swap_or_delete
 from traube.components._deep.clusterer import make_even_batches
+from traube.components._deep.grouping import k_means
 from traube.models._transformer import Transformer
 
 Grouped = tuple[list[str], list[str]]
@@ -189,3 +193,31 @@ def test_batches_differ_in_size_by_one_at_most() -> None:
     assert [len(rows) for rows in make_even_batches(np.arange(401), 400)] == [201, 200]
     assert [len(rows) for rows in make_even_batches(np.arange(400), 400)] == [400]
     assert np.concatenate(make_even_batches(np.arange(7), 3)).tolist() == list(range(7))
+
+
+def test_sccl_trains_for_its_iterations_and_reads_the_clusters_where_its_recipe_says(
+    base: Transformer, grouped: Grouped, tmp_path: Path
+) -> None:
+    assert DEEP["sccl"].with_values(iterations=10, batch=4).epochs(10) == 4  # of three batches each
+    assert DEEP["sccl"].with_values(iterations=9, batch=5).epochs(10) == 5
+    for kind in ("k_means", "centres"):
+        clusterer = short("sccl", labels=kind, head_learning_rate=0.3)  # centers move away from where k-means put them
+        labels = clusterer.fit_predict(grouped[0], 9, base, 1, tmp_path / kind)  # more than anybody can see
+        became = clusterer.representations()
+        near = k_means(torch.from_numpy(became), 9, 1)[0]
+        assert (adjusted_rand_score(near, labels) == 1) == (kind == "k_means")
+        np.testing.assert_array_equal(clusterer.predict(grouped[0]), labels)
+
+
+@given(st.integers(1, 40), st.integers(0, 20))
+def test_a_fifth_of_the_words_at_least_one_is_swapped_or_deleted(number: int, seed: int) -> None:
+    words = [f"w{i}" for i in range(number)]
+    (other,) = (text.split() for text in swap_or_delete([" ".join(words)], seed))
+    times = max(1, round(number / 5))
+    if len(other) < number:
+        assert number - len(other) == times
+        assert other == [word for word in words if word in other]
+    else:
+        moved = sum(a != b for a, b in zip(words, other, strict=True))
+        assert sorted(other) == sorted(words) and moved <= 2 * times
+        assert moved >= 2 or number == 1 or times > 1  # a second swap may undo the first
