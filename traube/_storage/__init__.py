@@ -2,6 +2,7 @@
 
 from traube._storage.blobs import Corrupt, Unreachable
 from traube._storage.entries import Score, write_table
+from traube._storage.leases import Lease
 from traube._storage.storage import Storage, open_storage
 
-__all__ = ["Corrupt", "Score", "Storage", "Unreachable", "open_storage", "write_table"]
+__all__ = ["Corrupt", "Lease", "Score", "Storage", "Unreachable", "open_storage", "write_table"]

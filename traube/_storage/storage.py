@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -64,7 +64,6 @@ class Storage:
                 "set TRAUBE_HOME to another folder"
             )
         self.folder = folder
-        self._leases: dict[tuple[str, str], Lease] = {}  # that are held, by task and model
         self._local = FolderBlobs(folder / "blobs")
         self._pending = FolderBlobs(folder / "pending")
         blobs, url = servers or (settings.blobs(), settings.database())
@@ -149,18 +148,9 @@ class Storage:
         is_done = self.catalog.read(lambda connection: connection.execute(done).first(), patience) is not None
         return entry.table == "cell" and is_done
 
-    @contextmanager
-    def hold(self, task: str, model: str, stage: str) -> Iterator[Lease]:
-        """Hold the lease of a stage, once nobody else does.
-
-        Cells that are stored inside the block count only while the lease lasts.
-        """
-        with hold(self.catalog, task, model, stage) as lease:
-            self._leases[task, model] = lease
-            try:
-                yield lease
-            finally:
-                self._leases.pop((task, model), None)
+    def hold(self, task: str, model: str, stage: str) -> AbstractContextManager[Lease]:
+        """Hold the lease of a stage, once nobody else does. Whoever stores cells under it hands it to `save_cell`."""
+        return hold(self.catalog, task, model, stage)
 
     @property
     def is_in_place(self) -> bool:
@@ -245,8 +235,9 @@ class Storage:
         scores: Sequence[Score] = (),
         *,
         histories: Mapping[str, Any] | None = None,
+        lease: Lease | None = None,
     ) -> bool:
-        """Store the outcome of a cell; return whether it counts: not if the lease under which it was made has expired.
+        """Store the outcome of a cell; return whether it counts: not if the lease under which it was made is lost.
 
         Parameters
         ----------
@@ -258,6 +249,8 @@ class Storage:
             Scores of the cell.
         histories : dict, optional
             How the clusterer was trained.
+        lease : Lease, optional
+            The lease under which it was made (`hold`); None where nobody else can compute the cell.
 
         Returns
         -------
@@ -269,7 +262,6 @@ class Storage:
         row = {name: record[name] for name in CELL_COLUMNS if name in record}
         row["reason"] = printable(record["reason"])
         details = {"histories": dict(histories)} if histories else {}
-        lease = self._leases.get((record["task"], record["model"]))
         return self._enter(Entry("cell", row, details, frames or {}, make_score_rows(scores)), lease=lease)
 
     def get_cell(self, cell_id: str) -> dict[str, Any] | None:
