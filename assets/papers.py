@@ -70,11 +70,12 @@ def _asset(
         table = dg.MetadataValue.md(markdown(spec.shown(rows)))
         metadata = {**describe_table(rows, NUMBERS | OTHERS), "table": table}
         if spec.published:
-            wrong = rows.loc[rows["note"].str.contains("printed wrong"), "note"].drop_duplicates()
             metadata |= {
                 "measured": int(rows["measured"].notna().sum()),
                 "of": int(rows["published"].notna().sum()),
-                "printed_wrong": dg.MetadataValue.md("\n".join(f"- {note}" for note in wrong) or "nothing"),
+                "printed_wrong": dg.MetadataValue.md(
+                    "\n".join(f"- {line}" for line in spec.list_errata()) or "nothing"
+                ),
             }
         metadata["path"] = dg.MetadataValue.path(path)
         return dg.MaterializeResult(data_version=dg.DataVersion(frame_digest(rows)), metadata=metadata)

@@ -31,7 +31,7 @@ from traube._reports.charts import draw_map, embed
 from traube._reports.markdown import markdown
 from traube._reports.studies import last_epochs
 from traube._reports.tables import summary
-from traube._storage import Storage
+from traube._storage import Lease, Storage
 from traube.metrics import SCORING_VERSION
 from traube.models._card import FACTS
 from traube.models._prompts import get_model_prompt
@@ -47,6 +47,7 @@ class Step:
     context: dg.AssetExecutionContext
     task: str
     storage: Storage
+    lease: Lease  # of the stage
     encoder: EncoderResource
     request: Request
     tracking: TrackingResource
@@ -80,7 +81,7 @@ class Step:
 
     def run(self, plan: Plan, stage: Stage) -> Iterator[Event]:
         """Compute a stage's missing cells of a plan, and yield what happens."""
-        workbench = Workbench(self.storage, self.workers)
+        workbench = Workbench(self.storage, self.workers, lease=self.lease)
         return run(plan.only(stage), workbench, self.progress, self.context.run.run_id)
 
     def log(self, logs: Iterable[Callable[[], dict[str, dg.MetadataValue]]]) -> dict[str, dg.MetadataValue]:
@@ -116,9 +117,10 @@ def model_asset(
             workers: dg.ResourceParam[Executor],
             progress: dg.ResourceParam[Progress],
         ) -> dg.MaterializeResult:
-            with final_failures(), storage.open().hold(source.name, context.partition_key, stage):
-                opened, request = storage.open(), benchmark.request()
-                step = Step(context, source.name, opened, encoder, request, tracking, workers, progress)
+            opened = storage.open()
+            with final_failures(), opened.hold(source.name, context.partition_key, stage) as lease:
+                request = benchmark.request()
+                step = Step(context, source.name, opened, lease, encoder, request, tracking, workers, progress)
                 return compute(step)
 
         return alone

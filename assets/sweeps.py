@@ -1,5 +1,6 @@
 """`sweeps/<name>`: how one clusterer depends on its parameters. A stopped sweep goes on with the next cell."""
 
+from dataclasses import replace
 from itertools import product
 
 import dagster as dg
@@ -60,9 +61,9 @@ def sweep_asset(name: str, sweep: Sweep) -> dg.AssetsDefinition:
                 model = encoder.model(config.model, point.precision)
                 request = Request([task], [config.model], key, point, seeds=config.seeds or None)
                 for stage in workbench.manifest(task).card.type.stages:
-                    with opened.hold(task, config.model, stage):
+                    with opened.hold(task, config.model, stage) as lease:
                         plan = Plan.of(request, survey_stored([task], model, opened)).only(stage)
-                        events = run(plan, workbench, progress, context.run.run_id)
+                        events = run(plan, replace(workbench, lease=lease), progress, context.run.run_id)
                         computed += sum(isinstance(event, Scored) for event in events)
                 context.log.info(f"{key} on {task}: done")
         cells = opened.read_cells(*config.tasks)

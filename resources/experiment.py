@@ -160,6 +160,11 @@ def artifact_root() -> str:
     return (folder / "mlartifacts").as_uri()
 
 
+def _is_of_another_mlflow(error: Exception) -> bool:
+    """Return whether MLflow refuses tables of another version; the error has the code of any internal error."""
+    return "out-of-date database schema" in str(error)
+
+
 def connect(uri: str) -> Experiment:
     """Return Traube's experiment in an MLflow store; make both if need be."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -178,7 +183,7 @@ def connect(uri: str) -> Experiment:
         client = MlflowClient(tracking_uri=uri)
         experiment = client.get_experiment_by_name(EXPERIMENT)
     except Exception as error:
-        if "out-of-date database schema" not in str(error):
+        if not _is_of_another_mlflow(error):
             raise
         shown = settings.without_password(uri)
         raise TraubeError(

@@ -2,12 +2,18 @@
 
 from collections.abc import Sequence
 from itertools import product
+from typing import ClassVar
 
 from traube._core import paths
 from traube._pipeline.plan import Request
-from traube._storage import open_storage
+from traube._storage import Document, open_storage
 
-KIND = "debt"  # of these documents
+
+class Debt(Document):
+    """Scores that MLflow lacks, under the task, the model and the protocol."""
+
+    kind: ClassVar[str] = "debt"
+    own_choice: list[list[str]]  # ids of cells that are of methods or seeds that are not the protocol's, by run
 
 
 def add_debt(model: str, task: str, protocol: str, own_choice: Sequence[str] = ()) -> list[list[str]]:
@@ -17,21 +23,24 @@ def add_debt(model: str, task: str, protocol: str, own_choice: Sequence[str] = (
     returned with those that earlier runs could not report.
     """
     storage, key = open_storage(paths.home()), f"{task}/{model}/{protocol}"
-    known = [row["content"]["own_choice"] for row in storage.read_rows("document", kind=KIND, key=key)]
-    lacking = [list(ids) for ids in dict.fromkeys(map(tuple, [*(known[0] if known else ()), own_choice])) if ids]
-    storage.save("document", {"kind": KIND, "key": key, "content": {"own_choice": lacking}})
+    known = storage.get_document(Debt, key)
+    lacking = [
+        list(ids) for ids in dict.fromkeys(map(tuple, [*(known.own_choice if known else ()), own_choice])) if ids
+    ]
+    storage.save_document(Debt(key=key, own_choice=lacking))
     return lacking
 
 
 def settle_debt(model: str, task: str, protocol: str) -> None:
     """Note that MLflow has all scores of a model on a task under a protocol."""
     storage = open_storage(paths.home())
-    storage.remove("document", storage.read_rows("document", kind=KIND, key=f"{task}/{model}/{protocol}"))
+    if debt := storage.get_document(Debt, f"{task}/{model}/{protocol}"):
+        storage.remove_document(debt)
 
 
 def find_untracked(request: Request) -> dict[str, list[str]]:
     """Return the requested tasks of which MLflow lacks scores, by model."""
-    keys = {row["key"] for row in open_storage(paths.home()).read_rows("document", kind=KIND)}
+    keys = {debt.key for debt in open_storage(paths.home()).read_documents(Debt)}
     lacking: dict[str, list[str]] = {}
     for model, task in product(request.models, request.tasks):
         if f"{task}/{model}/{request.protocol_name}" in keys:

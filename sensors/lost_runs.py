@@ -5,7 +5,6 @@ The daemon retries those that it launched. Dagster's run monitoring does not che
 
 import os
 import platform
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -108,8 +107,8 @@ def find_process(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[int,
     if is_of_command(run):
         return int(run.tags[PID]), float(run.tags[STARTED]) + 1
     for entry in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT):
-        if pid := re.search(r"\(pid: (\d+)\)", entry.message or ""):
-            return int(pid[1]), entry.timestamp + 1
+        if pid := entry.get_dagster_event().engine_event_data.metadata.get("pid"):
+            return int(str(pid.value)), entry.timestamp + 1
     return None
 
 

@@ -16,7 +16,14 @@ from traube._pipeline.record import record
 from traube._reports.pages import leaderboard_page
 from traube._reports.tables import leaderboard
 from traube._storage import Storage, open_storage
-from traube.comparison._regressions import CHANGES, find_regressions, read_changes, save_snapshot, select_counting_cells
+from traube.comparison._regressions import (
+    CHANGES,
+    Night,
+    find_regressions,
+    read_changes,
+    save_snapshot,
+    select_counting_cells,
+)
 from traube.components import parse_method
 from traube.tasks._stored import complete_task, get_manifest, save_corpus, save_rows
 from traube.tasks._task import TaskCard, text_id
@@ -144,11 +151,11 @@ def test_a_corrupt_night_is_passed_over_and_named(storage: Storage, add: Add) ->
     for day in ("2026-01-01", "2026-01-02"):
         add(0.5, day)
         add(0.5, day, model=day)
-    (night,) = storage.read_rows("document", kind="night", key="2026-01-02")
-    damage_blob(storage, night["files"]["cells"])
+    (night,) = storage.read_documents(Night, "2026-01-02")
+    damage_blob(storage, night.files["cells"])
     assert (
         find_regressions(storage, {"own": OWN}, select_counting_cells(storage, {"own": OWN}), "2026-01-03")[0]
         == "2026-01-01"
     )
     (line,) = storage.verify()
-    assert night["files"]["cells"] in line
+    assert night.files["cells"] in line

@@ -71,9 +71,12 @@ def test_what_is_printed_wrong_stays_and_has_a_note(tmp_path: Path, monkeypatch:
     monkeypatch.syspath_prepend(tmp_path)
     table = Published("toypaper").grid("table1", "model", "task")
     assert table[["model", "task", "published"]].equals(PRINTED)
-    assert table["note"].tolist() == ["", "printed wrong: 2.25 is right (a typo)", ""]
+    assert table["erratum"].tolist() == ["", "printed wrong: 2.25 is right (a typo)", ""]
     measured = PRINTED[["model", "task"]].assign(measured=1.0, note="mean of two")
     assert join_printed(table, measured, "")["note"][1] == "mean of two; printed wrong: 2.25 is right (a typo)"
+    measure = lambda _: measured.assign(note="others say: printed wrong")  # noqa: E731
+    assert Table("t", "A table.", lambda: table, measure).list_errata() == ["printed wrong: 2.25 is right (a typo)"]
+    assert Table("t", "A table.", lambda: PRINTED, measure).list_errata() == []
     nothing = join_printed(table, measured[:0], "no weights")
     assert nothing["note"].tolist() == ["no weights", "no weights; printed wrong: 2.25 is right (a typo)", "no weights"]
 

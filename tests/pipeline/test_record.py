@@ -59,12 +59,12 @@ def test_a_cell_without_clusters_says_why_and_may_be_tried_again(
 
 def test_what_is_stored_under_a_lease_counts_only_while_it_lasts(tmp_path: Path, cell: Cell) -> None:
     storage = open_storage(tmp_path)
-    with storage.hold(cell.task, cell.model, "clusterings"):
-        Recorder(storage).save_clusters(cell, ASSIGNMENTS, 1.25)
+    with storage.hold(cell.task, cell.model, "clusterings") as lease:
+        Recorder(storage, lease=lease).save_clusters(cell, ASSIGNMENTS, 1.25)
     with storage.hold(cell.task, cell.model, "clusterings") as lease:
         lease.release()  # as if it had expired
         with pytest.raises(TraubeError, match="another one may have taken over"):
-            Recorder(storage).save_failure(cell, "failed", "late")
+            Recorder(storage, lease=lease).save_failure(cell, "failed", "late")
     record = storage.get_cell(cell.cell_id)
     assert record is not None and record["status"] == "clustered"
 

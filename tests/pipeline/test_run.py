@@ -1,7 +1,10 @@
 """The driver does what a plan says is missing, stores before it tells, and stops where the plan does."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,6 +37,22 @@ def bench(tiny_task: Task, tmp_path: Path) -> Workbench:
 def plan(bench: Workbench) -> Callable[[], Plan]:
     """Return the cells that are missing now."""
     return lambda: Plan.of(REQUEST, survey_stored(["tiny"], load_model("bow"), bench.storage))
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_what_a_stage_computes_is_stored_only_under_its_lease(
+    bench: Workbench, plan: Callable[[], Plan], is_lost: bool
+) -> None:
+    with bench.storage.hold("tiny", "bow", Stage.CLUSTERINGS) as lease:
+        if is_lost:
+            lease.release()  # as if it had expired and another process had taken it over
+        expected: Any = (
+            pytest.raises(TraubeError, match="another one may have taken over") if is_lost else nullcontext()
+        )
+        stages = Stage.EMBEDDINGS, Stage.CLUSTERINGS
+        with expected:
+            assert list(run(plan().only(*stages), replace(bench, lease=lease)))
+    assert (bench.storage.find_clustered("tiny") == set()) == is_lost
 
 
 def statuses(bench: Workbench) -> list[str]:

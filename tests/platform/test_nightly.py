@@ -31,6 +31,7 @@ from traube._core import paths
 from traube._core.errors import TraubeError
 from traube._pipeline.plan import Request
 from traube._storage import Storage
+from traube.comparison._regressions import Night
 
 MakeRequest = Callable[..., Request]
 WWM = dg.AssetKey(["trainers", "wwm_checkpoints"])
@@ -137,8 +138,8 @@ def test_a_day_is_remembered_as_its_night_left_it(
     launcher: DagsterLauncher, request_for: MakeRequest, storage: Storage
 ) -> None:
     def remembered(day: str) -> int:
-        (night,) = storage.read_rows("document", kind="night", key=day)
-        return len(night["cells"])
+        (night,) = storage.read_documents(Night, day)
+        return len(night.cells)
 
     publish = launcher.definitions.resolve_job_def("publish")
     publish.execute_in_process(instance=launcher.instance, tags={NIGHT: "2026-01-01"})

@@ -12,7 +12,7 @@ from traube._cli.main import app
 from traube._core import paths
 from traube._storage import open_storage
 from traube.models._likelihood import CausalModel
-from traube.papers.giccs.multiple_choice import read_choices
+from traube.papers.giccs.multiple_choice import Choices, read_choices
 from traube.tasks import load_pairs
 
 Traube = Callable[..., Result]
@@ -40,8 +40,8 @@ def test_a_language_model_chooses_and_what_it_chose_is_kept(traube: Traube, tmp_
     storage = open_storage(paths.home())
     kept = read_choices(storage, load_pairs("giccs"))
     assert kept["accuracy"].tolist() == [row["accuracy"] for row in rows] and set(kept["model"]) == {str(folder)}
-    (row,) = storage.read_rows("document", kind="choices")
-    assert row["content"]["fingerprint"] == CausalModel.load(str(folder)).fingerprint
+    (choices,) = storage.read_documents(Choices)
+    assert choices.fingerprint == CausalModel.load(str(folder)).fingerprint
     wrong = CliRunner().invoke(app, ["multiple-choice", str(tmp_path), "-t", "giccs"])
     assert wrong.exit_code == 1 and "no causal language model can be loaded" in wrong.stderr
 

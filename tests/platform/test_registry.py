@@ -31,9 +31,9 @@ from traube._storage import Storage, open_storage
 from traube.comparison import _promotion as promotion
 from traube.comparison._candidates import candidates, main_metric
 from traube.comparison._promotion import Decision, Why
-from traube.comparison._regressions import NIGHT
+from traube.comparison._regressions import Night
 from traube.comparison._standings import compare_candidates
-from traube.models._pins import PIN
+from traube.models._pins import Pin
 from traube.tasks._stored import get_card, read_task
 
 MakeRequest = Callable[..., Request]
@@ -169,8 +169,9 @@ def test_a_new_champion_raises_one_alert_and_a_kept_one_none(
 
 
 def test_the_cells_of_what_is_served_are_never_removed(launcher: DagsterLauncher, storage: Storage) -> None:
-    storage.remove("document", storage.read_rows("document", kind=NIGHT))  # nightly runs pin cells too
-    pinned = [cell for row in storage.read_rows("document", kind=PIN) for cell in row["cells"]]
+    for night in storage.read_documents(Night):  # nightly runs pin cells too
+        storage.remove_document(night)
+    pinned = [cell for pin in storage.read_documents(Pin) for cell in pin.cells]
     rows = storage.read_rows("cell")
     assert pinned and storage.remove("cell", rows) == len(rows) - len(pinned)
     assert sorted(row["cell_id"] for row in storage.read_rows("cell")) == sorted(pinned)

@@ -13,7 +13,7 @@ from traube._pipeline.evaluate import evaluate_cells
 from traube._pipeline.params import Protocol
 from traube._pipeline.plan import cells
 from traube._pipeline.record import Recorder
-from traube._reports.exchange import export_mteb, import_mteb, imported_results
+from traube._reports.exchange import Imported, export_mteb, import_mteb, imported_results
 from traube._reports.mteb_results import Reason
 from traube._storage import Storage, open_storage
 from traube._storage.catalog import CELL, _encode
@@ -128,7 +128,7 @@ def test_a_damaged_table_of_imports_is_said_with_the_remedy(storage: Storage, tm
     row = {"task": "[/b]x", "model": "a/b", "model_revision": None, "dataset_revision": "d", "mteb_version": None}
     (tmp_path / "x.jsonl").write_text(json.dumps({**row, "v_measure": 1, "v_measures": [1.0, 0]}) + "\n\n")
     assert import_mteb(storage, tmp_path / "x.jsonl")[0]["splits"].tolist() == [[1.0, 0.0]]
-    (imported,) = storage.read_rows("document", kind="import")
-    damage_blob(storage, imported["files"]["results"])
+    (imported,) = storage.read_documents(Imported)
+    damage_blob(storage, imported.files["results"])
     with pytest.raises(TraubeError, match=r"imported results are corrupt .*; import them again$"):
         imported_results(storage)

@@ -18,7 +18,16 @@ from traube._pipeline.record import record
 from traube._reports import tables
 from traube._reports.found import describe_counts
 from traube._reports.pages import leaderboard_page as page
-from traube._reports.tables import COLUMNS, _missing, leaderboard, show_interval, show_name, show_rank, summary
+from traube._reports.tables import (
+    COLUMNS,
+    KeptRows,
+    _missing,
+    leaderboard,
+    show_interval,
+    show_name,
+    show_rank,
+    summary,
+)
 from traube._storage import Storage, open_storage
 from traube.comparison._candidates import WITHOUT_LABELS
 from traube.components import parse_method
@@ -123,8 +132,8 @@ def test_rows_that_are_kept_are_those_that_would_be_made(
 def test_kept_rows_that_are_damaged_are_made_again(storage: Storage, add: Add) -> None:
     add(0.4, 0.5, 0.6)
     made = leaderboard(storage, keep=True)
-    (row,) = storage.read_rows("document", kind="leaderboard")
-    storage.blobs.delete(row["files"]["table"])
+    (kept,) = storage.read_documents(KeptRows)
+    storage.blobs.delete(kept.files["table"])
     pd.testing.assert_frame_equal(leaderboard(storage), made)
 
 

@@ -1,17 +1,24 @@
 """Opening a catalog: at once, read-only, on file systems that SQLite cannot use."""
 
+import errno
+import sqlite3
 import subprocess
 import sys
 from collections import namedtuple
+from contextlib import closing
 from pathlib import Path
 
 import psutil
+import psycopg2
 import pytest
+import sqlalchemy as sa
 
 from tests.storage.conftest import Open
 from tests.storage.made import read_contents, save_cell, save_task
 from traube._core.errors import TraubeError
-from traube._storage import Storage, open_storage
+from traube._core.system_errors import find_sqlite_number
+from traube._storage import Corrupt, Storage, open_storage
+from traube._storage.catalog import _is_refusal
 from traube._storage.storage import rebuild
 
 START = """
@@ -143,3 +150,56 @@ def test_a_database_that_is_not_there_is_named_in_a_line(
         with pytest.raises(TraubeError, match=line) as error:
             Storage(tmp_path)
         assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("harm", "is_corrupt"),
+    [
+        ("DROP TABLE score", True),
+        ("ALTER TABLE score RENAME COLUMN metric TO other", True),
+        ("UPDATE cell SET task = CAST(x'ff' AS TEXT)", True),
+        ("DELETE FROM score", True),
+        ("CREATE TABLE another (x)", False),
+    ],
+)
+def test_a_catalog_of_another_form_is_corrupt(tmp_path: Path, harm: str, is_corrupt: bool) -> None:
+    storage = Storage(tmp_path)
+    save_cell(storage, 1)
+    with closing(sqlite3.connect(tmp_path / "catalog.db")) as database, database:
+        database.execute(harm)
+    if not is_corrupt:
+        assert storage.verify() == []
+        return
+    with pytest.raises(Corrupt, match="`traube rebuild` makes the catalog again"):
+        storage.verify()
+
+
+def test_a_lock_of_sqlite_is_waited_for_and_a_full_disk_is_not(tmp_path: Path) -> None:
+    storage, file = Storage(tmp_path), tmp_path / "catalog.db"
+    with (
+        closing(sqlite3.connect(file, isolation_level=None)) as one,
+        closing(sqlite3.connect(file, timeout=0)) as other,
+    ):
+        one.execute("BEGIN IMMEDIATE")
+        with pytest.raises(sqlite3.OperationalError) as locked:
+            other.execute("DELETE FROM score")
+        one.execute("ROLLBACK")
+        other.execute("PRAGMA max_page_count = 1").close()
+        with pytest.raises(sqlite3.OperationalError) as full:
+            other.execute(f"CREATE TABLE more AS SELECT '{'x' * 10**6}'")
+    is_lost = [storage.catalog._is_lost(sa.exc.DBAPIError("", None, error.value)) for error in (locked, full)]
+    assert is_lost == [True, False]
+    assert (find_sqlite_number(locked.value), find_sqlite_number(full.value)) == (None, errno.ENOSPC)
+
+
+@pytest.mark.parametrize(
+    ("said", "is_refused"),
+    [
+        ('FATAL:  password authentication failed for user "traube"', True),
+        ('FATAL:  database "x" does not exist', True),
+        ("connection refused: is the server running on that host?", False),
+    ],
+)
+def test_a_connection_that_postgres_refuses_is_not_tried_again(said: str, is_refused: bool) -> None:
+    """psycopg2 raises one class without a code for both."""
+    assert _is_refusal(psycopg2.OperationalError(said)) == is_refused

@@ -54,7 +54,8 @@ def test_a_lease_lasts_for_as_long_as_it_is_held(
         end = read_end()
         wait_for(lambda: read_end() > end + 1, "renewing")
         assert other.try_acquire() == lease.owner
-        assert storage.save_cell(make_record("a" * 16), {"assignments": make_assignments(1)}, make_scores(1))
+        tables = {"assignments": make_assignments(1)}
+        assert storage.save_cell(make_record("a" * 16), tables, make_scores(1), lease=lease)
     assert other.try_acquire() is None
 
 
@@ -63,12 +64,12 @@ def test_a_late_holder_changes_nothing(storage: Storage, open_storage: Open, mon
     other = open_storage("two")
     with storage.hold("fruit", "bow", "score") as late:  # its thread does not come to renew it
         monkeypatch.setattr(leases, "SECONDS", 60.0)
-        with other.hold("fruit", "bow", "score"):
+        with other.hold("fruit", "bow", "score") as lease:
             cell_id = save_cell(other, 1)
             before = read_contents(other)
-            assert not storage.save_cell(make_record(cell_id, "failed", reason="killed"))
+            assert not storage.save_cell(make_record(cell_id, "failed", reason="killed"), lease=late)
             assert read_contents(storage) == before
-            assert other.save_cell(make_record("b" * 16, "failed"))
+            assert other.save_cell(make_record("b" * 16, "failed"), lease=lease)
     assert not late.renew()
 
 
@@ -77,10 +78,24 @@ def test_a_lease_that_expired_is_still_held_until_somebody_takes_it(
 ) -> None:
     monkeypatch.setattr(leases, "SECONDS", -1.0)  # as after a minute in which the database was away
     with storage.hold("fruit", "bow", "score") as late:
-        save_cell(storage, 1)
+        assert storage.save_cell(make_record("a" * 16, "failed"), lease=late)
         assert late.renew()
         assert leases.Lease(open_storage("two").catalog, "fruit", "bow", "score", "other").try_acquire() is None
         assert not late.renew()
+
+
+def test_a_stage_inside_another_leaves_it_its_lease(
+    storage: Storage, open_storage: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "SECONDS", -1.0)  # both expire at once
+    other = leases.Lease(open_storage("two").catalog, "fruit", "bow", "clusterings", "other")
+    with storage.hold("fruit", "bow", "clusterings") as outer:
+        with storage.hold("fruit", "bow", "scores") as inner:
+            assert storage.save_cell(make_record("a" * 16, "failed"), lease=inner)
+        assert storage.save_cell(make_record("b" * 16, "failed"), lease=outer)
+        assert other.try_acquire() is None
+        assert not storage.save_cell(make_record("c" * 16, "failed"), lease=outer)
+    assert storage.read_cells()["cell_id"].tolist() == ["a" * 16, "b" * 16]
 
 
 def test_who_waits_says_for_whom(storage: Storage, open_storage: Open, capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,7 +28,7 @@ from traube._reports.tables import leaderboard
 from traube._storage import Storage, unused
 from traube._storage.catalog import MARK
 from traube._storage.unused import WEEK, Unused, find_unused
-from traube.comparison._regressions import save_snapshot, select_counting_cells
+from traube.comparison._regressions import Night, save_snapshot, select_counting_cells
 from traube.models import load_model
 from traube.models._vectors import store_matrix
 from traube.tasks import get_source
@@ -211,7 +211,8 @@ def test_outdated_cells_go_only_on_request_and_if_no_night_remembers_them(bench:
     store_matrix(bench.storage, REPRESENTATIONS, "of a cell that is gone", np.ones((1, 2), np.float32))
     assert names(remove(find(bench))) == {"of a cell that is gone"}
     assert find(bench, narrow, outdated=True) == []
-    bench.storage.remove("document", bench.storage.read_rows("document", kind="night"))
+    (night,) = bench.storage.read_documents(Night)
+    bench.storage.remove_document(night)
     assert find(bench, narrow) == []
     assert len(remove(find(bench, narrow, outdated=True))) == 2
     assert bench.storage.read_cells().empty

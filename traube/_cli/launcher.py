@@ -129,10 +129,10 @@ class LocalLauncher(Launcher):
         card = get_source(name, None).card
         before = len(errors)
         for stage in card.type.stages:
-            with self._step(f"{name}/{stage}", errors), self.storage.hold(name, model.name, stage):
+            with self._step(f"{name}/{stage}", errors), self.storage.hold(name, model.name, stage) as lease:
                 # what is at hand is looked up for each stage: the one before it, or another process, has stored more
                 plan = Plan.of(request, survey_stored([name], model, self.storage))
-                for event in run(plan.only(stage), self.workbench, self.progress):
+                for event in run(plan.only(stage), replace(self.workbench, lease=lease), self.progress):
                     self._note(event, errors)
                 line = describe_failures(self.storage, plan.cell_ids) if stage is Stage.SCORES else ""
                 errors += [f"{name}/{stage}: {line}"] if line else []

@@ -1,6 +1,7 @@
 """Messages for errors that the disk or the memory causes."""
 
 import errno
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,9 +28,17 @@ def format_error(error: OSError, path: Path | None = None) -> str:
     return f"{where}: {what}" if where else what
 
 
+_OF_SQLITE = {  # by its primary codes
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_IOERR: errno.ENOSPC,  # there is no room for its journal
+    sqlite3.SQLITE_READONLY: errno.EROFS,
+    sqlite3.SQLITE_CANTOPEN: errno.EACCES,
+    sqlite3.SQLITE_NOMEM: errno.ENOMEM,
+}
+# What libraries say that give no code, or raise an error of their own with the words of SQLite's
 _SAID_BY_LIBRARIES = {
     "database or disk is full": errno.ENOSPC,
-    "disk I/O error": errno.ENOSPC,  # what SQLite says when there is no room for its journal
+    "disk I/O error": errno.ENOSPC,
     "attempt to write a readonly database": errno.EROFS,
     "unable to open database file": errno.EACCES,
     "failed to map segment": errno.ENOMEM,  # of a library that is loaded
@@ -38,9 +47,20 @@ _SAID_BY_LIBRARIES = {
 }
 
 
-def find_error_number(message: str) -> int | None:
+def get_sqlite_code(error: BaseException | None) -> int | None:
+    """Return the primary code of an error of SQLite; None for an error without one."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
+
+
+def find_sqlite_number(error: BaseException | None) -> int | None:
+    """Return the number of the system error behind an error of SQLite; None if there is none."""
+    return _OF_SQLITE.get(get_sqlite_code(error) or sqlite3.SQLITE_OK)
+
+
+def find_said_number(error: BaseException) -> int | None:
     """Return the number of the system error that a library's message means; None if it means none."""
-    return next((number for words, number in _SAID_BY_LIBRARIES.items() if words in message), None)
+    return next((number for words, number in _SAID_BY_LIBRARIES.items() if words in str(error)), None)
 
 
 def explain_system_error(error: BaseException) -> str | None:
@@ -51,7 +71,7 @@ def explain_system_error(error: BaseException) -> str | None:
             return format_error(OSError(errno.ENOMEM, ""))
         if isinstance(cause, OSError) and cause.errno in _EXPLAINED:
             return format_error(cause)
-        if number := find_error_number(str(cause)):
+        if number := find_sqlite_number(cause) or find_said_number(cause):
             return format_error(OSError(number, ""), None if number == errno.ENOMEM else paths.home())
         cause = cause.__cause__ or cause.__context__
     return None

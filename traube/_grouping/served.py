@@ -125,8 +125,7 @@ def freeze(
     assignments = storage.read_cell_table(candidate.cells[0])
     rows = assignments[(assignments["split"] == split.split) & (assignments["level"] == split.level)]
     clusters = rows.set_index("item")["cluster"].reindex(split.items).to_numpy(np.int64)
-    params = cell["params"]
-    method = Method(cell["reducer"], cell["clusterer"], params["reducer_params"], params["clusterer_params"])
+    method = Method.from_record(cell)
     values, seed = vectors.subset(split.rows).load(), int(cell["seed"] or 0)
     texts = task.texts_at(split.rows)
     points = values

@@ -327,7 +327,7 @@ def locate_reduction(storage: Storage, *key: Any) -> Path | None:
 
 def locate_reduction_of(storage: Storage, cell: Mapping[str, Any], text_ids: NDArray[np.object_]) -> Path | None:
     """Return the file of the reduced vectors that a stored cell clustered, a row of CELL_COLUMNS; None if it is not kept."""
-    params = cell["params"]
-    method = Method(cell["reducer"], cell["clusterer"], params["reducer_params"], params["clusterer_params"])
     seed = 0 if pd.isna(cell["seed"]) else int(cell["seed"])
-    return locate_reduction(storage, cell["fingerprint"], cell["numerics"]["model"], method, seed, text_ids)
+    return locate_reduction(
+        storage, cell["fingerprint"], cell["numerics"]["model"], Method.from_record(cell), seed, text_ids
+    )

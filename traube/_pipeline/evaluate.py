@@ -397,9 +397,9 @@ def score_missing(
 ) -> pd.DataFrame:
     """Compute the missing cells of a pair task and a model, and return the scores of all (`read_pair_scores`)."""
     task, storage = cells[0].task, workbench.storage
-    with storage.hold(task, model.name, Stage.PAIR_SCORES):
+    with storage.hold(task, model.name, Stage.PAIR_SCORES) as lease:
         plan = Plan.of_cells(model, cells, storage.find_finished(task, PAIRS_VERSION))
-        for _ in run(plan.only(Stage.PAIR_SCORES), workbench, progress):
+        for _ in run(plan.only(Stage.PAIR_SCORES), replace(workbench, lease=lease), progress):
             pass
     return read_pair_scores(storage, cells)
 

@@ -12,7 +12,7 @@ from traube._core.errors import TraubeError
 from traube._core.measure import Cost
 from traube._core.versions import get_versions
 from traube._pipeline.cell import Cell
-from traube._storage import Score, Storage
+from traube._storage import Lease, Score, Storage
 from traube._storage.storage import CELL_COLUMNS
 
 LIBRARIES = (
@@ -114,6 +114,7 @@ class Recorder:
     storage: Storage
     device: str = "cpu"  # where the model's vectors were computed
     run_id: str = ""  # of the run that requested the cells; empty where nobody keeps runs
+    lease: Lease | None = None  # under which the cells are made
 
     def save_clusters(
         self,
@@ -156,7 +157,7 @@ class Recorder:
         self._save(self._record(cell, status, reason=reason))
 
     def _save(self, entry: dict[str, Any], *of_cell: Any, **more: Any) -> None:
-        if not self.storage.save_cell(entry, *of_cell, **more):
+        if not self.storage.save_cell(entry, *of_cell, **more, lease=self.lease):
             raise TraubeError(
                 f"{entry['task']} under {entry['model']}: this process stood still for so long that another one may "
                 "have taken over; `traube run` computes what is left"

@@ -120,7 +120,7 @@ def _cluster_and_score(
     plan: Plan, task: Task, model: Model, workbench: Workbench, progress: Progress, run_id: str
 ) -> Iterator[Event]:
     storage, executor = workbench.storage, workbench.executor
-    recorder = Recorder(storage, executor.device(model, len(task.scored)), run_id)
+    recorder = Recorder(storage, executor.device(model, len(task.scored)), run_id, workbench.lease)
     clustered = set(plan.at_hand.clustered)
     if cells := plan.to_compute(model.name, task.name):
         vectors = workbench.vectors(task, model, progress)
@@ -166,7 +166,7 @@ def _encode_pairs(task: Task, model: Model, workbench: Workbench, progress: Prog
 def _compare(
     plan: Plan, task: Task, model: Model, workbench: Workbench, progress: Progress, run_id: str
 ) -> Iterator[Scored]:
-    recorder = Recorder(workbench.storage, model.device, run_id)
+    recorder = Recorder(workbench.storage, model.device, run_id, workbench.lease)
     for cell in plan.to_compute(model.name, task.name):
         assert isinstance(cell, PairCell)
         chosen = select_pairs(join_histories(task) if cell.method.history else task, cell.split_set)

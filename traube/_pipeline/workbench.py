@@ -10,7 +10,7 @@ from traube._core.hashing import digest
 from traube._core.progress import SILENT, Progress
 from traube._pipeline.embed import embed, embed_task
 from traube._pipeline.executors import Executor, ProcessExecutor
-from traube._storage import Storage, open_storage
+from traube._storage import Lease, Storage, open_storage
 from traube.models import Model, Vectors
 from traube.tasks._stored import Manifest, get_manifest, not_read, read_task
 from traube.tasks._task import Task, text_id
@@ -32,6 +32,7 @@ class Workbench:
     # encodes, reduces, clusters and scores; a caller that uses it for more than encoding closes it
     executor: Executor = field(default_factory=ProcessExecutor)
     given: Mapping[str, Given] = field(default_factory=dict)  # tasks in place of the storage's, by name
+    lease: Lease | None = None  # of the stage at work; None where nobody else can compute its cells
 
     @classmethod
     def at(cls, home: Path, executor: Executor | None = None) -> Self:

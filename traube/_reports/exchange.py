@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -12,7 +12,7 @@ from traube._core.files import write_json
 from traube._pipeline.current import current_cells, drop_sweeps
 from traube._pipeline.params import Protocol
 from traube._reports.mteb_results import DEFAULT, TEST, Skipped, describe_skipped, read_results
-from traube._storage import Corrupt, Storage, write_table
+from traube._storage import Corrupt, Document, Storage, write_table
 from traube.components import parse_method
 from traube.components._method import name_methods
 from traube.models import model_cards
@@ -24,7 +24,12 @@ MTEB_METHOD = "none/minibatch_kmeans"
 LANGUAGES = {"de": "deu-Latn", "en": "eng-Latn"}
 ABOUT = ("source", "task", "split", "subset", "model", "revision", "dataset_revision", "mteb_version")
 IMPORTED_COLUMNS = (*ABOUT, "metric", "mean", "sd", "splits")
-IMPORTED = "import"  # kind of the document of the results of a source
+
+
+class Imported(Document):
+    """The results of a source, its key: the path of MTEB's files."""
+
+    kind: ClassVar[str] = "import"
 
 
 def export_mteb(
@@ -142,15 +147,14 @@ def import_mteb(storage: Storage, path: Path) -> tuple[pd.DataFrame, list[Skippe
         raise TraubeError("; ".join(faults[:2]))
     rows = [{**row, "metric": V_MEASURE} for row in found.rows]
     table = pd.DataFrame(rows, columns=list(IMPORTED_COLUMNS))
-    row = {"kind": IMPORTED, "key": str(path.resolve())}
-    storage.save("document", row, {"results": write_table(table)})
+    storage.save_document(Imported(key=str(path.resolve())), {"results": write_table(table)})
     return table, found.skipped
 
 
 def imported_results(storage: Storage) -> pd.DataFrame:
     """Return the imported results, a DataFrame with IMPORTED_COLUMNS."""
     try:
-        read = [storage.read_table(row["files"]["results"]) for row in storage.read_rows("document", kind=IMPORTED)]
+        read = [storage.read_table(source.files["results"]) for source in storage.read_documents(Imported)]
     except Corrupt as error:
         raise TraubeError(f"imported results are corrupt ({error}); import them again") from None
     empty = pd.DataFrame(columns=list(IMPORTED_COLUMNS))

@@ -36,7 +36,7 @@ from traube._reports.tables import (
 from traube._storage import Storage
 from traube.comparison._regressions import (
     CHANGES,
-    NIGHT,
+    Night,
     find_regressions,
     read_changes,
     save_snapshot,
@@ -144,7 +144,7 @@ def publish_regressions(
     with locked(storage.get_table_path(CHANGES)):
         # a day is remembered as its night left it; without a night, as the day's first publication did
         counting = select_counting_cells(storage, protocols)
-        if night or not storage.read_rows("document", kind=NIGHT, key=date):
+        if night or storage.get_document(Night, date) is None:
             save_snapshot(storage, counting, date)
         since, changes = find_regressions(storage, protocols, counting, date)
         write_parquet(storage.get_table_path(CHANGES), changes.assign(since=since))

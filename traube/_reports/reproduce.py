@@ -112,11 +112,10 @@ def reproduce(
 
 
 def _cell_of(record: dict[str, Any], protocol: Protocol | None) -> Cell:
-    params = record["params"]
     as_stored = ("task", "family", "model", "fingerprint", "protocol", "data_version")
     return Cell(
         **{name: record[name] for name in as_stored},
-        method=Method(record["reducer"], record["clusterer"], params["reducer_params"], params["clusterer_params"]),
+        method=Method.from_record(record),
         seed=None if pd.isna(record["seed"]) else int(record["seed"]),
         split_set=protocol.split_set if protocol else "default",
         model_numerics=tuple(record["numerics"]["model"].items()),

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from traube._pipeline.pairs import COMPARISONS, TEST, current_pair_cells
 from traube._pipeline.params import Protocol
 from traube._reports.found import COLUMNS as FOUND
 from traube._reports.found import found_k
-from traube._storage import Corrupt, Storage, write_table
+from traube._storage import Corrupt, Document, Storage, write_table
 from traube.comparison._candidates import WITHOUT_LABELS, about, main_metric
 from traube.comparison._jackknife import Sample, compute_intervals
 from traube.comparison._ranking import rank
@@ -68,10 +68,18 @@ INTERVAL = "95 % CI"  # title of that column
 OF_PAIRS: Kind = "spearman"  # the metric of pair tasks
 MAY_BE_NEGATIVE = ("ami", "ari", WITHOUT_LABELS, OF_PAIRS)
 DEFAULTS = {"own_choice": False, "precision": ""}  # of cells that do not say it
-ROOMS, KEPT = Path(__file__).parents[1], "leaderboard"
+ROOMS = Path(__file__).parents[1]
 ONE_SEED = "one split and one seed: the interval leaves out what another seed would give, and no rank is decided by it"
 ONE_COMPARISON = "intervals are of the comparison alone, from a bootstrap over dialogues or pairs; no test says which model comes first"
+CLUSTERINGS = "clusterings"  # key of the kept rows
 OWN_SPACES = "each model's silhouette is measured in its own vector space, so models have no ranks"
+
+
+class KeptRows(Document):
+    """Rows of the leaderboard, as they were made last."""
+
+    kind: ClassVar[str] = "leaderboard"
+    made_of: str  # a hash of all that they are made of
 
 
 def summary(
@@ -247,10 +255,10 @@ def _of_clusterings(
     """Return a row for each method on each task of clustering; as it was kept, if scores have not changed."""
     cards = {task: card for task in cells["task"].unique() if (card := get_card(storage, task))}
     made_of = "" if metric else _made_of(cells, cards, protocols)
-    kept = [row["files"] for row in storage.read_rows("document", kind=KEPT) if row["content"] == made_of]
     with suppress(Corrupt):
-        if kept:
-            return storage.read_table(kept[0]["table"])
+        kept = storage.get_document(KeptRows, CLUSTERINGS)
+        if kept and kept.made_of == made_of:
+            return storage.read_table(kept.files["table"])
     mains = _main_metrics(cells, cards, metric, protocols)
     scores = storage.read_scores(cells, set(mains), replicates=True)
     if not metric:
@@ -261,8 +269,7 @@ def _of_clusterings(
         scores = pd.concat([scores, others], ignore_index=True) if len(others) else scores
     table = _with_found_k(summary(cells, scores, cards, metric, protocols), storage, cells, protocols)
     if keep:
-        named = {"kind": KEPT, "key": "clusterings", "content": made_of}
-        storage.save("document", named, {"table": write_table(table)})
+        storage.save_document(KeptRows(key=CLUSTERINGS, made_of=made_of), {"table": write_table(table)})
     return table
 
 

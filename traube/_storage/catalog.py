@@ -9,6 +9,7 @@ removed is an entry too. Each row has a checksum: a flipped bit in it is found w
 import json
 import os
 import re
+import sqlite3
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ import sqlalchemy as sa
 from traube._core import settings
 from traube._core.errors import TraubeError, install_hint
 from traube._core.paths import is_plain
-from traube._core.system_errors import find_error_number, format_error
+from traube._core.system_errors import find_sqlite_number, format_error, get_sqlite_code
 from traube._storage.blobs import NAME, Corrupt, retry
 from traube._storage.entries import Entry
 
@@ -38,8 +39,13 @@ NETWORK_FILE_SYSTEMS = {
 }
 _SCHEMA = "traube"  # in Postgres, where Dagster and MLflow have schemas of their own
 _MENDED = "`traube rebuild` makes the catalog again"
-# what SQLite says of a damaged file; a name that is not there is damaged, too, since tables are made when a catalog is opened
-_CORRUPT = ("malformed", "not a database", "decode to UTF-8", "no such column", "no such table", "has no column named")
+# SQLite's primary codes for a damaged file. SQLITE_ERROR is a name that is not there: every statement is Traube's, and
+# tables are made when a catalog is opened
+_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_CORRUPT_STATES = ("XX001", "XX002")  # Postgres: data_corrupted, index_corrupted
+# connection lost, try again (serialization, deadlock), the server shuts down or starts
+_LOST_STATES = ("08", "40", "57")
 metadata = sa.MetaData()
 _TYPES = {"text": sa.Text, "json": sa.Text, "integers": sa.BigInteger, "numbers": sa.Double, "binary": sa.LargeBinary}
 
@@ -291,9 +297,9 @@ class Catalog:
             return retry(attempt, self.name, self._is_lost, patience)
         except sa.exc.DBAPIError as error:
             reason = settings.without_password(" ".join(str(error.orig).split()))
-            if any(words in reason for words in _CORRUPT):
+            if _is_corruption(error.orig):
                 raise Corrupt(f"{self.name}: corrupt ({reason}); {_MENDED}") from error
-            number = find_error_number(reason) if self._is_sqlite else None
+            number = find_sqlite_number(error.orig)
             line = format_error(OSError(number, ""), Path(self.name)) if number else f"{self.name}: {reason}"
             raise TraubeError(line) from error
         except UnicodeDecodeError as error:  # SQLite quotes a schema that is no longer text
@@ -304,12 +310,9 @@ class Catalog:
         if not isinstance(error, sa.exc.DBAPIError):
             return False
         if self._is_sqlite:
-            return "locked" in str(error.orig)
-        if any(words in str(error.orig) for words in ("authentication failed", "does not exist")):
-            return False
-        code = getattr(error.orig, "pgcode", None)
-        # 57: the server shuts down or starts; 40: try again
-        if code is not None and not code.startswith(("08", "40", "57")):
+            return get_sqlite_code(error.orig) in _BUSY
+        state = getattr(error.orig, "pgcode", None)
+        if _is_refusal(error.orig) or (state is not None and not state.startswith(_LOST_STATES)):
             return False
         return isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError) or error.connection_invalidated
 
@@ -539,6 +542,20 @@ class Catalog:
         """Return the names of all blobs that the catalog refers to."""
         rows = (row for t in ENTRY_TABLES.values() for row in self._decode(t, connection.execute(sa.select(t))))
         return {name for row in rows for name in list_blobs(row)}
+
+
+def _is_corruption(error: BaseException | None) -> bool:
+    """Return whether a driver's error means that what is stored is damaged."""
+    if isinstance(error, sqlite3.Error):
+        # Python itself, which gives no code, raises an operational error for a text that is not UTF-8, and no other
+        is_text = type(error) is sqlite3.OperationalError and get_sqlite_code(error) is None
+        return is_text or get_sqlite_code(error) in _CORRUPT
+    return getattr(error, "pgcode", None) in _CORRUPT_STATES
+
+
+def _is_refusal(error: BaseException | None) -> bool:
+    """Return whether Postgres refused a connection for good; psycopg2 gives no code for any error of connecting."""
+    return any(words in str(error) for words in ("authentication failed", "does not exist"))
 
 
 def list_blobs(row: Mapping[str, Any]) -> list[str]:

@@ -1,34 +1,47 @@
 """Stored costs of encoding."""
 
 import math
+from typing import ClassVar
 
 from traube._core.measure import Cost
+from traube._storage.documents import Document
 from traube._storage.storage import Storage
 
-COST = "cost"  # kind of document
 NO_TASK = ""  # in place of a task's name: texts that somebody grouped
+
+
+class EncodingCost(Document):
+    """The cost of encoding a task's texts, under the task and the model's fingerprint."""
+
+    kind: ClassVar[str] = "cost"
+    texts: int
+    seconds: float
+    memory: float | None = None  # as `Cost` has it, and None for nan
+    money: float | None = None
+
+    @property
+    def cost(self) -> Cost:
+        """The cost, with nan for what is not known."""
+        memory, money = (math.nan if value is None else value for value in (self.memory, self.money))
+        return Cost(self.texts, self.seconds, memory, money)
 
 
 def save_cost(storage: Storage, task: str, fingerprint: str, cost: Cost) -> None:
     """Store the cost of encoding a task's texts, unless it was measured on more of them before."""
     before = get_cost(storage, task, fingerprint)
     if before is None or before.texts <= cost.texts:
-        content = {**vars(cost), "memory": None if math.isnan(cost.memory) else cost.memory}
-        if math.isnan(cost.money):
-            del content["money"]
-        storage.save("document", {"kind": COST, "key": f"{task}/{fingerprint}", "content": content})
+        memory, money = (None if math.isnan(value) else value for value in (cost.memory, cost.money))
+        key = f"{task}/{fingerprint}"
+        storage.save_document(EncodingCost(key=key, texts=cost.texts, seconds=cost.seconds, memory=memory, money=money))
 
 
 def get_cost(storage: Storage, task: str, fingerprint: str) -> Cost | None:
     """Return the cost of encoding a task's texts; None where it was not measured."""
-    return read_costs(storage, key=f"{task}/{fingerprint}").get((task, fingerprint))
+    measured = storage.get_document(EncodingCost, f"{task}/{fingerprint}")
+    return None if measured is None else measured.cost
 
 
-def read_costs(storage: Storage, **equal: str) -> dict[tuple[str, str], Cost]:
+def read_costs(storage: Storage) -> dict[tuple[str, str], Cost]:
     """Return the costs of encoding, by task (empty: texts of no task) and fingerprint of the model."""
-    found = {}
-    for row in storage.read_rows("document", kind=COST, **equal):
-        kept, (task, _, fingerprint) = row["content"], row["key"].rpartition("/")
-        memory, money = (math.nan if kept.get(name) is None else kept[name] for name in ("memory", "money"))
-        found[task, fingerprint] = Cost(kept["texts"], kept["seconds"], memory, money)
-    return found
+    keyed = ((measured.key.rpartition("/"), measured.cost) for measured in storage.read_documents(EncodingCost))
+    return {(task, fingerprint): cost for (task, _, fingerprint), cost in keyed}

@@ -10,14 +10,14 @@ import os
 import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -30,9 +30,11 @@ from traube._core.errors import TraubeError, printable
 from traube._storage import catalog as tables
 from traube._storage.blobs import Blobs, Corrupt, FolderBlobs, Unreachable, hash_content, open_blobs
 from traube._storage.catalog import Catalog, list_blobs, open_catalog
+from traube._storage.documents import Document
 from traube._storage.entries import FIRST, NAME_AT, Entry, Score, make_score_rows, read_table, write_table
 from traube._storage.leases import Lease, hold
 
+D = TypeVar("D", bound=Document)
 DAY = 86_400.0  # seconds
 HASTE = 2.0  # seconds that a finished cell waits for a server before it is kept here
 _OF_CATALOG = ("measures", "is_removed", "revision", "blob", "checksum")
@@ -64,7 +66,6 @@ class Storage:
                 "set TRAUBE_HOME to another folder"
             )
         self.folder = folder
-        self._leases: dict[tuple[str, str], Lease] = {}  # that are held, by task and model
         self._local = FolderBlobs(folder / "blobs")
         self._pending = FolderBlobs(folder / "pending")
         blobs, url = servers or (settings.blobs(), settings.database())
@@ -149,18 +150,9 @@ class Storage:
         is_done = self.catalog.read(lambda connection: connection.execute(done).first(), patience) is not None
         return entry.table == "cell" and is_done
 
-    @contextmanager
-    def hold(self, task: str, model: str, stage: str) -> Iterator[Lease]:
-        """Hold the lease of a stage, once nobody else does.
-
-        Cells that are stored inside the block count only while the lease lasts.
-        """
-        with hold(self.catalog, task, model, stage) as lease:
-            self._leases[task, model] = lease
-            try:
-                yield lease
-            finally:
-                self._leases.pop((task, model), None)
+    def hold(self, task: str, model: str, stage: str) -> AbstractContextManager[Lease]:
+        """Hold the lease of a stage, once nobody else does. Whoever stores cells under it hands it to `save_cell`."""
+        return hold(self.catalog, task, model, stage)
 
     @property
     def is_in_place(self) -> bool:
@@ -245,8 +237,9 @@ class Storage:
         scores: Sequence[Score] = (),
         *,
         histories: Mapping[str, Any] | None = None,
+        lease: Lease | None = None,
     ) -> bool:
-        """Store the outcome of a cell; return whether it counts: not if the lease under which it was made has expired.
+        """Store the outcome of a cell; return whether it counts: not if the lease under which it was made is lost.
 
         Parameters
         ----------
@@ -258,6 +251,8 @@ class Storage:
             Scores of the cell.
         histories : dict, optional
             How the clusterer was trained.
+        lease : Lease, optional
+            The lease under which it was made (`hold`); None where nobody else can compute the cell.
 
         Returns
         -------
@@ -269,7 +264,6 @@ class Storage:
         row = {name: record[name] for name in CELL_COLUMNS if name in record}
         row["reason"] = printable(record["reason"])
         details = {"histories": dict(histories)} if histories else {}
-        lease = self._leases.get((record["task"], record["model"]))
         return self._enter(Entry("cell", row, details, frames or {}, make_score_rows(scores)), lease=lease)
 
     def get_cell(self, cell_id: str) -> dict[str, Any] | None:
@@ -454,14 +448,14 @@ class Storage:
     # everything else
 
     def save(self, table: str, row: Mapping[str, Any], files: Mapping[str, File] | None = None) -> None:
-        """Store a check, a model, an artifact, a block of embeddings or a document.
+        """Store a check, a model, an artifact or a block of embeddings; a document by `save_document`.
 
         Parameters
         ----------
-        table : {"check", "model", "artifact", "embedding", "document"}
+        table : {"check", "model", "artifact", "embedding"}
             What it is.
         row : dict
-            Values by column of that table (`traube._storage.catalog`). The cells that a document names are never removed.
+            Values by column of that table (`traube._storage.catalog`).
         files : dict of bytes or Path, optional
             What is stored with it, by name.
         """
@@ -471,6 +465,29 @@ class Storage:
         """Return the rows of a table whose columns have these values, in the order of their keys."""
         stored = tables.ENTRY_TABLES[table]
         return self.catalog.read_rows(stored, *(stored.c[column] == value for column, value in equal.items()))
+
+    def save_document(self, document: Document, files: Mapping[str, File] | None = None) -> None:
+        """Store a document in place of the one under its key, with files by name."""
+        self.save("document", document.to_row(), files)
+
+    def read_documents(self, kind: type[D], key: str | None = None) -> list[D]:
+        """Return the documents of a kind, in the order of their keys, or the one under a key, if there is one.
+
+        Raises
+        ------
+        Corrupt
+            If a document is not what Traube writes.
+        """
+        of_key = {} if key is None else {"key": key}
+        return [kind.from_row(row) for row in self.read_rows("document", kind=kind.kind, **of_key)]
+
+    def get_document(self, kind: type[D], key: str) -> D | None:
+        """Return the document of a kind under a key; None if there is none. Raises what `read_documents` does."""
+        return next(iter(self.read_documents(kind, key)), None)
+
+    def remove_document(self, document: Document) -> None:
+        """Remove a document."""
+        self._mark_removed("document", [document.to_row()])
 
     def remove(self, table: str, rows: Iterable[Mapping[str, Any]]) -> int:
         """Remove rows, but no cells that a document names; return the number of removed rows.

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -12,7 +12,7 @@ from traube._core.files import read_parquet
 from traube._pipeline.changes import Change, Kind, in_words
 from traube._pipeline.current import current_cells, drop_sweeps
 from traube._pipeline.params import Protocol
-from traube._storage import Corrupt, Storage, write_table
+from traube._storage import Corrupt, Document, Storage, write_table
 from traube.comparison._candidates import WITHOUT_LABELS, main_metric
 from traube.comparison._jackknife import Sample
 from traube.comparison._samples import make_samples
@@ -46,8 +46,13 @@ COLUMNS = {  # meaning of each column
     "verdict": "better, worse or no significant change; new, gone, or changed without a test.",
     "cause": "Likely cause: data, model, parameters, code or libraries.",
 }
-NIGHT = "night"  # kind of the document of a snapshot
 CHANGES = "regressions.parquet"  # what the last publication found
+
+
+class Night(Document):
+    """The cells that counted on a date, its key; their scores are in the storage."""
+
+    kind: ClassVar[str] = "night"
 
 
 def select_counting_cells(storage: Storage, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
@@ -62,9 +67,8 @@ def select_counting_cells(storage: Storage, protocols: Mapping[str, Protocol]) -
 
 
 def save_snapshot(storage: Storage, counting: pd.DataFrame, night: str) -> None:
-    """Keep which cells count, from `select_counting_cells`, by date. Their scores are in the storage."""
-    row = {"kind": NIGHT, "key": night, "cells": counting["cell_id"].tolist()}
-    storage.save("document", row, {"cells": write_table(counting)})
+    """Keep which cells count, from `select_counting_cells`, by date."""
+    storage.save_document(Night(key=night, cells=tuple(counting["cell_id"])), {"cells": write_table(counting)})
 
 
 def find_regressions(
@@ -133,10 +137,10 @@ def read_changes(storage: Storage) -> pd.DataFrame:
 
 def _read_night_before(storage: Storage, day: str) -> tuple[str, pd.DataFrame | None]:
     """Return the last snapshot before a day that is not corrupt, and its date."""
-    for row in reversed(storage.read_rows("document", kind=NIGHT)):
-        if row["key"] < day:
+    for night in reversed(storage.read_documents(Night)):
+        if night.key < day:
             with suppress(Corrupt):  # a corrupt snapshot cannot be recomputed: take the one before it
-                return row["key"], storage.read_table(row["files"]["cells"])
+                return night.key, storage.read_table(night.files["cells"])
     return "", None
 
 

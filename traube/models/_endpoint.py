@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from email.utils import parsedate_to_datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from typing_extensions import override
@@ -27,7 +27,7 @@ from traube._core.errors import TraubeError, Unavailable, install_hint
 from traube._core.files import locked
 from traube._core.hashing import digest
 from traube._core.spending import Spending, get_spending, in_dollars
-from traube._storage import open_storage
+from traube._storage import Document, open_storage
 from traube.models._base import BatchEncoder, OfCard
 from traube.models._chat import count_tokens, explain_status
 from traube.models._prompts import Purpose
@@ -52,7 +52,6 @@ SLOWEST = 5  # times the longest wait, until a whole answer is here
 SHOWN = 200  # characters of what a server says
 # Anything else that the client or its environment would add, such as the system's version, is not sent.
 HEADERS = {"host", "accept", "connection", "content-type", "content-length", "user-agent"}
-PROBE = "probe"  # the kind of documents that hold the vectors of these sentences
 SENTENCES = (
     "The recipe asks for two cups of flour and a pinch of salt.",
     "The keeper saved the penalty in the last minute.",
@@ -61,6 +60,16 @@ SENTENCES = (
     "Interest rates rose by a quarter of a point.",
 )
 SAME = 0.9999  # the least cosine between two vectors that one model gives a sentence
+
+
+class Probe(Document):
+    """The vectors that an endpoint has given some sentences."""
+
+    kind: ClassVar[str] = "probe"
+    url: str = ""
+    model: str | None = None
+    vectors: list[str]  # in base64, those of each version that the endpoint has shown
+    current: int  # position of today's
 
 
 def refuse_unnamed(model: object, named: Collection[str]) -> None:
@@ -310,8 +319,8 @@ class Endpoint(OfCard, BatchEncoder):
 
     def _read_references(self) -> tuple[list[str], int]:
         """Return the vectors that the sentences have had, in base64, and which of them are today's."""
-        rows = open_storage(paths.home()).read_rows("document", kind=PROBE, key=self._key)
-        return (rows[0]["content"]["vectors"], rows[0]["content"]["current"]) if rows else ([], 0)
+        probe = open_storage(paths.home()).get_document(Probe, self._key)
+        return (probe.vectors, probe.current) if probe else ([], 0)
 
     def _remember(self, vectors: Dense) -> None:
         """Store which of the known vectors of the sentences are today's, or new ones, and warn of a change."""
@@ -329,7 +338,7 @@ class Endpoint(OfCard, BatchEncoder):
         if found == len(references):
             references = [*references, b64encode(vectors.tobytes()).decode()]
         about = {"url": self.card.url, "model": self.card.model, "vectors": references, "current": found}
-        open_storage(paths.home()).save("document", {"kind": PROBE, "key": self._key, "content": about})
+        open_storage(paths.home()).save_document(Probe(key=self._key, **about))
 
     # money
 

@@ -6,11 +6,12 @@ copy.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from traube._core import paths
 from traube._core.files import locked
 from traube._core.inputs import resolve_path
-from traube._storage import open_storage
+from traube._storage import Document, open_storage
 from traube.models._card import ModelCard
 from traube.models._checkpoint_exchange import write_folder
 from traube.models._model_files import ModelFile
@@ -18,7 +19,12 @@ from traube.models._similarity import CONFIG, FOLDER, WEIGHTS
 from traube.models._weights import is_folder
 from traube.models._weights import list_files as opened_files
 
-PIN = "pin"  # kind of these documents
+
+class Pin(Document):
+    """A served model: its cells, and its weights if they are of a folder."""
+
+    kind: ClassVar[str] = "pin"
+    fingerprint: str  # the model's, by itself
 
 
 def pin(key: str, card: ModelCard, fingerprint: str, cells: Sequence[str]) -> ModelCard:
@@ -34,8 +40,7 @@ def pin(key: str, card: ModelCard, fingerprint: str, cells: Sequence[str]) -> Mo
         own = [path.relative_to(source).as_posix() for path in opened_files(source)]
         own += [f"{FOLDER}/{name}" for name in (CONFIG, WEIGHTS) if card.kind == "pairwise"]
         files = {name: ModelFile(source, name).locate() for name in own}
-    row = {"kind": PIN, "key": key, "content": {"fingerprint": fingerprint}, "cells": list(cells)}
-    open_storage(paths.home()).save("document", row, files)
+    open_storage(paths.home()).save_document(Pin(key=key, cells=tuple(cells), fingerprint=fingerprint), files)
     return locate_pinned(card, fingerprint) if files else card
 
 
@@ -45,8 +50,8 @@ def locate_pinned(card: ModelCard, fingerprint: str) -> ModelCard:
     Without a pin, the card is returned as it is.
     """
     storage, target = open_storage(paths.home()), paths.home() / "weights" / fingerprint
-    pins = (row for row in storage.read_rows("document", kind=PIN) if row["content"]["fingerprint"] == fingerprint)
-    if (files := next((row["files"] for row in pins if row["files"]), None)) is None:
+    pins = (pinned for pinned in storage.read_documents(Pin) if pinned.fingerprint == fingerprint)
+    if (files := next((pinned.files for pinned in pins if pinned.files), None)) is None:
         return card
     with locked(target):
         if not target.exists():

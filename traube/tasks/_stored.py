@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import pandas as pd
 from pydantic import ValidationError
 
 from traube._core.errors import TraubeError
 from traube._core.hashing import frame_digest
-from traube._storage import Corrupt, Storage, write_table
+from traube._storage import Corrupt, Document, Storage, write_table
 from traube.tasks._scored_pairs import PairCard, has_history
 from traube.tasks._task import Task, TaskCard, data_version
 
@@ -37,6 +37,19 @@ class Manifest:
         return data_version(self.corpus_version, self.rows_version)
 
 
+class Ingested(Document):
+    """The last reading of a task, its key: corpus and records, from which splits or pairs are drawn."""
+
+    kind: ClassVar[str] = "corpus"
+    raw_version: str
+    corpus_version: str = ""
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Both versions, by name."""
+        return {"raw_version": self.raw_version, "corpus_version": self.corpus_version}
+
+
 def not_read(name: str) -> TraubeError:
     """Return the error for a task whose tables are not stored."""
     return TraubeError(f"task '{name}' has not been read yet; `traube run --task {name}` reads it")
@@ -48,8 +61,8 @@ def save_corpus(storage: Storage, name: str, corpus: pd.DataFrame, records: pd.D
     The task stays as it is until these are stored too.
     """
     version = frame_digest(corpus)
-    row = {"kind": "corpus", "key": name, "content": {"raw_version": raw_version, "corpus_version": version}}
-    storage.save("document", row, {"corpus": write_table(corpus), "records": write_table(records)})
+    read = Ingested(key=name, raw_version=raw_version, corpus_version=version)
+    storage.save_document(read, {"corpus": write_table(corpus), "records": write_table(records)})
     return version
 
 
@@ -58,12 +71,12 @@ def save_rows(storage: Storage, card: TaskCard, rows: pd.DataFrame) -> Manifest:
 
     The task counts as absent until `complete_task` is called, unless the same is stored.
     """
-    if (read := _get_ingested(storage, card.name)) is None:
+    if (read := storage.get_document(Ingested, card.name)) is None:
         fix = f"`traube run --task {card.name}` reads it again"
         raise TraubeError(f"task '{card.name}': its corpus was not read whole; {fix}")
-    corpus, records = (storage.read_table(read["files"][name]) for name in ("corpus", "records"))
+    corpus, records = (storage.read_table(read.files[name]) for name in ("corpus", "records"))
     task = Task(card, corpus, rows)
-    manifest = replace(Manifest.of(task), **read["content"])
+    manifest = replace(Manifest.of(task), raw_version=read.raw_version, corpus_version=read.corpus_version)
     versions = {name: value for name, value in vars(manifest).items() if name != "card"}
     versions["data_version"] = manifest.data_version
     stored = storage.get_task(card.name)
@@ -81,9 +94,9 @@ def complete_task(storage: Storage, card: TaskCard) -> None:
 
 def read_ingested(storage: Storage, name: str, table: str) -> pd.DataFrame:
     """Return the corpus or records of a task that were read last, whether its splits or pairs are stored or not."""
-    if (read := _get_ingested(storage, name)) is None:
+    if (read := storage.get_document(Ingested, name)) is None:
         raise not_read(name)
-    return storage.read_table(read["files"][table])
+    return storage.read_table(read.files[table])
 
 
 def get_manifest(storage: Storage, name: str) -> Manifest | None:
@@ -127,13 +140,8 @@ def read_task(storage: Storage, name: str) -> Task:
     return Task(manifest.card, corpus, rows)
 
 
-def _get_ingested(storage: Storage, name: str) -> dict[str, Any] | None:
-    """Return the entry of a task's last reading, whether its splits or pairs are stored or not."""
-    return next(iter(storage.read_rows("document", kind="corpus", key=name)), None)
-
-
 def _get_current(storage: Storage, name: str) -> Mapping[str, Any] | None:
-    row, read = storage.get_task(name), _get_ingested(storage, name)
+    row, read = storage.get_task(name), storage.get_document(Ingested, name)
     if row is None or row["type"] not in CARDS or row["state"] == "ingested" or read is None:
         return None
-    return row if read["content"].items() <= row["versions"].items() else None
+    return row if read.versions.items() <= row["versions"].items() else None

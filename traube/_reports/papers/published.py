@@ -23,7 +23,7 @@ class Published:
         Returns
         -------
         DataFrame
-            `row`, `column`, `published`; and `note`, where the paper has errata: beside each number
+            `row`, `column`, `published`; and `erratum`, where the paper has errata: beside each number
             that is known to be printed wrong, what is right.
         """
         table = stack_grid(self(name).set_index(row), row, column).dropna()
@@ -32,7 +32,7 @@ class Published:
         errata = self("errata")
         wrong = errata[errata["table"].str.replace("_", "") == name.replace("_", "")]
         notes = {(e.row, e.column): f"printed wrong: {e.right:g} is right ({e.why})" for e in wrong.itertuples()}
-        return table.assign(note=[notes.get(key, "") for key in zip(table[row], table[column], strict=True)])
+        return table.assign(erratum=[notes.get(key, "") for key in zip(table[row], table[column], strict=True)])
 
 
 def stack_grid(grid: pd.DataFrame, rows: str | list[str], column: str, value: str = "published") -> pd.DataFrame:

@@ -21,6 +21,7 @@ OTHERS = {  # who else published the same numbers
     "authors": "Number in the authors' files.",
     "mteb": "Number in MTEB's results.",
 }
+ERRATUM = "erratum"  # column of what is printed: what is right in place of a number that is wrong
 
 
 def format_table(table: pd.DataFrame) -> pd.DataFrame:
@@ -51,12 +52,17 @@ class Table:
     name: str  # of its asset and file
     description: str  # meaning of its numbers, in a sentence
     # gives what is printed, a number a row: columns that say which number it is, `published`, and perhaps columns of
-    # OTHERS and `note`; None for a table that the paper does not have
+    # OTHERS, `note` and ERRATUM; None for a table that the paper does not have
     published: Callable[[], pd.DataFrame] | None
     # gives what is measured here: the same columns that say which number it is, `measured`, and perhaps `note` and more
     measure: Callable[[Context], pd.DataFrame]
     absent: str = "not measured here"  # the note beside a number that is not measured
     shown: Callable[[pd.DataFrame], pd.DataFrame] = format_table  # what people are shown of the table
+
+    def list_errata(self) -> list[str]:
+        """Return what is known to be printed wrong, a line each."""
+        printed = pd.DataFrame() if self.published is None else self.published()
+        return list(dict.fromkeys(filter(None, printed.get(ERRATUM, ()))))
 
     def make(self, context: Context) -> pd.DataFrame:
         """Return the table: measured beside published, if there is something published."""
@@ -153,11 +159,12 @@ def join_printed(published: pd.DataFrame, measured: pd.DataFrame, absent: str) -
         Published's columns that say which number it is, published, what others published, what else measured has,
         note; the rows of what is printed come first, as printed.
     """
-    keys = [column for column in published.columns if column not in (*NUMBERS, *OTHERS)]
+    keys = [column for column in published.columns if column not in (*NUMBERS, *OTHERS, ERRATUM)]
     others = [column for column in OTHERS if column in published]
     if measured.empty:  # pandas does not join columns without a type to numbers
         measured = measured.astype({key: published[key].dtype for key in keys})
-    left = published.assign(_printed=range(len(published)), note=published.get("note", ""))
+    own = {name: published.get(name, "") for name in ("note", ERRATUM)}
+    left = published.assign(_printed=range(len(published)), **own)
     right = measured.assign(_row=range(len(measured)), _said=measured.get("note", ""))
     right = right.drop(columns="note", errors="ignore")
     table = left.merge(right, on=keys, how="outer").sort_values(["_printed", "_row"])
@@ -165,9 +172,9 @@ def join_printed(published: pd.DataFrame, measured: pd.DataFrame, absent: str) -
     rows = table.groupby(keys[:-1] or keys, sort=False, dropna=False).ngroup()
     table = table.assign(_group=rows).sort_values(["_group", "_row", "_printed"])
     notes = []
-    for said, note, value in zip(table["_said"], table["note"], table["measured"], strict=True):
+    for said, note, erratum, value in table[["_said", "note", ERRATUM, "measured"]].itertuples(index=False):
         why = absent if pd.isna(value) and (pd.isna(said) or not said) else said
-        text = "; ".join(str(each) for each in (why, note) if pd.notna(each) and each)
+        text = "; ".join(str(each) for each in (why, note, erratum) if pd.notna(each) and each)
         # raw files are named relative to TRAUBE_RAW: a table is the same on every machine
         notes.append(text.replace(f"{paths.raw()}/", "TRAUBE_RAW/"))
     more = [column for column in measured.columns if column not in (*keys, "note")]

@@ -288,14 +288,16 @@ def read_adaptations(context: Context) -> pd.DataFrame:
 
 
 def published_adaptation() -> pd.DataFrame:
-    """Return table 5 as it is printed: model, method, epochs, task, published, note."""
+    """Return table 5 as it is printed: model, method, epochs, task, published, note, erratum."""
     table = published("table5").rename(columns={"mean": "published"}).astype({"epochs": float})
     table = table[["model", "method", "epochs", "task", "published"]]
     average = table["task"] == AVERAGE
     table["note"] = average.map({True: "an average of tasks", False: ""})
     wrong = published("errata").set_index("table").loc["table_5"]
     at = average & (table["method"] == "wwm") & (table["epochs"] == 30)
-    table.loc[at, "note"] = (
+    table["erratum"] = ""
+    table.loc[at, "note"] = ""
+    table.loc[at, "erratum"] = (
         f"the difference is printed wrong: +{wrong['right']:g}, not +{wrong['printed']:g} ({wrong['why']})"
     )
     return table

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from string import ascii_uppercase
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -11,14 +12,26 @@ from traube._core.errors import TraubeError
 from traube._core.hashing import digest
 from traube._core.progress import SILENT, Progress
 from traube._pipeline.record import library_versions
-from traube._storage import Storage
+from traube._storage import Document, Storage
 from traube.models._likelihood import CausalModel, Likelihood
 from traube.papers.giccs.choices import accuracy, credit, right_answers
 from traube.tasks._task import Task
 
-CHOICES = "choices"  # kind of document
 ANSWER = "Antwort:"
 QUESTION = "Frage: Wählen Sie die Äußerung, die der letzten Äußerung im Dialog am ähnlichsten ist."
+
+
+class Choices(Document):
+    """The share of right choices of a language model on a task's data."""
+
+    kind: ClassVar[str] = "choices"
+    task: str
+    model: str
+    fingerprint: str
+    data_version: str
+    library_versions: dict[str, str]
+    created: str
+    rows: list[dict[str, Any]]  # as `choose` has them
 
 
 @dataclass(frozen=True)
@@ -106,20 +119,21 @@ def choose(task: Task, model: CausalModel, progress: Progress = SILENT) -> pd.Da
 
 def save_choices(storage: Storage, task: Task, model: str, fingerprint: str, accuracies: pd.DataFrame) -> None:
     """Store how often a language model chose right, as `choose` found."""
-    content = {
-        "task": task.name,
-        "model": model,
-        "fingerprint": fingerprint,
-        "data_version": task.data_version,
-        "library_versions": library_versions(),
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "rows": accuracies.astype(object).where(accuracies.notna(), None).to_dict("records"),
-    }
-    storage.save("document", {"kind": CHOICES, "key": f"{task.name}/{digest([model])}", "content": content})
+    choices = Choices(
+        key=f"{task.name}/{digest([model])}",
+        task=task.name,
+        model=model,
+        fingerprint=fingerprint,
+        data_version=task.data_version,
+        library_versions=library_versions(),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        rows=accuracies.astype(object).where(accuracies.notna(), None).to_dict("records"),
+    )
+    storage.save_document(choices)
 
 
 def read_choices(storage: Storage, task: Task) -> pd.DataFrame:
     """Return how often language models chose right on a task's present data: model, then the columns of `choose`."""
-    records = [row["content"] for row in storage.read_rows("document", kind=CHOICES)]
-    current = [r for r in records if r["task"] == task.name and r["data_version"] == task.data_version]
-    return pd.DataFrame([{"model": record["model"], **row} for record in current for row in record["rows"]])
+    of_data = (task.name, task.data_version)
+    current = [made for made in storage.read_documents(Choices) if (made.task, made.data_version) == of_data]
+    return pd.DataFrame([{"model": made.model, **row} for made in current for row in made.rows])

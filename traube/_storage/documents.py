@@ -1,0 +1,42 @@
+"""Documents: what is stored under a kind and a key, a class for each kind."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from traube._storage.blobs import Corrupt
+
+
+class Document(BaseModel):
+    """A document; a subclass for each kind, whose own fields are its content."""
+
+    model_config = ConfigDict(frozen=True)
+    kind: ClassVar[str]  # under which its rows stand
+    key: str
+    cells: tuple[str, ...] = ()  # ids of cells that are never removed while the document is there
+    files: Mapping[str, str] = {}  # its blobs by name, once it is stored
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the row of the table `document`, without what the storage adds."""
+        content = self.model_dump(mode="json", exclude=set(Document.model_fields))
+        return {"kind": self.kind, "key": self.key, "content": content, "cells": list(self.cells)}
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        """Return the document of a row.
+
+        Raises
+        ------
+        Corrupt
+            If the content is not of this kind: blobs may be somebody else's, or of another version.
+        """
+        own = {"key": row["key"], "cells": row["cells"] or (), "files": row["files"] or {}}
+        try:
+            return cls.model_validate({**(row["content"] or {}), **own})
+        except (ValidationError, TypeError) as error:
+            faults = (
+                error.errors() if isinstance(error, ValidationError) else [{"loc": ("content",), "msg": str(error)}]
+            )
+            where = ".".join(map(str, faults[0]["loc"]))
+            raise Corrupt(f"{cls.kind} '{row['key']}': {where}: {faults[0]['msg']}") from None
