@@ -20,7 +20,7 @@ from traube._core.hashing import digest
 from traube._core.progress import Progress
 from traube._pipeline.cell import CLUSTERING_VERSION, Cell
 from traube._pipeline.executors import Executor
-from traube._pipeline.pairs import KINDS, PAIRS_VERSION, PairCell, read_pair_scores
+from traube._pipeline.kinds.pairs import KINDS, PAIRS_VERSION, PairCell, read_pair_scores
 from traube._pipeline.plan import Plan, Request
 from traube._pipeline.run import Clustered, Encoded, Event, Failed, run
 from traube._pipeline.stages import VECTOR_CHECKS, WARNING_CHECKS, describe_failures

@@ -20,7 +20,7 @@ from resources.experiment import IDENTITY, Experiment, connect, default_uri, fin
 from resources.untracked import settle_debt
 from traube._core.escaping import format_csv
 from traube._pipeline.cell import Cell
-from traube._pipeline.pairs import KINDS
+from traube._pipeline.kinds.pairs import KINDS
 from traube._reports.pages import SERVED
 from traube._reports.tables import show_rank
 from traube.comparison._verdict import format_significance

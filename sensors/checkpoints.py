@@ -11,7 +11,7 @@ from assets.common import MODELS, model_keys
 from sensors import Jobs
 from traube._core import paths
 from traube._core.errors import TraubeError
-from traube._pipeline.pairs import asks_for_query
+from traube._pipeline.kinds.pairs import asks_for_query
 from traube._pipeline.params import Params, load_params
 from traube._pipeline.survey import find_not_ingested
 from traube._storage import open_storage

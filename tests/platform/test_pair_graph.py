@@ -27,7 +27,7 @@ from traube._core import paths
 from traube._core.files import write_parquet
 from traube._core.hashing import digest
 from traube._core.progress import SILENT
-from traube._pipeline.pairs import count_outdated_pairs, list_outdated_cells, make_pair_cells, read_pair_scores
+from traube._pipeline.kinds.pairs import count_outdated_pairs, list_outdated_cells, make_pair_cells, read_pair_scores
 from traube._pipeline.params import load_params
 from traube._pipeline.plan import Request
 from traube._reports.pages import leaderboard_page

@@ -19,7 +19,7 @@ from traube._cli.main import app
 from traube._core import paths
 from traube._pipeline.cluster import REDUCTION, REPRESENTATIONS
 from traube._pipeline.embed import list_owners, open_cache
-from traube._pipeline.pairs import list_outdated_cells
+from traube._pipeline.kinds.pairs import list_outdated_cells
 from traube._pipeline.params import Params, Protocol
 from traube._pipeline.plan import Request
 from traube._pipeline.survey import plan

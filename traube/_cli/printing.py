@@ -75,7 +75,7 @@ def print_unavailable(reasons: Mapping[str, str], title: str = "unavailable") ->
 def print_outdated(cells: "pd.DataFrame") -> int:
     """Print and return how many stored cells no longer count because the code or a library has changed since."""
     from traube._pipeline.current import count_outdated
-    from traube._pipeline.pairs import count_outdated_pairs
+    from traube._pipeline.kinds.pairs import count_outdated_pairs
 
     number = count_outdated(cells) + count_outdated_pairs(cells)
     if number:

@@ -19,7 +19,7 @@ from traube._core.progress import SILENT, Progress
 from traube._pipeline.cell import Cell
 from traube._pipeline.default_model import AUTO, choose_model, languages_of
 from traube._pipeline.executors import Executor, ensure_executor
-from traube._pipeline.pairs import (
+from traube._pipeline.kinds.pairs import (
     PAIRS_VERSION,
     Comparison,
     PairCell,

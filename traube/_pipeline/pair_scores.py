@@ -9,7 +9,7 @@ from scipy import sparse
 
 from traube._core.errors import TraubeError, Unsupported, unknown
 from traube._core.progress import SILENT, Progress
-from traube._pipeline.pairs import COMPARISONS, TEST, asks_for_query, choose_comparison
+from traube._pipeline.kinds.pairs import COMPARISONS, TEST, asks_for_query, choose_comparison
 from traube._pipeline.workbench import Workbench
 from traube.metrics._correlation import Kind, correlation
 from traube.models import Model, Vectors

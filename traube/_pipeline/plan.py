@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Self
 
 from traube._pipeline.cell import Cell
-from traube._pipeline.pairs import asks_for_query, make_pair_cells
+from traube._pipeline.kinds.pairs import asks_for_query, make_pair_cells
 from traube._pipeline.params import Params, Protocol
 from traube.components import Method
 from traube.models import Model, fingerprint_on

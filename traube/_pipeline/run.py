@@ -9,8 +9,8 @@ from traube._core.progress import SILENT, Progress
 from traube._pipeline.cell import Cell
 from traube._pipeline.cluster import cluster
 from traube._pipeline.executors import Failure
+from traube._pipeline.kinds.pairs import SCORES, PairCell
 from traube._pipeline.pair_scores import compare_pairs, embed_pairs, score_pairs, select_test_forms
-from traube._pipeline.pairs import SCORES, PairCell
 from traube._pipeline.plan import Plan
 from traube._pipeline.record import Recorder
 from traube._pipeline.score import score_cells

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from traube._core.errors import TraubeError, Unknown
+from traube._pipeline.kinds.pairs import PAIRS_VERSION
 from traube._pipeline.lookup import Lookup
-from traube._pipeline.pairs import PAIRS_VERSION
 from traube._pipeline.plan import AtHand, Plan, Request
 from traube._storage import Storage
 from traube.metrics import SCORING_VERSION

@@ -13,8 +13,8 @@ from traube._core import paths
 from traube._core.disk import read_json
 from traube._core.hashing import digest, file_sha256, frame_digest
 from traube._pipeline.current import CHOICE, current_cells, drop_sweeps, keep_present_models
+from traube._pipeline.kinds.pairs import COMPARISONS, TEST, current_pair_cells
 from traube._pipeline.lookup import Lookup
-from traube._pipeline.pairs import COMPARISONS, TEST, current_pair_cells
 from traube._pipeline.params import Protocol
 from traube._reports.found import COLUMNS as FOUND
 from traube._reports.found import found_k

@@ -11,7 +11,7 @@ import pandas as pd
 
 from traube._core.errors import TraubeError
 from traube._core.paths import raw
-from traube._pipeline.pairs import choose_comparison, make_pair_cells, read_pair_scores
+from traube._pipeline.kinds.pairs import choose_comparison, make_pair_cells, read_pair_scores
 from traube._reports.papers.context import Context
 from traube._reports.papers.published import Published, stack_grid
 from traube.metrics._agreement import Judgments, reliability
