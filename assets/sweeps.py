@@ -1,5 +1,6 @@
 """`sweeps/<name>`: how one clusterer depends on its parameters. A stopped sweep goes on with the next cell."""
 
+from collections import deque
 from itertools import product
 
 import dagster as dg
@@ -11,8 +12,9 @@ from traube._core.errors import TraubeError
 from traube._core.progress import Progress
 from traube._pipeline.executors import Executor
 from traube._pipeline.params import Point, Sweep, load_params
-from traube._pipeline.plan import Plan, Request
-from traube._pipeline.run import Scored, run
+from traube._pipeline.plan import Plan
+from traube._pipeline.request import Request
+from traube._pipeline.run import cluster, encode, score
 from traube._pipeline.survey import survey_stored
 
 
@@ -62,8 +64,10 @@ def sweep_asset(name: str, sweep: Sweep) -> dg.AssetsDefinition:
                 for stage in workbench.manifest(task).card.type.stages:
                     with opened.hold(task, config.model, stage):
                         plan = Plan.of(request, survey_stored([task], model, opened)).only(stage)
-                        events = run(plan, workbench, progress, context.run.run_id)
-                        computed += sum(isinstance(event, Scored) for event in events)
+                        work = plan, workbench, progress, context.run.run_id
+                        deque(encode(plan, workbench, progress), maxlen=0)
+                        deque(cluster(*work), maxlen=0)
+                        computed += sum(event.status == "done" for event in score(*work))
                 context.log.info(f"{key} on {task}: done")
         cells = opened.read_cells(*config.tasks)
         failed = cells[(cells["run_id"] == context.run.run_id) & (cells["status"] == "failed")]

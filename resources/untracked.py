@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import product
 
 from traube._core import paths
-from traube._pipeline.plan import Request
+from traube._pipeline.request import Request
 from traube._storage import open_storage
 
 KIND = "debt"  # of these documents

@@ -11,7 +11,7 @@ from assets.common import MODELS, model_keys
 from sensors import Jobs
 from traube._core import paths
 from traube._core.errors import TraubeError
-from traube._pipeline.kinds.pairs import asks_for_query
+from traube._pipeline.kinds.pairs import KIND as PAIRS
 from traube._pipeline.params import Params, load_params
 from traube._pipeline.survey import find_not_ingested
 from traube._storage import open_storage
@@ -104,6 +104,8 @@ def _request_run(folder: Path, entry: Seen, params: Params, tasks: list[str], pa
         # after a crash, with the cursor of the last one, is not
         run_key=f"{folder.name}@{fingerprint}#{entry.requests} since {entry.since}",
         partition_key=folder.name,
-        asset_selection=model_keys([*tasks, *(() if asks_for_query(model) else pairs)], params.chosen().methods()),
+        asset_selection=model_keys(
+            [*tasks, *(() if PAIRS.explain_refusal(model) else pairs)], params.chosen().methods()
+        ),
         tags={"traube/fingerprint": fingerprint, "traube/attempt": str(attempt)},
     )
