@@ -205,6 +205,9 @@ def clusterings_asset(source: Source, stage: Stage, **about: Any) -> dg.AssetsDe
 
 def scores_asset(source: Source, trained: bool = True) -> dg.AssetsDefinition:
     """Return the asset of a task's scores, which follow deep clusterings if methods are `trained` on the task."""
+    kind = kind_of(source.card)
+    if not kind.is_ranked:
+        return summary_asset(source)
 
     @model_asset(
         source,
@@ -212,7 +215,7 @@ def scores_asset(source: Source, trained: bool = True) -> dg.AssetsDefinition:
         (Stage.CLUSTERINGS, *([Stage.DEEP_CLUSTERINGS] if trained else []), "splits"),
         kinds={"parquet", "mlflow"},
         code_version=SCORING_VERSION,
-        description=kind_of(source.card).scores_say,
+        description=kind.scores_say,
     )
     def scores(step: Step) -> dg.MaterializeResult:
         request, plan = step.request, step.plan()

@@ -253,8 +253,8 @@ def _made_of(cells: pd.DataFrame, cards: Mapping[str, TaskCard], protocols: Mapp
     return digest([frame_digest(cells[["cell_id", "created", CHOICE]]), settings, code])
 
 
-def _count_missing(table: pd.DataFrame, cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> pd.DataFrame:
-    """Return the rows with the number of each model's cells that a protocol asks for and that are not computed.
+def _missing(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> dict[tuple[str, str, str], int]:
+    """Count cells that are not computed, by task, protocol and model.
 
     The best of few methods does not compare to the best of all.
     """
@@ -265,9 +265,7 @@ def _count_missing(table: pd.DataFrame, cells: pd.DataFrame, protocols: Mapping[
         for name in own["protocol"].unique()
         if name in protocols
     }
-    missing = {key: requested[key[1]] - int(count) for key, count in counts.items() if key[1] in requested}
-    keys = zip(*(table[column].tolist() for column in ("task", "protocol", "model", "own_choice")), strict=True)
-    return table.assign(missing=[0 if own else missing.get((*key,), 0) for *key, own in keys])
+    return {key: requested[key[1]] - int(count) for key, count in counts.items() if key[1] in requested}
 
 
 def show_name(row: Any) -> str:
@@ -393,8 +391,9 @@ def leaderboard(
         cells = current_cells(storage, protocols, kind=kind, own_choice=True, lookup=lookup, stored=stored)
         if kind.is_ranked:
             cells = drop_sweeps(cells, protocols)
-            rows = _of_clusterings(storage, cells, metric, protocols, keep)
-            tables.append(_count_missing(rows, cells, protocols))
+            rows, missing = _of_clusterings(storage, cells, metric, protocols, keep), _missing(cells, protocols)
+            keys = zip(*(rows[name].tolist() for name in ("task", "protocol", "model", "own_choice")), strict=True)
+            tables.append(rows.assign(missing=[0 if own else missing.get((*key,), 0) for *key, own in keys]))
         elif not metric:
             tables.append(_choose_best(kind.leaderboard_rows(storage, cells, lookup)))
     table = pd.concat([rows for rows in tables if len(rows)] or tables[:1], ignore_index=True)

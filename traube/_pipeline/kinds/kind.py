@@ -111,7 +111,11 @@ class Kind(ABC, Generic[P]):
         """Return numbers and tables that describe a task's table."""
 
     def leaderboard_rows(self, storage: Storage, cells: pd.DataFrame, lookup: Lookup) -> pd.DataFrame:
-        """Return the rows of current cells in the leaderboard, where the kind is not ranked."""
+        """Return the rows of current cells in the leaderboard, where the kind is not ranked.
+
+        To the columns of the cells are added method, level, metric, mean, splits, seeds and missing; and others of
+        `traube._reports.tables.COLUMNS` where they are known, such as low and high.
+        """
         raise NotImplementedError
 
     def summarize(self, storage: Storage, cell_ids: Sequence[str]) -> "Summary":
