@@ -85,12 +85,7 @@ class Plan:
     @cached_property
     def missing(self) -> Cells:
         """The cells to compute, by model and task; a model without missing cells is not in it."""
-        found: Cells = {}
-        for model, by_task in self.requested.items():
-            for task, cells in by_task.items():
-                if absent := [cell for cell in cells if cell.cell_id not in self.at_hand.finished]:
-                    found.setdefault(model, {})[task] = absent
-        return found
+        return _select(self.requested, lambda cell: cell.cell_id not in self.at_hand.finished)
 
     @property
     def total(self) -> int:
@@ -140,16 +135,20 @@ class Plan:
     def to_cluster(self) -> Cells:
         """The missing cells that are to be clustered, by model and task."""
         clustered = self.at_hand.clustered
-        return self._select_missing(
-            lambda cell: cell.stage in CLUSTERING_STAGES and cell.stage in self.stages and cell.cell_id not in clustered
+        return _select(
+            self.missing,
+            lambda cell: (
+                cell.stage in CLUSTERING_STAGES and cell.stage in self.stages and cell.cell_id not in clustered
+            ),
         )
 
     @property
     def to_score(self) -> Cells:
         """The missing cells that are to be scored: those that are clustered, or need not be; by model and task."""
         clustered = self.at_hand.clustered if Stage.SCORES in self.stages else ()
-        return self._select_missing(
-            lambda cell: cell.cell_id in clustered if cell.stage in CLUSTERING_STAGES else cell.stage in self.stages
+        return _select(
+            self.missing,
+            lambda cell: cell.cell_id in clustered if cell.stage in CLUSTERING_STAGES else cell.stage in self.stages,
         )
 
     def after(self, clustered: Iterable[Cell]) -> Self:
@@ -157,13 +156,15 @@ class Plan:
         ids = {*self.at_hand.clustered, *(cell.cell_id for cell in clustered)}
         return replace(self, at_hand=replace(self.at_hand, clustered=ids))
 
-    def _select_missing(self, is_selected: Callable[[Cell], bool]) -> Cells:
-        found: Cells = {}
-        for model, by_task in self.missing.items():
-            for task, cells in by_task.items():
-                if selected := [cell for cell in cells if is_selected(cell)]:
-                    found.setdefault(model, {})[task] = selected
-        return found
+
+def _select(cells: Cells, is_selected: Callable[[Cell], bool]) -> Cells:
+    """Return the selected cells by model and task, without models and tasks that have none."""
+    found: Cells = {}
+    for model, by_task in cells.items():
+        for task, of_task in by_task.items():
+            if selected := [cell for cell in of_task if is_selected(cell)]:
+                found.setdefault(model, {})[task] = selected
+    return found
 
 
 def _flatten(cells: Cells) -> list[Cell]:

@@ -1,4 +1,4 @@
-"""What a kind of task decides."""
+"""The interface of a kind of task."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ class Kind(ABC, Generic[P]):
     replaced_by: ClassVar[tuple[str, ...]]
     signed_metrics: ClassVar[Collection[str]] = ()  # those that reach from -1 to 1; others begin at 0
     # True if scores have replicates by split, by which `traube.comparison` ranks models; else `leaderboard_rows` and
-    # `logged_metrics` say what tables and MLflow show
+    # `summarize` say what tables and MLflow show
     is_ranked: ClassVar[bool] = False
     encodes: ClassVar[str]  # the texts that models encode, in words
     checks_vectors: ClassVar[bool] = False  # whether vectors are checked before they are used
@@ -125,7 +125,7 @@ class Kind(ABC, Generic[P]):
 
 @dataclass(frozen=True)
 class Summary:
-    """What MLflow and Dagster show of a model's cells on a task."""
+    """The scores of a model's cells on a task, as MLflow and Dagster show them."""
 
     table: pd.DataFrame
     metrics: dict[str, float]  # of MLflow's run
