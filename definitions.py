@@ -17,7 +17,7 @@ from resources import all_resources  # noqa: E402
 from sensors import collect  # noqa: E402
 from traube._core import paths  # noqa: E402
 from traube._core.disk import make_private  # noqa: E402
-from traube.tasks import PAIRS, sources  # noqa: E402
+from traube.tasks import sources  # noqa: E402
 
 
 def build_defs(shown: bool = False, **overrides: Any) -> dg.Definitions:
@@ -26,7 +26,7 @@ def build_defs(shown: bool = False, **overrides: Any) -> dg.Definitions:
     If they are `shown` on pages, they have owners and links to their code, and no stages that no task needs.
     `overrides` are resources that replace the default ones, by name.
     """
-    tasks = {**sources(), **sources(PAIRS)}
+    tasks = sources(None)
     untrained = list_without_training(sources().values()) if shown else []
     defined: list[Job] = [*all_jobs(tasks, untrained), *collect("jobs")]
     jobs, assets = {job.name: job for job in defined}, all_assets(tasks.values(), untrained)

@@ -16,14 +16,14 @@ from resources.quality import QualityResource, make_check_specs
 from traube._core.config import read_yaml
 from traube._core.errors import TraubeError
 from traube._pipeline.executors import Executor
+from traube._pipeline.kinds import kind_of
 from traube._pipeline.stages import draw, read_corpus
 from traube._pipeline.validation.rules import Table
 from traube._reports.markdown import markdown
 from traube._storage import Storage
-from traube.tasks import CLUSTERING, Source
-from traube.tasks._scored_pairs import PAIR_COLUMNS
+from traube.tasks import Source
 from traube.tasks._stored import complete_task, get_manifest, not_read, read_ingested, read_task
-from traube.tasks._task import CORPUS_COLUMNS, SPLIT_COLUMNS
+from traube.tasks._task import CORPUS_COLUMNS
 
 
 def find_dvc_hashes(source: Source) -> dict[str, str]:
@@ -134,31 +134,18 @@ def corpus_asset(source: Source) -> dg.AssetsDefinition:
 
 def rows_asset(source: Source) -> dg.AssetsDefinition:
     """Return the asset of the table that a task has besides its corpus."""
-    table = source.card.type.table
-    is_clustering = source.card.type is CLUSTERING
-    what = "to be grouped, and their gold labels" if is_clustering else "compared, and their gold scores"
-    columns = SPLIT_COLUMNS if is_clustering else PAIR_COLUMNS
+    table, kind = source.card.type.table, kind_of(source.card)
 
-    @_table_asset(source, table, columns, f"which texts are {what}", deps=[asset_key(source.name, "corpus")])
+    @_table_asset(source, table, kind.columns, kind.table_holds, deps=[asset_key(source.name, "corpus")])
     def drawn(storage: Storage) -> Made:
         rows, manifest = draw(source, storage)
         if not storage.read_rows("check", task=source.name, data_version=manifest.corpus_version):
             raise not_read(source.name)  # its corpus was stored, but the process was killed before it was checked
-        metadata: dict[str, Any] = {"task_data_version": manifest.data_version}
-        if is_clustering:
-            groups = rows.groupby(["split", "level", "part"], sort=False, as_index=False)
-            sizes = groups.agg(rows=("item", "size"), texts=("text_id", "nunique"), classes=("label", "nunique"))
-            labels = rows["label"].value_counts().head(50).rename_axis("label").reset_index(name="rows")
-            metadata |= {
-                "splits": int(rows["split"].nunique()),
-                "redundancy": float(len(rows) / max(1, rows["text_id"].nunique())),
-                "sizes": dg.MetadataValue.md(markdown(sizes)),
-                "label_histogram": dg.MetadataValue.md(markdown(labels)),
-            }
-        else:
-            by_subset = rows.groupby("part", sort=False)["score"].describe().reset_index()
-            metadata["dialogues"] = int(rows["dialogue"].nunique())
-            metadata["scores"] = dg.MetadataValue.md(markdown(by_subset.round(3)))
+        described = {
+            name: dg.MetadataValue.md(markdown(value)) if isinstance(value, pd.DataFrame) else value
+            for name, value in kind.describe_rows(rows).items()
+        }
+        metadata: dict[str, Any] = {"task_data_version": manifest.data_version, **described}
         corpus = read_ingested(storage, source.name, "corpus")
         return Made(rows, corpus, manifest.rows_version, manifest.data_version, metadata)
 

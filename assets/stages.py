@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,11 +18,13 @@ from resources.untracked import add_debt
 from traube._core.errors import TraubeError, Unsupported
 from traube._core.hashing import digest
 from traube._core.progress import Progress
-from traube._pipeline.cell import CLUSTERING_VERSION, Cell
+from traube._pipeline.cell import Cell
+from traube._pipeline.cluster import CLUSTERING_VERSION
 from traube._pipeline.executors import Executor
-from traube._pipeline.pairs import KINDS, PAIRS_VERSION, PairCell, read_pair_scores
-from traube._pipeline.plan import Plan, Request
-from traube._pipeline.run import Clustered, Encoded, Event, Failed, run
+from traube._pipeline.kinds import kind_of
+from traube._pipeline.plan import Plan
+from traube._pipeline.request import Request
+from traube._pipeline.run import cluster, encode, score
 from traube._pipeline.stages import VECTOR_CHECKS, WARNING_CHECKS, describe_failures
 from traube._pipeline.survey import survey_stored
 from traube._pipeline.validation.findings import refuse_stored
@@ -35,8 +37,7 @@ from traube._storage import Lease, Storage
 from traube.metrics import SCORING_VERSION
 from traube.models._card import FACTS
 from traube.models._prompts import get_model_prompt
-from traube.tasks import CLUSTERING, Source
-from traube.tasks._scored_pairs import ALL
+from traube.tasks import Source
 from traube.tasks._task import Stage
 
 
@@ -71,18 +72,18 @@ class Step:
     def plan(self) -> Plan:
         """Plan the requested work on the task and the model.
 
-        Raises an error if the task is not read, or the model cannot compare pairs.
+        Raises an error if the task is not read, or the model cannot do tasks of its kind.
         """
         model = self.encoder.model(self.context.partition_key, self.request.protocol.precision)
         plan = Plan.of(replace(self.request, tasks=[self.task]), survey_stored([self.task], model, self.storage))
-        if not plan.total:
-            raise Unsupported(f"model '{self.context.partition_key}' compares texts for a query, and pairs have none")
+        if reason := kind_of(plan.at_hand.tasks[self.task].card).explain_refusal(model):
+            raise Unsupported(reason)
         return plan
 
-    def run(self, plan: Plan, stage: Stage) -> Iterator[Event]:
-        """Compute a stage's missing cells of a plan, and yield what happens."""
-        workbench = Workbench(self.storage, self.workers, lease=self.lease)
-        return run(plan.only(stage), workbench, self.progress, self.context.run.run_id)
+    @property
+    def workbench(self) -> Workbench:
+        """Return the workbench of the storage, on which the workers work under the stage's lease."""
+        return Workbench(self.storage, self.workers, lease=self.lease)
 
     def log(self, logs: Iterable[Callable[[], dict[str, dg.MetadataValue]]]) -> dict[str, dg.MetadataValue]:
         """Log all scores to MLflow, and return the metadata."""
@@ -130,9 +131,7 @@ def model_asset(
 
 def embeddings_asset(source: Source) -> dg.AssetsDefinition:
     """Make the asset of a task's embeddings, a partition for each model."""
-    card, key = source.card, asset_key(source.name, "embeddings")
-    is_clustering = card.type is CLUSTERING
-    of_pairs = "texts of the test pairs, and of these with their histories"
+    card, key, kind = source.card, asset_key(source.name, "embeddings"), kind_of(source.card)
     vector_checks = [
         dg.AssetCheckSpec(name, asset=key, description=text, blocking=name not in WARNING_CHECKS, partitions_def=MODELS)
         for name, text in VECTOR_CHECKS.items()
@@ -143,14 +142,13 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
         Stage.EMBEDDINGS,
         ("corpus", card.type.table),
         kinds={"numpy"},
-        description=f"A model's vectors of the {'unique texts of the test splits' if is_clustering else of_pairs}.",
-        check_specs=vector_checks if is_clustering else None,
+        description=f"A model's vectors of the {kind.encodes}.",
+        check_specs=vector_checks if kind.checks_vectors else None,
     )
     def embeddings(step: Step) -> dg.MaterializeResult:
         refuse_stored(step.storage, card.name)  # Dagster knows the checks of its own run only
         began, plan = time.perf_counter(), step.plan()
-        (made,) = step.run(plan, Stage.EMBEDDINGS)
-        assert isinstance(made, Encoded)
+        (made,) = encode(plan.only(Stage.EMBEDDINGS), step.workbench, step.progress)
         seconds, encoded = time.perf_counter() - began, made.encoded or 0
         return dg.MaterializeResult(
             data_version=dg.DataVersion(made.fingerprint),
@@ -188,13 +186,11 @@ def clusterings_asset(source: Source, stage: Stage, **about: Any) -> dg.AssetsDe
     def clustered(step: Step) -> dg.MaterializeResult:
         began = time.perf_counter()
         statuses, cells, plan = Counter[str](), list[Cell](), step.plan()
-        for event in step.run(plan, stage):
-            assert isinstance(event, Clustered | Failed)
-            status = "done" if isinstance(event, Clustered) else event.status
-            statuses[status] += 1
+        for event in cluster(plan.only(stage), step.workbench, step.progress, step.context.run.run_id):
+            statuses[event.status] += 1
             cells.append(event.cell)
             if event.reason:
-                step.context.log.warning(f"{event.cell.title}: {status}: {event.reason}")
+                step.context.log.warning(f"{event.cell.title}: {event.status}: {event.reason}")
 
         metadata: dict[str, Any] = {"clustered_now": statuses["done"]}
         metadata |= {status: statuses[status] for status in ("failed", "unsupported", "unavailable")}
@@ -211,6 +207,9 @@ def clusterings_asset(source: Source, stage: Stage, **about: Any) -> dg.AssetsDe
 
 def scores_asset(source: Source, trained: bool = True) -> dg.AssetsDefinition:
     """Return the asset of a task's scores, which follow deep clusterings if methods are `trained` on the task."""
+    kind = kind_of(source.card)
+    if not kind.is_ranked:
+        return summary_asset(source)
 
     @model_asset(
         source,
@@ -218,14 +217,14 @@ def scores_asset(source: Source, trained: bool = True) -> dg.AssetsDefinition:
         (Stage.CLUSTERINGS, *([Stage.DEEP_CLUSTERINGS] if trained else []), "splits"),
         kinds={"parquet", "mlflow"},
         code_version=SCORING_VERSION,
-        description="How well the clusters agree with the gold labels, under every metric.",
+        description=kind.scores_say,
     )
     def scores(step: Step) -> dg.MaterializeResult:
         request, plan = step.request, step.plan()
         # what counts for the protocol stands by itself: a method or seed that is requested besides is a run of its own
         official = Plan.of(replace(request, tasks=[source.name], methods=None, seeds=None), plan.at_hand).cell_ids
         own = add_debt(*step.pending, sorted({*plan.cell_ids} - {*official}))
-        for _ in step.run(plan, Stage.SCORES):
+        for _ in score(plan.only(Stage.SCORES), step.workbench, step.progress, step.context.run.run_id):
             pass
 
         metadata, logs = dict[str, dg.MetadataValue](), []
@@ -276,34 +275,33 @@ def _describe_scores(table: pd.DataFrame, own_choice: bool) -> dict[str, dg.Meta
     return metadata
 
 
-def pair_scores_asset(source: Source) -> dg.AssetsDefinition:
-    """Make the asset of a pair task's scores."""
+def summary_asset(source: Source) -> dg.AssetsDefinition:
+    """Make the asset of the scores of a task whose kind is not ranked."""
+    kind, stage = kind_of(source.card), source.card.type.stages[-1]
 
     @model_asset(
         source,
-        Stage.PAIR_SCORES,
-        ("embeddings", "pairs"),
+        stage,
+        ("embeddings", source.card.type.table),
         kinds={"parquet", "mlflow"},
-        code_version=PAIRS_VERSION,
-        description="How well each comparison of the model's vectors follows the gold scores.",
+        code_version=kind.scoring_version,
+        description=kind.scores_say,
     )
-    def pair_scores(step: Step) -> dg.MaterializeResult:
+    def summarized(step: Step) -> dg.MaterializeResult:
         plan = step.plan()
         add_debt(*step.pending)
-        computed = sum(1 for _ in step.run(plan, Stage.PAIR_SCORES))
-        cells = [cell for cell in plan.cells if isinstance(cell, PairCell)]
-        table = read_pair_scores(step.storage, cells)
-        whole = table[table["group"] == ALL]
-        log = partial(step.tracking.log_pairs, source.card, cells[0], table, step.origin)
+        computed = sum(1 for _ in score(plan.only(stage), step.workbench, step.progress, step.context.run.run_id))
+        found = kind.summarize(step.storage, plan.cell_ids)
+        log = partial(step.tracking.log_metrics, source.card, plan.cells[0], found.metrics, step.origin)
         metadata = {
             "scored_now": dg.MetadataValue.int(computed),
-            **{kind: dg.MetadataValue.float(float(whole[kind].iloc[0])) for kind in KINDS},
-            "scores": dg.MetadataValue.md(markdown(table.drop(columns=["task", "model"]).round(4))),
+            **{name: dg.MetadataValue.float(value) for name, value in found.main.items()},
+            "scores": dg.MetadataValue.md(markdown(found.table.round(4))),
             **step.log([log]),
         }
         return dg.MaterializeResult(data_version=dg.DataVersion(digest(sorted(plan.cell_ids))), metadata=metadata)
 
-    return pair_scores
+    return summarized
 
 
 STAGES: dict[Stage, Callable[[Source], dg.AssetsDefinition]] = {
@@ -325,5 +323,5 @@ STAGES: dict[Stage, Callable[[Source], dg.AssetsDefinition]] = {
         retry_policy=dg.RetryPolicy(max_retries=1),
     ),
     Stage.SCORES: scores_asset,
-    Stage.PAIR_SCORES: pair_scores_asset,
+    Stage.PAIR_SCORES: summary_asset,
 }

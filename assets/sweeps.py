@@ -1,5 +1,6 @@
 """`sweeps/<name>`: how one clusterer depends on its parameters. A stopped sweep goes on with the next cell."""
 
+from collections import deque
 from dataclasses import replace
 from itertools import product
 
@@ -12,8 +13,9 @@ from traube._core.errors import TraubeError
 from traube._core.progress import Progress
 from traube._pipeline.executors import Executor
 from traube._pipeline.params import Point, Sweep, load_params
-from traube._pipeline.plan import Plan, Request
-from traube._pipeline.run import Scored, run
+from traube._pipeline.plan import Plan
+from traube._pipeline.request import Request
+from traube._pipeline.run import cluster, encode, score
 from traube._pipeline.survey import survey_stored
 
 
@@ -63,8 +65,10 @@ def sweep_asset(name: str, sweep: Sweep) -> dg.AssetsDefinition:
                 for stage in workbench.manifest(task).card.type.stages:
                     with opened.hold(task, config.model, stage) as lease:
                         plan = Plan.of(request, survey_stored([task], model, opened)).only(stage)
-                        events = run(plan, replace(workbench, lease=lease), progress, context.run.run_id)
-                        computed += sum(isinstance(event, Scored) for event in events)
+                        work = plan, replace(workbench, lease=lease), progress, context.run.run_id
+                        deque(encode(*work[:3]), maxlen=0)
+                        deque(cluster(*work), maxlen=0)
+                        computed += sum(event.status == "done" for event in score(*work))
                 context.log.info(f"{key} on {task}: done")
         cells = opened.read_cells(*config.tasks)
         failed = cells[(cells["run_id"] == context.run.run_id) & (cells["status"] == "failed")]

@@ -504,7 +504,7 @@ def _damage(path: Path, whole: bytes, rng: random.Random) -> str:
 def _read(campaign: Campaign, world: World, wanted: pd.DataFrame, note: str) -> None:
     """Read as `traube run` and `traube leaderboard` do: the plan, then the scores of what counts."""
     from traube._pipeline.params import load_params
-    from traube._pipeline.plan import Request, list_wanted_models
+    from traube._pipeline.request import Request, list_wanted_models
     from traube._pipeline.survey import plan
     from traube._reports.tables import leaderboard, tables_are_current
 

@@ -27,8 +27,9 @@ from numpy.typing import NDArray
 from traube._core.files import write_text
 from traube._pipeline.cell import Cell
 from traube._pipeline.params import Params, load_params
-from traube._pipeline.plan import Request, cells_of
+from traube._pipeline.plan import cells_of
 from traube._pipeline.record import Recorder, make_scores, record
+from traube._pipeline.request import Request
 from traube._storage import Storage, open_storage
 from traube.metrics import FULL_NAMES, GROUPS
 from traube.models import load_model

@@ -415,7 +415,7 @@ def gate(numbers: range, pool: Path, name: str = "28 overlapping") -> Iterator[d
 
 def decide(scores: list[tuple[Values, ...]], rules: Promotion) -> str:
     """The registry's decision, from a storage."""
-    from traube._pipeline.cell import Cell
+    from traube._pipeline.kinds.clustering import ClusteringCell
     from traube._pipeline.record import make_scores, record
     from traube._storage import open_storage
     from traube.comparison._candidates import Candidate
@@ -429,7 +429,9 @@ def decide(scores: list[tuple[Values, ...]], rules: Promotion) -> str:
         for task, sides in zip(tasks, scores, strict=True):
             for model, values in zip(("challenger", "champion"), sides, strict=True):
                 method = parse_method("none/kmeans")
-                cells = [Cell(task, "f", model, model, method, s, "p", "default", "d") for s in range(len(values))]
+                cells = [
+                    ClusteringCell(task, "f", model, model, method, s, "p", "default", "d") for s in range(len(values))
+                ]
                 for cell, of_seed in zip(cells, values, strict=True):
                     frame = pd.DataFrame(
                         {"split": [f"s{j}" for j in range(len(of_seed))], "level": "l", "metric": METRIC}

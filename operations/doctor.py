@@ -306,7 +306,7 @@ def mend_mlflow() -> None:
     """Log scores again of which MLflow has others than the leaderboard, or none; rebuild an outdated leaderboard first."""
     from operations.launch import DagsterLauncher
     from traube._pipeline.params import load_params
-    from traube._pipeline.plan import make_request
+    from traube._pipeline.request import make_request
     from traube._reports.tables import tables_are_current
     from traube._storage import open_storage
 

@@ -62,7 +62,7 @@ def release(
             fail_on([f"{key} failed" for key, r in results.items() if r["blocking"] and not r["passed"]])
         case "benchmark":
             from traube._cli.run import compute
-            from traube._pipeline.plan import Request
+            from traube._pipeline.request import Request
             from traube._pipeline.survey import plan
             from traube._reports.release import write_scores
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from traube._core import paths
 from traube._pipeline.executors import Executor, make_executor
 from traube._pipeline.params import Protocol, load_params
-from traube._pipeline.plan import Request, make_request
+from traube._pipeline.request import Request, make_request
 from traube._pipeline.workbench import Workbench
 from traube._storage import Storage, open_storage
 from traube.models import Model, load_model

@@ -20,7 +20,8 @@ from resources.experiment import IDENTITY, Experiment, connect, default_uri, fin
 from resources.untracked import settle_debt
 from traube._core.escaping import format_csv
 from traube._pipeline.cell import Cell
-from traube._pipeline.pairs import KINDS
+from traube._pipeline.kinds import select_kind
+from traube._pipeline.kinds.clustering import CLUSTERINGS
 from traube._reports.pages import SERVED
 from traube._reports.tables import show_rank
 from traube.comparison._verdict import format_significance
@@ -131,28 +132,21 @@ class TrackingResource(dg.ConfigurableResource):
     def find_contradictions(self, leaderboard: pd.DataFrame) -> list[tuple[str, str, str, bool]]:
         """Return model, task and protocol whose run lacks the leaderboard's best scores, and whether there is a run."""
         found = []
-        of_clusterings = leaderboard[leaderboard["protocol"] != ""]  # pairs are of no protocol
-        for rows, runs in self.connect().find_official_runs(of_clusterings):
+        for rows, runs in self.connect().find_official_runs(select_kind(leaderboard, CLUSTERINGS)):
             logged = runs[0].data.metrics if runs else {}
             scored = rows.dropna(subset="mean").itertuples(index=False)
             if any(logged.get(name_metric(f"best/{row.level}")) != row.mean for row in scored):
                 found.append((*rows.iloc[0][["model", "task", "protocol"]], bool(runs)))
         return found
 
-    def log_pairs(
-        self, card: TaskCard, cell: Cell, table: pd.DataFrame, origin: Mapping[str, str]
+    def log_metrics(
+        self, card: TaskCard, cell: Cell, metrics: Mapping[str, float], origin: Mapping[str, str]
     ) -> dict[str, dg.MetadataValue]:
-        """Log how well a model follows gold scores (`read_pair_scores` of all cells, `cell` among them), as one run."""
-        metrics: dict[str, float] = {}  # such as spearman/cosine, and spearman/cosine/history/domain=find_hotel
-        for row in table.to_dict("records"):
-            compared = f"{row['comparison']}/history" if row["history"] else row["comparison"]
-            of = f"/{row['group']}={row['value']}" if row["value"] else ""
-            metrics |= {f"{kind}/{compared}{of}": row[kind] for kind in KINDS if pd.notna(row[kind])}
-
+        """Log the metrics of a model's cells on a task as one run; `cell` is one of them."""
         experiment = self.connect()
         identity = {name: str(getattr(cell, name)) for name in IDENTITY if name != "protocol"}
         tags = {**{f"traube.{name}": value for name, value in identity.items()}, **origin}
-        with experiment.open_run(["pairs", identity], f"{card.name} x {cell.model}", tags) as run:
+        with experiment.open_run([card.type.name, identity], f"{card.name} x {cell.model}", tags) as run:
             experiment.log(run, identity | _describe(card), metrics)
             _log_dataset(experiment, run, card, identity["data_version"])
         return experiment.link(run)

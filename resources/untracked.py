@@ -5,7 +5,7 @@ from itertools import product
 from typing import ClassVar
 
 from traube._core import paths
-from traube._pipeline.plan import Request
+from traube._pipeline.request import Request
 from traube._storage import Document, open_storage
 
 

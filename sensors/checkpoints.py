@@ -11,13 +11,14 @@ from assets.common import MODELS, model_keys
 from sensors import Jobs
 from traube._core import paths
 from traube._core.errors import TraubeError
-from traube._pipeline.pairs import asks_for_query
+from traube._pipeline.kinds import kind_of
 from traube._pipeline.params import Params, load_params
 from traube._pipeline.survey import find_not_ingested
 from traube._storage import open_storage
 from traube.models import _checkpoints as checkpoints
 from traube.models import load_model
 from traube.models._checkpoint_exchange import exchange_with_nodes
+from traube.tasks import get_source
 
 
 @dataclass
@@ -45,10 +46,10 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
     def new_checkpoints(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         seen = {name: Seen(**entry) for name, entry in json.loads(context.cursor or "{}").items()}
         params = load_params()
-        new, unavailable = find_not_ingested([*params.tasks, *params.pair_tasks], open_storage(paths.home()))
-        tasks = [name for name in params.tasks if name not in {*new, *unavailable}]
-        pairs = [name for name in params.pair_tasks if name not in {*new, *unavailable}]
-        if not tasks:
+        wanted = [*params.tasks, *params.pair_tasks]
+        new, unavailable = find_not_ingested(wanted, open_storage(paths.home()))
+        tasks = [name for name in wanted if name not in {*new, *unavailable}]
+        if not {*tasks} & {*params.tasks}:
             waiting = ", ".join(name for name in new if name in params.tasks)
             return dg.SkipReason(f"no task of params.yaml has been read yet ({waiting or 'none can be had here'})")
         requests, notes = [], []
@@ -56,7 +57,7 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
         for folder in checkpoints.folders():
             entry = seen.setdefault(folder.name, Seen())
             try:
-                request = _request_run(folder, entry, params, tasks, pairs)
+                request = _request_run(folder, entry, params, tasks)
             except (TraubeError, OSError) as error:
                 context.log.warning(f"checkpoint refused: {error}")
                 notes.append(f"refused: {error}")
@@ -78,7 +79,7 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
     return [new_checkpoints]
 
 
-def _request_run(folder: Path, entry: Seen, params: Params, tasks: list[str], pairs: list[str]) -> dg.RunRequest | str:
+def _request_run(folder: Path, entry: Seen, params: Params, tasks: list[str]) -> dg.RunRequest | str:
     """Return the run that a folder requires, or the reason why there is none.
 
     The entry is updated. An invalid checkpoint raises a TraubeError.
@@ -99,11 +100,12 @@ def _request_run(folder: Path, entry: Seen, params: Params, tasks: list[str], pa
     if fingerprint == entry.fingerprint and not is_retry:
         return ""  # touched, not changed
     entry.fingerprint, entry.requests = fingerprint, entry.requests + 1
+    possible = [name for name in tasks if not kind_of(get_source(name, None).card).explain_refusal(model)]
     return dg.RunRequest(
         # Dagster drops a key that it has seen. A content that comes back is another request, and a tick that is repeated
         # after a crash, with the cursor of the last one, is not
         run_key=f"{folder.name}@{fingerprint}#{entry.requests} since {entry.since}",
         partition_key=folder.name,
-        asset_selection=model_keys([*tasks, *(() if asks_for_query(model) else pairs)], params.chosen().methods()),
+        asset_selection=model_keys(possible, params.chosen().methods()),
         tags={"traube/fingerprint": fingerprint, "traube/attempt": str(attempt)},
     )

@@ -14,7 +14,8 @@ from sensors.publish import WAITING
 from traube._core import paths
 from traube._core.errors import TraubeError
 from traube._pipeline.params import Nightly, load_params
-from traube._pipeline.plan import Plan, Request
+from traube._pipeline.plan import Plan
+from traube._pipeline.request import Request
 from traube._pipeline.survey import plan
 from traube._storage import open_storage
 from traube.models import is_endpoint, load_model

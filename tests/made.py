@@ -19,9 +19,10 @@ from traube._core import paths
 from traube._core.hashing import digest
 from traube._pipeline.cell import Cell
 from traube._pipeline.params import Protocol
-from traube._pipeline.plan import Plan, Request, cells
+from traube._pipeline.plan import Plan, cells
 from traube._pipeline.record import make_scores, record
-from traube._pipeline.run import Event, Failed, run
+from traube._pipeline.request import Request
+from traube._pipeline.run import cluster, encode, score
 from traube._pipeline.survey import survey_stored
 from traube._pipeline.workbench import Workbench
 from traube._storage import Storage
@@ -121,13 +122,16 @@ def is_finished(cell: Cell, storage: Storage) -> bool:
     return cell.cell_id in storage.find_finished(cell.task, SCORING_VERSION)
 
 
-def run_missing(workbench: Workbench, request: Request) -> list[Event]:
-    """Compute what a request lacks of stored tasks, as a run does, and require that nothing failed."""
-    models = [load_model(name, precision=request.protocol.precision) for name in request.models]
-    at_hand = [survey_stored(request.tasks, model, workbench.storage) for model in models]
-    events = [event for found in at_hand for event in run(Plan.of(request, found), workbench)]
-    assert not [event for event in events if isinstance(event, Failed)]
-    return events
+def run_missing(workbench: Workbench, request: Request) -> list[Cell]:
+    """Compute what a request lacks of stored tasks, as a run does; require that nothing failed, and return what is scored."""
+    scored = []
+    for name in request.models:
+        model = load_model(name, precision=request.protocol.precision)
+        plan = Plan.of(request, survey_stored(request.tasks, model, workbench.storage))
+        assert not [encoded for encoded in encode(plan, workbench) if encoded.blocking]
+        clustered = [event.result().cell for event in cluster(plan, workbench)]
+        scored += [event.result().cell for event in score(plan.after(clustered), workbench)]
+    return scored
 
 
 _OWN = Protocol(reducers=("none",), clusterers=("kmeans",))

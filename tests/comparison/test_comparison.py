@@ -10,7 +10,7 @@ import pytest
 
 from tests.made import save_scored, store_task, with_replicates
 from traube._core.errors import TraubeError
-from traube._pipeline.cell import Cell
+from traube._pipeline.kinds.clustering import ClusteringCell
 from traube._pipeline.params import Promotion, Protocol
 from traube._pipeline.record import record
 from traube._storage import Storage, open_storage
@@ -71,7 +71,7 @@ def score(storage: Storage, tasks: Mapping[str, Task]) -> Score:
     ) -> None:
         manifest = get_manifest(storage, task)
         assert manifest is not None
-        cell = Cell(
+        cell = ClusteringCell(
             *(task, tasks[task].card.family, model, model, parse_method(method), seed, "paper", "default"),
             manifest.data_version,
         )
@@ -239,7 +239,7 @@ def test_models_are_compared_on_the_tasks_that_both_have_scores_of(
     for task in ("one", "two"):
         score(task, "lsa", 0.5)
     score("one", "tfidf", 0.5)
-    failed = Cell("two", "fam", "tfidf", "tfidf", parse_method("none/kmeans"), 1, "paper", "default", "v")
+    failed = ClusteringCell("two", "fam", "tfidf", "tfidf", parse_method("none/kmeans"), 1, "paper", "default", "v")
     storage.save_cell(record(failed, "failed", reason="out of memory"), {})
     assert list_common_tasks(storage, "lsa", "tfidf") == ["one"]
     assert list_common_tasks(storage, "lsa:none/kmeans", "lsa") == ["one", "two"]

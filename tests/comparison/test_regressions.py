@@ -10,7 +10,7 @@ import pytest
 
 from tests.made import damage_blob, save_scored, with_replicates
 from traube._core.files import write_parquet
-from traube._pipeline.cell import Cell
+from traube._pipeline.kinds.clustering import ClusteringCell
 from traube._pipeline.params import Protocol
 from traube._pipeline.record import record
 from traube._reports.pages import leaderboard_page
@@ -69,7 +69,7 @@ def add_cell(
     manifest = get_manifest(storage, "tiny")
     assert manifest is not None
     method = parse_method("none/kmeans")
-    made = Cell("tiny", "own", model, fingerprint, method, 1, "own", "default", manifest.data_version)
+    made = ClusteringCell("tiny", "own", model, fingerprint, method, 1, "own", "default", manifest.data_version)
     noise = np.random.default_rng([len(model), int(100 * mean)]).normal(0, 0.01, 8)
     values = mean + noise - noise.mean()
     frame = {"split": [f"s{i}" for i in range(8)], "level": "coarse", "metric": METRIC, "value": values}

@@ -15,7 +15,7 @@ from tests.made import chance_of_today
 from tests.platform.conftest import word_rows, write_task
 from tests.waiting import PATIENCE, wait_for
 from traube._pipeline.params import load_params
-from traube._pipeline.plan import Request
+from traube._pipeline.request import Request
 from traube._pipeline.survey import plan
 from traube._storage import Storage, open_storage
 

@@ -27,7 +27,7 @@ from traube._core.progress import Progress
 from traube._core.spending import limit_spending
 from traube._pipeline.embed import embed, open_cache
 from traube._pipeline.expected import describe_sending
-from traube._pipeline.pairs import make_pair_cells
+from traube._pipeline.kinds.pairs import make_pair_cells
 from traube._storage import open_storage
 from traube.models import ModelCard, load_model, model_cards, model_of
 from traube.models import _endpoint as endpoints

@@ -15,7 +15,8 @@ from traube._core.progress import SILENT, Progress
 from traube._pipeline.ahead import encode_ahead
 from traube._pipeline.embed import embed_task
 from traube._pipeline.params import Protocol
-from traube._pipeline.plan import Plan, Request
+from traube._pipeline.plan import Plan
+from traube._pipeline.request import Request
 from traube._storage import Storage
 from traube._storage.costs import get_cost
 from traube.models import load_model

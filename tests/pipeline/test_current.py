@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from tests.made import save_scored, store_task, with_replicates
-from traube._pipeline.cell import Cell
 from traube._pipeline.current import count_outdated, current_cells
+from traube._pipeline.kinds.clustering import ClusteringCell
 from traube._pipeline.params import Protocol
 from traube._pipeline.plan import cells
 from traube._pipeline.record import record
@@ -47,7 +47,7 @@ def add(storage: Storage, tiny_task: Task) -> Add:
         parameters: dict[str, dict[str, int]] | None = None,
         **changes: str,
     ) -> str:
-        made = Cell(
+        made = ClusteringCell(
             *(
                 "tiny",
                 "own",

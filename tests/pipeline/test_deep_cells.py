@@ -13,8 +13,10 @@ from traube._pipeline.deep import choose_augmentation
 from traube._pipeline.embed import embed_task
 from traube._pipeline.executors import ProcessExecutor
 from traube._pipeline.params import Protocol, Sweep
-from traube._pipeline.plan import Plan, Request, cells
-from traube._pipeline.run import Scored, run
+from traube._pipeline.plan import Plan, cells
+from traube._pipeline.request import Request
+from traube._pipeline.run import cluster as cluster_cells
+from traube._pipeline.run import score
 from traube._pipeline.survey import survey_stored
 from traube._pipeline.workbench import Workbench
 from traube._reports.tables import leaderboard
@@ -83,7 +85,8 @@ def test_a_sweep_that_was_stopped_goes_on_with_the_next_cell(pets: Task, base: T
     def filled(name: str, seeds: list[int]) -> int:
         request = Request(["pets"], ["tiny"], name, points[name], seeds=seeds)
         plan = Plan.of(request, survey_stored(["pets"], base, bench.storage))
-        return sum(isinstance(event, Scored) for event in run(plan, bench))
+        clustered = [event.result().cell for event in cluster_cells(plan, bench)]
+        return len(list(score(plan.after(clustered), bench)))
 
     assert filled("sizes", [1]) == 1
     assert [filled(name, [1, 2]) for name in points] == [1, 2, 2]

@@ -130,5 +130,5 @@ def test_what_was_compared_in_a_folder_is_not_compared_again_and_without_one_not
     first = evaluate_pairs(sample, model, folder=tmp_path / "kept")
     pd.testing.assert_frame_equal(evaluate_pairs(sample, model), first)
     assert not any(home.iterdir())
-    monkeypatch.setattr("traube._pipeline.run.compare_pairs", lambda *_: pytest.fail("compared again"))
+    monkeypatch.setattr("traube._pipeline.kinds.pairs.compare_pairs", lambda *_: pytest.fail("compared again"))
     pd.testing.assert_frame_equal(evaluate_pairs(sample, model, folder=tmp_path / "kept"), first)

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from tests.made import is_finished, save_done, store_task
 from traube._core.errors import TraubeError
 from traube._core.measure import Cost
-from traube._pipeline import cell as cells_module
-from traube._pipeline import survey
 from traube._pipeline.cell import Cell
 from traube._pipeline.evaluate import evaluate_cells
+from traube._pipeline.kinds.clustering import ClusteringCell, ClusteringKind
 from traube._pipeline.params import Protocol
-from traube._pipeline.plan import Plan, Request, cells
+from traube._pipeline.plan import Plan, cells
 from traube._pipeline.record import record
+from traube._pipeline.request import Request
 from traube._pipeline.survey import plan, survey_stored
 from traube._storage import Storage, open_storage
 from traube._storage.costs import save_cost
@@ -179,16 +179,16 @@ def test_a_new_scoring_version_scores_again_what_was_clustered(
     for cell in missing(first):
         frame = pd.DataFrame({"split": "all", "level": "area", "item": [0, 1, 2], "cluster": [0, 1, 0]})
         save_done(storage, cell, frame)
-    monkeypatch.setattr(survey, "SCORING_VERSION", "a later one")
+    monkeypatch.setattr(ClusteringKind, "scoring_version", "a later one")
     again = plan(request(), storage)
     assert {c.cell_id for c in missing(again)} == {c.cell_id for c in missing(first)}
-    assert not again.to_compute("bow", "tickets")
+    assert not again.to_cluster
 
 
 @pytest.mark.usefixtures("tickets")
 def test_a_new_clustering_version_makes_all_cells_new(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {c.cell_id for c in missing(plan(request(), storage))}
-    monkeypatch.setattr(cells_module, "CLUSTERING_VERSION", "a later one")
+    monkeypatch.setattr("traube._pipeline.kinds.clustering.CLUSTERING_VERSION", "a later one")
     assert not before & {c.cell_id for c in missing(plan(request(), storage))}
 
 
@@ -285,12 +285,12 @@ CELLS = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in
 @given(CELLS, CELLS)
 @settings(max_examples=200)
 def test_two_cells_share_an_id_only_if_they_would_give_the_same_number(first: dict, second: dict) -> None:
-    a, b = (Cell(family="own", model="bow", **fields) for fields in (first, second))
+    a, b = (ClusteringCell(family="own", model="bow", **fields) for fields in (first, second))
     assert (a.cell_id == b.cell_id) == (first == second)
 
 
 def test_a_cell_without_its_record_is_not_stored(storage: Storage) -> None:
-    cell = Cell("t", "own", "bow", "f", parse_method("none/kmeans"), 1, "own", "default", "d")
+    cell = ClusteringCell("t", "own", "bow", "f", parse_method("none/kmeans"), 1, "own", "default", "d")
     assert not is_finished(cell, storage)
     save_done(storage, cell)
     assert is_finished(cell, storage)
@@ -311,7 +311,7 @@ def test_the_time_that_cells_take_grows_with_texts_models_and_weights(
         store_task(storage, task)
 
     def seconds(models: tuple[str, ...], task: str, reducer: str) -> float:
-        cells = [Cell(task, "own", "", "f", Method(reducer, "kmeans"), 1, "own", "default", "d")]
+        cells = [ClusteringCell(task, "own", "", "f", Method(reducer, "kmeans"), 1, "own", "default", "d")]
         return expected.estimate_run_seconds(storage, {model: {task: cells} for model in models}, cores=2)
 
     measured(expected.SUM_SECONDS)
@@ -333,7 +333,7 @@ def test_many_classes_are_said_beforehand(storage: Storage) -> None:
     task = make_task(texts, [str(i % 1500) for i in range(3000)], name="many")
     store_task(storage, task)
     cells = [
-        Cell("many", "own", model, "f", Method(reducer, "kmeans"), seed, "own", "default", "d")
+        ClusteringCell("many", "own", model, "f", Method(reducer, "kmeans"), seed, "own", "default", "d")
         for model in ("tfidf", "minilm")
         for reducer in ("none", "pca")
         for seed in (1, 2)

@@ -12,9 +12,11 @@ import pytest
 from tests.made import store_task
 from traube._core.errors import TraubeError
 from traube._pipeline.evaluate import evaluate
+from traube._pipeline.events import Clustered
 from traube._pipeline.params import Protocol
-from traube._pipeline.plan import Plan, Request
-from traube._pipeline.run import Clustered, Encoded, Event, Failed, Scored, run
+from traube._pipeline.plan import Plan
+from traube._pipeline.request import Request
+from traube._pipeline.run import cluster, encode, score
 from traube._pipeline.survey import survey_stored
 from traube._pipeline.workbench import Workbench
 from traube.models import load_model
@@ -49,9 +51,8 @@ def test_what_a_stage_computes_is_stored_only_under_its_lease(
         expected: Any = (
             pytest.raises(TraubeError, match="another one may have taken over") if is_lost else nullcontext()
         )
-        stages = Stage.EMBEDDINGS, Stage.CLUSTERINGS
         with expected:
-            assert list(run(plan().only(*stages), replace(bench, lease=lease)))
+            assert list(cluster(plan().only(Stage.CLUSTERINGS), replace(bench, lease=lease)))
     assert (bench.storage.find_clustered("tiny") == set()) == is_lost
 
 
@@ -61,53 +62,56 @@ def statuses(bench: Workbench) -> list[str]:
 
 def test_each_event_tells_of_something_that_is_stored(bench: Workbench, plan: Callable[[], Plan]) -> None:
     """hdbscan makes no sense on the words of texts, and stops no other."""
-    kinds: list[type[Event]] = []
-    for event in run(plan(), bench):
-        kinds.append(type(event))
-        match event:
-            case Encoded():
-                assert (event.texts, event.encoded, event.blocking) == (48, 48, [])
-            case Clustered():
-                stored = bench.storage.read_cell_table(event.cell.cell_id)
-                assert stored["cluster"].tolist() == event.assignments["cluster"].tolist()
-            case Scored():
-                assert bench.storage.read_cells(ids=[event.cell.cell_id])["status"].item() == "done"
-            case Failed():
-                assert bench.storage.read_cells(ids=[event.cell.cell_id])["reason"].item() == event.reason
-    assert kinds[0] is Encoded
-    assert sorted(kind.__name__ for kind in kinds[1:]) == ["Clustered", "Clustered", "Failed", "Scored", "Scored"]
-    assert kinds[-2:] == [Scored, Scored]
+    (encoded,) = encode(plan(), bench)
+    assert (encoded.texts, encoded.encoded, encoded.blocking) == (48, 48, [])
+    statuses = []
+    for event in cluster(plan(), bench):
+        statuses.append(event.status)
+        if isinstance(event, Clustered):
+            stored = bench.storage.read_cell_table(event.cell.cell_id)
+            assert stored["cluster"].tolist() == event.assignments["cluster"].tolist()
+        else:
+            assert bench.storage.read_cells(ids=[event.cell.cell_id])["reason"].item() == event.reason
+    assert sorted(statuses) == ["done", "done", "unsupported"]
+    for scored in score(plan(), bench):
+        assert bench.storage.read_cells(ids=[scored.cell.cell_id])["status"].item() == scored.status == "done"
     assert not plan().missing
-    assert list(run(plan(), bench)) == []
+    assert [*encode(plan(), bench), *cluster(plan(), bench), *score(plan(), bench)] == []
 
 
 def test_a_plan_of_one_stage_stops_there_and_the_next_goes_on(bench: Workbench, plan: Callable[[], Plan]) -> None:
-    assert list(run(plan().only(Stage.SCORES), bench)) == []  # nothing is clustered
-    assert [type(event) for event in run(plan().only(Stage.EMBEDDINGS), bench)] == [Encoded]
-    found = [event for event in run(plan().only(Stage.CLUSTERINGS), bench) if isinstance(event, Clustered)]
+    clusterings, scores = (lambda stage=stage: plan().only(stage) for stage in (Stage.CLUSTERINGS, Stage.SCORES))
+    assert list(score(scores(), bench)) == []  # nothing is clustered
+    assert list(encode(scores(), bench)) == list(cluster(scores(), bench)) == list(score(clusterings(), bench)) == []
+    found = [event.cell for event in cluster(clusterings(), bench) if event.status == "done"]
     assert (len(found), statuses(bench)) == (2, ["unsupported"])
-    assert plan().at_hand.clustered == {event.cell.cell_id for event in found}
-    assert not plan().to_compute("bow", "tiny")
-    assert [type(event) for event in run(plan().only(Stage.SCORES), bench)] == [Scored, Scored]
+    assert plan().at_hand.clustered == {cell.cell_id for cell in found}
+    assert not plan().to_cluster
+    assert [event.status for event in score(scores(), bench)] == ["done", "done"]
     assert statuses(bench) == ["done", "done", "unsupported"]
     assert plan().count == 0
 
 
+def test_a_plan_goes_on_after_its_own_clusterings(bench: Workbench, plan: Callable[[], Plan]) -> None:
+    whole = plan()
+    clustered = [event.cell for event in cluster(whole, bench) if event.status == "done"]
+    assert list(score(whole, bench)) == []
+    assert [event.cell for event in score(whole.after(clustered), bench)] == clustered
+
+
 def test_a_cell_whose_clusters_are_damaged_is_clustered_again(bench: Workbench, plan: Callable[[], Plan]) -> None:
-    first, *_ = (event for event in run(plan().only(Stage.CLUSTERINGS), bench) if isinstance(event, Clustered))
-    path = bench.storage.get_path(bench.storage.read_rows("cell", cell_id=first.cell.cell_id)[0]["blob"])
+    first, *_ = (event.cell for event in cluster(plan(), bench) if event.status == "done")
+    path = bench.storage.get_path(bench.storage.read_rows("cell", cell_id=first.cell_id)[0]["blob"])
     path.write_bytes(path.read_bytes()[:-8])
-    assert plan().to_compute("bow", "tiny") == [first.cell]
-    again = [event.cell for event in run(plan(), bench) if isinstance(event, Clustered)]
-    assert again == [first.cell]
+    assert plan().to_cluster == {"bow": {"tiny": [first]}}
+    assert [event.cell for event in cluster(plan(), bench)] == [first]
 
 
 def test_vectors_that_are_not_finite_are_not_clustered(
     tiny_task: Task, bench: Workbench, plan: Callable[[], Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Lexical, "encode", lambda model, texts: np.full((len(texts), 4), np.nan, dtype=np.float32))
-    (event,) = run(plan(), bench)
-    assert isinstance(event, Encoded)
-    assert [check.name for check in event.blocking] == ["finite"]
+    (encoded,) = encode(plan(), bench)
+    assert [check.name for check in encoded.blocking] == ["finite"]
     with pytest.raises(TraubeError, match=r"^tiny x bow: its vectors fail the check 'finite': No NaN and no infinity"):
         evaluate(tiny_task, load_model("bow"))

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from typer.testing import Result
 
     from operations.launch import DagsterLauncher
-    from traube._pipeline.plan import Plan, Request
+    from traube._pipeline.plan import Plan
+    from traube._pipeline.request import Request
     from traube._storage import Storage
     from traube.tasks import Source
 
@@ -132,7 +133,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from resources.experiment import connect, default_uri
     from traube._core.progress import SILENT
     from traube._pipeline.params import load_params
-    from traube._pipeline.plan import Request
+    from traube._pipeline.request import Request
 
     folder = tmp_path_factory.getbasetemp()
     folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "templates"
@@ -204,7 +205,7 @@ def launcher(cards: Path, templates: Path, request: pytest.FixtureRequest) -> It
 def request_for() -> Callable[..., Request]:
     """Make a request of tasks and models under the protocol `tiny`."""
     from traube._pipeline.params import load_params
-    from traube._pipeline.plan import Request
+    from traube._pipeline.request import Request
 
     def make(tasks: list[str], models: list[str]) -> Request:
         return Request(tasks, models, "tiny", load_params().chosen("tiny"))

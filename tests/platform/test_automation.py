@@ -10,7 +10,7 @@ from assets.common import BACKFILL, MODELS, REBUILD, data_keys, model_keys
 from definitions import build_defs
 from operations.launch import DagsterLauncher
 from tests.platform.conftest import sensor_of
-from traube._pipeline.plan import Request
+from traube._pipeline.request import Request
 
 
 def test_it_is_offered_and_off() -> None:

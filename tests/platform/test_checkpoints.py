@@ -21,7 +21,7 @@ from resources.tracking import TrackingResource
 from tests.made import Mark
 from tests.platform.conftest import TOPICS, sensor_of
 from traube._core import paths
-from traube._pipeline.plan import Request
+from traube._pipeline.request import Request
 from traube._reports.tables import leaderboard
 from traube._storage import open_storage
 from traube.models import _checkpoints as checkpoints

@@ -15,7 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 from assets.common import CHECKPOINTS, trainer_key
 from traube._core import paths
 from traube._core.errors import TraubeError
-from traube._pipeline.cell import Cell
+from traube._pipeline.kinds.clustering import ClusteringCell
 from traube._pipeline.params import load_params
 from traube._pipeline.record import record
 from traube._storage import open_storage
@@ -107,7 +107,7 @@ def test_pages_show_no_stage_that_nothing_fills(
     monkeypatch.setenv("TRAUBE_PARAMS", str(tmp_path / "params.yaml"))
     if stored:
         method = parse_method("none/aecl", {"aecl": {"epochs": 2}})
-        cell = Cell("pydocs_s2s", "pydocs", "minilm", "f1", method, 1, "aecl", "default", "v1")
+        cell = ClusteringCell("pydocs_s2s", "pydocs", "minilm", "f1", method, 1, "aecl", "default", "v1")
         open_storage(paths.home()).save("cell", {**record(cell, "failed"), "created": "2026-01-01"})
     definitions = build_defs(shown=True)
     graph = definitions.resolve_asset_graph()

@@ -26,7 +26,8 @@ from tests.platform.conftest import word_rows, write_task
 from traube._core import paths
 from traube._core.progress import SILENT
 from traube._pipeline.params import load_params
-from traube._pipeline.plan import Plan, Request
+from traube._pipeline.plan import Plan
+from traube._pipeline.request import Request
 from traube._pipeline.validation.rules import CHECKS
 from traube._reports.pages import SERVED
 from traube._reports.tables import COLUMNS as LEADERBOARD_COLUMNS

@@ -15,7 +15,7 @@ from traube._cli.launcher import LocalLauncher
 from traube._cli.platform import Launcher
 from traube._core import paths
 from traube._core.progress import SILENT
-from traube._pipeline.plan import Request
+from traube._pipeline.request import Request
 from traube._pipeline.survey import plan
 from traube._reports.tables import CSV, tables_are_current
 from traube._storage import Storage, open_storage

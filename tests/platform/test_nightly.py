@@ -29,7 +29,7 @@ from tests.comparison.test_regressions import add_cell, save_task
 from tests.platform.conftest import PARAMS, schedule_of, sensor_of, word_rows, write_task
 from traube._core import paths
 from traube._core.errors import TraubeError
-from traube._pipeline.plan import Request
+from traube._pipeline.request import Request
 from traube._storage import Storage
 from traube.comparison._regressions import Night
 

@@ -27,9 +27,10 @@ from traube._core import paths
 from traube._core.files import write_parquet
 from traube._core.hashing import digest
 from traube._core.progress import SILENT
-from traube._pipeline.pairs import count_outdated_pairs, list_outdated_cells, make_pair_cells, read_pair_scores
+from traube._pipeline.current import count_outdated, list_outdated_cells
+from traube._pipeline.kinds.pairs import make_pair_cells, read_pair_scores
 from traube._pipeline.params import load_params
-from traube._pipeline.plan import Request
+from traube._pipeline.request import Request
 from traube._reports.pages import leaderboard_page
 from traube._reports.tables import NAME, leaderboard
 from traube._storage import Score, open_storage
@@ -216,7 +217,7 @@ def test_mlflow_holds_one_run_a_pair_task_and_model(
     (run,) = client.search_runs([experiment.id])
     assert run.info.run_name == "mine x bow" and run.data.tags["traube.data_version"]
     cells = make_pair_cells(Manifest.of(load_pairs("mine")), load_model("bow"), ["cosine"])
-    found = read_pair_scores(open_storage(paths.home()), cells)
+    found = read_pair_scores(open_storage(paths.home()), [cell.cell_id for cell in cells])
     assert run.data.metrics["spearman/cosine"] == found["spearman"].item()
 
 
@@ -273,9 +274,9 @@ def test_the_leaderboard_shows_pairs_of_the_weights_that_were_compared_last(laun
     shown = CliRunner().invoke(app, ["leaderboard", "-t", "mine", "--all"]).stdout
     assert "alike" in shown and "nan" not in shown, shown
     save(1.0, model="alike", numerics={"comparison": {"numpy": "0.1"}})
-    assert count_outdated_pairs(storage.read_cells()) == 0 and len(leaderboard(storage)) == 2
+    assert count_outdated(storage.read_cells()) == 0 and len(leaderboard(storage)) == 2
     save(1.0, model="older", numerics={"comparison": {"numpy": "0.1"}})
-    assert count_outdated_pairs(storage.read_cells()) == 1 and len(leaderboard(storage)) == 2
+    assert count_outdated(storage.read_cells()) == 1 and len(leaderboard(storage)) == 2
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ from traube._cli.main import app
 from traube._core import paths
 from traube._core.errors import TraubeError
 from traube._pipeline.params import load_params
-from traube._pipeline.plan import Request
+from traube._pipeline.request import Request
 from traube._storage import Storage, open_storage
 from traube.comparison import _promotion as promotion
 from traube.comparison._candidates import candidates, main_metric

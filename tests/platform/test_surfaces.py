@@ -20,7 +20,7 @@ from resources.registry import RegistryResource
 from traube._cli.main import app
 from traube._core import paths
 from traube._pipeline.params import load_params
-from traube._pipeline.plan import Request
+from traube._pipeline.request import Request
 from traube._pipeline.workbench import Workbench
 from traube._reports.pages import make_page
 from traube._reports.tables import show_rank

@@ -16,7 +16,7 @@ from traube._cli.main import app
 from traube._core import paths
 from traube._core.progress import SILENT
 from traube._pipeline.params import load_params
-from traube._pipeline.plan import Request
+from traube._pipeline.request import Request
 from traube._storage import open_storage
 from traube.models._checkpoints import cards as checkpoint_cards
 from traube.training import TRAINERS

@@ -13,6 +13,7 @@ from tests.made import save_scored, store_task, with_replicates
 from traube._core import paths
 from traube._core.escaping import format_csv
 from traube._pipeline.cell import Cell
+from traube._pipeline.kinds.clustering import ClusteringCell
 from traube._pipeline.params import Protocol
 from traube._pipeline.record import record
 from traube._reports import tables
@@ -64,7 +65,7 @@ def add(storage: Storage) -> Add:
         texts: int = 0,
         precision: str = "",
     ) -> Cell:
-        cell = Cell(
+        cell = ClusteringCell(
             "tiny", "own", model, fingerprint or model, parse_method(method), seed, protocol, "default", data_version
         )
         splits = [f"split {i}" for i in range(len(values))]
@@ -85,7 +86,9 @@ def test_where_k_is_chosen_what_was_found_stands_beside_what_there_is(storage: S
     auto, given = own.method("none/kmeans"), parse_method("none/kmeans")
     for protocol, method in (("auto", auto), ("given", given)):
         for seed, found in ((1, 3), (2, 12)):
-            cell = Cell("tiny", "own", "bow", "bow", method, seed, protocol, "default", tiny_task.data_version)
+            cell = ClusteringCell(
+                "tiny", "own", "bow", "bow", method, seed, protocol, "default", tiny_task.data_version
+            )
             of_levels = [
                 (level, m, v) for level in ("coarse", "fine") for m, v in {METRIC: 0.5, "clusters": found}.items()
             ]

@@ -10,7 +10,7 @@ from pandas.testing import assert_frame_equal
 
 from tests.made import run_missing
 from traube._pipeline.params import Protocol
-from traube._pipeline.plan import Request
+from traube._pipeline.request import Request
 from traube._pipeline.survey import plan
 from traube._pipeline.workbench import Workbench
 from traube._storage import Storage, open_storage

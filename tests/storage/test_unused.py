@@ -18,10 +18,10 @@ from tests.made import run_missing
 from traube._cli.main import app
 from traube._core import paths
 from traube._pipeline.cluster import REDUCTION, REPRESENTATIONS
+from traube._pipeline.current import list_outdated_cells
 from traube._pipeline.embed import list_owners, open_cache
-from traube._pipeline.pairs import list_outdated_cells
 from traube._pipeline.params import Params, Protocol
-from traube._pipeline.plan import Request
+from traube._pipeline.request import Request
 from traube._pipeline.survey import plan
 from traube._pipeline.workbench import Workbench
 from traube._reports.tables import leaderboard
@@ -187,7 +187,7 @@ def test_clusters_that_wait_for_their_scores_and_their_reductions_stay(bench: Wo
         )
     assert find(bench) == []
     found = plan(request(), bench.storage)
-    assert found.count == 2 and not found.to_compute("bow", "tickets")
+    assert found.count == 2 and not found.to_cluster
 
 
 def test_a_training_is_abandoned_after_a_week(bench: Workbench) -> None:

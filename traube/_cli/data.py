@@ -103,8 +103,8 @@ def clean(
     What was written within the last day, or is locked by a running process, is left alone; see
     docs/how-to/backup.md.
     """
+    from traube._pipeline.current import list_outdated_cells
     from traube._pipeline.embed import list_owners
-    from traube._pipeline.pairs import list_outdated_cells
     from traube._pipeline.params import load_params
     from traube._storage import open_storage
     from traube._storage.unused import find_unused

@@ -13,10 +13,12 @@ from traube._core import paths, stopping
 from traube._core.errors import TraubeError, describe_error
 from traube._core.progress import Progress
 from traube._core.system_errors import explain_errors, explain_system_error
+from traube._pipeline.events import Clustered, Encoded, Failed, Scored
 from traube._pipeline.executors import Executor, ensure_executor
 from traube._pipeline.params import load_params
-from traube._pipeline.plan import Plan, Request, make_request
-from traube._pipeline.run import Clustered, Encoded, Event, Failed, run
+from traube._pipeline.plan import Plan
+from traube._pipeline.request import Request, make_request
+from traube._pipeline.run import cluster, encode, score
 from traube._pipeline.stages import describe_failures, draw, read_corpus
 from traube._pipeline.survey import survey_stored
 from traube._pipeline.validation.findings import refuse_stored
@@ -132,27 +134,30 @@ class LocalLauncher(Launcher):
             with self._step(f"{name}/{stage}", errors), self.storage.hold(name, model.name, stage) as lease:
                 # what is at hand is looked up for each stage: the one before it, or another process, has stored more
                 plan = Plan.of(request, survey_stored([name], model, self.storage))
-                for event in run(plan.only(stage), replace(self.workbench, lease=lease), self.progress):
-                    self._note(event, errors)
+                work = plan.only(stage), replace(self.workbench, lease=lease), self.progress
+                for encoded in encode(*work):
+                    self._note_encoded(encoded, errors)
+                for clustered in cluster(*work):
+                    self._warn_of(clustered)
+                for scored in score(*work):
+                    self._warn_of(scored)
                 line = describe_failures(self.storage, plan.cell_ids) if stage is Stage.SCORES else ""
                 errors += [f"{name}/{stage}: {line}"] if line else []
             if len(errors) > before:
                 return
 
-    def _note(self, event: Event, errors: list[str]) -> None:
-        match event:
-            case Encoded():
-                for check in event.checks:
-                    if not check.passed:
-                        asset = f"{event.task}/embeddings"
-                        line = describe_failed_check(asset, check.name, check.blocking, check.reason)
-                        (errors if check.blocking else self.notes).append(line)
-                if event.long_texts and all(check.passed for check in event.checks):
-                    self.notes.append(f"{event.task}/embeddings: {event.long_texts}")
-            case Failed():
-                self._warn(f"{event.cell.title}: {event.status}: {event.reason}")
-            case Clustered() if event.reason:
-                self._warn(f"{event.cell.title}: {event.reason}")
+    def _note_encoded(self, event: Encoded, errors: list[str]) -> None:
+        for check in event.checks:
+            if not check.passed:
+                asset = f"{event.task}/embeddings"
+                line = describe_failed_check(asset, check.name, check.blocking, check.reason)
+                (errors if check.blocking else self.notes).append(line)
+        if event.long_texts and all(check.passed for check in event.checks):
+            self.notes.append(f"{event.task}/embeddings: {event.long_texts}")
+
+    def _warn_of(self, event: Clustered | Scored | Failed) -> None:
+        if event.reason:
+            self._warn(f"{event.cell.title}: {event.status}: {event.reason}")
 
     def _note_findings(self, name: str, table: str, validation: Validation, errors: list[str]) -> bool:
         """Note the checks that failed, and return whether one of them stops the task."""

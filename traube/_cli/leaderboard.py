@@ -60,7 +60,7 @@ def leaderboard(
     from traube._pipeline.current import current_cells
     from traube._pipeline.lookup import Lookup
     from traube._pipeline.params import load_params
-    from traube._pipeline.plan import Request, list_wanted_models
+    from traube._pipeline.request import Request, list_wanted_models
     from traube._pipeline.survey import unavailable
     from traube._reports.costs import costs
     from traube._reports.tables import leaderboard as build
@@ -96,9 +96,11 @@ def leaderboard(
 
 def _find_unread(storage: "Storage", table: Any) -> set[str]:
     """Return the tasks of clustering whose present data is not stored; `traube pairs` reads none."""
+    from traube._pipeline.kinds import select_kind
+    from traube._pipeline.kinds.clustering import CLUSTERINGS
     from traube.tasks._stored import get_manifest
 
-    tasks = table.loc[table["protocol"] != "", "task"].unique()
+    tasks = select_kind(table, CLUSTERINGS)["task"].unique()
     return {name for name in tasks if name and get_manifest(storage, name) is None}
 
 

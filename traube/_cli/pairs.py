@@ -65,7 +65,8 @@ def pairs(
 def _rows(task: Any, models: list[str], subset: str, comparison: Any, groups: bool) -> Iterator[dict[str, Any]]:
     from traube._pipeline.evaluate import score_missing
     from traube._pipeline.executors import make_executor
-    from traube._pipeline.pairs import choose_comparison, make_pair_cells
+    from traube._pipeline.kinds.pairs import make_pair_cells
+    from traube._pipeline.pair_scores import choose_comparison
     from traube._pipeline.workbench import Given, Workbench
     from traube.models import load_model
     from traube.tasks._scored_pairs import ALL

@@ -10,7 +10,7 @@ from traube._core import paths
 if TYPE_CHECKING:
     from traube._core.progress import Progress
     from traube._pipeline.executors import Executor
-    from traube._pipeline.plan import Request
+    from traube._pipeline.request import Request
 
 COMMANDS = "traube.commands"
 # `launcher` computes what is missing as runs that a UI shows; `untracked` is what the tracking server lacks;

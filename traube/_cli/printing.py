@@ -75,10 +75,8 @@ def print_unavailable(reasons: Mapping[str, str], title: str = "unavailable") ->
 def print_outdated(cells: "pd.DataFrame") -> int:
     """Print and return how many stored cells no longer count because the code or a library has changed since."""
     from traube._pipeline.current import count_outdated
-    from traube._pipeline.pairs import count_outdated_pairs
 
-    number = count_outdated(cells) + count_outdated_pairs(cells)
-    if number:
+    if number := count_outdated(cells):
         err.print(
             f"{number} stored cells were computed with other versions of Traube or its libraries. They are kept but not shown; "
             "`traube run` computes them again with today's versions, and `traube provenance` names both."

@@ -42,7 +42,8 @@ from traube._core.progress import Progress
 
 if TYPE_CHECKING:
     from traube._pipeline.executors import Executor
-    from traube._pipeline.plan import Plan, Request
+    from traube._pipeline.plan import Plan
+    from traube._pipeline.request import Request
     from traube._storage import Storage
 
 app = typer.Typer()
@@ -93,7 +94,7 @@ def run(
     well.
     """
     from traube._pipeline.params import load_params
-    from traube._pipeline.plan import make_request
+    from traube._pipeline.request import make_request
     from traube._pipeline.survey import plan
     from traube._storage import open_storage
     from traube.models import is_endpoint
@@ -289,8 +290,13 @@ def _requests_ahead(todo: "Plan", request: "Request", turns: list[tuple[str, dic
     There are none if there is one turn only, trainings need the processor, or a cluster does the work.
     """
     from traube._pipeline.executors import engine
+    from traube.tasks._task import Stage
 
-    if len(turns) < 2 or engine() != "local" or any(cell.method.trains for cell in todo.missing_cells):
+    if (
+        len(turns) < 2
+        or engine() != "local"
+        or any(cell.stage is Stage.DEEP_CLUSTERINGS for cell in todo.missing_cells)
+    ):
         return []
     return [replace(request, models=[name], tasks=list(counts)) for name, counts in turns]
 
@@ -314,8 +320,9 @@ def _stopped(tasks: Iterable[str], plan: "Plan", storage: "Storage") -> list[str
 
 def _how_long(todo: "Plan", storage: "Storage", n_workers: int) -> str:
     from traube._pipeline.expected import estimate_run_seconds
+    from traube.tasks._task import Stage
 
-    trains = any(cell.method.trains for cell in todo.missing_cells)
+    trains = any(cell.stage is Stage.DEEP_CLUSTERINGS for cell in todo.missing_cells)
     words = describe_duration(estimate_run_seconds(storage, todo.missing, n_workers))
     return f"{words}, and what trainings take" if trains else words
 

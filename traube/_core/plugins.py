@@ -2,7 +2,7 @@
 
 A plug-in is a folder of `traube/papers/`, or an installed package that an entry point of the group `traube.plugins` names.
 What it adds lies in modules, or in packages of modules, that are called after the kind of their content: `readers`,
-`methods`, `trainers`, `similarities`, `commands` and `paper`. Each is imported when its kind is needed.
+`methods`, `trainers`, `similarities`, `kinds`, `commands` and `paper`. Each is imported when its kind is needed.
 """
 
 from collections.abc import Iterable, Iterator, MutableMapping

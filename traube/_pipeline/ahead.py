@@ -17,8 +17,9 @@ from traube._core.errors import TraubeError, describe_error
 from traube._core.progress import Progress
 from traube._pipeline.executors import ProcessExecutor, cores
 from traube._pipeline.executors.loky import start_processes
-from traube._pipeline.plan import Plan, Request
-from traube._pipeline.run import run
+from traube._pipeline.plan import Plan
+from traube._pipeline.request import Request
+from traube._pipeline.run import encode
 from traube._pipeline.survey import survey_stored
 from traube._pipeline.validation.findings import refuse_stored
 from traube._pipeline.workbench import Workbench
@@ -102,5 +103,5 @@ def _encode(folder: Path, report: str, request: Request) -> None:
         with suppress(TraubeError), storage.hold(task, name, Stage.EMBEDDINGS):
             refuse_stored(storage, task)
             plan = Plan.of(replace(request, tasks=[task]), survey_stored([task], model, storage))
-            for _ in run(plan.only(Stage.EMBEDDINGS), Workbench(storage, executor), Progress(begin, say)):
+            for _ in encode(plan.only(Stage.EMBEDDINGS), Workbench(storage, executor), Progress(begin, say)):
                 pass

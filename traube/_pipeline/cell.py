@@ -1,27 +1,51 @@
-"""Cells: task x model x method x seed x protocol."""
+"""Cells: task x model x procedure x seed x protocol. Each kind of task has its own, in `traube._pipeline.kinds`."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar, Generic, Protocol
+
+from typing_extensions import TypeVar
 
 from traube._core.hashing import digest
-from traube.components import Method
-from traube.metrics import SCORING_VERSION
 from traube.tasks._task import Stage
 
-# Raise when the same vectors would be clustered otherwise: all cells are new.
-CLUSTERING_VERSION = "2"
+
+class Procedure(Protocol):
+    """The way from a model's vectors to scores, such as a method; `reducer`, `clusterer` and `params` are stored."""
+
+    @property
+    def reducer(self) -> str:
+        """Name of the reducer."""
+
+    @property
+    def clusterer(self) -> str:
+        """Name of the clusterer, or of what stands in its place."""
+
+    @property
+    def name(self) -> str:
+        """Name, as people know it."""
+
+    @property
+    def numerics(self) -> dict[str, dict[str, str]]:
+        """Code and libraries, with versions, by what they compute."""
+
+    def params(self) -> dict[str, Any]:
+        """Return everything that identifies it; JSON can write it."""
+
+
+P = TypeVar("P", bound=Procedure, covariant=True, default=Procedure)
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(ABC, Generic[P]):
     """One number of the benchmark before it is split up by split and metric."""
 
     task: str
     family: str
     model: str
     fingerprint: str  # of the model on this task
-    method: Method
+    method: P
     seed: int | None  # None where no part of the method is random: then all seeds are one cell
     protocol: str
     split_set: str
@@ -29,13 +53,23 @@ class Cell:
     model_numerics: tuple[tuple[str, str], ...] = ()  # what computes the model's vectors, with versions
     precision: str = ""  # in which they are computed; empty for a model without a network
     clusters: int | None = None  # the card's number, for texts without labels
-    code_version: ClassVar[str] = CLUSTERING_VERSION
-    scoring_version: ClassVar[str] = SCORING_VERSION
+    code_version: ClassVar[str]
+    scoring_version: ClassVar[str]
 
     @property
+    @abstractmethod
     def stage(self) -> Stage:
         """Stage of the graph at which the cell is computed."""
-        return Stage.DEEP_CLUSTERINGS if self.method.trains else Stage.CLUSTERINGS
+
+    @property
+    @abstractmethod
+    def identity(self) -> list[Any]:
+        """Everything that the scores depend on."""
+
+    @cached_property
+    def cell_id(self) -> str:
+        """Content hash of everything that the scores depend on."""
+        return digest(self.identity)
 
     @property
     def title(self) -> str:
@@ -47,22 +81,3 @@ class Cell:
     def numerics(self) -> dict[str, dict[str, str]]:
         """Code and libraries, with versions, that compute the cell, by stage."""
         return {"model": dict(self.model_numerics), **self.method.numerics}
-
-    @cached_property
-    def cell_id(self) -> str:
-        """Content hash of everything that the scores depend on."""
-        return digest(
-            [
-                self.task,  # two tasks may hold the same data
-                self.data_version,
-                self.split_set,
-                self.model,  # two names of the same weights are two rows of the leaderboard
-                self.fingerprint,
-                self.method.params(),
-                self.seed,
-                self.protocol,
-                CLUSTERING_VERSION,
-                self.numerics,
-                self.clusters,
-            ]
-        )

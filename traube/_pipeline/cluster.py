@@ -20,7 +20,7 @@ from traube._core.hashing import digest
 from traube._core.measure import Cost
 from traube._core.progress import SILENT, Progress
 from traube._pipeline import deep, units
-from traube._pipeline.cell import CLUSTERING_VERSION, Cell
+from traube._pipeline.cell import Cell
 from traube._pipeline.executors import Executor, Failure, Job
 from traube._pipeline.units import Clustered, Reduced
 from traube._storage import Storage
@@ -31,6 +31,8 @@ from traube.models._similarity import bytes_of_distances
 from traube.models._vectors import locate_matrix, name_vectors, store_matrix
 from traube.tasks._task import Split, Task
 
+# Raise when the same vectors would be clustered otherwise: all cells are new.
+CLUSTERING_VERSION = "2"
 Labels = NDArray[np.int64]
 # What is made of the texts themselves is the same under every model, and stands beside the model of words.
 WORDS = "bow"
@@ -41,7 +43,7 @@ REDUCTION, REPRESENTATIONS = "reduction", "representations"  # kinds of artifact
 class CellResult:
     """Outcome of a cell."""
 
-    cell: Cell
+    cell: Cell[Method]
     status: str  # done, failed, unsupported or unavailable (does not fit the memory)
     reason: str = ""  # in one line; of a cell that is done, a warning about its clusters
     assignments: pd.DataFrame | None = None  # split, level, item, cluster; None unless done
@@ -54,7 +56,7 @@ class CellResult:
 def cluster(
     task: Task,
     vectors: Vectors,
-    cells: Sequence[Cell],
+    cells: Sequence[Cell[Method]],
     storage: Storage,
     executor: Executor,
     progress: Progress = SILENT,
@@ -109,7 +111,9 @@ def cluster(
         yield from _run_trainings(work, trained, model, executor, progress)
 
 
-def _explain_unsupported(cell: Cell, task: Task, similarity: Similarity | None, model: Model | None) -> str | None:
+def _explain_unsupported(
+    cell: Cell[Method], task: Task, similarity: Similarity | None, model: Model | None
+) -> str | None:
     """Return in one line why a cell makes no sense; None if it does make sense."""
     if cell.method.trains and (model is None or not model.trainable):
         fault = (
@@ -128,7 +132,7 @@ def _explain_unsupported(cell: Cell, task: Task, similarity: Similarity | None, 
 
 
 def _run_clusterings(
-    work: "_Work", cells: Sequence[Cell], executor: Executor, progress: Progress
+    work: "_Work", cells: Sequence[Cell[Method]], executor: Executor, progress: Progress
 ) -> Iterator[CellResult]:
     """Store reductions and yield cells, each once all its splits are clustered."""
     folder = work.storage.folder
@@ -154,7 +158,7 @@ def _run_clusterings(
 
 
 def _run_trainings(
-    work: "_Work", cells: Sequence[Cell], model: Model, executor: Executor, progress: Progress
+    work: "_Work", cells: Sequence[Cell[Method]], model: Model, executor: Executor, progress: Progress
 ) -> Iterator[CellResult]:
     """Yield the results of cells whose clusterers train.
 
@@ -192,7 +196,7 @@ def _run_trainings(
 class _Unfinished:
     """A cell whose splits are being clustered."""
 
-    cell: Cell
+    cell: Cell[Method]
     splits: Sequence[Split]
     storage: Storage
     clusters: dict[int, Labels] = field(default_factory=dict)
@@ -260,7 +264,9 @@ class _Work:
         # the largest first, so that no core ends up alone with one of them
         self.order = sorted(range(len(splits)), key=lambda i: -splits[i].size)
 
-    def jobs(self, cells: Sequence[Cell], scratch: Path) -> tuple[dict[Job, Path], dict[Job, tuple[_Unfinished, int]]]:
+    def jobs(
+        self, cells: Sequence[Cell[Method]], scratch: Path
+    ) -> tuple[dict[Job, Path], dict[Job, tuple[_Unfinished, int]]]:
         """Make the jobs: each reduction that is not stored once, with its path; a clustering for each cell and split."""
         reductions: dict[str, tuple[Vectors, Job | None]] = {}
         clusterings = {}
@@ -280,13 +286,13 @@ class _Work:
                 clusterings[self._cluster(cell, i, points, reduction)] = (unfinished, i)
         return {job: points.path for points, job in reductions.values() if job}, clusterings
 
-    def _reduce(self, cell: Cell, i: int) -> Job:
+    def _reduce(self, cell: Cell[Method], i: int) -> Job:
         reducer, params = components.get_reducer(cell.method.reducer), dict(cell.method.reducer_params)
         seed = cell.seed if cell.method.reducer_seeded else None
         arguments = self.views[i], reducer, params, seed or 0
         return Job(units.reduce, arguments, _needs(reducer, params, self.views[i]), rows=self.splits[i].size)
 
-    def _cluster(self, cell: Cell, i: int, points: Vectors, reduction: Job | None) -> Job:
+    def _cluster(self, cell: Cell[Method], i: int, points: Vectors, reduction: Job | None) -> Job:
         clusterer, params = components.get_clusterer(cell.method.clusterer), dict(cell.method.clusterer_params)
         split, on_texts = self.splits[i], clusterer.input_kind == "texts"
         texts = self.texts(i) if on_texts else None

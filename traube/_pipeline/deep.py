@@ -15,7 +15,7 @@ from traube._core.progress import Progress
 from traube._pipeline.cell import Cell
 from traube._pipeline.executors import Executor, Failure, failure
 from traube._pipeline.units import Trained, Training
-from traube.components import VectorView
+from traube.components import Method, VectorView
 from traube.components._deep import DeepClusterer
 from traube.components._deep.augmentation import swap_or_delete
 from traube.components._deep.encoding import Base
@@ -40,7 +40,7 @@ def choose_augmentation(clusterer: DeepClusterer[Any], task: str, texts: Sequenc
 class TrainingRequest:
     """A requested training on a split."""
 
-    cell: Cell
+    cell: Cell[Method]
     position: int  # of the split in the task
     split: Split
     texts: Callable[[], Sequence[str]]

@@ -19,17 +19,11 @@ from traube._core.progress import SILENT, Progress
 from traube._pipeline.cell import Cell
 from traube._pipeline.default_model import AUTO, choose_model, languages_of
 from traube._pipeline.executors import Executor, ensure_executor
-from traube._pipeline.pairs import (
-    PAIRS_VERSION,
-    Comparison,
-    PairCell,
-    choose_comparison,
-    make_pair_cells,
-    read_pair_scores,
-)
+from traube._pipeline.kinds.pairs import PAIRS_VERSION, PairCell, make_pair_cells, read_pair_scores
+from traube._pipeline.pair_scores import Comparison, choose_comparison
 from traube._pipeline.params import Protocol
 from traube._pipeline.plan import Plan, cells
-from traube._pipeline.run import Clustered, Encoded, Failed, Scored, run
+from traube._pipeline.run import cluster, encode, score
 from traube._pipeline.stages import VECTOR_CHECKS
 from traube._pipeline.workbench import Given, Workbench
 from traube.components import Method, parse_method, register_clusterer
@@ -312,19 +306,15 @@ def evaluate_cells(
         raise TraubeError(f"task '{task.name}': there are no cells to evaluate")
     task.validate()
     with _open_workbench(task, folder, executor) as workbench:
-        scores, assignments = [], []
-        for event in run(Plan.of_cells(model, cells), workbench, progress):
-            match event:
-                case Encoded() if event.blocking:
-                    name = event.blocking[0].name
-                    why = f"its vectors fail the check '{name}': {VECTOR_CHECKS[name]}"
-                    raise TraubeError(f"{task.name} x {model.name}: {why}")
-                case Failed():
-                    raise TraubeError(f"{event.cell.title}: {event.status}: {event.reason}")
-                case Clustered():
-                    assignments.append(event.assignments.assign(cell_id=event.cell.cell_id))
-                case Scored():
-                    scores.append(event.scores)
+        plan = Plan.of_cells(model, cells)
+        for encoded in encode(plan, workbench, progress):
+            if encoded.blocking:
+                name = encoded.blocking[0].name
+                why = f"its vectors fail the check '{name}': {VECTOR_CHECKS[name]}"
+                raise TraubeError(f"{task.name} x {model.name}: {why}")
+        clustered = (event.result() for event in cluster(plan, workbench, progress))
+        assignments = [done.assignments.assign(cell_id=done.cell.cell_id) for done in clustered]
+        scores = [event.result().scores for event in score(plan.after(cells), workbench, progress)]
     return pd.concat(scores, ignore_index=True), pd.concat(assignments, ignore_index=True)
 
 
@@ -388,7 +378,7 @@ def evaluate_pairs(
     model.fetch()
     cells = make_pair_cells(Manifest.of(task), model, [comparison or choose_comparison(model)], subset)
     with _open_workbench(task, folder, executor) as workbench:
-        table = score_missing([c for c in cells if c.method.history == history], model, workbench, progress)
+        table = score_missing([c for c in cells if c.method.has_history == history], model, workbench, progress)
     return table.drop(columns=["task", "model", "comparison", "history", "subset"])
 
 
@@ -399,9 +389,9 @@ def score_missing(
     task, storage = cells[0].task, workbench.storage
     with storage.hold(task, model.name, Stage.PAIR_SCORES) as lease:
         plan = Plan.of_cells(model, cells, storage.find_finished(task, PAIRS_VERSION))
-        for _ in run(plan.only(Stage.PAIR_SCORES), replace(workbench, lease=lease), progress):
+        for _ in score(plan, replace(workbench, lease=lease), progress):
             pass
-    return read_pair_scores(storage, cells)
+    return read_pair_scores(storage, [cell.cell_id for cell in cells])
 
 
 @contextmanager

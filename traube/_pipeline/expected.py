@@ -5,15 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from traube._pipeline.cell import Cell
 from traube._pipeline.embed import open_cache
-from traube._pipeline.pair_scores import list_pair_texts
+from traube._pipeline.kinds import kind_of
 from traube._storage import Storage
 from traube._storage.costs import get_cost
 from traube.components import get_clusterer, get_reducer
 from traube.models import load_model, model_cards, split_cut
 from traube.models._endpoint import Endpoint
-from traube.tasks import PAIRS
 from traube.tasks._stored import get_manifest, read_ingested, read_task
-from traube.tasks._task import CLUSTERING, Split, Stage
+from traube.tasks._task import CLUSTERING, CLUSTERING_STAGES, Split, Stage
 
 WORTH_SAYING = 60.0  # seconds of a core
 SPARSE = ("bow", "tfidf", "tokens")
@@ -56,8 +55,8 @@ def _estimate_encoding(storage: Storage, name: str, cell: Cell) -> float:
 def _estimate_clustering(splits: Sequence[Split], cells: Iterable[Cell]) -> float:
     """Return the seconds of a core for all splits; cells share reductions."""
     texts = sum(split.size for split in splits)
-    plain = [cell for cell in cells if not cell.method.trains]
-    reductions = {(cell.method.reducer, str(cell.method.reducer_params), cell.seed) for cell in plain}
+    plain = [cell for cell in cells if cell.stage is Stage.CLUSTERINGS]
+    reductions = {(cell.method.reducer, str(cell.method.params()["reducer_params"]), cell.seed) for cell in plain}
     seconds = sum(texts * get_reducer(name).pace for name, _, _ in reductions)
     for cell in plain:
         clusterer = get_clusterer(cell.method.clusterer)
@@ -76,7 +75,7 @@ def describe_sending(storage: Storage, missing: Mapping[str, Mapping[str, Sequen
         texts: dict[str, None] = {}
         for task in by_task:
             read = read_task(storage, task)
-            texts |= dict.fromkeys(list_pair_texts(read) if read.card.type is PAIRS else read.texts_at(read.scored))
+            texts |= dict.fromkeys(kind_of(read.card).list_texts(read))
         rows = open_cache(storage, model).find_rows(list(texts))
         absent = [text for text, row in zip(texts, rows, strict=True) if row < 0]
         lines += [model.describe_sending(absent)] if absent else []
@@ -89,7 +88,7 @@ def describe_slow_cells(storage: Storage, cells: Iterable[Cell]) -> list[str]:
     sizes: dict[str, list[tuple[int, int]]] = {}  # texts and classes of each split and level that is scored
     seconds: dict[str, float] = {}
     for cell in cells:
-        if cell.stage is Stage.PAIR_SCORES:
+        if cell.stage not in CLUSTERING_STAGES:
             continue
         clusterer = get_clusterer(cell.method.clusterer)
         if not any(clusterer.seconds):

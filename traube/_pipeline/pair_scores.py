@@ -1,6 +1,6 @@
 """Agreement of a model's similarities of texts with the gold scores of pairs."""
 
-from typing import Any, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
@@ -9,16 +9,31 @@ from scipy import sparse
 
 from traube._core.errors import TraubeError, Unsupported, unknown
 from traube._core.progress import SILENT, Progress
-from traube._pipeline.pairs import COMPARISONS, TEST, asks_for_query, choose_comparison
 from traube._pipeline.workbench import Workbench
-from traube.metrics._correlation import Kind, correlation
+from traube.metrics._correlation import Kind as Correlation
+from traube.metrics._correlation import correlation
 from traube.models import Model, Vectors
 from traube.models._prompts import for_pairs
 from traube.tasks._scored_pairs import has_history, iterate_groups, join_histories, locate_texts, select_pairs
 from traube.tasks._task import Task
 
 Array: TypeAlias = NDArray[np.float64]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+CORRELATIONS: tuple[Correlation, ...] = get_args(Correlation)
+Comparison = Literal["cosine", "euclidean", "dot", "own"]
+COMPARISONS: tuple[Comparison, ...] = get_args(Comparison)
+TEST = "test"
+
+
+def explain_refusal(model: Model) -> str | None:
+    """Return why a model cannot compare pairs, in one line; None if it can."""
+    if model.similarity is not None and model.similarity.query == "text":
+        return f"model '{model.name}' compares texts for a query, and pairs have none"
+    return None
+
+
+def choose_comparison(model: Model) -> Comparison:
+    """Return the comparison of a model's vectors where nothing else is requested."""
+    return "cosine" if model.similarity is None else "own"
 
 
 def compare_pairs(
@@ -37,10 +52,10 @@ def compare_pairs(
         raise unknown("comparison", comparison, COMPARISONS)
     similarity = model.similarity
     if (comparison == "own") != (similarity is not None):
-        reason = "has no similarity of its own" if similarity is None else "compares texts itself"
-        raise Unsupported(f"model '{model.name}' {reason}: use {choose_comparison(model)}")
-    if asks_for_query(model):
-        raise Unsupported(f"model '{model.name}' compares texts for a query, and pairs have none")
+        has = "has no similarity of its own" if similarity is None else "compares texts itself"
+        raise Unsupported(f"model '{model.name}' {has}: use {choose_comparison(model)}")
+    if reason := explain_refusal(model):
+        raise Unsupported(reason)
     vectors, place = embed_pairs(task, model, workbench, progress)
     loaded = vectors.load()
     one, other = (loaded[place[rows]] for rows in locate_texts(task))
@@ -99,7 +114,7 @@ def score_pairs(task: Task, similarities: Array) -> pd.DataFrame:
     rows = []
     for group, value, chosen in iterate_groups(task):
         row: dict[str, Any] = {"group": group, "value": value}
-        for kind in KINDS:
+        for kind in CORRELATIONS:
             found = correlation(kind, similarities[chosen], gold[chosen], dialogues[chosen])
             row |= {"pairs": found.n, "dialogues": found.groups}  # the same of all kinds
             row |= {kind: found.value, f"{kind}_low": found.low, f"{kind}_high": found.high}

@@ -4,20 +4,20 @@ A cell's id hashes everything its number depends on, so that a change adds exact
 `traube._pipeline.survey` finds out which data and weights there are on this machine.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 
 from traube._pipeline.cell import Cell
-from traube._pipeline.pairs import asks_for_query, make_pair_cells
-from traube._pipeline.params import Params, Protocol
+from traube._pipeline.kinds import kind_of
+from traube._pipeline.kinds.clustering import CLUSTERINGS
+from traube._pipeline.params import Protocol
+from traube._pipeline.request import Request
 from traube.components import Method
-from traube.models import Model, fingerprint_on
-from traube.models import _checkpoints as checkpoints
-from traube.tasks._scored_pairs import PAIRS
+from traube.models import Model
 from traube.tasks._stored import Manifest
-from traube.tasks._task import Stage, Task
+from traube.tasks._task import CLUSTERING_STAGES, Stage, Task
 
 
 def cells(
@@ -28,71 +28,15 @@ def cells(
     protocol_name: str = "own",
     methods: Sequence[Method] | None = None,
     seeds: Sequence[int] | None = None,
-) -> list[Cell]:
+) -> list[Cell[Method]]:
     """Return all cells of a task and a model under a protocol, or under other methods and seeds, whether stored or not."""
-    return cells_of(Manifest.of(task), model, Request([], [], protocol_name, protocol, methods, seeds))
+    return CLUSTERINGS.cells(Manifest.of(task), model, Request([], [], protocol_name, protocol, methods, seeds))
 
 
-def cells_of(manifest: Manifest, model: Model, request: "Request") -> list[Cell]:
+def cells_of(manifest: Manifest, model: Model, request: Request) -> list[Cell]:
     """Return all cells that a request asks of a stored task and a model."""
-    if manifest.card.type is PAIRS:
-        return [] if asks_for_query(model) else list(make_pair_cells(manifest, model))
-    card, protocol = manifest.card, request.protocol.for_task(manifest.card.name)
-    fingerprint = fingerprint_on(model, manifest.corpus_version)
-    numerics = tuple(sorted(model.numerics.items()))
-    methods, named = request.methods or protocol.methods(), request.protocol.method
-    if request.methods:  # the protocol's own have the parameters that they have for the task
-        methods = [protocol.method(m.name) if m == named(m.name) else m for m in request.methods]
-    made = [
-        Cell(
-            task=card.name,
-            family=card.family,
-            model=model.name,
-            fingerprint=fingerprint,
-            method=method,
-            seed=seed,
-            protocol=request.protocol_name,
-            split_set=protocol.split_set,
-            data_version=manifest.data_version,
-            model_numerics=numerics,
-            precision=model.precision,
-            clusters=card.clusters,
-        )
-        for method in methods
-        for seed in ((request.seeds or protocol.seeds) if method.seeded else (None,))
-    ]
-    return list(dict.fromkeys(made))  # a seed or method may be named twice
-
-
-def list_wanted_models(params: Params) -> tuple[str, ...]:
-    """Return the models of the benchmark: those of params.yaml, then the checkpoints."""
-    return tuple(dict.fromkeys([*params.models, *checkpoints.cards()]))
-
-
-@dataclass(frozen=True)
-class Request:
-    """A request: which tasks and models, under which protocol."""
-
-    tasks: Sequence[str]
-    models: Sequence[str]
-    protocol_name: str
-    protocol: Protocol
-    methods: Sequence[Method] | None = None
-    seeds: Sequence[int] | None = None
-
-
-def make_request(params: Params, protocol: str = "", methods: Sequence[str] = (), seeds: Sequence[int] = ()) -> Request:
-    """Return what params.yaml asks for, under another protocol, methods or seeds where they are given."""
-    name = protocol or params.protocol
-    chosen = params.chosen(name)
-    return Request(
-        tasks=(*params.tasks, *params.pair_tasks),
-        models=list_wanted_models(params),
-        protocol_name=name,
-        protocol=chosen,
-        methods=[chosen.method(method) for method in methods] or None,
-        seeds=list(seeds) or None,
-    )
+    kind = kind_of(manifest.card)
+    return [] if kind.explain_refusal(model) else list(kind.cells(manifest, model, request))
 
 
 @dataclass(frozen=True)
@@ -141,17 +85,12 @@ class Plan:
     @cached_property
     def missing(self) -> Cells:
         """The cells to compute, by model and task; a model without missing cells is not in it."""
-        found: Cells = {}
-        for model, by_task in self.requested.items():
-            for task, cells in by_task.items():
-                if absent := [cell for cell in cells if cell.cell_id not in self.at_hand.finished]:
-                    found.setdefault(model, {})[task] = absent
-        return found
+        return _select(self.requested, lambda cell: cell.cell_id not in self.at_hand.finished)
 
     @property
     def total(self) -> int:
         """Number of cells that are requested of what is available."""
-        return len(_flatten(self.requested))
+        return len(self.cells)
 
     @property
     def missing_cells(self) -> list[Cell]:
@@ -180,15 +119,8 @@ class Plan:
 
     @property
     def cells(self) -> list[Cell]:
-        """All cells that are requested; of a plan of one stage that clusters, those that are clustered by it."""
-        requested = _flatten(self.requested)
-        return requested if Stage.SCORES in self.stages else [c for c in requested if c.stage in self.stages]
-
-    def work(self) -> Iterator[tuple[str, str]]:
-        """Yield each model and task that there is work for."""
-        # missing vectors are found during encoding: a plan of embeddings alone includes all
-        cells = self.requested if set(self.stages) == {Stage.EMBEDDINGS} else self.missing
-        yield from ((model, task) for model, by_task in cells.items() for task in by_task)
+        """All cells that are requested."""
+        return _flatten(self.requested)
 
     def in_turn(self, first: str | None) -> Iterator[tuple[str, dict[str, int]]]:
         """Yield models with tasks and their numbers of missing cells: the first task by every model, then the others."""
@@ -199,13 +131,40 @@ class Plan:
             yield from ((model, {first: by_task.pop(first)}) for model, by_task in counts.items())
         yield from ((model, by_task) for model, by_task in counts.items() if by_task)
 
-    def to_compute(self, model: str, task: str) -> list[Cell]:
-        """Return the missing cells of a model and a task that this plan clusters or compares."""
-        return [
-            cell
-            for cell in self.missing.get(model, {}).get(task, ())
-            if cell.cell_id not in self.at_hand.clustered and cell.stage in self.stages
-        ]
+    @property
+    def to_cluster(self) -> Cells:
+        """The missing cells that are to be clustered, by model and task."""
+        clustered = self.at_hand.clustered
+        return _select(
+            self.missing,
+            lambda cell: (
+                cell.stage in CLUSTERING_STAGES and cell.stage in self.stages and cell.cell_id not in clustered
+            ),
+        )
+
+    @property
+    def to_score(self) -> Cells:
+        """The missing cells that are to be scored: those that are clustered, or need not be; by model and task."""
+        clustered = self.at_hand.clustered if Stage.SCORES in self.stages else ()
+        return _select(
+            self.missing,
+            lambda cell: cell.cell_id in clustered if cell.stage in CLUSTERING_STAGES else cell.stage in self.stages,
+        )
+
+    def after(self, clustered: Iterable[Cell]) -> Self:
+        """Return the plan once some of its cells are clustered."""
+        ids = {*self.at_hand.clustered, *(cell.cell_id for cell in clustered)}
+        return replace(self, at_hand=replace(self.at_hand, clustered=ids))
+
+
+def _select(cells: Cells, is_selected: Callable[[Cell], bool]) -> Cells:
+    """Return the selected cells by model and task, without models and tasks that have none."""
+    found: Cells = {}
+    for model, by_task in cells.items():
+        for task, of_task in by_task.items():
+            if selected := [cell for cell in of_task if is_selected(cell)]:
+                found.setdefault(model, {})[task] = selected
+    return found
 
 
 def _flatten(cells: Cells) -> list[Cell]:

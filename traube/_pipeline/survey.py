@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 
 from traube._core.errors import TraubeError, Unknown
+from traube._pipeline.kinds import kind_of
 from traube._pipeline.lookup import Lookup
-from traube._pipeline.pairs import PAIRS_VERSION
-from traube._pipeline.plan import AtHand, Plan, Request
+from traube._pipeline.plan import AtHand, Plan
+from traube._pipeline.request import Request
 from traube._storage import Storage
-from traube.metrics import SCORING_VERSION
 from traube.models import Model
 from traube.tasks import PAIRS, get_source, sources
 from traube.tasks._stored import Manifest, get_manifest, is_valid, not_read
@@ -41,7 +41,7 @@ def _stored_cells(tasks: Mapping[str, Manifest], storage: Storage) -> tuple[set[
     """Return the ids of the cells that need no work, and of those that are clustered and not scored."""
     finished, clustered = set[str](), set[str]()
     for task, manifest in tasks.items():
-        done = storage.find_finished(task, PAIRS_VERSION if manifest.card.type is PAIRS else SCORING_VERSION)
+        done = storage.find_finished(task, kind_of(manifest.card).scoring_version)
         finished |= done
         clustered |= storage.find_clustered(task, done)
     return finished, clustered

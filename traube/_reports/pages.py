@@ -16,7 +16,7 @@ from traube._core.hashing import digest, file_sha256
 from traube._core.versions import get_version
 from traube._pipeline.lookup import Lookup
 from traube._pipeline.params import Protocol
-from traube._pipeline.plan import Request
+from traube._pipeline.request import Request
 from traube._pipeline.survey import unavailable
 from traube._pipeline.workbench import Workbench
 from traube._reports.rendering import render

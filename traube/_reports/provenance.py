@@ -6,9 +6,11 @@ from typing import Any
 import pandas as pd
 
 from traube._core.errors import TraubeError, unknown
-from traube._pipeline.cell import CLUSTERING_VERSION
 from traube._pipeline.changes import Change, Kind
-from traube._pipeline.current import current_cells, find_version_changes, keep_clusterings
+from traube._pipeline.cluster import CLUSTERING_VERSION
+from traube._pipeline.current import current_cells
+from traube._pipeline.kinds import select_kind
+from traube._pipeline.kinds.clustering import CLUSTERINGS, find_version_changes
 from traube._pipeline.params import Protocol
 from traube._pipeline.record import library_versions
 from traube._reports.found import describe_counts, found_k
@@ -34,7 +36,7 @@ def trace_provenance(
         in words.
     """
     stored = storage.read_cells()
-    every = keep_clusterings(stored)
+    every = select_kind(stored, CLUSTERINGS)
     for kind, name in (("task", task), ("model", model)):
         if name not in set(every[kind]):
             if kind == "task" and name in set(stored["task"]):

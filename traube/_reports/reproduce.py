@@ -11,20 +11,19 @@ from scipy import sparse
 
 from traube._core.errors import TraubeError
 from traube._core.progress import SILENT, Progress
-from traube._pipeline.cell import Cell
 from traube._pipeline.changes import Change, Kind
-from traube._pipeline.current import keep_clusterings
 from traube._pipeline.executors import make_executor
+from traube._pipeline.kinds import select_kind
+from traube._pipeline.kinds.clustering import CLUSTERINGS, ClusteringCell
 from traube._pipeline.params import Protocol
 from traube._pipeline.plan import Plan
-from traube._pipeline.run import Clustered, Failed, Scored, run
+from traube._pipeline.run import cluster, score
 from traube._pipeline.workbench import Given, Workbench
 from traube._reports.provenance import changed_since
 from traube._storage import Storage
 from traube.components import Method
 from traube.models import load_model
 from traube.tasks import get_source
-from traube.tasks._task import Stage
 
 ROUNDING = 1e-9  # of a score: sums in another order
 PARITY = 1e-5  # of a vector, as 1 - cosine
@@ -73,7 +72,7 @@ def reproduce(
     if len(matching) > 1:
         raise TraubeError(f"{len(matching)} cells begin with '{cell_id}': {', '.join(matching['cell_id'].head(5))}")
     record = matching.iloc[0].to_dict()
-    if keep_clusterings(matching).empty:
+    if select_kind(matching, CLUSTERINGS).empty:
         get_source(record["task"])  # refuses pairs
     if record["status"] != "done":
         raise TraubeError(
@@ -93,14 +92,10 @@ def reproduce(
         deviation = _deviation(new.subset(task.scored).load(), old.subset(task.scored).load())
         scratch = replace(fresh, given={task.name: Given(task, old)})
         plan = Plan.of_cells(model, [cell])
-        for event in run(plan.only(Stage.CLUSTERINGS, Stage.DEEP_CLUSTERINGS, Stage.SCORES), scratch, progress):
-            match event:
-                case Failed():
-                    raise TraubeError(f"cell {record['cell_id']}: {event.status}: {event.reason}")
-                case Clustered():
-                    clusters = event.assignments
-                case Scored():
-                    again = event.scores
+        (clustered,) = cluster(plan, scratch, progress)
+        clusters = clustered.result().assignments
+        (scored,) = score(plan.after([cell]), scratch, progress)
+        again = scored.result().scores
 
     # what only one of them has is kept, and differs
     keys, items = ["split", "level", "metric"], ["split", "level", "item"]
@@ -111,9 +106,9 @@ def reproduce(
     return Reproduction(record["cell_id"], both, equal, deviation, changed)
 
 
-def _cell_of(record: dict[str, Any], protocol: Protocol | None) -> Cell:
+def _cell_of(record: dict[str, Any], protocol: Protocol | None) -> ClusteringCell:
     as_stored = ("task", "family", "model", "fingerprint", "protocol", "data_version")
-    return Cell(
+    return ClusteringCell(
         **{name: record[name] for name in as_stored},
         method=Method.from_record(record),
         seed=None if pd.isna(record["seed"]) else int(record["seed"]),

@@ -12,10 +12,11 @@ from threadpoolctl import threadpool_limits
 from traube._core import paths
 from traube._core.disk import read_json
 from traube._core.hashing import digest, file_sha256, frame_digest
-from traube._pipeline.current import CHOICE, current_cells, drop_sweeps, keep_present_models
+from traube._pipeline.current import current_cells, drop_sweeps
+from traube._pipeline.kinds import kinds
 from traube._pipeline.lookup import Lookup
-from traube._pipeline.pairs import COMPARISONS, TEST, current_pair_cells
 from traube._pipeline.params import Protocol
+from traube._pipeline.present import CHOICE
 from traube._reports.found import COLUMNS as FOUND
 from traube._reports.found import found_k
 from traube._storage import Corrupt, Document, Storage, write_table
@@ -25,9 +26,7 @@ from traube.comparison._ranking import rank
 from traube.comparison._samples import make_samples
 from traube.comparison._standings import choose_best_method
 from traube.components._method import name_methods
-from traube.metrics._correlation import Kind
 from traube.models._checkpoints import trained_on
-from traube.tasks._scored_pairs import ALL
 from traube.tasks._stored import get_card
 from traube.tasks._task import TaskCard
 
@@ -65,12 +64,9 @@ COLUMNS = {  # and what each means
 }
 KEYS = ["task", "family", "protocol", "own_choice", "model", "method", "fingerprint", "data_version"]
 INTERVAL = "95 % CI"  # title of that column
-OF_PAIRS: Kind = "spearman"  # the metric of pair tasks
-MAY_BE_NEGATIVE = ("ami", "ari", WITHOUT_LABELS, OF_PAIRS)
 DEFAULTS = {"own_choice": False, "precision": ""}  # of cells that do not say it
 ROOMS = Path(__file__).parents[1]
 ONE_SEED = "one split and one seed: the interval leaves out what another seed would give, and no rank is decided by it"
-ONE_COMPARISON = "intervals are of the comparison alone, from a bootstrap over dialogues or pairs; no test says which model comes first"
 CLUSTERINGS = "clusterings"  # key of the kept rows
 OWN_SPACES = "each model's silhouette is measured in its own vector space, so models have no ranks"
 
@@ -226,33 +222,17 @@ def _with_found_k(
     return table.drop(columns=list(FOUND)).merge(rows, how="left", on=[*KEYS, "level"])[list(COLUMNS)]
 
 
-def _of_pairs(storage: Storage, cells: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each cell of a pair task, with Spearman's rho of all test pairs; without ranks."""
-    cells = cells[cells["split_set"] == TEST]
-    wanted = [f"{OF_PAIRS}{end}" for end in ("", "_low", "_high")]
-    scores = storage.read_scores(cells, wanted)
-    of_all = scores[(scores["level"] == ALL) & (scores["split"] == "")]
-    wide = of_all.pivot(index="cell_id", columns="metric", values="value")  # noqa: PD010 (pivot_table leaves NaN out)
-    wide = wide.reindex(columns=wanted).set_axis(["mean", "low", "high"], axis="columns")
-    history = pd.Series([params["clusterer_params"]["history"] for params in cells["params"]], cells.index, dtype=bool)
-    has_own = (cells["clusterer"] == "own").groupby([cells["task"], cells["model"]]).transform("any")
-    requested = np.where(has_own, 1, len(COMPARISONS) - 1) * (1 + history.groupby(cells["task"]).transform("any"))
-    missing = requested - cells.groupby(["task", "model"])["cell_id"].transform("size")
-    about = {"own_choice": False, "level": ALL, "metric": OF_PAIRS, "splits": 1, "seeds": 1, "note": ONE_COMPARISON}
-    table = cells.assign(**about, method=cells["clusterer"] + np.where(history, "/history", ""), missing=missing)
-    table = table.assign(
-        verdict="", seen=[trained_on(m) == t for t, m in zip(table["task"], table["model"], strict=True)]
-    )
-    table = table.merge(wide, left_on="cell_id", right_index=True)
-    table = table.sort_values(["task", "mean", "model", "method"], ascending=[True, False, True, True])
-    is_best = ~table.duplicated(["task", "model"]) & table["mean"].notna()
-    return table.assign(best=is_best).reindex(columns=list(COLUMNS))
+def _choose_best(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of a kind that is not ranked, with each model's best on each task; without ranks."""
+    rows = rows.sort_values(["task", "mean", "model", "method"], ascending=[True, False, True, True])
+    is_best = ~rows.duplicated(["task", "model"]) & rows["mean"].notna()
+    return rows.assign(best=is_best, verdict="").reindex(columns=list(COLUMNS))
 
 
 def _of_clusterings(
     storage: Storage, cells: pd.DataFrame, metric: str | None, protocols: Mapping[str, Protocol], keep: bool
 ) -> pd.DataFrame:
-    """Return a row for each method on each task of clustering; as it was kept, if scores have not changed."""
+    """Return a row for each method on each task of a ranked kind; as it was kept, if scores have not changed."""
     cards = {task: card for task in cells["task"].unique() if (card := get_card(storage, task))}
     made_of = "" if metric else _made_of(cells, cards, protocols)
     with suppress(Corrupt):
@@ -311,7 +291,7 @@ def show_interval(row: Any) -> str:
 
 def interval_in_words(low: float, high: float, metric: str, digits: int) -> str:
     """Return an interval x100, cut at the ends of the metric's scale, in words."""
-    least = -1.0 if metric.split("/")[0] in MAY_BE_NEGATIVE else 0.0
+    least = -1.0 if any(metric.split("/")[0] in kind.signed_metrics for kind in kinds()) else 0.0
     return f"{100 * max(low, least):.{digits}f} to {100 * min(high, 1.0):.{digits}f}"
 
 
@@ -413,20 +393,19 @@ def leaderboard(
     lookup = lookup or Lookup()
     stored = storage.read_cells() if stored is None else stored
     stored = stored if tasks is None else stored[stored["task"].isin(tasks)]
-    cells = current_cells(storage, protocols, own_choice=True, lookup=lookup, stored=stored)
-    cells = drop_sweeps(cells, protocols)
-    table = _of_clusterings(storage, cells, metric, protocols, keep)
+    tables = []
+    for kind in kinds():
+        cells = current_cells(storage, protocols, kind=kind, own_choice=True, lookup=lookup, stored=stored)
+        if kind.is_ranked:
+            cells = drop_sweeps(cells, protocols)
+            rows, missing = _of_clusterings(storage, cells, metric, protocols, keep), _missing(cells, protocols)
+            keys = zip(*(rows[name].tolist() for name in ("task", "protocol", "model", "own_choice")), strict=True)
+            tables.append(rows.assign(missing=[0 if own else missing.get((*key,), 0) for *key, own in keys]))
+        elif not metric:
+            tables.append(_choose_best(kind.leaderboard_rows(storage, cells, lookup)))
+    table = pd.concat([rows for rows in tables if len(rows)] or tables[:1], ignore_index=True)
     seen = {model: trained_on(model) for model in table["model"].unique()}
-    columns = ("task", "protocol", "own_choice", "model")
-    keys = list(zip(*(table[column].tolist() for column in columns), strict=True))
-    table["seen"] = [seen[model] == task for task, _, _, model in keys]
-    missing = _missing(cells, protocols)
-    table["missing"] = [0 if own else missing.get((task, protocol, model), 0) for task, protocol, own, model in keys]
-    if not metric:
-        of_pairs = current_pair_cells(storage, protocols, lookup, stored)
-        of_pairs = keep_present_models(of_pairs.assign(own_choice=False), storage, {}, lookup)
-        both = [rows for rows in (table, _of_pairs(storage, of_pairs)) if len(rows)]
-        table = pd.concat(both, ignore_index=True) if both else table
+    table["seen"] = [seen[model] == task for task, model in zip(table["task"], table["model"], strict=True)]
     absent = {"task": "", "status": "unavailable", "own_choice": False, "best": False, "seen": False, "missing": 0}
     rows = [{**absent, "model": name, "reason": reason} for name, reason in (unavailable or {}).items()]
     return pd.concat([table, pd.DataFrame(rows, columns=list(COLUMNS))], ignore_index=True) if rows else table

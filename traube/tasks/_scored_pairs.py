@@ -61,7 +61,7 @@ def make_splits(task: Task) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
-PAIRS = TaskType("pairs", "pairs", (Stage.EMBEDDINGS, Stage.PAIR_SCORES), make_splits)
+PAIRS = TaskType("pairs", "pairs", (Stage.EMBEDDINGS, Stage.PAIR_SCORES), make_splits, command="pairs")
 
 
 class PairCard(TaskCard):

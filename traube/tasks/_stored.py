@@ -10,10 +10,18 @@ from pydantic import ValidationError
 from traube._core.errors import TraubeError
 from traube._core.hashing import frame_digest
 from traube._storage import Corrupt, Document, Storage, write_table
-from traube.tasks._scored_pairs import PairCard, has_history
+from traube.tasks._scored_pairs import has_history
 from traube.tasks._task import Task, TaskCard, data_version
 
-CARDS: dict[str, type[TaskCard]] = {card.type.name: card for card in (TaskCard, PairCard)}
+
+def get_card_class(type_name: str) -> type[TaskCard] | None:
+    """Return the class of the cards of a type, which declares it, here or in a plug-in; None if there is none."""
+    classes = [TaskCard]
+    for card in classes:
+        if "type" in vars(card) and card.type.name == type_name:
+            return card
+        classes += card.__subclasses__()  # and those of these in their turn
+    return None
 
 
 @dataclass(frozen=True)
@@ -101,10 +109,11 @@ def read_ingested(storage: Storage, name: str, table: str) -> pd.DataFrame:
 
 def get_manifest(storage: Storage, name: str) -> Manifest | None:
     """Return the manifest of a stored task; None if its checks were not done, or it was read again since."""
-    if (row := _get_current(storage, name)) is None:
+    row = _get_current(storage, name)
+    if row is None or (card_class := get_card_class(row["type"])) is None:
         return None
     try:
-        card = CARDS[row["type"]].model_validate(row["card"])
+        card = card_class.model_validate(row["card"])
         return Manifest(card, **{name: value for name, value in row["versions"].items() if name != "data_version"})
     except (ValidationError, KeyError, TypeError, AttributeError):  # of another version, or of somebody else
         return None
@@ -142,6 +151,6 @@ def read_task(storage: Storage, name: str) -> Task:
 
 def _get_current(storage: Storage, name: str) -> Mapping[str, Any] | None:
     row, read = storage.get_task(name), storage.get_document(Ingested, name)
-    if row is None or row["type"] not in CARDS or row["state"] == "ingested" or read is None:
+    if row is None or row["state"] == "ingested" or read is None:
         return None
     return row if read.versions.items() <= row["versions"].items() else None

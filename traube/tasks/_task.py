@@ -72,6 +72,9 @@ class Stage(StrEnum):
     PAIR_SCORES = "pair_scores"
 
 
+CLUSTERING_STAGES = (Stage.CLUSTERINGS, Stage.DEEP_CLUSTERINGS)
+
+
 @dataclass(frozen=True)
 class TaskType:
     """A type of tasks.
@@ -86,6 +89,8 @@ class TaskType:
         Stages that a model passes.
     make_splits : callable
         Returns the scored items of a task, a table in the form of splits.
+    command : str
+        Command of `traube` that scores such tasks.
 
     Examples
     --------
@@ -98,12 +103,13 @@ class TaskType:
     table: Literal["splits", "pairs"]
     stages: tuple[Stage, ...]
     make_splits: "Callable[[Task], pd.DataFrame]"
+    command: str = "run"
 
 
 CLUSTERING = TaskType(
     "clustering",
     "splits",
-    (Stage.EMBEDDINGS, Stage.CLUSTERINGS, Stage.DEEP_CLUSTERINGS, Stage.SCORES),
+    (Stage.EMBEDDINGS, *CLUSTERING_STAGES, Stage.SCORES),
     lambda task: task.rows,
 )
 

@@ -13,7 +13,7 @@ from tests.made import run_missing, store_task
 from tests.training.test_training import words_task
 from traube._core import paths
 from traube._pipeline.params import load_params
-from traube._pipeline.plan import Request
+from traube._pipeline.request import Request
 from traube._pipeline.workbench import Workbench
 from traube._reports.papers import Context
 from traube._reports.papers.spec import join_printed

@@ -11,8 +11,8 @@ import pytest
 from tests import giccs_like
 from tests.made import page_data, run_missing, store_task
 from traube._pipeline.evaluate import score_missing
-from traube._pipeline.pairs import make_pair_cells
-from traube._pipeline.plan import Request
+from traube._pipeline.kinds.pairs import make_pair_cells
+from traube._pipeline.request import Request
 from traube._pipeline.workbench import Given
 from traube._reports.papers import Context, Table, papers
 from traube.metrics._correlation import spearman

@@ -12,7 +12,7 @@ from traube._core.hashing import digest
 from traube._core.progress import SILENT, Progress
 from traube._pipeline.current import current_cells
 from traube._pipeline.params import Protocol
-from traube._pipeline.plan import Request
+from traube._pipeline.request import Request
 from traube._pipeline.survey import unavailable
 from traube._pipeline.workbench import Workbench
 from traube._storage import Storage

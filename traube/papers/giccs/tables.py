@@ -11,7 +11,8 @@ import pandas as pd
 
 from traube._core.errors import TraubeError
 from traube._core.paths import raw
-from traube._pipeline.pairs import choose_comparison, make_pair_cells, read_pair_scores
+from traube._pipeline.kinds.pairs import make_pair_cells, read_pair_scores
+from traube._pipeline.pair_scores import choose_comparison
 from traube._reports.papers.context import Context
 from traube._reports.papers.published import Published, stack_grid
 from traube.metrics._agreement import Judgments, reliability
@@ -214,7 +215,7 @@ def pair_scores(context: Context, name: str) -> pd.DataFrame:
         except TraubeError as error:
             context.warn(f"{name}: {model_name} is left out: {error}")
         else:
-            cells += [cell for cell in made if not cell.method.history]
+            cells += [cell.cell_id for cell in made if not cell.method.has_history]
     scores = read_pair_scores(context.storage, cells)
     return scores[scores["group"] == ALL].reset_index(drop=True) if len(scores) else scores
 
