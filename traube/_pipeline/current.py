@@ -93,8 +93,6 @@ def count_outdated(cells: pd.DataFrame) -> int:
 
 def _count_outdated(cells: pd.DataFrame, kind: Kind[Any]) -> int:
     today = answer_each(cells, ["reducer", "clusterer", "code_version", "numerics"], kind.is_current)
-    keys = cells[list(kind.replaced_by)].assign(
-        **{name: cells[name].map(str) for name in kind.replaced_by if name == "params"}
-    )
+    keys = cells[list(kind.replaced_by)].astype(str)  # parameters are dictionaries, which are not hashable
     is_today = keys.assign(today=today).groupby(list(kind.replaced_by), dropna=False)["today"].any()
     return int((~is_today).sum())

@@ -16,18 +16,14 @@ from traube.tasks._task import Stage
 
 
 def encode(plan: Plan, workbench: Workbench, progress: Progress = SILENT) -> Iterator[Encoded]:
-    """Encode the texts of a plan's tasks by its models.
+    """Encode the texts of a plan's tasks by its models, whose missing vectors are found on the way.
 
     Raises
     ------
     TraubeError
         If a task has not been read, the weights of a model cannot be had, or a text cannot be encoded.
     """
-    if Stage.EMBEDDINGS not in plan.stages:
-        return
-    # missing vectors are found during encoding: a plan of embeddings alone includes all
-    is_alone = set(plan.stages) == {Stage.EMBEDDINGS}
-    for work in _list_work(plan, plan.requested if is_alone else plan.missing, workbench, progress):
+    for work in _list_work(plan, plan.requested if Stage.EMBEDDINGS in plan.stages else {}, workbench, progress):
         yield kind_of(work.task.card).encode(work.task, work.model, workbench, progress)
 
 
