@@ -247,7 +247,8 @@ class Blobs:
         try:
             return retry(request, self.url, _is_lost, patience)
         except Exception as error:
-            if "NoSuchBucket" in repr(error.__cause__):
+            answer = getattr(error.__cause__, "response", None) or {}  # botocore's
+            if answer.get("Error", {}).get("Code") == "NoSuchBucket":
                 raise TraubeError(f"{self.url}: there is no such bucket; make it, or change TRAUBE_BLOBS") from None
             if isinstance(error, FileNotFoundError | FileExistsError | TraubeError):
                 raise
