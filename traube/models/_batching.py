@@ -87,7 +87,7 @@ class Sent:
 
 
 def cut_blocks(texts: Sequence[str], max_length: int | None) -> Iterator[Ints]:
-    """Yield the positions of texts block by block, those of most characters first."""
+    """Yield the positions of texts block by block, ascending; the first block has those of most characters."""
     sizes = np.array([len(text) for text in texts], dtype=np.int64)
     if max_length:
         sizes = np.minimum(sizes, CHARACTERS_A_TOKEN * max_length)
@@ -97,7 +97,7 @@ def cut_blocks(texts: Sequence[str], max_length: int | None) -> Iterator[Ints]:
         before = ends[start - 1] if start else 0
         stop = int(np.searchsorted(ends, before + CHARACTERS_A_BLOCK, "right"))
         stop = min(max(stop, start + 1), start + TEXTS_A_BLOCK)
-        yield order[start:stop]
+        yield np.sort(order[start:stop])
         start = stop
 
 
