@@ -20,7 +20,15 @@ from typer.testing import Result
 
 from operations.children import ensure_alone
 from operations.launch import DagsterLauncher, WithoutUnwritten, align
-from sensors.lost_runs import PID, STARTED, cancel_cut_off_runs, end_lost_runs, stop_note_path, tag_process
+from sensors.lost_runs import (
+    PID,
+    STARTED,
+    cancel_cut_off_runs,
+    end_lost_runs,
+    find_process,
+    stop_note_path,
+    tag_process,
+)
 from tests.made import damage_blob
 from tests.platform.conftest import word_rows, write_task
 from traube._core import paths
@@ -500,6 +508,19 @@ def test_what_a_stopped_server_had_no_time_to_cancel_is_canceled_by_whoever_look
     assert run and run.status == dg.DagsterRunStatus.CANCELED
     killed = launcher.instance.create_run_for_job(job, tags=gone)  # later, and by nobody's wish
     assert end_lost_runs(launcher.instance) == [killed.run_id]
+
+
+def test_the_process_of_a_run_is_known_from_the_event_by_which_dagster_says_that_it_began(
+    launcher: DagsterLauncher,
+) -> None:
+    from dagster._core.events import EngineEventData
+
+    run = launcher.instance.create_run_for_job(launcher.definitions.resolve_job_def("publish"))
+    launcher.instance.report_engine_event("Process for run exited (pid: 17).", run)  # words alone are no process
+    assert find_process(launcher.instance, run) is None
+    launcher.instance.report_engine_event("Started process for run (pid: 18).", run, EngineEventData.in_process(18))
+    found = find_process(launcher.instance, run)
+    assert found is not None and found[0] == 18
 
 
 def test_a_run_that_takes_longer_to_die_than_its_server_is_canceled_too(

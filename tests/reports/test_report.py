@@ -138,6 +138,11 @@ def test_kept_rows_that_are_damaged_are_made_again(storage: Storage, add: Add) -
     (kept,) = storage.read_documents(KeptRows)
     storage.blobs.delete(kept.files["table"])
     pd.testing.assert_frame_equal(leaderboard(storage), made)
+    storage.save(
+        "document", {"kind": "leaderboard", "key": "clusterings", "content": "a digest alone, as of version 0.2"}
+    )
+    pd.testing.assert_frame_equal(leaderboard(storage, keep=True), made)
+    assert [rows.key for rows in storage.read_documents(KeptRows)] == ["clusterings"]
 
 
 # statistics
