@@ -13,7 +13,7 @@ import pandas as pd
 
 from assets.common import BACKFILL, MODELS, TRAININGS, asset_key, final_failures, report_tracking, tag_family
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
-from resources.tracking import Evaluation, TrackingResource
+from resources.tracking import ScoredCells, TrackingResource
 from resources.untracked import add_debt
 from traube._core.errors import TraubeError, Unsupported
 from traube._core.hashing import digest
@@ -42,7 +42,7 @@ from traube.tasks._task import Stage
 
 
 @dataclass(frozen=True)
-class Step:
+class ModelStage:
     """A stage of a task for a model, with the objects that compute the stage."""
 
     context: dg.AssetExecutionContext
@@ -92,14 +92,14 @@ class Step:
 
 def model_asset(
     source: Source, stage: str, upstream: Iterable[str], **about: Any
-) -> Callable[[Callable[[Step], dg.MaterializeResult]], dg.AssetsDefinition]:
+) -> Callable[[Callable[[ModelStage], dg.MaterializeResult]], dg.AssetsDefinition]:
     """Decorate a function that computes a stage of a task for a model, the partition.
 
     One process at a time works on a task and a model, among all processes and nodes that share the storage: a
     process that waited finds what the other has stored. Errors of the function are final failures.
     """
 
-    def decorate(compute: Callable[[Step], dg.MaterializeResult]) -> dg.AssetsDefinition:
+    def decorate(compute: Callable[[ModelStage], dg.MaterializeResult]) -> dg.AssetsDefinition:
         @dg.asset(
             key=asset_key(source.name, stage),
             deps=[asset_key(source.name, name) for name in upstream],
@@ -121,7 +121,7 @@ def model_asset(
             opened = storage.open()
             with final_failures(), opened.hold(source.name, context.partition_key, stage) as lease:
                 request = benchmark.request()
-                step = Step(context, source.name, opened, lease, encoder, request, tracking, workers, progress)
+                step = ModelStage(context, source.name, opened, lease, encoder, request, tracking, workers, progress)
                 return compute(step)
 
         return alone
@@ -145,7 +145,7 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
         description=f"A model's vectors of the {kind.encodes}.",
         check_specs=vector_checks if kind.checks_vectors else None,
     )
-    def embeddings(step: Step) -> dg.MaterializeResult:
+    def embeddings(step: ModelStage) -> dg.MaterializeResult:
         refuse_stored(step.storage, card.name)  # Dagster knows the checks of its own run only
         began, plan = time.perf_counter(), step.plan()
         (made,) = encode(plan.only(Stage.EMBEDDINGS), step.workbench, step.progress)
@@ -183,7 +183,7 @@ def clusterings_asset(source: Source, stage: Stage, **about: Any) -> dg.AssetsDe
     """Return the asset of a task's clusterings by methods of a stage."""
 
     @model_asset(source, stage, ("embeddings", "splits"), code_version=CLUSTERING_VERSION, **about)
-    def clustered(step: Step) -> dg.MaterializeResult:
+    def clustered(step: ModelStage) -> dg.MaterializeResult:
         began = time.perf_counter()
         statuses, cells, plan = Counter[str](), list[Cell](), step.plan()
         for event in cluster(plan.only(stage), step.workbench, step.progress, step.context.run.run_id):
@@ -219,7 +219,7 @@ def scores_asset(source: Source, trained: bool = True) -> dg.AssetsDefinition:
         code_version=SCORING_VERSION,
         description=kind.scores_say,
     )
-    def scores(step: Step) -> dg.MaterializeResult:
+    def scores(step: ModelStage) -> dg.MaterializeResult:
         request, plan = step.request, step.plan()
         # what counts for the protocol stands by itself: a method or seed that is requested besides is a run of its own
         official = Plan.of(replace(request, tasks=[source.name], methods=None, seeds=None), plan.at_hand).cell_ids
@@ -244,7 +244,7 @@ def scores_asset(source: Source, trained: bool = True) -> dg.AssetsDefinition:
             values = step.storage.read_scores(cells, replicates=True)
             protocols = {request.protocol_name: request.protocol}
             table = summary(cells, values, {source.name: source.card}, protocols=protocols)
-            evaluation = Evaluation(source.card, cells, values, table, own_choice)
+            evaluation = ScoredCells(source.card, cells, values, table, own_choice)
             logs.append(partial(step.tracking.log, evaluation, setup, step.origin, began))
             metadata |= _describe_scores(table, own_choice)
             with suppress(TraubeError):  # what is drawn is corrupt: the next run makes it again
@@ -287,7 +287,7 @@ def summary_asset(source: Source) -> dg.AssetsDefinition:
         code_version=kind.scoring_version,
         description=kind.scores_say,
     )
-    def summarized(step: Step) -> dg.MaterializeResult:
+    def summarized(step: ModelStage) -> dg.MaterializeResult:
         plan = step.plan()
         add_debt(*step.pending)
         computed = sum(1 for _ in score(plan.only(stage), step.workbench, step.progress, step.context.run.run_id))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from traube.models._transformer import Transformer
 
 
-class Training(dg.Config):
+class TrainingConfig(dg.Config):
     """The configuration of a training; what is left out is as in the paper."""
 
     model: str = Field("minilm", description="the model to start from")
@@ -30,7 +30,7 @@ class Training(dg.Config):
     unlabeled: bool = Field(False, description="also train on the texts of the task's source that have no labels")
 
 
-class Search(dg.Config):
+class SearchConfig(dg.Config):
     """The configuration of a search for a recipe."""
 
     model: str = Field("minilm", description="the model to start from")
@@ -41,7 +41,7 @@ class Search(dg.Config):
 
 
 @dataclass(frozen=True)
-class Step:
+class TrainerStep:
     """A trainer's work on a task, with the base model and the resources."""
 
     context: dg.AssetExecutionContext
@@ -67,13 +67,13 @@ def trainer_assets(sources: Sequence[Source]) -> list[dg.AssetsDefinition]:
             partitions_def=tasks,
         )
         description = f"Encoders trained by {trainer.name} on the texts of a task. The sensor evaluates them."
-        assets.append(make(CHECKPOINTS, Training, train, kinds={"torch"}, description=description))
+        assets.append(make(CHECKPOINTS, TrainingConfig, train, kinds={"torch"}, description=description))
         if trainer.searched:
             description = (
                 f"A study of {trainer.name}'s recipe on a task: trials judged by the validation splits. "
                 "It goes on where it stopped."
             )
-            assets.append(make(STUDIES, Search, search_recipe, kinds={"optuna"}, description=description))
+            assets.append(make(STUDIES, SearchConfig, search_recipe, kinds={"optuna"}, description=description))
     return assets
 
 
@@ -81,7 +81,7 @@ def _trainer_asset(
     trainer: type[Trainer[Any]],
     made: str,
     config_class: type[dg.Config],
-    compute: Callable[[Step, Any], dg.MaterializeResult],
+    compute: Callable[[TrainerStep, Any], dg.MaterializeResult],
     **about: Any,
 ) -> dg.AssetsDefinition:
     """Return the asset of a trainer's checkpoints or studies, which a function computes for a task, the partition."""
@@ -96,19 +96,19 @@ def _trainer_asset(
         progress: dg.ResourceParam[Progress],
     ) -> dg.MaterializeResult:
         with final_failures():
-            name = cast("Training | Search", config).model
+            name = cast("TrainingConfig | SearchConfig", config).model
             base = cast("Transformer", encoder.model(name, "fp32"))
             if not base.trainable:
                 raise TraubeError(f"'{name}' is no encoder that can be trained")
             source = get_source(context.partition_key)
             if reason := trainer.explain_unsuited(source):
                 raise TraubeError(reason)
-            return compute(Step(context, trainer, source, base, storage, tracking, progress), config)
+            return compute(TrainerStep(context, trainer, source, base, storage, tracking, progress), config)
 
     return asset
 
 
-def train(step: Step, config: Training) -> dg.MaterializeResult:
+def train(step: TrainerStep, config: TrainingConfig) -> dg.MaterializeResult:
     """Train the base model, and report the training."""
     context, source, watched = step.context, step.source, step.trainer.watched
     trainer = step.trainer.with_values(**config.recipe)
@@ -136,7 +136,7 @@ def train(step: Step, config: Training) -> dg.MaterializeResult:
     )
 
 
-def search_recipe(step: Step, config: Search) -> dg.MaterializeResult:
+def search_recipe(step: TrainerStep, config: SearchConfig) -> dg.MaterializeResult:
     """Go on with the study of a trainer's recipe, and report the study."""
     from traube._reports.studies import history, importances, trials_table
     from traube.training._study import locate_study, search

@@ -186,6 +186,7 @@ def _check_tasks() -> Iterator[Finding]:
 def _check_weights() -> Iterator[Finding]:
     from traube.models import model_cards
     from traube.models._tensors import check_tensors
+    from traube.models._vetting import VettedFolder
     from traube.models._weights import check_present, is_folder, locate
 
     absent = []
@@ -195,7 +196,7 @@ def _check_weights() -> Iterator[Finding]:
         try:
             check_present(card)
             if not card.file and is_folder(card.model or ""):  # what came from the hub is as its authors put it there
-                check_tensors(locate(card))
+                check_tensors(VettedFolder.at(locate(card)))
         except Unavailable:
             absent += [] if card.package else [name]
         except TraubeError as error:

@@ -15,9 +15,9 @@ from traube._core import paths
 from traube._core.files import locked, write_text
 from traube._pipeline.executors import Executor
 from traube._pipeline.executors.base import explain_broken_pool
+from traube._pipeline.validation.outcomes import list_applied_rules
 from traube._pipeline.validation.rules import CHECKS, blocks
 from traube._pipeline.validation.validate import Validation
-from traube._pipeline.validation.verdicts import list_applied_rules
 
 QUALITY = "quality"  # folder in the data directory
 

@@ -30,7 +30,7 @@ from traube.tasks._task import TaskCard
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class ScoredCells:
     """The cells of a task and model under a protocol, and their scores."""
 
     card: TaskCard
@@ -58,13 +58,13 @@ class TrackingResource(dg.ConfigurableResource):
         return metadata
 
     def log(
-        self, evaluation: Evaluation, setup: Mapping[str, Any], origin: Mapping[str, str], began: float
+        self, evaluation: ScoredCells, setup: Mapping[str, Any], origin: Mapping[str, str], began: float
     ) -> dict[str, dg.MetadataValue]:
         """Log an evaluation, and update the runs that exist. Those of one's own choice have runs of their own.
 
         Parameters
         ----------
-        evaluation : Evaluation
+        evaluation : ScoredCells
             Of its cells those that are done are logged.
         setup : mapping
             Values of the model and the protocol, which become parameters.

@@ -71,3 +71,32 @@ def test_machine_code_is_read_from_disk_and_gives_the_same_coordinates(home: Pat
 @pytest.mark.slow
 def test_only_a_neighbor_search_imports_its_library_which_finds_the_same_groups_each_time(home: Path) -> None:
     assert " ".join(run(SEARCH, home)) == "False True False True True True True True (300, 2)"
+
+
+NEEDS_MORE = """
+import sys
+from traube.components._estimators import lazy_umap
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name != "umap":
+            return None
+        from importlib.machinery import ModuleSpec
+        return ModuleSpec(name, self)
+    def create_module(self, spec):
+        return None
+    def exec_module(self, module):
+        from pynndescent import NNDescent, {name}
+sys.meta_path.insert(0, Finder())
+try:
+    lazy_umap.import_umap()
+except Exception as error:
+    print(type(error).__name__, error)
+print("pynndescent" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(("name", "is_refused"), [("NNDescent", False), ("PyNNDescentTransformer", True)])
+def test_an_umap_that_needs_more_of_its_search_is_refused(name: str, is_refused: bool, home: Path) -> None:
+    found = " ".join(run(NEEDS_MORE.format(name=name), home))
+    assert found.startswith("TraubeError umap-learn") == is_refused and found.endswith("False"), found
+    assert ("needs pynndescent.PyNNDescentTransformer" in found) == is_refused

@@ -20,6 +20,7 @@ from traube._cli.main import app
 from traube._core.errors import TraubeError
 from traube.models import load_model, model_cards
 from traube.models._tensors import check_tensors
+from traube.models._vetting import VettedFolder
 from traube.models._weights import locate
 
 CASES = cases()
@@ -33,7 +34,7 @@ def _imported() -> None:
     for module in ("pyarrow.dataset", "sklearn.cluster", "traube.training", "sentence_transformers"):
         import_module(module)
     CliRunner().invoke(app, ["methods"])
-    check_tensors(locate(model_cards()["minilm"]))
+    check_tensors(VettedFolder.at(locate(model_cards()["minilm"])))
 
 
 @pytest.fixture

@@ -28,8 +28,7 @@ from traube.models import _checkpoints as checkpoints
 from traube.models._language import load_language_model
 from traube.models._likelihood import CausalModel
 from traube.models._transformer import Transformer as Model
-from traube.models._vetting import no_pickles, read_contents, vetted_copy
-from traube.models._weights import hash_files
+from traube.models._vetting import VettedFolder, no_pickles
 
 TEXTS = ["the cat", "a dog a star", "soup"]
 Attack = Callable[[Path, Path], object]  # spoils a folder; what it would run creates the second path
@@ -385,7 +384,7 @@ def test_the_tensors_in_memory_are_those_of_the_hashed_files(tiny_bert: Path, tm
     """A pickle beside them, of the same names and other values, changes neither vectors nor fingerprint."""
     folder = SOUND[kind](tiny_bert, tmp_path / "sound")
     model = Model(ModelCard(name="case", model=str(folder)), "cpu")
-    hashed = [path for path in hash_files(folder) if path.suffix == ".safetensors"]
+    hashed = [path for path in VettedFolder.at(folder).files if path.suffix == ".safetensors"]
     kept = {value.numpy().tobytes() for path in hashed for value in load_file(path).values()}
     loaded = {name: value.numpy().tobytes() for name, value in model.network.state_dict().items()}
     assert loaded and all(value in kept for value in loaded.values())
@@ -540,7 +539,7 @@ def test_the_configuration_that_an_architecture_writes_of_itself_is_let_through(
     path.write_text(made.to_json_string(use_diff=False))
     (tmp_path / "vocab.txt").write_text("a\n")
     save_file({}, tmp_path / "model.safetensors")
-    written = read_contents(tmp_path)["config.json"]
+    written = VettedFolder.at(tmp_path).contents["config.json"]
     assert isinstance(written, bytes)
     path.write_bytes(written)
     assert AutoConfig.from_pretrained(tmp_path).to_diff_dict() == made.to_diff_dict()
@@ -558,7 +557,7 @@ def test_a_copy_holds_nothing_but_what_is_listed(tiny_bert: Path, tmp_path: Path
     for name in ("pytorch_model.bin", "code.py", "README.md", "1_Pooling/x.pt", "more.safetensors", "onnx/config.json"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("x")
-    with vetted_copy(folder) as copy:
+    with VettedFolder.at(folder).copy() as copy:
         names = {path.relative_to(copy).as_posix() for path in copy.rglob("*") if not path.is_dir()}
     assert names == {
         *("modules.json", "config_sentence_transformers.json", "config.json", "sentence_bert_config.json"),

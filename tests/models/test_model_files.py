@@ -23,7 +23,7 @@ from traube.models._likelihood import CausalModel
 from traube.models._model_files import ModelFile
 from traube.models._pins import pin
 from traube.models._similarity import CONFIG, FOLDER, WEIGHTS, TrainedSimilarity
-from traube.models._weights import list_files
+from traube.models._vetting import VettedFolder
 
 REVISION, BLOB = "1" * 40, "2" * 64
 SECRET = "a secret of this machine"
@@ -46,7 +46,7 @@ def test_each_file_may_be_a_link_into_the_folder_and_to_nothing_else(
 ) -> None:
     sound = SOUND[kind](tiny_bert, tmp_path / "sound")
     expected = vectors(sound)
-    for name in [path.relative_to(sound) for path in list_files(sound)]:
+    for name in [path.relative_to(sound) for path in VettedFolder.at(sound).files]:
         for place in ("inside", "outside"):
             folder = Path(shutil.copytree(sound, tmp_path / "case" / "model"))
             target = folder / "kept" / "file" if place == "inside" else tmp_path / "case" / "file"

@@ -4,6 +4,7 @@ is refused with the reason.
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
@@ -15,11 +16,14 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.made import make_module, peer
+from traube._core import paths
 from traube._core.errors import TraubeError
 from traube.models import ModelCard
 from traube.models import _checkpoints as checkpoints
+from traube.models._model_files import ModelFile
 from traube.models._transformer import Transformer as Model
-from traube.models._weights import FILTER, list_files
+from traube.models._vetting import VettedFolder
+from traube.models._weights import FILTER
 
 TEXTS = ["the cat", "a dog a star", "soup", "bread bread bread the dog", "star", "the the a a cat cat"]
 PROMPT = "query the "
@@ -231,7 +235,7 @@ def test_a_vocabulary_in_a_subfolder_is_part_of_the_fingerprint(tiny_bert: Path,
 
 
 def files_of(folder: Path) -> Iterator[str]:
-    return (path.relative_to(folder).as_posix() for path in list_files(folder))
+    return (path.relative_to(folder).as_posix() for path in VettedFolder.at(folder).files)
 
 
 def test_documents_and_what_is_never_opened_are_not_part_of_it(tiny_bert: Path, tmp_path: Path) -> None:
@@ -361,3 +365,26 @@ def test_a_checkpoint_that_cannot_be_evaluated_is_refused_before_it_is(
     with pytest.raises(TraubeError, match=said) as error:
         checkpoints.check(folder)
     assert str(folder) in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_a_checkpoint_is_looked_at_once_and_its_contents_are_read_once(
+    is_broken: bool, tiny_bert: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shutil.copytree(tiny_bert, paths.checkpoints() / "own")
+    if is_broken:
+        (folder / "config.json").write_text("{}")
+    looks, reads = [], Counter[str]()
+    at, read = VettedFolder.at, ModelFile.read
+    monkeypatch.setattr(VettedFolder, "at", lambda *a, **k: looks.append(a) or at(*a, **k))
+    monkeypatch.setattr(ModelFile, "read", lambda file, *most: reads.update([file.name]) or read(file, *most))
+    if is_broken:
+        with pytest.raises(TraubeError, match="model_type"):
+            checkpoints.check(folder)
+    else:
+        checkpoints.check(folder)
+        assert reads["tokenizer.json"] == reads["config.json"] == 1
+        (folder / "config.json").touch()  # another stamp: it is looked at again
+        checkpoints.check(folder)
+        assert reads["config.json"] == 2
+    assert len(looks) == 1 + (not is_broken)

@@ -111,7 +111,7 @@ def test_reductions_and_vectors_of_other_versions_are_not_used_again(
 
 def test_a_unit_of_work_is_handed_its_part_and_changes_no_registry(vectors: Vectors) -> None:
     own, before = replace(CLUSTERERS["kmeans"], name="own"), dict(CLUSTERERS)
-    assert set(units.cluster(None, vectors, None, None, own, {}, 3, seed=0, memory=10**9).labels) == {0, 1, 2}
+    assert set(units.cluster_split(None, vectors, None, None, own, {}, 3, seed=0, memory=10**9).labels) == {0, 1, 2}
     assert before == CLUSTERERS
 
 

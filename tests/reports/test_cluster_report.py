@@ -16,6 +16,7 @@ import pytest
 
 from tests.made import page_data
 from traube._core.errors import TraubeError
+from traube._reports import cluster_report as module
 from traube._reports.cluster_report import MapLayer, cluster_report
 from traube._reports.placing import color_groups, place_texts
 
@@ -175,3 +176,17 @@ def test_of_many_texts_some_are_placed_by_umap_and_the_others_beside_their_neigh
     placed = place_texts(vectors)
     apart = np.linalg.norm(placed[:50].mean(axis=0) - placed[50:].mean(axis=0))
     assert np.linalg.norm(placed[:50] - placed[:50].mean(axis=0), axis=1).max() < apart
+
+
+@pytest.mark.parametrize(
+    "what", ["<head>", 'id="loading-image"', "// Offline mode enabled", "Utility Functions", "https:"]
+)
+def test_a_page_of_datamapplot_that_is_written_otherwise_is_refused(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or it would ask for a network, or draw nothing."""
+    pages = []
+    monkeypatch.setattr(module, "_make_offline", lambda page: pages.append(page) or page)
+    cluster_report(TEXTS, POINTS, [SEA], title="texts")
+    monkeypatch.undo()
+    assert "Content-Security-Policy" in module._make_offline(pages[0])
+    with pytest.raises(TraubeError, match=r"^datamapplot [\d.]+ writes another page .*: install an earlier version$"):
+        module._make_offline(pages[0].replace(what, "otherwise"))

@@ -15,9 +15,9 @@ from resources.data_docs import draw
 from tests.pipeline.validation.fruit import CARD, SCRIPT, corpus_of, fruit
 from traube._core.paths import PROJECT
 from traube._pipeline.validation.findings import Finding, make_finding
+from traube._pipeline.validation.outcomes import RuleOutcome
 from traube._pipeline.validation.rules import CHECKS, Check, Rule
 from traube._pipeline.validation.validate import Validation, validate_table
-from traube._pipeline.validation.verdicts import Verdict
 from traube._reports.markdown import markdown_rows
 from traube.tasks._scored_pairs import PairCard, make_pairs
 from traube.tasks._task import Declared, TaskCard
@@ -29,10 +29,10 @@ TEXTS = ("gut und schön", None, "", " \u00a0\n\t", "ab ", "schÃ¶n und gut", "
 
 
 def judge_by_great_expectations(validation: Validation, corpus: pd.DataFrame, docs: Path) -> list[Finding]:
-    """Return the findings that follow from Great Expectations' verdicts, after a page of them was drawn."""
+    """Return the findings that follow from Great Expectations' outcomes, after a page of them was drawn."""
     assert draw(validation, docs).is_file()
-    verdicts = [
-        Verdict(
+    outcomes = [
+        RuleOutcome(
             **{name: result.expectation_config.meta[name] for name in ("check", "says")},
             success=bool(result.success),
             rows=list(result.result.get("unexpected_index_list") or []),
@@ -42,7 +42,7 @@ def judge_by_great_expectations(validation: Validation, corpus: pd.DataFrame, do
         for result in data_docs._run_suite(validation, docs).results
     ]
     checks = CHECKS[validation.table]
-    return [make_finding(check, validation.card, verdicts, validation.judged, corpus) for check in checks]
+    return [make_finding(check, validation.card, outcomes, validation.judged, corpus) for check in checks]
 
 
 def corrupted(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:

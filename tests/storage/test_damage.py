@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ from tests.storage.made import read_contents, save_cell, save_task
 from traube._core.errors import TraubeError
 from traube._storage import Corrupt, Storage
 from traube._storage.blobs import FolderBlobs
-from traube._storage.catalog import CELL, ENTRY_TABLES, SCORE
+from traube._storage.catalog import CELL, ENTRY_TABLES, SCORE, _make_checksum
 from traube._storage.storage import rebuild
 
 FLIPS = 20
@@ -234,3 +235,26 @@ def test_a_corrupt_cell_counts_as_absent_also_if_a_night_names_it(tmp_path: Path
     save_cell(storage, 1)
     assert storage.verify() == []
     assert storage.remove("cell", storage.read_rows("cell")) == 0
+
+
+def test_rows_whose_checksums_are_of_pythons_repr_are_read_and_their_damage_is_found(tmp_path: Path) -> None:
+    """Earlier versions wrote such rows."""
+    storage = Storage(tmp_path)
+    cell_id = save_cell(storage, 1)
+    before = read_contents(storage)
+    (row,) = storage.catalog.read(lambda c: c.execute(sa.select(CELL)).all())
+    earlier = _make_checksum("cell", repr)(row)
+    assert earlier != row.checksum
+    storage.catalog.write(lambda c: c.execute(sa.update(CELL).values(checksum=earlier)).close())
+    assert Storage(tmp_path).verify() == [] and len(storage.read_cells()) == 1
+    storage.catalog.write(lambda c: c.execute(sa.update(CELL).values(model="another")).close())
+    with pytest.raises(Corrupt, match=f"checksum mismatch in cell {cell_id}"):
+        storage.read_cells()
+    assert rebuild(tmp_path) == [] and read_contents(Storage(tmp_path)) == before
+
+
+def test_a_rows_checksum_is_the_same_under_every_python() -> None:
+    """It is of JSON in ASCII: repr escapes what the Unicode of its Python does not know."""
+    values = dict.fromkeys((column.name for column in CELL.c), None)
+    values |= {"cell_id": "a" * 16, "task": "\U0001fae9 \ud800", "seed": 1, "seconds": 0.1}
+    assert _make_checksum("cell")(tuple(values.values())) == 334949314

@@ -2,11 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
@@ -159,6 +161,34 @@ def test_a_training_that_was_killed_goes_on_to_the_same_result(
     one, other = (load_file(c.last / "model.safetensors") for c in (whole, resumed))
     assert one.keys() == other.keys()
     assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def _stop_at_step_4(entry: Entry) -> None:
+    if entry["step"] == 4:
+        raise InterruptedError
+
+
+@pytest.mark.parametrize("restores", [True, False])
+def test_a_trainer_that_restores_weights_by_another_method_is_refused(
+    restores: bool, base: Transformer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the training would go on from its beginning, with the steps of the middle."""
+
+    def get(self: transformers.Trainer, name: str) -> Any:
+        is_renamed = name == "_load_from_checkpoint" and not restores
+        return (lambda *_, **__: None) if is_renamed else object.__getattribute__(self, name)
+
+    monkeypatch.setattr(transformers.Trainer, "__getattribute__", get)
+    trainer = Wwm.with_values(**RECIPE)
+    with pytest.raises(InterruptedError):
+        trainer.fit(words_task(), base, tmp_path, watch=_stop_at_step_4)
+    if restores:
+        seen: list[Entry] = []
+        trainer.fit(words_task(), base, tmp_path, watch=seen.append)
+        assert [entry["step"] for entry in seen] == [4, 6]
+        return
+    with pytest.raises(TraubeError, match=r"transformers [\d.]+ restores weights in another way"):
+        trainer.fit(words_task(), base, tmp_path)
 
 
 def test_a_step_that_was_half_saved_is_passed_over(tmp_path: Path) -> None:

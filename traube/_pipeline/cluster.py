@@ -302,7 +302,7 @@ class _Work:
         arguments = texts, points, query, self.similarity, clusterer, params, n_clusters, cell.seed or 0
         # bytes; what a clusterer of texts needs is not known
         needs = bytes_of_distances(split.size) if self.similarity else _needs(clusterer, params, points)
-        return Job(units.cluster, arguments, 0 if on_texts else needs, reduction, split.size)
+        return Job(units.cluster_split, arguments, 0 if on_texts else needs, reduction, split.size)
 
     def texts(self, i: int) -> list[str]:
         """Return the texts of split i: the same list for all cells, so that a cluster is sent it once."""

@@ -79,7 +79,7 @@ def reduce(vectors: Vectors, reducer: Component, params: dict[str, Any], seed: i
 
 
 @picklable_errors
-def cluster(
+def cluster_split(
     texts: Sequence[str] | None,
     vectors: Vectors,
     query: Vectors | None,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from html import escape
 from importlib import import_module, resources
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -44,10 +45,18 @@ _HEAD = f"""<head>
 <meta name="viewport" content="width=device-width, initial-scale=1">"""
 # What of datamapplot's page is replaced: links to style sheets on a CDN, its scripts, a picture of 96 kB; and where its
 # own code begins, which has to wait until the scripts are unpacked
-_LINK = re.compile(r'<link\s+(?:rel="[^"]*"\s+)?href="https?:[^>]*>')
-_SCRIPTS = re.compile(r"<script>\s*// Offline mode enabled.*?</script>", re.DOTALL)
-_IMAGE = re.compile(r'<img\s+id="loading-image"[^>]*>')
-_CODE = re.compile(r'(<script type="module">)(?=\s*// =+\s*// Utility Functions)')
+_REPLACED = (
+    ("links to style sheets", re.compile(r'<link\s+(?:rel="[^"]*"\s+)?href="https?:[^>]*>'), ""),
+    ("its picture", re.compile(r'<img\s+id="loading-image"[^>]*>'), ""),
+    ("its scripts", re.compile(r"<script>\s*// Offline mode enabled.*?</script>", re.DOTALL), ""),
+    (
+        "its code",
+        re.compile(r'(<script type="module">)(?=\s*// =+\s*// Utility Functions)'),
+        r"\1await scriptsReady;",
+    ),
+    ("<head>", re.compile("<head>"), _HEAD),
+    ("<html>", re.compile("<html>"), '<html lang="en">'),
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -169,9 +178,14 @@ def _rows(layers: Sequence[MapLayer], columns: pd.DataFrame) -> pd.DataFrame:
 
 def _make_offline(page: str) -> str:
     """Put Traube's scripts and policy into datamapplot's page, in place of what a network would bring."""
-    for pattern, ours in ((_LINK, ""), (_IMAGE, ""), (_SCRIPTS, ""), (_CODE, r"\1await scriptsReady;")):
-        page = pattern.sub(ours, page)
-    return page.replace("<head>", _HEAD, 1).replace("<html>", '<html lang="en">', 1)
+    for what, pattern, ours in _REPLACED:
+        page, count = pattern.subn(ours, page)
+        if not count:
+            raise TraubeError(
+                f"datamapplot {version('datamapplot')} writes another page than Traube can make offline ({what} not found): "
+                "install an earlier version"
+            )
+    return page
 
 
 def _draw(

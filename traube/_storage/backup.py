@@ -63,8 +63,8 @@ def write_backup(storage: Storage, checkpoints: Path, file: Path) -> list[str]:
         TemporaryDirectory(dir=file.parent) as folder,
     ):
         _add(archive, ABOUT, json.dumps(about).encode())
-        found, left_out = _list_files(storage.folder, checkpoints)
-        for name, path in found.items():
+        files, left_out = _list_files(storage.folder, checkpoints)
+        for name, path in files.items():
             with suppress(FileNotFoundError):  # was deleted meanwhile
                 if name != f"{DATA}/{MLFLOW}":
                     archive.add(path, name)
@@ -161,7 +161,7 @@ def copy_files(source: Path, target: Path) -> None:
 
 def _list_files(folder: Path, checkpoints: Path | None) -> tuple[dict[str, Path], list[str]]:
     """Return the files that cannot be made again, by their names in an archive, and what is on no list, one line each."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     others: Counter[Path] = Counter()
     for base, root in ((DATA, folder), *([(CHECKPOINTS, checkpoints)] if checkpoints else [])):
         for entry in walk(root):
@@ -175,12 +175,12 @@ def _list_files(folder: Path, checkpoints: Path | None) -> tuple[dict[str, Path]
             name = f"{base}/{inner.as_posix()}"
             fate = find_fate(name)
             if fate is Fate.KEPT and entry.is_file(follow_symlinks=False):
-                found[name] = path
+                files[name] = path
             elif fate is not Fate.MADE_AGAIN:
                 others[root / inner.parts[0]] += 1
-    ordered = sorted(found, key=lambda name: (name != f"{DATA}/{MLFLOW}", name))
+    ordered = sorted(files, key=lambda name: (name != f"{DATA}/{MLFLOW}", name))
     lines = [f"{path}: files or links that a backup does not hold: {count:,}" for path, count in others.items()]
-    return {name: found[name] for name in ordered}, lines
+    return {name: files[name] for name in ordered}, lines
 
 
 def _copy_database(path: Path, copy: Path) -> Path:
@@ -275,17 +275,17 @@ def _find_fault(member: tarfile.TarInfo, size: int, files: Collection[str], fold
 
 def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> str:
     """Write a file of an archive below a folder, a blob only if it matches its name; return what is corrupt, in one line."""
-    target, found = folder / member.name, hashlib.sha256()
+    target, sha256 = folder / member.name, hashlib.sha256()
     target.parent.mkdir(parents=True, exist_ok=True)
     content = archive.extractfile(member)
     assert content is not None, member.name
     target.touch(mode=0o600, exist_ok=False)
     with target.open("wb") as file:
         while chunk := content.read(CHUNK):
-            found.update(chunk)
+            sha256.update(chunk)
             file.write(chunk)
     is_blob = member.name.startswith((f"{DATA}/blobs/", f"{DATA}/pending/")) and target.name != IDENTITY
-    if is_blob and found.hexdigest() != target.name:
+    if is_blob and sha256.hexdigest() != target.name:
         target.unlink()
         return f"{member.name}: checksum mismatch"
     if member.name.startswith(f"{DATA}/generated_cards/") and _names_endpoint(target):

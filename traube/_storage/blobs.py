@@ -172,8 +172,8 @@ class Blobs:
 
     def list(self) -> Iterator[tuple[str, float]]:
         """Yield the name of each blob and when it was last put, in seconds since 1970."""
-        found = self._request(lambda: self._files.find(self._root, detail=True))
-        for path, about in found.items():
+        files = self._request(lambda: self._files.find(self._root, detail=True))
+        for path, about in files.items():
             if NAME.fullmatch(name := path.rpartition("/")[2]):
                 put = about.get("LastModified") or about.get("mtime") or about.get("created")
                 yield name, put if isinstance(put, float | int) else put.timestamp()
@@ -247,7 +247,8 @@ class Blobs:
         try:
             return retry(request, self.url, _is_lost, patience)
         except Exception as error:
-            if "NoSuchBucket" in repr(error.__cause__):
+            answer = getattr(error.__cause__, "response", None) or {}  # botocore's
+            if answer.get("Error", {}).get("Code") == "NoSuchBucket":
                 raise TraubeError(f"{self.url}: there is no such bucket; make it, or change TRAUBE_BLOBS") from None
             if isinstance(error, FileNotFoundError | FileExistsError | TraubeError):
                 raise

@@ -64,8 +64,8 @@ def _make_table(name: str, key: str, **columns: str) -> sa.Table:
 def _make_entry_table(
     name: str, key: str, text: str, json: str = "", integers: str = "", numbers: str = ""
 ) -> sa.Table:
-    own = {"text": f"{key} {text} created blob", "json": json, "numbers": numbers}
-    return _make_table(name, key, **own, integers=f"{integers} is_removed revision checksum")
+    columns = {"text": f"{key} {text} created blob", "json": json, "numbers": numbers}
+    return _make_table(name, key, **columns, integers=f"{integers} is_removed revision checksum")
 
 
 TASK = _make_entry_table("task", "name data_version", "type state", "versions card files")
@@ -230,8 +230,8 @@ class Catalog:
             sa.event.listen(self._engine, "begin", _begin_sqlite)
         if not is_read_only:
             self.write(self._create_tables, patience=0)
-        if (found := self.get_setting("schema")) != SCHEMA_VERSION:
-            raise Corrupt(f"{name}: made by another version of Traube ({found}, not {SCHEMA_VERSION}); {_MENDED}")
+        if (version := self.get_setting("schema")) != SCHEMA_VERSION:
+            raise Corrupt(f"{name}: made by another version of Traube ({version}, not {SCHEMA_VERSION}); {_MENDED}")
 
     @property
     def now(self) -> sa.ColumnElement[float]:
@@ -474,12 +474,12 @@ class Catalog:
             if text not in decoded:
                 decoded[text] = self._decode_measures(cell_id, text, metrics)
             expected += [(cell_id, level, metric) for level, metric in decoded[text]]
-        found = self._read_score_rows(connection, cell_ids, metrics)
-        others = set() if metrics is None else {row["same_as"] for row in found.values() if row["same_as"]} - metrics
-        originals = found | (self._read_score_rows(connection, cell_ids, others) if others else {})
+        stored = self._read_score_rows(connection, cell_ids, metrics)
+        others = set() if metrics is None else {row["same_as"] for row in stored.values() if row["same_as"]} - metrics
+        originals = stored | (self._read_score_rows(connection, cell_ids, others) if others else {})
         rows = []
         for cell_id, level, metric in expected:
-            row = found.get((cell_id, level, metric))
+            row = stored.get((cell_id, level, metric))
             original = originals.get((cell_id, level, row["same_as"])) if row and row["same_as"] else row
             if original is None:
                 raise Corrupt(f"{self.name}: cell {cell_id}: '{metric}' is absent; {_MENDED}")
@@ -506,12 +506,14 @@ class Catalog:
         return {(row["cell_id"], row["level"], row["metric"]): row for row in rows}
 
     def _decode(self, table: sa.Table, result: Iterable[Any]) -> Iterator[Row]:
-        names, checksum = [column.name for column in table.c], _make_checksum(table.name)
+        names = [column.name for column in table.c]
+        # rows of before were written with Python's repr, which another Python may spell otherwise
+        checksum, earlier = _make_checksum(table.name), _make_checksum(table.name, repr)
         json_names = [column.name for column in table.c if column.info["is_json"]]
         objects: dict[str, Any] = {}  # equal texts become one object
         for values in result:
             row = dict(zip(names, values, strict=True))
-            if checksum(values) != row["checksum"]:
+            if row["checksum"] != checksum(values) and row["checksum"] != earlier(values):
                 key = " ".join(str(row[column.name]) for column in table.primary_key)
                 raise Corrupt(f"{self.name}: checksum mismatch in {table.name} {key}; {_MENDED}")
             for name in json_names:
@@ -535,8 +537,8 @@ class Catalog:
             self.list_references(connection)
             return connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one() if self._is_sqlite else "ok"
 
-        if (found := self.read(check)) != "ok":
-            raise Corrupt(f"{self.name}: corrupt ({found}); {_MENDED}")
+        if (verdict := self.read(check)) != "ok":
+            raise Corrupt(f"{self.name}: corrupt ({verdict}); {_MENDED}")
 
     def list_references(self, connection: sa.Connection) -> set[str]:
         """Return the names of all blobs that the catalog refers to."""
@@ -569,8 +571,8 @@ def open_catalog(folder: Path, url: str = "", *, is_read_only: bool | None = Non
     By default it is read-only where the folder cannot be written to.
     """
     if url:
-        shown = settings.without_password(url)
-        return Catalog(settings.schema_of(url, _SCHEMA), shown, is_read_only=bool(is_read_only))
+        public_url = settings.without_password(url)
+        return Catalog(settings.schema_of(url, _SCHEMA), public_url, is_read_only=bool(is_read_only))
     file = folder / "catalog.db"
     if is_read_only is None:
         is_read_only = file.exists() and not (os.access(file, os.W_OK) and os.access(folder, os.W_OK))
@@ -629,18 +631,21 @@ def _encode(table: sa.Table, row: Mapping[str, Any]) -> Row:
     return {**encoded, "checksum": _make_checksum(table.name)(tuple(encoded.values()))}
 
 
+_write_json = partial(json.dumps, default=repr)  # of a damaged row a value may be of another type
+
+
 @lru_cache
-def _make_checksum(table: str) -> Callable[[Any], int]:
+def _make_checksum(table: str, write: Callable[[Any], str] = _write_json) -> Callable[[Any], int]:
     """Return the function that computes the checksum of a row's values in the order of columns."""
     columns = list(metadata.tables[table].c)
     binary = [i for i, column in enumerate(columns) if isinstance(column.type, sa.LargeBinary)]
     others = itemgetter(*(i for i, column in enumerate(columns) if i not in binary and column.name != "checksum"))
 
     def checksum(values: Any) -> int:
-        found = zlib.crc32(repr(others(values)).encode("utf-8", "surrogatepass"))
+        crc = zlib.crc32(write(others(values)).encode("utf-8", "surrogatepass"))
         for i in binary:
-            found = zlib.crc32(values[i] or b"", found)
-        return found
+            crc = zlib.crc32(values[i] or b"", crc)
+        return crc
 
     return checksum
 

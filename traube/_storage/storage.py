@@ -195,9 +195,11 @@ class Storage:
         files = {table: write_table(frame) for table, frame in frames.items()}
         tested = splits[splits["part"] == "test"].rename(columns={"split": "name"})
         labels = tested.groupby(["split_set", "name", "level"], sort=False)["label"]
-        found = labels.agg(size="size", classes="nunique").reset_index()
-        found = found.assign(position=found.groupby("split_set").cumcount())  # in the order of first occurrence
-        self._enter(Entry("task", row, {"splits": found.to_dict("records")}), files)
+        scored_splits = labels.agg(size="size", classes="nunique").reset_index()
+        scored_splits = scored_splits.assign(
+            position=scored_splits.groupby("split_set").cumcount()
+        )  # in the order of first occurrence
+        self._enter(Entry("task", row, {"splits": scored_splits.to_dict("records")}), files)
 
     def save_splits_of(self, data_version: str, splits: pd.DataFrame) -> None:
         """Store the splits of a task that is not stored itself, unless they are stored already."""
@@ -296,12 +298,12 @@ class Storage:
         """
         cell = tables.CELL.c
         ids = self._find(cell.cell_id, cell.task == task, cell.status.in_(("clustered", "done", "failed")))
-        found = set()
+        readable = set()
         for cell_id in ids.difference(besides):
             with suppress(Corrupt, KeyError):  # a cell that failed earlier has no assignments
                 self.read_cell_table(cell_id)
-                found.add(cell_id)
-        return found
+                readable.add(cell_id)
+        return readable
 
     def list_scored_tasks(self) -> list[str]:
         """Return the names of the tasks that have cells."""
@@ -322,8 +324,8 @@ class Storage:
             sa.select(sa.func.count(), sa.func.sum(table.c.revision), sa.func.sum(table.c.checksum))
             for table in (tables.CELL, tables.TASK)
         ]
-        found = self.catalog.read(lambda connection: [tuple(connection.execute(one).one()) for one in read])
-        return " ".join(str(int(number or 0)) for numbers in found for number in numbers)
+        totals = self.catalog.read(lambda connection: [tuple(connection.execute(one).one()) for one in read])
+        return " ".join(str(int(number or 0)) for numbers in totals for number in numbers)
 
     def read_cell_table(self, cell_id: str, name: str = "assignments") -> pd.DataFrame:
         """Return a table of a cell.
@@ -345,10 +347,10 @@ class Storage:
         Corrupt
             If the cell has no such table, or its blob is corrupt. Then it counts as absent from now on.
         """
-        found = self._cell_entry(cell_id).tables
-        if name not in found:
+        stored = self._cell_entry(cell_id).tables
+        if name not in stored:
             raise Corrupt(f"cell {cell_id}: has no {name}")
-        return found[name]
+        return stored[name]
 
     def read_histories(self, cell_id: str) -> dict[str, Any]:
         """Return the training history of a cell's clusterer; empty for a clusterer that trains nothing."""
@@ -425,22 +427,22 @@ class Storage:
             for key, table in splits.items()
             for level, rows in table.groupby("level")
         }
-        found = list(chain.from_iterable(self.iterate_scores(list(rank), metrics)))
+        scores = list(chain.from_iterable(self.iterate_scores(list(rank), metrics)))
         positions = [
             of_level[of_cell[cell], score.level] if score.positions is None else score.positions
-            for cell, score in found
+            for cell, score in scores
         ]
         position = _join(positions, np.int64)
-        of_row = np.repeat(np.arange(len(found)), np.array([len(own) for own in positions], dtype=np.int64))
-        ranks = np.array([rank[cell] for cell, _ in found], dtype=np.int64)
+        of_row = np.repeat(np.arange(len(scores)), np.array([len(own) for own in positions], dtype=np.int64))
+        ranks = np.array([rank[cell] for cell, _ in scores], dtype=np.int64)
         order = np.lexsort((position, ranks[of_row]))  # stable: metrics stay as they were stored
-        heads = [(cell, score.level, score.metric) for cell, score in found]
+        heads = [(cell, score.level, score.metric) for cell, score in scores]
         table = pd.DataFrame(heads, columns=["cell_id", "level", "metric"]).take(of_row[order]).reset_index(drop=True)
-        names_of = [names[of_cell[cell]][own] for (cell, _), own in zip(found, positions, strict=True)]
+        names_of = [names[of_cell[cell]][own] for (cell, _), own in zip(scores, positions, strict=True)]
         table["split"] = _join(names_of, object)[order]
-        table["value"] = _join([score.values for _, score in found], np.float64)[order]
+        table["value"] = _join([score.values for _, score in scores], np.float64)[order]
         if replicates:
-            each = [[None] * len(s.values) if s.replicates is None else s.replicates for _, s in found]
+            each = [[None] * len(s.values) if s.replicates is None else s.replicates for _, s in scores]
             flat = list(chain.from_iterable(each))
             table["replicates"] = pd.Series([flat[i] for i in order.tolist()], dtype=object)
         return table[[*SCORE_COLUMNS, *(["replicates"] if replicates else [])]]
@@ -562,11 +564,11 @@ class Storage:
 
     def _make_entry(self, table: str, row: Mapping[str, Any]) -> Entry:
         """Return the entry of a row, made from the catalog."""
-        own, details = {name: value for name, value in row.items() if name not in ("blob", "checksum")}, {}
+        values, details = {name: value for name, value in row.items() if name not in ("blob", "checksum")}, {}
         if table == "task":
             is_of_task = tables.SPLIT.c.data_version == row["data_version"]
             details = {"splits": self.catalog.read_rows(tables.SPLIT, is_of_task)}
-        return Entry(table, own, details)
+        return Entry(table, values, details)
 
     def rebuild(self) -> list[str]:
         """Rebuild the catalog from the blobs; return what was corrupt, one line each."""
@@ -588,14 +590,14 @@ class Storage:
 
     def clean(self, *, seconds: float = DAY) -> tuple[int, int]:
         """Mark the blobs that nothing refers to, and delete those marked long enough ago; return the number of each."""
-        found, mark = {blob for blob, _ in self.blobs.list()}, tables.MARK
+        blobs, mark = {blob for blob, _ in self.blobs.list()}, tables.MARK
         deleted: list[str] = []
 
         def clean(connection: sa.Connection) -> int:
             now = connection.execute(sa.select(self.catalog.now)).scalar_one()
             rows = connection.execute(sa.select(mark.c.blob, mark.c.since).with_for_update())
             marks = {row.blob: row.since for row in rows}
-            orphans = found - self.catalog.list_references(connection)
+            orphans = blobs - self.catalog.list_references(connection)
             connection.execute(sa.delete(mark).where(mark.c.blob.in_(marks.keys() - orphans)))
             if new := [{"blob": blob, "since": now} for blob in sorted(orphans - marks.keys())]:
                 connection.execute(self.catalog.insert(mark).on_conflict_do_nothing(), new)
@@ -632,10 +634,10 @@ def _open(folder: Path, servers: tuple[str, str], _process: int) -> Storage:
 
 def _get_inode(folder: Path) -> tuple[int, int] | None:
     try:
-        found = (folder / "catalog.db").stat()
+        status = (folder / "catalog.db").stat()
     except FileNotFoundError:  # there is none where the catalog is on a server
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def rebuild(folder: Path) -> list[str]:

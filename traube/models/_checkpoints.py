@@ -22,7 +22,7 @@ from traube.models._card import ModelCard, Precision, catalogue
 from traube.models._model_files import ModelFile
 from traube.models._similarity import FOLDER, WEIGHTS, TrainedSimilarity, load_network
 from traube.models._tensors import check_tensors
-from traube.models._vetting import layout, library_errors
+from traube.models._vetting import library_errors
 from traube.models._weights import check_folder
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
@@ -96,8 +96,8 @@ def check(folder: Path) -> ModelCard:
     """Refuse a checkpoint that cannot be evaluated; read every tensor, once for each `state`."""
     with library_errors(f"{folder}: cannot be read"):
         card = make_card(folder)
-        check_folder(folder, card)
-        names = [name for name in layout(folder) if name.endswith(".safetensors")]
+        vetted = check_folder(folder, card)
+        names = vetted.weights
         if card.kind == "pairwise":
             if (folder / FOLDER).is_symlink():
                 raise TraubeError(f"{folder}: {FOLDER} is a link to a folder; put the folder itself there")
@@ -106,7 +106,7 @@ def check(folder: Path) -> ModelCard:
             path = file.locate()
             if fault := _find_fault(path, path.stat().st_mtime_ns):
                 raise TraubeError(f"{file.path}: {fault}")
-        check_tensors(folder)
+        check_tensors(vetted)
         if card.kind == "pairwise":
             load_network(TrainedSimilarity.at(folder))
         return card

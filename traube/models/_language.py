@@ -8,8 +8,7 @@ from traube._core.errors import TraubeError
 from traube.models._tensors import BESIDE, find_excess, find_fault, quiet
 from traube.models._tokenizers import TOKENIZER, check_built
 from traube.models._transformer import copy_weights
-from traube.models._vetting import LOCAL, SAFE, library_errors, vetted_copy
-from traube.models._weights import hash_files
+from traube.models._vetting import LOCAL, SAFE, VettedFolder, library_errors
 
 KINDS = {"causal": "causal language model", "masked": "masked language model", "new": "encoder with a head for words"}
 # Heads for other things than words, which a language model's weights may hold besides.
@@ -41,8 +40,9 @@ def load_language_model(folder: Path, head: Literal["causal", "masked", "new"]) 
     where = f"{folder}: no {KINDS[head]} can be loaded"
     try:
         with library_errors("an error of a library"):
-            before = hash_files(folder, plain=True)
-            with vetted_copy(folder, plain=True) as copy, quiet():
+            vetted = VettedFolder.at(folder, plain=True)
+            before = vetted.hash_files()
+            with vetted.copy() as copy, quiet():
                 if excess := find_excess(copy, kind.__name__):
                     raise TraubeError(f"{folder}: {excess}")
                 tokenizer = AutoTokenizer.from_pretrained(copy, **LOCAL)
@@ -56,7 +56,7 @@ def load_language_model(folder: Path, head: Literal["causal", "masked", "new"]) 
                     output_loading_info=True,
                 )
             copy_weights(network)
-            changed = hash_files(folder, plain=True) != before
+            changed = VettedFolder.at(folder, plain=True).hash_files() != before
     except TraubeError as error:
         fault = str(error).removeprefix(f"{folder}: ").removeprefix(f"{folder}/")
         raise TraubeError(f"{where}: {fault}") from None

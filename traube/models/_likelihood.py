@@ -17,8 +17,8 @@ from traube._core.inputs import is_file, resolve_path
 from traube.models._language import load_language_model
 from traube.models._model_files import ModelFile
 from traube.models._transformer import best_device
-from traube.models._vetting import library_errors
-from traube.models._weights import FILTER, list_files
+from traube.models._vetting import VettedFolder, library_errors
+from traube.models._weights import FILTER
 
 # How models that were made for talks are prompted, by a mark in their templates. A template is a program, and is not run.
 TALKS = {
@@ -96,7 +96,9 @@ class CausalModel:
                 reason = " ".join(str(error).split())[:300]
                 raise TraubeError(f"{name}: no causal language model can be loaded: {reason}") from None
         tokenizer, model = load_language_model(folder, "causal")
-        content = [f"{path.relative_to(folder)} {file_sha256(path)}" for path in list_files(folder, plain=True)]
+        content = [
+            f"{path.relative_to(folder)} {file_sha256(path)}" for path in VettedFolder.at(folder, plain=True).files
+        ]
 
         template = _read_template(folder)
         talk = next((form for mark, form in TALKS.items() if mark in template), "{}")

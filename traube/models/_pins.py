@@ -16,8 +16,8 @@ from traube.models._card import ModelCard
 from traube.models._checkpoint_exchange import write_folder
 from traube.models._model_files import ModelFile
 from traube.models._similarity import CONFIG, FOLDER, WEIGHTS
+from traube.models._vetting import VettedFolder
 from traube.models._weights import is_folder
-from traube.models._weights import list_files as opened_files
 
 
 class Pin(Document):
@@ -37,7 +37,7 @@ def pin(key: str, card: ModelCard, fingerprint: str, cells: Sequence[str]) -> Mo
     files = dict[str, bytes | Path]()
     if card.model is not None and is_folder(card.model):
         source = resolve_path(paths.cards(), card.model)
-        own = [path.relative_to(source).as_posix() for path in opened_files(source)]
+        own = [path.relative_to(source).as_posix() for path in VettedFolder.at(source).files]
         own += [f"{FOLDER}/{name}" for name in (CONFIG, WEIGHTS) if card.kind == "pairwise"]
         files = {name: ModelFile(source, name).locate() for name in own}
     open_storage(paths.home()).save_document(Pin(key=key, cells=tuple(cells), fingerprint=fingerprint), files)

@@ -7,7 +7,6 @@ headers of safetensors.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,7 @@ from traube._core.disk import read_json
 from traube._core.errors import TraubeError
 from traube._core.inputs import format_size
 from traube.models import _allowed as allowed
-from traube.models._vetting import LOCAL, SAFE, library_errors, list_modules, vetted_copy
-from traube.models._weights import Stamp, get_stamps
+from traube.models._vetting import LOCAL, SAFE, VettedFolder, cache_by_stamps, library_errors, list_modules
 
 SHOWN = 3  # names that an error lists
 TIMES_WEIGHTS = 4  # a network in single precision whose weights are in a quarter of it
@@ -36,17 +34,17 @@ BESIDE = re.compile(
 COUNT = re.compile(r"(^|_)(layers?|experts|groups|blocks|stages|depth|networks|sizes|repeats|group_num)$")
 
 
-def check_tensors(folder: Path) -> None:
+def check_tensors(vetted: VettedFolder) -> None:
     """Refuse weights that are not those of the network that the folder describes."""
-    if fault := _find_fault(folder, tuple(get_stamps(folder).items())):
-        raise TraubeError(f"{folder}: {fault}")
+    if fault := _find_fault(vetted):
+        raise TraubeError(f"{vetted.folder}: {fault}")
 
 
-@lru_cache(maxsize=256)
-def _find_fault(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> str:
+@cache_by_stamps(256)
+def _find_fault(vetted: VettedFolder) -> str:
     """Return what is wrong with the tensors of a folder; empty if nothing."""
     try:
-        with library_errors("cannot be loaded"), vetted_copy(folder) as copy:
+        with library_errors("cannot be loaded"), vetted.copy() as copy:
             for place, name in list_modules(copy):
                 if name == "Transformer":
                     if fault := find_excess(copy / place) or find_fault(*_compare_with_network(copy / place)):
@@ -59,7 +57,7 @@ def _find_fault(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> str:
                         return f"its weights in {place or '.'} lack {error}"
             return ""
     except TraubeError as error:
-        return str(error).removeprefix(f"{folder}: ").removeprefix(f"{folder}/")
+        return str(error).removeprefix(f"{vetted.folder}: ").removeprefix(f"{vetted.folder}/")
 
 
 def find_excess(folder: Path, kind: str = "AutoModel") -> str:

@@ -29,8 +29,8 @@ from traube.models._prompts import CHOSEN, Purpose, choose_prompt, read_prompts
 from traube.models._tensors import check_tensors, quiet
 from traube.models._tokenizers import TOKENIZER, check_built
 from traube.models._vectors import Dense
-from traube.models._vetting import LOCAL, SAFE, library_errors, list_modules, vetted_copy
-from traube.models._weights import check_folder, download, get_stamps, hash_files, is_folder, locate
+from traube.models._vetting import LOCAL, SAFE, VettedFolder, library_errors, list_modules
+from traube.models._weights import check_folder, download, is_folder, locate
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +107,9 @@ class Transformer(OfCard, BatchEncoder):
     @property
     def weight_bytes(self) -> int:
         """Size of the safetensors files in bytes."""
-        return sum(size for path, (size, *_) in get_stamps(self.folder).items() if path.suffix == ".safetensors")
+        return sum(
+            size for path, (size, *_) in VettedFolder.at(self.folder).stamps.items() if path.suffix == ".safetensors"
+        )
 
     @cached_property
     def precision(self) -> str:
@@ -145,7 +147,7 @@ class Transformer(OfCard, BatchEncoder):
 
     @cached_property
     def _hashes(self) -> dict[Path, str]:
-        return hash_files(self.folder)
+        return VettedFolder.at(self.folder).hash_files()
 
     def load(self) -> int:
         """Bring the weights into memory; return their bytes."""
@@ -274,7 +276,8 @@ class Transformer(OfCard, BatchEncoder):
             return self.network.tokenizer
         from transformers import AutoTokenizer
 
-        with library_errors(f"model '{self.name}': {self.folder}: cannot be loaded"), vetted_copy(self.folder) as copy:
+        fault = f"model '{self.name}': {self.folder}: cannot be loaded"
+        with library_errors(fault), VettedFolder.at(self.folder).copy() as copy:
             place = next((place for place, name in list_modules(copy) if name == "Transformer"), None)
             if place is None:
                 return None
@@ -308,10 +311,10 @@ class Transformer(OfCard, BatchEncoder):
     def network(self) -> Any:
         """The sentence-transformers network, loaded when it is first needed."""
         with library_errors(f"model '{self.name}': {self.folder}: cannot be loaded"):
-            before = self._hashes
-            check_tensors(self.folder)
-            network = _load(self.card, self.folder, self.device, self.precision, self.prompt)
-            changed = hash_files(self.folder) != before
+            before, vetted = self._hashes, VettedFolder.at(self.folder)
+            check_tensors(vetted)
+            network = _load(self.card, vetted, self.device, self.precision, self.prompt)
+            changed = VettedFolder.at(self.folder).hash_files() != before
         if changed:
             raise TraubeError(f"model '{self.name}': {self.folder}: its files changed while they were read; run again")
         return network
@@ -366,16 +369,17 @@ def best_device() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def _load(card: ModelCard, folder: Path, device: str, precision: str, prompt: str) -> Any:
+def _load(card: ModelCard, vetted: VettedFolder, device: str, precision: str, prompt: str) -> Any:
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules.transformer import Transformer as Body
     from sentence_transformers.sentence_transformer.modules import Pooling
 
+    folder = vetted.folder
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     loading = {"model_kwargs": {**SAFE, "dtype": dtype}, "processor_kwargs": LOCAL, "config_kwargs": LOCAL}
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)  # it warns of every default prompt
-    with vetted_copy(folder) as copy, quiet(), torch.random.fork_rng(devices=[]):
+    with vetted.copy() as copy, quiet(), torch.random.fork_rng(devices=[]):
         # an unused pooler may be missing; training twice must give the same weights
         torch.manual_seed(0)
         if (copy / "modules.json").exists() or card.pooling is None:

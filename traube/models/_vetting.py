@@ -10,20 +10,24 @@ import pickle
 import re
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from traube._core.config import SHOWN, Strict, parse
 from traube._core.errors import TraubeError
+from traube._core.hashing import get_sha256
 from traube.models import _allowed as allowed
-from traube.models._model_files import LARGEST_FILE, ModelFile
+from traube.models._model_files import LARGEST_FILE, ModelFile, Stamp, get_stamp
 from traube.models._tokenizer_steps import MOST_SQUARES, MOST_WORDS, find_fault, measure_words
 from traube.models._tokenizers import TOKENIZER, try_tokenizer
 
+T = TypeVar("T")
 LARGEST_FOLDER = 2 * LARGEST_FILE
 PREFIX = "traube-model-"
 COPY = re.compile(rf"\S*{PREFIX}\w+")  # the path of a copy in error messages
@@ -70,64 +74,110 @@ def _with_routes(folder: Path, place: str, class_path: str, deepest: int) -> Ite
         yield from _with_routes(folder, _below(place, child), kind, deepest - 1)
 
 
-def layout(folder: Path, *, plain: bool = False) -> dict[str, Reader]:
-    """Return the files of a model's folder that may be opened, by path below it, with the reader of each.
+@dataclass(frozen=True, eq=False)
+class VettedFolder:
+    """A model's folder, looked at once: the files that may be opened, and what a copy of them holds.
 
-    With `plain`, the files are those of a network in the folder itself, as for a language model.
+    These files are what libraries load, and what is checked, hashed, pinned and served.
     """
-    package: dict[str, Reader] = {
-        "modules.json": _module_entries,
-        "config_sentence_transformers.json": _settings(allowed.Package),
-    }
-    files = {} if plain else {name: read for name, read in package.items() if _is_there(folder, name)}
-    for place, name in ENCODER if plain else _modules(folder):
-        own = _of_module(folder, place, name)
-        if both := files.keys() & own.keys():  # two modules would read one file, and each has its own list
-            raise TraubeError(f"{folder}: modules.json: two modules lie where {min(both)} does")
-        files.update(own)
-    for name in files:
-        ModelFile(folder, name).locate()
-    return files
+
+    folder: Path
+    readers: Mapping[str, Reader]  # of each of these files, by its path below the folder
+    stamps: Mapping[Path, Stamp]  # of each, sorted; another one when the file is written
+
+    @classmethod
+    def at(cls, folder: Path, *, plain: bool = False) -> Self:
+        """Look at a folder. With `plain`, its files are those of a network in the folder itself, as for a language model."""
+        package: dict[str, Reader] = {
+            "modules.json": _module_entries,
+            "config_sentence_transformers.json": _settings(allowed.Package),
+        }
+        readers = {} if plain else {name: read for name, read in package.items() if _is_there(folder, name)}
+        for place, name in ENCODER if plain else _modules(folder):
+            own = _of_module(folder, place, name)
+            if both := readers.keys() & own.keys():  # two modules would read one file, and each has its own list
+                raise TraubeError(f"{folder}: modules.json: two modules lie where {min(both)} does")
+            readers.update(own)
+        for name in readers:
+            ModelFile(folder, name).locate()
+        return cls(folder, readers, {path: get_stamp(path) for path in sorted(folder / name for name in readers)})
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that may be opened, of which the model's fingerprint is made."""
+        return list(self.stamps)
+
+    @property
+    def weights(self) -> list[str]:
+        """The paths of the weights below the folder."""
+        return [name for name in self.readers if name.endswith(".safetensors")]
+
+    @cached_property
+    def contents(self) -> dict[str, bytes | Path]:
+        """The contents of a copy, by path below the folder: bytes, or the path of a file that the copy links to."""
+        held: dict[str, bytes | Path] = {}
+        left = LARGEST_FOLDER
+        for name, read in self.readers.items():
+            content = read(ModelFile(self.folder, name))
+            if not isinstance(content, bytes | Path):  # rebinds the name: two of these trees would not fit the memory
+                content = json.dumps(content).encode()
+            held[name] = content
+            left -= len(content) if isinstance(content, bytes) else 0
+            if left < 0:
+                most = LARGEST_FOLDER >> 20
+                raise TraubeError(f"{self.folder}: its settings and vocabularies are more than {most} MiB")
+        return held
+
+    def hash_files(self) -> dict[Path, str]:
+        """Return the SHA-256 of each of these files.
+
+        Different hashes mean that a file was written; different stamps may only mean that it was linked, as uv links a
+        model's package into another environment.
+        """
+        return {path: get_sha256(path, stamp) for path, stamp in self.stamps.items()}
+
+    @contextmanager
+    def copy(self) -> Iterator[Path]:
+        """Make a copy for libraries to load, without all that is on no list. Its tokenizers have been tried.
+
+        While it exists, nothing can be unpickled in the thread that made it, nor in those begun since.
+        """
+        contents = self.contents
+        with tempfile.TemporaryDirectory(prefix=PREFIX) as made:
+            for name, content in contents.items():
+                path = Path(made) / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if isinstance(content, Path):
+                    path.symlink_to(content)
+                else:
+                    path.write_bytes(content)
+            for name in contents:
+                if Path(name).name == TOKENIZER and (fault := try_tokenizer(Path(made) / name)):
+                    raise TraubeError(f"{self.folder / name}: {fault}")
+            with no_pickles():
+                yield Path(made)
 
 
-def read_contents(folder: Path, *, plain: bool = False) -> dict[str, bytes | Path]:
-    """Return the contents of a copy of a model's folder, by path below it.
+def cache_by_stamps(most: int) -> Callable[[Callable[[VettedFolder], T]], Callable[[VettedFolder], T]]:
+    """Keep the newest results of a function of a folder, and not its contents, for as long as the files stay the same."""
 
-    Contents are bytes, or the path of a file that the copy links to.
-    """
-    held: dict[str, bytes | Path] = {}
-    left = LARGEST_FOLDER
-    for name, read in layout(folder, plain=plain).items():
-        content = read(ModelFile(folder, name))
-        if not isinstance(content, bytes | Path):  # rebinds the name: two of these trees would not fit the memory
-            content = json.dumps(content).encode()
-        held[name] = content
-        left -= len(content) if isinstance(content, bytes) else 0
-        if left < 0:
-            raise TraubeError(f"{folder}: its settings and vocabularies are more than {LARGEST_FOLDER >> 20} MiB")
-    return held
+    def decorate(function: Callable[[VettedFolder], T]) -> Callable[[VettedFolder], T]:
+        kept: dict[tuple[Path, tuple[tuple[Path, Stamp], ...]], T] = {}
 
+        @wraps(function)
+        def call(vetted: VettedFolder) -> T:
+            key = vetted.folder, tuple(vetted.stamps.items())
+            if key not in kept:
+                result = function(vetted)
+                for oldest in list(kept)[: len(kept) + 1 - most]:
+                    kept.pop(oldest, None)
+                kept[key] = result
+                return result
+            return kept[key]
 
-@contextmanager
-def vetted_copy(folder: Path, *, plain: bool = False) -> Iterator[Path]:
-    """Make a copy of a model's folder for libraries to load, without all that is on no list. Its tokenizers have been tried.
+        return call
 
-    While it exists, nothing can be unpickled in the thread that made it, nor in those begun since.
-    """
-    held = read_contents(folder, plain=plain)
-    with tempfile.TemporaryDirectory(prefix=PREFIX) as made:
-        for name, content in held.items():
-            path = Path(made) / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if isinstance(content, Path):
-                path.symlink_to(content)
-            else:
-                path.write_bytes(content)
-        for name in held:
-            if Path(name).name == TOKENIZER and (fault := try_tokenizer(Path(made) / name)):
-                raise TraubeError(f"{folder / name}: {fault}")
-        with no_pickles():
-            yield Path(made)
+    return decorate
 
 
 def _of_module(folder: Path, place: str, name: str) -> dict[str, Reader]:

@@ -11,13 +11,13 @@ from traube._core import inputs, paths
 from traube._core.disk import read_kept_json
 from traube._core.errors import TraubeError, Unavailable, first_line
 from traube._core.files import write_json
-from traube._core.hashing import file_sha256, get_sha256, is_revision
+from traube._core.hashing import file_sha256, is_revision
 from traube._core.inputs import parse_json, resolve_path
 from traube.models._allowed import DOWNLOADED, NOT_DOWNLOADED, WEIGHTS
 from traube.models._card import ModelCard
 from traube.models._model_files import Stamp, get_stamp
 from traube.models._packaged import check_packed, locate_package, unpack
-from traube.models._vetting import layout, read_contents
+from traube.models._vetting import VettedFolder, cache_by_stamps
 
 FILTER = {"allow_patterns": list(DOWNLOADED), "ignore_patterns": list(NOT_DOWNLOADED)}  # of huggingface_hub
 
@@ -97,15 +97,18 @@ def _revision(card: ModelCard) -> str | None:
     return card.revision or _revisions().get(card.model or "")
 
 
-def check_folder(folder: Path, card: ModelCard) -> None:
-    """Refuse a folder that cannot be loaded safely."""
+def check_folder(folder: Path, card: ModelCard) -> VettedFolder:
+    """Refuse a folder that cannot be loaded safely; return it as it was looked at."""
     where = f"model '{card.name}'"
     try:
-        weights = _check(folder, tuple(get_stamps(folder).items()))
+        vetted = VettedFolder.at(folder)
+        _check(vetted)
     except TraubeError as error:
         raise TraubeError(f"{where}: {error}") from None
-    if card.sha256 and not card.file and file_hash(weights[0], get_stamp(weights[0])) != card.sha256:
-        raise TraubeError(f"{where}: {folder}: {weights[0].name} has a wrong checksum; reinstall it")
+    weights = folder / vetted.weights[0]
+    if card.sha256 and not card.file and file_hash(weights, get_stamp(weights)) != card.sha256:
+        raise TraubeError(f"{where}: {folder}: {weights.name} has a wrong checksum; reinstall it")
+    return vetted
 
 
 def check_present(card: ModelCard) -> None:
@@ -116,38 +119,14 @@ def check_present(card: ModelCard) -> None:
         check_folder(locate(card), card)
 
 
-@lru_cache(maxsize=64)  # it reads whole vocabularies
-def _check(folder: Path, _stamps: tuple[tuple[Path, Stamp], ...]) -> list[Path]:
-    """Refuse an unsafe folder, whoever names it; return the files of its weights."""
-    held = read_contents(folder)
-    package = held.get("config_sentence_transformers.json", b"{}")
+@cache_by_stamps(64)  # it reads whole vocabularies
+def _check(vetted: VettedFolder) -> None:
+    """Refuse an unsafe folder, whoever names it."""
+    package = vetted.contents.get("config_sentence_transformers.json", b"{}")
     assert isinstance(package, bytes)
     if (kind := parse_json(package).get("model_type", "SentenceTransformer")) != "SentenceTransformer":
         fault = f"it is a {kind}; only models that give each text one dense vector can be evaluated"
-        raise TraubeError(f"{folder}: {fault}")
-    return [folder / name for name in held if name.endswith(".safetensors")]
-
-
-def get_stamps(folder: Path, *, plain: bool = False) -> dict[Path, Stamp]:
-    """Return the files that may be opened, each with a stamp that changes when the file is written."""
-    return {path: get_stamp(path) for path in list_files(folder, plain=plain)}
-
-
-def list_files(folder: Path, *, plain: bool = False) -> list[Path]:
-    """Return the files of a model's folder that may be opened when it is loaded, as in `layout`.
-
-    The model's fingerprint is made of these files.
-    """
-    return sorted(folder / name for name in layout(folder, plain=plain))
-
-
-def hash_files(folder: Path, *, plain: bool = False) -> dict[Path, str]:
-    """Return the SHA-256 of each of these files.
-
-    Different hashes mean that a file was written; different stamps may only mean that it was linked, as uv links a
-    model's package into another environment.
-    """
-    return {path: get_sha256(path, state) for path, state in get_stamps(folder, plain=plain).items()}
+        raise TraubeError(f"{vetted.folder}: {fault}")
 
 
 @lru_cache(maxsize=512)

@@ -20,6 +20,7 @@ from traube._core.errors import TraubeError, first_line
 from traube._core.files import write_json
 from traube._core.progress import Progress
 from traube._core.recipes import Recipe
+from traube._core.versions import get_versions
 from traube._pipeline.executors import Executor
 from traube.models._transformer import Transformer
 from traube.tasks._task import Task
@@ -153,6 +154,7 @@ class Loop:
             self.evaluate(0)
         if saved is None:
             self.trainer.prepare(self.learner, self.examples, self.progress)
+        self.is_restored = saved is None  # then there is nothing to load
         if self.steps:
             _make_trainer(self).train(resume_from_checkpoint=saved)
         self.network.save(str(self.work / "last"))
@@ -235,6 +237,10 @@ def _make_trainer(loop: Loop) -> Any:
     from transformers import PrinterCallback, Trainer, TrainerCallback
 
     class Evaluations(TrainerCallback):
+        def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if not loop.is_restored:  # the Trainer's own would take weights that do not fit
+                raise _refuse_transformers("restores weights")
+
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             loop.progress.done("steps", 1)
             if state.global_step % loop.every == 0 or state.global_step == loop.steps:
@@ -253,13 +259,14 @@ def _make_trainer(loop: Loop) -> Any:
             loop.losses.append(value)
             return loss
 
-        def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
             folder = Path(output_dir or self.args.output_dir)
             folder.mkdir(parents=True, exist_ok=True)
             save_model(self.model, str(folder / WEIGHTS))
 
         def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Module | None = None) -> None:
             load_model(model or self.model, str(Path(resume_from_checkpoint) / WEIGHTS))
+            loop.is_restored = True
 
     trainer = Steps(
         model=loop.learner,
@@ -269,8 +276,18 @@ def _make_trainer(loop: Loop) -> Any:
         callbacks=[Evaluations()],
     )
     trainer.remove_callback(PrinterCallback)
+    if not hasattr(trainer, "model_accepts_loss_kwargs"):
+        raise _refuse_transformers("averages losses")
     trainer.model_accepts_loss_kwargs = False  # the mean of a step's batches, not of its tokens
     return trainer
+
+
+def _refuse_transformers(does: str) -> TraubeError:
+    """Return the error for a Trainer that does something in another way than the one that this loop extends."""
+    version = get_versions(["transformers"])["transformers"]
+    return TraubeError(
+        f"transformers {version} {does} in another way than Traube trains by: install an earlier version"
+    )
 
 
 def _make_arguments(loop: Loop) -> Any:

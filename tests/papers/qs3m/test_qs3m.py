@@ -13,7 +13,7 @@ from traube._core.errors import TraubeError
 from traube._pipeline.workbench import Workbench
 from traube.models import load_model
 from traube.models._transformer import Transformer
-from traube.models._weights import list_files
+from traube.models._vetting import VettedFolder
 from traube.papers.qs3m.trainers import Qs3m
 from traube.tasks._sections import Page, Passage, draw, make_records
 from traube.tasks._task import Task, TaskCard, index_texts
@@ -70,7 +70,7 @@ def test_what_is_left_is_a_model_that_shares_its_bases_vectors(base: Transformer
 
 def test_the_encoder_stays_as_it_is_and_the_similarity_does_not(base: Transformer) -> None:
     left = Qs3m.with_values(**QUICK).fit(pages(), base, paths.checkpoints())
-    for path in list_files(base.folder):
+    for path in VettedFolder.at(base.folder).files:
         assert (left.last / path.relative_to(base.folder)).read_bytes() == path.read_bytes()
     before = Qs3m.with_values(**QUICK | {"epochs": 0}).fit(pages(), base, paths.checkpoints())
     first, last = (load_file(folder / "similarity" / "model.safetensors") for folder in (before.last, left.last))

@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 
 from traube._core.errors import TraubeError
+from traube._pipeline.validation.outcomes import RuleOutcome
 from traube._pipeline.validation.rules import CHECKS, SPLIT, Check, Table, blocks
-from traube._pipeline.validation.verdicts import Verdict
 from traube._storage import Storage
 from traube.tasks import sources
 from traube.tasks._stored import get_manifest
@@ -44,25 +44,25 @@ class Finding:
 
 
 def make_finding(
-    check: Check, card: TaskCard, verdicts: Sequence[Verdict], judged: pd.DataFrame, corpus: pd.DataFrame
+    check: Check, card: TaskCard, outcomes: Sequence[RuleOutcome], judged: pd.DataFrame, corpus: pd.DataFrame
 ) -> Finding:
     """Return the finding of a check in a table that is judged with its facts.
 
-    It is made from the verdicts on the check's rules and those of others.
+    It is made from the outcomes on the check's rules and those of others.
     """
-    own = {verdict.says: verdict for verdict in verdicts if verdict.check == check.name}
+    own = {outcome.says: outcome for outcome in outcomes if outcome.check == check.name}
     results = {}
-    for verdict in (own[rule.says] for rule in check.rules if rule.says in own):
-        n, result = verdict.count, HOLDS
-        if not verdict.success:
-            result = f"no, but {verdict.observed}" if n is None else f"not in {n:,} row{'' if n == 1 else 's'}"
-        results[verdict.says] = result
-    positions = sorted({position for verdict in own.values() for position in verdict.rows})
+    for outcome in (own[rule.says] for rule in check.rules if rule.says in own):
+        n, result = outcome.count, HOLDS
+        if not outcome.success:
+            result = f"no, but {outcome.observed}" if n is None else f"not in {n:,} row{'' if n == 1 else 's'}"
+        results[outcome.says] = result
+    positions = sorted({position for outcome in own.values() for position in outcome.rows})
     header, shown = _pick_examples(check, judged.iloc[positions], judged, corpus)
     return Finding(
         check=check,
         blocking=blocks(check, card),
-        passed=all(verdict.success for verdict in own.values()),
+        passed=all(outcome.success for outcome in own.values()),
         rules=results,
         offending=len(positions),
         total=len(judged),

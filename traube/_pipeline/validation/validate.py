@@ -7,8 +7,8 @@ import pandas as pd
 
 from traube._pipeline.validation.facts import FACTS
 from traube._pipeline.validation.findings import Finding, keep_findings, make_finding
+from traube._pipeline.validation.outcomes import judge
 from traube._pipeline.validation.rules import CHECKS, Table
-from traube._pipeline.validation.verdicts import judge
 from traube._storage import Storage
 from traube.tasks._stored import get_card, read_task
 from traube.tasks._task import CORPUS_COLUMNS, SPLIT_COLUMNS, TaskCard
@@ -30,8 +30,8 @@ def validate_table(card: TaskCard, table: Table, rows: pd.DataFrame, corpus: pd.
     """Check the rows of a task's table, which name texts of the corpus, or are these."""
     rows = rows[list(COLUMNS.get(table, rows.columns))].reset_index(drop=True)
     judged = rows.join(FACTS[table](card, rows, corpus))
-    verdicts = judge(table, card.declared, judged)
-    findings = [make_finding(check, card, verdicts, judged, corpus) for check in CHECKS[table]]
+    outcomes = judge(table, card.declared, judged)
+    findings = [make_finding(check, card, outcomes, judged, corpus) for check in CHECKS[table]]
     return Validation(card, table, judged, findings)
 
 

@@ -53,7 +53,7 @@ R = TypeVar("R", bound=DeepRecipe)
 
 
 @dataclass
-class Step:
+class BatchResult:
     """Result of a batch."""
 
     loss: "Tensor"  # the minimized loss
@@ -106,7 +106,7 @@ class Fit(ABC, Generic[R]):
         """Prepare an epoch before its first batch, for example by choosing targets."""
 
     @abstractmethod
-    def step(self, epoch: int, rows: Rows) -> Step:
+    def step(self, epoch: int, rows: Rows) -> BatchResult:
         """Return the loss of a batch."""
 
     def settle(self, labels: "Tensor", settled: float) -> None:
@@ -359,7 +359,7 @@ class DeepClusterer(RecipeMixin[R]):
             progress.said(f"epoch {epoch + 1}: {', '.join(shown)}")
             kept.save(fit, self.history, epoch + 1 == epochs)
 
-    def _descend(self, fit: Fit[R], epoch: int, rows: Rows) -> Step:
+    def _descend(self, fit: Fit[R], epoch: int, rows: Rows) -> BatchResult:
         fit.modules.train()
         fit.optimizer.zero_grad(set_to_none=True)
         step = fit.step(epoch, rows)
@@ -389,7 +389,7 @@ def _seed(seed: int, epoch: int, device: str) -> Iterator[None]:
         yield
 
 
-def _compare_step(gold: Labels, step: Step) -> Entry:
+def _compare_step(gold: Labels, step: BatchResult) -> Entry:
     """Return NS and PS, the shares of similarity for other classes and for the own, and the mean cosine in a class, of a batch."""
     import torch
     from torch.nn import functional

@@ -7,10 +7,12 @@ of them.
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from importlib.metadata import version
 from threading import Lock
 from types import ModuleType
 from typing import Any
 
+from traube._core.errors import TraubeError
 from traube.components._estimators.compiled import UMAP, compile_once
 
 SEARCH = "pynndescent"
@@ -27,7 +29,7 @@ def import_umap() -> ModuleType:
     """
     with _LOCK:
         if "umap" not in sys.modules and SEARCH not in sys.modules:
-            placeholders = {name: ModuleType(name) for name in (SEARCH, *TABLES)}
+            placeholders = {name: _Placeholder(name) for name in (SEARCH, *TABLES)}
             setattr(placeholders[SEARCH], NNDescent.__name__, NNDescent)
             for name, table in TABLES.items():
                 setattr(placeholders[name], table, LazyTable(name, table))
@@ -39,6 +41,18 @@ def import_umap() -> ModuleType:
                 for name in placeholders:
                     sys.modules.pop(name, None)
         return import_module("umap")
+
+
+class _Placeholder(ModuleType):
+    """A module that stands for one of pynndescent while umap-learn is imported."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # the machinery of imports asks for them
+            raise AttributeError(name)
+        raise TraubeError(
+            f"umap-learn {version('umap-learn')} needs {self.__name__}.{name}, which Traube does not import for it: "
+            "install an earlier umap-learn"
+        )
 
 
 class _LazyClass(type):

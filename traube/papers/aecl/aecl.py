@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 from typing_extensions import override
 
-from traube.components._deep.clusterer import DeepClusterer, Labels, Rows, Step, Views, make_even_batches
+from traube.components._deep.clusterer import BatchResult, DeepClusterer, Labels, Rows, Views, make_even_batches
 from traube.components._deep.encoding import Base
 from traube.components._deep.grouping import k_means, take_largest
 from traube.papers.aecl.on_encoder import EncoderFit, EncoderRecipe
@@ -124,7 +124,7 @@ class AeclFit(EncoderFit[AeclRecipe]):
         labels, _ = k_means(self.vectors(), self.k, self.seed, starts=1, max_iter=3000, tol=0.01)
         self.memory["targets"] = torch.from_numpy(labels)
 
-    def step(self, epoch: int, rows: Rows) -> Step:
+    def step(self, epoch: int, rows: Rows) -> BatchResult:
         """Return the loss of equations 9, 14 and 15."""
         from torch.nn import functional
 
@@ -154,7 +154,7 @@ class AeclFit(EncoderFit[AeclRecipe]):
                 parts["labels"] = losses.sure_cross_entropy(logits[0], logits[1], recipe.threshold)
                 loss = loss + recipe.label_weight * parts["labels"]
         sure = (logits[0].detach().softmax(dim=1).amax(dim=1) >= recipe.threshold).float().mean()
-        return Step(loss, parts, predicted, z[0], similarity[0], {"sure": sure})
+        return BatchResult(loss, parts, predicted, z[0], similarity[0], {"sure": sure})
 
     def representations(self) -> "Tensor":
         """Return z, which the contrast makes similar; unlike h, z depends on no other text of a batch."""

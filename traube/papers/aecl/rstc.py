@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 from typing_extensions import override
 
-from traube.components._deep.clusterer import DeepClusterer, Labels, Rows, Step, Views
+from traube.components._deep.clusterer import BatchResult, DeepClusterer, Labels, Rows, Views
 from traube.components._deep.encoding import Base
 from traube.components._deep.grouping import take_largest
 from traube.papers.aecl.on_encoder import EncoderFit, EncoderRecipe
@@ -56,7 +56,7 @@ class RstcFit(EncoderFit[RstcRecipe]):
         times = first + np.linspace(0, 1, self.recipe.refreshes) ** 2 * (iterations - first)
         self.times = {int(time) for time in times}
 
-    def step(self, epoch: int, rows: Rows) -> Step:
+    def step(self, epoch: int, rows: Rows) -> BatchResult:
         """Return the contrast of two augmentations and, once there are pseudo-labels, their cross entropy."""
         from torch.nn import functional
 
@@ -77,7 +77,7 @@ class RstcFit(EncoderFit[RstcRecipe]):
             entropies = functional.cross_entropy(logits, target) + functional.cross_entropy(other_logits, target)
             parts["labels"] = entropies / 2
             loss = loss + parts["labels"]
-        return Step(loss, parts, logits.argmax(dim=1), one)
+        return BatchResult(loss, parts, logits.argmax(dim=1), one)
 
     def _compute_log_p(self, vectors: "Tensor") -> "Tensor":
         with self.at_rest():

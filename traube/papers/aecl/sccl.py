@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 from typing_extensions import override
 
-from traube.components._deep.clusterer import DeepClusterer, Labels, Rows, Step, Views
+from traube.components._deep.clusterer import BatchResult, DeepClusterer, Labels, Rows, Views
 from traube.components._deep.encoding import Base
 from traube.components._deep.grouping import k_means, take_largest
 from traube.components._new_points import find_nearest
@@ -46,7 +46,7 @@ class ScclFit(EncoderFit[ScclRecipe]):
         self.centers.put(torch.from_numpy(centers))
         self.learn(torch.nn.ModuleDict({"project": self.project, "centres": self.centers}))
 
-    def step(self, epoch: int, rows: Rows) -> Step:
+    def step(self, epoch: int, rows: Rows) -> BatchResult:
         """Return the loss of equation 6: the contrast of two augmentations and the divergence from sharpened targets."""
         from traube.papers.aecl import losses
 
@@ -56,7 +56,7 @@ class ScclFit(EncoderFit[ScclRecipe]):
         target = losses.sharpen(log_q.detach().exp())
         parts = {"contrast": contrast, "divergence": losses.divergence(target, log_q)}
         loss = self.recipe.contrast_weight * contrast + parts["divergence"]
-        return Step(loss, parts, log_q.argmax(dim=1), own)
+        return BatchResult(loss, parts, log_q.argmax(dim=1), own)
 
     @override
     def labels(self) -> Labels:

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 from typing_extensions import override
 
-from traube.components._deep.clusterer import DeepClusterer, DeepRecipe, Fit, Labels, Rows, Step, Views
+from traube.components._deep.clusterer import BatchResult, DeepClusterer, DeepRecipe, Fit, Labels, Rows, Views
 from traube.components._deep.encoding import Base
 from traube.components._deep.grouping import k_means, take_largest
 from traube.papers.aecl.words import Sif, Source, Words
@@ -78,7 +78,7 @@ class SelfTrainFit(Fit[SelfTrainRecipe]):
         self.targets, labels = losses.sharpen(q), q.argmax(dim=1).cpu()
         self.settle(labels, self.recipe.settled)
 
-    def step(self, epoch: int, rows: Rows) -> Step:
+    def step(self, epoch: int, rows: Rows) -> BatchResult:
         """Return the reconstruction loss of the autoencoder; later the divergence from sharpened targets."""
         from torch.nn import functional
 
@@ -88,10 +88,10 @@ class SelfTrainFit(Fit[SelfTrainRecipe]):
         codes = self.modules.encode(points)
         if epoch < self.recipe.pretraining:
             loss = functional.mse_loss(self.modules.decode(codes), points)
-            return Step(loss, {"reconstruction": loss}, points=codes)
+            return BatchResult(loss, {"reconstruction": loss}, points=codes)
         log_q = self.modules.centres(codes)
         loss = losses.divergence(self.targets[rows], log_q)
-        return Step(loss, {"divergence": loss}, log_q.argmax(dim=1), codes)
+        return BatchResult(loss, {"divergence": loss}, log_q.argmax(dim=1), codes)
 
     def _assign(self, points: "Tensor") -> "Tensor":
         with self.at_rest():

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from typing_extensions import override
 
-from traube.components._deep.clusterer import DeepClusterer, DeepRecipe, Fit, Labels, Rows, Step, Views
+from traube.components._deep.clusterer import BatchResult, DeepClusterer, DeepRecipe, Fit, Labels, Rows, Views
 from traube.components._deep.encoding import Base
 from traube.components._deep.grouping import k_means
 from traube.components._new_points import find_nearest
@@ -65,13 +65,13 @@ class StccFit(Fit[StccRecipe]):
             row[: len(known)] = np.array(known, dtype=np.int64) + 1
         return torch.from_numpy(numbers).to(self.device)
 
-    def step(self, epoch: int, rows: Rows) -> Step:
+    def step(self, epoch: int, rows: Rows) -> BatchResult:
         """Return the cross entropy with the codes' bits."""
         from torch.nn import functional
 
         logits = self.modules(self.numbers[rows])
         loss = functional.binary_cross_entropy_with_logits(logits, self.codes[rows])
-        return Step(loss, points=logits)
+        return BatchResult(loss, points=logits)
 
     def _compute_features(self, numbers: "Tensor") -> "Tensor":
         with self.at_rest():

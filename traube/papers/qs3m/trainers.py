@@ -35,7 +35,7 @@ from traube.models._similarity import (
 )
 from traube.models._transformer import Transformer
 from traube.models._vectors import Dense
-from traube.models._weights import list_files
+from traube.models._vetting import VettedFolder
 from traube.papers.qs3m.pairs import Pairs, all_pairs, balanced_pairs
 from traube.tasks._sections import SEPARATOR
 from traube.tasks._task import Split, Task
@@ -223,7 +223,7 @@ class Comparer:
         from safetensors.torch import save_file
 
         out = Path(folder)
-        for path in list_files(self.base.folder):
+        for path in VettedFolder.at(self.base.folder).files:
             target = out / path.relative_to(self.base.folder)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)

@@ -12,7 +12,7 @@ from traube.tasks._task import Declared
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RuleOutcome:
     """Outcome of a rule."""
 
     check: str  # its name
@@ -34,18 +34,18 @@ def list_applied_rules(table: Table, declared: Declared) -> Iterable[tuple[str, 
                 yield check.name, rule, {**rule.arguments, "min_value": least, "max_value": greatest}
 
 
-def judge(table: Table, declared: Declared, judged: pd.DataFrame) -> list[Verdict]:
+def judge(table: Table, declared: Declared, judged: pd.DataFrame) -> list[RuleOutcome]:
     """Judge every rule of a table, given with its facts."""
-    verdicts = []
+    outcomes = []
     for check, rule, arguments in list_applied_rules(table, declared):
         if rule.expectation == "ExpectTableRowCountToBeBetween":
             least, greatest = _bounds(arguments)
-            verdict = Verdict(check, rule.says, least <= len(judged) <= greatest, [], observed=len(judged))
+            outcome = RuleOutcome(check, rule.says, least <= len(judged) <= greatest, [], observed=len(judged))
         else:
             rows = _find_offending(rule.expectation, arguments, judged).to_numpy(dtype=bool).nonzero()[0].tolist()
-            verdict = Verdict(check, rule.says, not rows, rows, len(rows))
-        verdicts.append(verdict)
-    return verdicts
+            outcome = RuleOutcome(check, rule.says, not rows, rows, len(rows))
+        outcomes.append(outcome)
+    return outcomes
 
 
 def _find_offending(expectation: str, arguments: dict[str, Any], judged: pd.DataFrame) -> pd.Series:
