@@ -23,6 +23,11 @@ from traube.tasks import _import_readers, sources
 PLUGIN = Path(__file__).parents[1] / "choices"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def shared_workers() -> None:
+    """Start processes of this module's own: those of other tests were started before the plug-in was there."""
+
+
 @pytest.fixture
 def plugin(install: Callable[..., None]) -> Iterator[None]:
     caches = kinds, _import_readers
