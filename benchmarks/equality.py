@@ -116,8 +116,10 @@ def hashed(assignments: pd.DataFrame) -> str:
 @contextlib.contextmanager
 def recorded(folder: Path, given: Path | None) -> Iterator[dict[str, int]]:
     """Record what encoders return for each text; of texts that are in the folder `given`, return what is there."""
+    from traube._pipeline import ahead
     from traube.models._transformer import Transformer
 
+    encode_ahead = ahead.encode_ahead
     encode_batches, vectors, counts = (
         Transformer.encode_batches,
         dict[str, dict[str, Any]](),
@@ -138,10 +140,13 @@ def recorded(folder: Path, given: Path | None) -> Iterator[dict[str, int]]:
             yield np.array(absent)[rows], block
 
     Transformer.encode_batches = encode  # type: ignore[method-assign]
+    # a process that encodes ahead would not be recorded
+    ahead.encode_ahead = lambda storage, requests: contextlib.nullcontext(lambda position, progress: None)
     try:
         yield counts
     finally:
         Transformer.encode_batches = encode_batches  # type: ignore[method-assign]
+        ahead.encode_ahead = encode_ahead
         folder.mkdir(parents=True, exist_ok=True)
         for key, known in vectors.items():
             np.savez(folder / f"{key}.npz", names=np.array(list(known)), vectors=np.stack(list(known.values())))
