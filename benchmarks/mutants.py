@@ -20,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 from queue import SimpleQueue
@@ -138,12 +139,9 @@ class Trace:
 
 
 def preload() -> None:
-    """Import what the rooms import from elsewhere, once for all that are forked."""
-    import numba
-    import scipy.stats
-    import sklearn.cluster
-    import sqlalchemy.orm
-    import torch  # noqa: F401
+    """Import what the rooms import from elsewhere, once for all processes that are forked."""
+    for name in ("numba", "scipy.stats", "sklearn.cluster", "sqlalchemy.orm", "torch"):
+        import_module(name)
 
 
 def run_tests(copy: Path, arguments: list[str], plugins: list[Any]) -> int:
@@ -181,7 +179,7 @@ def choose_tests(mutant: Mutant, ran: list[Ran]) -> tuple[list[str], float]:
     there = [test for test in ran if (mutant.file, mutant.line) in test.lines]
     if len(there) <= 1:
         there = [test for test in ran if any(file == mutant.file for file, _ in test.lines)]
-    chosen, seconds = [], 0.0
+    chosen, seconds = list[str](), 0.0
     for test in sorted(there, key=lambda test: test.seconds):
         if seconds + test.seconds > MOST_SECONDS and chosen:
             break
