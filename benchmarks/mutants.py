@@ -54,7 +54,7 @@ class Mutant(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """What a test ran, and how long it took."""
+    """Lines that a test ran, and the seconds that it took."""
 
     test: str
     seconds: float
