@@ -4,14 +4,14 @@ import dagster as dg
 
 from assets.common import CHECKPOINTS, STUDIES, TRAINERS, UI_JOB
 from resources.alerts import FILE, SILENT, WEBHOOK, send_alert
-from sensors import Jobs
+from sensors import Loaded
 from traube._core.escaping import escape_controls
 from traube.tasks import sources
 
 WILL_RETRY, PARTITION = "dagster/will_retry", "dagster/partition"
 
 
-def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
+def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
     """Return the sensor that sends an alert for each failed run."""
 
     @dg.run_failure_sensor(

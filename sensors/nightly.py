@@ -9,7 +9,7 @@ import dagster as dg
 from assets.common import MODELS, NIGHT, model_keys
 from resources.benchmark import BenchmarkResource
 from resources.untracked import find_untracked
-from sensors import Jobs
+from sensors import Loaded
 from sensors.publish import WAITING
 from traube._core import paths
 from traube._core.errors import TraubeError
@@ -22,7 +22,7 @@ from traube.models import is_endpoint, load_model
 from traube.models._endpoint import limit_unattended
 
 
-def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
+def schedules(loaded: Loaded) -> list[dg.ScheduleDefinition]:
     """Return the schedules `nightly_benchmark` and `nightly_publish`.
 
     `nightly_benchmark` evaluates missing cells, if there are any. With `nightly_publish` a nightly run ends with
@@ -41,7 +41,7 @@ def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
 
     @nightly_schedule(
         name="nightly_benchmark",
-        job=jobs["evaluate"],
+        job=loaded.jobs["evaluate"],
         description="Asks the plan which cells are missing, and evaluates one model a run.",
     )
     def nightly_benchmark(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
@@ -54,6 +54,9 @@ def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
             except TraubeError as error:
                 context.log.warning(str(error))
         request, todo, work, runs = _find_lacking(context.instance)
+        _, notes = loaded.split(request.tasks)
+        for note in notes:
+            context.log.warning(note)
         for name, reason in todo.unavailable.items():
             context.log.warning(f"{name} is unavailable: {reason}")
         if not work:
@@ -67,15 +70,16 @@ def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
             dg.RunRequest(
                 run_key=f"{model}@{night}",
                 partition_key=model,
-                asset_selection=model_keys(tasks, request.protocol.methods()),
+                asset_selection=model_keys(there, request.protocol.methods()),
                 tags=_tag_night(context),
             )
             for model, tasks in open_work.items()
+            if (there := loaded.split(tasks)[0])
         ]
 
     @nightly_schedule(
         name="nightly_publish",
-        job=jobs["publish"],
+        job=loaded.jobs["publish"],
         description="Leaderboard, registry, regressions and report where nothing is missing: each run is published itself.",
     )
     def nightly_publish(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
