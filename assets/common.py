@@ -27,7 +27,8 @@ MADE_OF = "traube/tasks"  # metadata of a table that is made of these tasks alon
 MODELS = dg.DynamicPartitionsDefinition(name="models")
 
 # a nightly result is late after a day and two hours, and has failed after a day and a half
-NIGHTLY = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=36), warn_window=timedelta(hours=26))
+LATE = timedelta(hours=26)
+NIGHTLY = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=36), warn_window=LATE)
 
 # the assets that are made of all tasks
 result_asset = partial(dg.asset, group_name=RESULTS, freshness_policy=NIGHTLY)

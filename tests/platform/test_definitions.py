@@ -163,6 +163,9 @@ def test_the_jobs_are_known_and_what_runs_by_itself_is_on(definitions: dg.Defini
         "publish_after_canceled",
         "failed_runs",
         "lost_runs",
+        "failed_ticks",
+        "nightly_digest",
+        "late_night",
     ]
     running = dict.fromkeys(names, dg.DefaultSensorStatus.RUNNING)
     assert sensors == {**running, "declarative_automation": dg.DefaultSensorStatus.STOPPED}
