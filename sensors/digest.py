@@ -6,18 +6,15 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
-from assets.common import LATE, NIGHT
+from assets.common import LATE, NIGHT, UNFINISHED
 from resources.alerts import read_alerts, send_alert
 from sensors import Loaded
-from sensors.publish import WAITING
 from traube._core import paths
 from traube._core.errors import join_words
 from traube._core.inputs import format_size
 from traube._pipeline.params import load_params
 from traube._storage import open_storage
 from traube.comparison._regressions import read_changes
-
-AT_WORK = (*WAITING, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED)
 
 
 def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
@@ -35,7 +32,7 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
         night = run.tags.get(NIGHT)
         if run.job_name != "publish" or not night:
             return dg.SkipReason("no publication of a night")
-        if context.instance.get_runs(dg.RunsFilter(tags={NIGHT: night}, statuses=[*AT_WORK])):
+        if context.instance.get_runs(dg.RunsFilter(tags={NIGHT: night}, statuses=[*UNFINISHED])):
             return dg.SkipReason("runs of the night are at work")
         details = [*_describe_runs(context.instance, night), *_describe_changes(), *_repeat_alerts(), _describe_disk()]
         send_alert(

@@ -6,11 +6,10 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 
-from assets.common import MODELS, NIGHT, model_keys
+from assets.common import MODELS, NIGHT, UNFINISHED, model_keys
 from resources.benchmark import BenchmarkResource
 from resources.untracked import find_untracked
 from sensors import Loaded
-from sensors.publish import WAITING
 from traube._core import paths
 from traube._core.errors import TraubeError
 from traube._pipeline.params import Nightly, load_params
@@ -107,8 +106,7 @@ def _find_lacking(
     for model, tasks in find_untracked(request).items():
         if model not in todo.unavailable:
             work[model] = list(dict.fromkeys([*work.get(model, []), *tasks]))
-    unfinished = [*WAITING, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
-    return request, todo, work, instance.get_runs(dg.RunsFilter(job_name="evaluate", statuses=unfinished))
+    return request, todo, work, instance.get_runs(dg.RunsFilter(job_name="evaluate", statuses=[*UNFINISHED]))
 
 
 def _drop_busy(work: Mapping[str, list[str]], runs: Iterable[dg.DagsterRun]) -> dict[str, list[str]]:

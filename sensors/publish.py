@@ -4,12 +4,10 @@ from collections.abc import Mapping
 
 import dagster as dg
 
-from assets.common import NIGHT, TASK_REPORTS, UI_JOB, asset_key
+from assets.common import NIGHT, TASK_REPORTS, UI_JOB, WAITING, asset_key
 from sensors import Loaded
 from sensors.lost_runs import is_of_command
 from traube.tasks import sources
-
-WAITING = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED)
 
 
 def is_published(instance: dg.DagsterInstance, since: float, night: Mapping[str, str]) -> bool:

@@ -11,11 +11,13 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
+import dagster as dg
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 import traube
+from assets.common import NIGHT
 from assets.registry import registry
 from operations.launch import DagsterLauncher
 from resources.alerts import FILE, SILENT
@@ -48,6 +50,33 @@ def test_the_first_clustering_of_a_task_becomes_champion(launcher: DagsterLaunch
     assert held["model"] == "bow"
     assert held["decision"] == "first"
     assert float(held["score"]) > 0.5
+
+
+@pytest.mark.begin_with("evaluated")
+@pytest.mark.parametrize("ends", ["all are scored", "the night ends"])
+def test_the_first_champion_is_not_whoever_is_done_first(
+    launcher: DagsterLauncher, request_for: MakeRequest, ends: str
+) -> None:
+    """The champion of a new task is chosen among all models of the benchmark; a night that ends chooses among those there are."""
+    paths.params().write_text(paths.params().read_text().replace("[bow]", "[bow, tfidf]"))
+    launcher.publish()
+    served = RegistryResource()
+    held = served.find_version("words", "challenger")
+    assert held and held["decision"] == "hold" and "tfidf" in held["reason"]
+    assert served.find_version("words", "champion") is None
+    publish, night = launcher.definitions.resolve_job_def("publish"), {NIGHT: "2026-01-01"}
+    if ends == "all are scored":
+        launcher.evaluate("tfidf", ["words"], request_for(["words"], ["tfidf"]))
+        launcher.publish()
+    else:
+        evaluate = launcher.definitions.resolve_job_def("evaluate")
+        begun = launcher.instance.create_run_for_job(evaluate, status=dg.DagsterRunStatus.STARTED, tags=night)
+        only = {"instance": launcher.instance, "tags": night, "asset_selection": [registry.key]}
+        assert publish.execute_in_process(**only).success and served.find_version("words", "champion") is None
+        launcher.instance.report_run_failed(begun)
+        assert publish.execute_in_process(**only).success
+    champion = served.find_version("words", "champion")
+    assert champion and champion["decision"] == "first"
 
 
 @pytest.mark.slow
