@@ -201,15 +201,12 @@ class DeepClusterer(RecipeMixin[R]):
     recipe : DeepRecipe, optional
         By default the paper's.
     augment : Augment, optional
-        Makes another text of each text, from texts and a seed (see `traube.models._augmentation`); by default random
-        words are swapped or left out.
+        Makes another text of each text, from texts and a seed; by default random words are swapped or left out.
 
     Attributes
     ----------
     augmentations : int
         Number of augmentations of each text that the clusterer learns from.
-    substituted : float, default=0.2
-        Share of a text's words that contextual substitution replaces.
     seconds_between_saves : float
         Most seconds of work that a kill loses, or an epoch if that takes longer.
     history : list of Entry
@@ -220,7 +217,6 @@ class DeepClusterer(RecipeMixin[R]):
 
     training: ClassVar[type[Fit[Any]]]  # all that is trained
     augmentations: ClassVar[int] = 0
-    substituted: ClassVar[float] = 0.2
     seconds_between_saves: float = 10.0
 
     def __init__(self, recipe: R | None = None, augment: Augment = swap_or_delete) -> None:
@@ -289,6 +285,10 @@ class DeepClusterer(RecipeMixin[R]):
         self._train(fit, kept, seed, base.device, progress, gold)
         self._fit = fit
         return fit.labels()
+
+    def make_augmenter(self, task: str, texts: Sequence[str], model: Any) -> Augment:
+        """Return the function that makes other texts of a task's texts, which the encoder `model` may help to find."""
+        return self.augment
 
     def augment_beforehand(self, texts: Sequence[str], seed: int) -> Self:
         """Return the same clusterer with the augmentations of these texts and this seed computed.

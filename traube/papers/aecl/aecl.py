@@ -12,10 +12,10 @@ import numpy as np
 from pydantic import Field
 from typing_extensions import override
 
-from traube.components._deep.clusterer import BatchResult, DeepClusterer, Labels, Rows, Views, make_even_batches
+from traube.components._deep.clusterer import BatchResult, Labels, Rows, Views, make_even_batches
 from traube.components._deep.encoding import Base
 from traube.components._deep.grouping import k_means, take_largest
-from traube.papers.aecl.on_encoder import EncoderFit, EncoderRecipe
+from traube.papers.aecl.on_encoder import EncoderClusterer, EncoderFit, EncoderRecipe
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -193,7 +193,7 @@ class AeclFit(EncoderFit[AeclRecipe]):
         return labels
 
 
-class Aecl(DeepClusterer[AeclRecipe]):
+class Aecl(EncoderClusterer[AeclRecipe]):
     """Sample attention, similarity-guided contrast, pseudo-labels."""
 
     name = "aecl"

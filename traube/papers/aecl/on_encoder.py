@@ -1,11 +1,15 @@
 """Trainings of an encoder with heads on top of it: the code that AECL, SCCL and RSTC share."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field
+from typing_extensions import override
 
-from traube.components._deep.clusterer import DeepRecipe, Fit, Rows, Views
+from traube._core import paths
+from traube._core.inputs import resolve_path
+from traube.components._deep.augmentation import Augment, swap_or_delete
+from traube.components._deep.clusterer import DeepClusterer, DeepRecipe, Fit, Rows, Views
 from traube.components._deep.encoding import Base, Encoded, copy_network, encode_frozen
 
 if TYPE_CHECKING:
@@ -88,3 +92,27 @@ class EncoderFit(Fit[E]):
     def vectors_of(self, texts: Sequence[str]) -> "Tensor":
         """Return vectors of other texts, [n, d]."""
         return Encoded(self.network, texts, self.recipe.bf16).vectors() * self.memory["scale"]
+
+
+class EncoderClusterer(DeepClusterer[E]):
+    """Base class of clusterers that train an encoder on other texts of each text.
+
+    Attributes
+    ----------
+    substituted : float, default=0.2
+        Share of a text's words that contextual substitution replaces.
+    """
+
+    substituted: ClassVar[float] = 0.2
+
+    @override
+    def make_augmenter(self, task: str, texts: Sequence[str], model: Any) -> Augment:
+        from traube.papers.aecl.augmentation import Contextual, Eda, Published, find_neighbors
+        from traube.papers.aecl.readers import read_augmentations
+
+        kind, _, folder = self.recipe.augmentation.partition(":")
+        if kind == "contextual":
+            return Contextual(resolve_path(paths.checkpoints(), folder), self.substituted)
+        if kind == "eda":
+            return Eda(find_neighbors(texts, model))
+        return swap_or_delete if kind == "order" else Published(read_augmentations(task))
