@@ -13,8 +13,8 @@ from safetensors.torch import load_file, save_file
 
 from tests.models.test_hostile_folders import causal, edited, outcome
 from traube._grouping.naming import Topic, name_topics
-from traube.models import _likelihood as likelihood
-from traube.models._likelihood import CausalModel
+from traube.models import _causal
+from traube.models._causal import CausalModel
 
 TOPIC = {0: Topic(["cat", "dog"], ["the cat a dog " * 40] * 3)}
 Attack = Callable[[Path], object]
@@ -126,8 +126,8 @@ def test_a_prompt_is_cut_to_what_any_model_is_given(
     model = CausalModel.load(str(causal(tiny_bert, tmp_path / "model")), local=True)
     assert model.longest == 64  # as its configuration says
     monkeypatch.setattr(model.model.config, "n_positions", 10**9)
-    assert model.longest == likelihood.LONGEST
-    monkeypatch.setattr(likelihood, "LONGEST", 16)
+    assert model.longest == _causal.LONGEST
+    monkeypatch.setattr(_causal, "LONGEST", 16)
     assert model.reply("the cat " * 1_000, 4)[1] <= 16
     _, error = outcome(lambda: model.likelihoods("the cat " * 1_000, ["a dog"]))
     assert "it takes 16 at most" in error

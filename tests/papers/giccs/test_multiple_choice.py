@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from tests import giccs_like
 from traube._core.errors import TraubeError
-from traube.models._likelihood import CausalModel
+from traube.models._causal import CausalModel
 from traube.papers.giccs.multiple_choice import ANSWER, Question, choose, list_questions, score_options, write_prompt
 from traube.tasks import load_pairs
 from traube.tasks._task import Task

@@ -13,7 +13,7 @@ from traube._core.hashing import digest
 from traube._core.progress import SILENT, Progress
 from traube._pipeline.record import library_versions
 from traube._storage import Document, Storage
-from traube.models._likelihood import CausalModel, Likelihood
+from traube.models._causal import CausalModel, Likelihood
 from traube.papers.giccs.choices import accuracy, credit, right_answers
 from traube.tasks._task import Task
 
