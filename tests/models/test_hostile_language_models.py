@@ -15,6 +15,7 @@ from tests.models.test_hostile_folders import causal, edited, outcome
 from traube._grouping.naming import Topic, name_topics
 from traube.models import _causal
 from traube.models._causal import CausalModel
+from traube.papers.giccs.likelihood import likelihoods
 
 TOPIC = {0: Topic(["cat", "dog"], ["the cat a dog " * 40] * 3)}
 Attack = Callable[[Path], object]
@@ -95,7 +96,7 @@ def answer(folder: Path) -> str:
     model = CausalModel.load(str(folder), local=True)
     names, note = name_topics(TOPIC, model)
     assert "\n" not in note
-    model.likelihoods("the cat", ["a dog", "the soup"])
+    likelihoods(model, "the cat", ["a dog", "the soup"])
     reply, count = model.reply("the cat", 4)
     assert count <= model.longest + 4 and len(reply) < 1_000
     return names.get(0, "")
@@ -129,6 +130,6 @@ def test_a_prompt_is_cut_to_what_any_model_is_given(
     assert model.longest == _causal.LONGEST
     monkeypatch.setattr(_causal, "LONGEST", 16)
     assert model.reply("the cat " * 1_000, 4)[1] <= 16
-    _, error = outcome(lambda: model.likelihoods("the cat " * 1_000, ["a dog"]))
+    _, error = outcome(lambda: likelihoods(model, "the cat " * 1_000, ["a dog"]))
     assert "it takes 16 at most" in error
-    assert model.likelihoods("the cat", ["a dog"])
+    assert likelihoods(model, "the cat", ["a dog"])
