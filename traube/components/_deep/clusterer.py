@@ -61,7 +61,6 @@ class BatchResult:
     # cluster of each text as the batch sees it, int64 [n]; None where there is none yet
     predicted: "Tensor | None" = None
     points: "Tensor | None" = None  # representations of the texts, [n, d], for the history
-    similarity: "Tensor | None" = None  # weights of the other texts for each, [n, n]; for the history
     more: dict[str, "Tensor"] = field(default_factory=dict)  # numbers by name that the history keeps too
 
 
@@ -124,6 +123,19 @@ class Fit(ABC, Generic[R]):
         self.modules.eval()
         with torch.no_grad():
             yield
+
+    def compare(self, gold: Labels, step: BatchResult) -> Entry:
+        """Compare a batch with its gold labels, for the history: the mean cosine of two texts of a class."""
+        import torch
+        from torch.nn import functional
+
+        if step.points is None:
+            return {}
+        unit = functional.normalize(step.points.detach().float(), dim=1)
+        codes = torch.from_numpy(gold)
+        others = (codes[:, None] == codes[None, :]) & ~torch.eye(len(gold), dtype=torch.bool)
+        cosines = (unit @ unit.T)[others.to(unit.device)]
+        return {"same_class_similarity": float(cosines.mean())} if len(cosines) else {}
 
     @abstractmethod
     def labels(self) -> Labels:
@@ -343,7 +355,7 @@ class DeepClusterer(RecipeMixin[R]):
                     step = self._descend(fit, epoch, rows)
                     numbers = {"loss": step.loss, **step.parts, **step.more}
                     entry = {name: float(value.detach()) for name, value in numbers.items()}
-                    entries.append(entry | (_compare_step(gold[rows], step) if gold is not None else {}))
+                    entries.append(entry | (fit.compare(gold[rows], step) if gold is not None else {}))
                     sizes.append(len(rows))
                     if step.predicted is not None:
                         predicted[rows] = step.predicted.detach().cpu().numpy()
@@ -387,27 +399,6 @@ def _seed(seed: int, epoch: int, device: str) -> Iterator[None]:
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(int(np.random.SeedSequence([seed, epoch + 1]).generate_state(1)[0]))
         yield
-
-
-def _compare_step(gold: Labels, step: BatchResult) -> Entry:
-    """Return NS and PS, the shares of similarity for other classes and for the own, and the mean cosine in a class, of a batch."""
-    import torch
-    from torch.nn import functional
-
-    entry: Entry = {}
-    codes = torch.from_numpy(gold)
-    same = codes[:, None] == codes[None, :]
-    if step.similarity is not None:
-        weights = step.similarity.detach()  # dropout in training leaves rows that add up to about 1
-        entry["ps"] = float((weights * same.to(weights.device)).sum() / weights.sum())
-        entry["ns"] = 1 - entry["ps"]
-    if step.points is not None:
-        unit = functional.normalize(step.points.detach().float(), dim=1)
-        others = same & ~torch.eye(len(gold), dtype=torch.bool)
-        cosines = (unit @ unit.T)[others.to(unit.device)]
-        if len(cosines):
-            entry["same_class_similarity"] = float(cosines.mean())
-    return entry
 
 
 def _compare_clusters(fit: Fit[Any], predicted: Labels, gold: Labels | None) -> Entry:

@@ -7,13 +7,17 @@ from pydantic import Field
 from typing_extensions import override
 
 from traube._core import paths
+from traube._core.hashing import digest
 from traube._core.inputs import resolve_path
 from traube.components._deep.augmentation import Augment, swap_or_delete
 from traube.components._deep.clusterer import DeepClusterer, DeepRecipe, Fit, Rows, Views
-from traube.components._deep.encoding import Base, Encoded, copy_network, encode_frozen
+from traube.components._deep.encoding import Base, Encoded, copy_network
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+# Vectors that a frozen encoder has computed last, by what they depend on.
+_encoded: dict[str, "Tensor"] = {}
 
 
 class EncoderRecipe(DeepRecipe):
@@ -116,3 +120,18 @@ class EncoderClusterer(DeepClusterer[E]):
         if kind == "eda":
             return Eda(find_neighbors(texts, model))
         return swap_or_delete if kind == "order" else Published(read_augmentations(task))
+
+
+def encode_frozen(base: Base, views: Sequence[Encoded]) -> list["Tensor"]:
+    """Return the encoder's own vectors of the texts and of their augmentations, float32 [n, d] each.
+
+    The vectors of the last call are kept: other seeds and ablations of a task ask for the same ones.
+    """
+    keys = [digest([base.fingerprint, base.device, view.bf16, view.tokens]) for view in views]
+    vectors = {key: _encoded[key] for key in keys if key in _encoded}
+    for key, view in zip(keys, views, strict=True):
+        if key not in vectors:
+            vectors[key] = view.vectors()
+    _encoded.clear()
+    _encoded.update(vectors)
+    return [vectors[key] for key in keys]
