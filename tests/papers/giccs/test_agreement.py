@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traube._core.errors import TraubeError
-from traube.metrics._agreement import (
+from traube.papers.giccs.agreement import (
     Judgments,
     alpha,
     compliance,
