@@ -92,6 +92,21 @@ def test_publishing_again_registers_nothing_twice(launcher: DagsterLauncher) -> 
     assert held["reason"]
 
 
+def test_a_promotion_says_what_it_is_about_to_do_and_asks(launcher: DagsterLauncher) -> None:
+    launcher.publish()
+    served, runner = RegistryResource(), CliRunner()
+    table = served.read_champions().iloc[0]
+    shown = " ".join(runner.invoke(app, ["champions"]).output.split())
+    assert "words" in shown and f"{table['score']:.2f}" in shown and f"{table['challenger_score']:.2f}" in shown
+    assert json.loads(runner.invoke(app, ["champions", "--json"]).output)[0]["reason"] == table["reason"]
+    refused = runner.invoke(app, ["promote", "words"], input="n\n")
+    assert refused.exit_code == 1 and (served.find_version("words", "champion") or {})["version"] == "1"
+    about = f"version 1, {table['model']} with {table['method']}: {table['score']:.2f} -> version 2,"
+    assert about in refused.output and table["reason"] in refused.output
+    assert runner.invoke(app, ["promote", "words", "--yes"]).exit_code == 0
+    assert (served.find_version("words", "champion") or {})["version"] == "2"
+
+
 def test_people_promote_and_roll_back(launcher: DagsterLauncher) -> None:
     launcher.publish()
     registry = RegistryResource()
@@ -100,6 +115,11 @@ def test_people_promote_and_roll_back(launcher: DagsterLauncher) -> None:
     assert registry.find_version("words", "challenger") is None
     assert registry.rollback("words") == "1"
     assert (registry.find_version("words", "champion") or {})["version"] == "1"
+    (row,) = registry.read_champions().itertuples()
+    assert (row.task, row.model, row.version, row.measure[:5]) == ("words", "bow", "1", "topic")
+    board = pd.read_parquet(open_storage(paths.home()).get_table_path("leaderboard.parquet"))
+    assert row.score == pytest.approx(100 * board.loc[board["method"] == row.method, "mean"].iloc[0])
+    assert row.challenger == ""  # the version that was rolled back is none
     with pytest.raises(TraubeError, match="no other champion"):
         registry.rollback("words")
     with pytest.raises(TraubeError, match=r"unknown version of traube-words .9.: there are: 1, 2"):
@@ -238,6 +258,11 @@ def test_a_champion_is_served_from_new_data_once_it_is_scored_on_it(
     assert after["decision"] == "renewed"
     launcher.publish()
     assert (RegistryResource().find_version("words", "champion") or {})["version"] == after["version"]
+    (row,) = registry.read_champions().itertuples()
+    assert (row.task, row.model, row.version, row.measure[:5]) == ("words", "bow", "1", "topic")
+    board = pd.read_parquet(open_storage(paths.home()).get_table_path("leaderboard.parquet"))
+    assert row.score == pytest.approx(100 * board.loc[board["method"] == row.method, "mean"].iloc[0])
+    assert row.challenger == ""  # the version that was rolled back is none
     with pytest.raises(TraubeError, match="no other champion"):
         RegistryResource().rollback("words")
 

@@ -66,6 +66,8 @@ class Decision:
             return "the champion has no score on the present data: evaluate it, or `traube promote` another one"
         if self.why is Why.UNDECIDED:
             return f"{self.verdict.answer}; {advise_more_seeds(self.challenger.protocol)}"
+        if self.why is Why.TOO_LITTLE and self.verdict.difference <= 0:
+            return f"{self._evidence}: {'worse' if self.verdict.better == 'b' else 'no better'} than the champion"
         if self.why is Why.TOO_LITTLE:
             return f"{self._evidence}: less than {100 * self.rules.minimum_effect:g} points better"
         if self.why is Why.NOT_SIGNIFICANT:
