@@ -77,11 +77,12 @@ def registry(
             "decision": d.outcome,
             "challenger": f"{d.challenger.name}: {100 * d.challenger.mean:.2f}",
             "champion": f"{d.champion.name}: {100 * d.champion.mean:.2f}" if d.champion else "",
+            "measure": f"{d.challenger.level} {d.challenger.metric} x100, {d.challenger.protocol}".strip(),
             "reason": d.reason,
         }
         for d in decisions
     ]
-    verdicts = pd.DataFrame(rows, columns=["task", "decision", "challenger", "champion", "reason"])
+    verdicts = pd.DataFrame(rows, columns=["task", "decision", "challenger", "champion", "measure", "reason"])
     return dg.MaterializeResult(
         metadata={
             "verdicts": dg.MetadataValue.md(verdicts.to_markdown(index=False)),
