@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 
-from assets.common import MODELS, NIGHT, UNFINISHED, model_keys
+from assets.common import MODELS, NIGHT, UNFINISHED, model_keys, tag_run
 from resources.benchmark import BenchmarkResource
 from resources.untracked import find_untracked
 from sensors import Loaded
@@ -70,7 +70,7 @@ def schedules(loaded: Loaded) -> list[dg.ScheduleDefinition]:
                 run_key=f"{model}@{night}",
                 partition_key=model,
                 asset_selection=model_keys(there, request.protocol.methods()),
-                tags=_tag_night(context),
+                tags={**tag_run(there, model), **_tag_night(context)},
             )
             for model, tasks in open_work.items()
             if (there := loaded.split(tasks)[0])
