@@ -10,8 +10,8 @@ import pytest
 
 from tests.servers import Postgres
 from tests.storage.made import make_assignments, make_record, read_contents, save_cell, save_task
-from traube._core.errors import TraubeError
-from traube._storage import Storage, Unreachable, blobs, storage
+from traube._core.errors import TraubeError, Unreachable
+from traube._storage import Storage, blobs, storage
 from traube._storage.blobs import open_blobs
 
 pytestmark = pytest.mark.cluster

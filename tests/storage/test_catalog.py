@@ -15,9 +15,9 @@ import sqlalchemy as sa
 
 from tests.storage.conftest import Open
 from tests.storage.made import read_contents, save_cell, save_task
-from traube._core.errors import TraubeError
+from traube._core.errors import Corrupt, TraubeError
 from traube._core.system_errors import find_sqlite_number
-from traube._storage import Corrupt, Storage, open_storage
+from traube._storage import Storage, open_storage
 from traube._storage.catalog import _is_refusal
 from traube._storage.storage import rebuild
 

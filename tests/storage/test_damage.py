@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.made import chance_of_today, damage_blob
 from tests.storage.conftest import Open
 from tests.storage.made import read_contents, save_cell, save_task
-from traube._core.errors import TraubeError
-from traube._storage import Corrupt, Storage
+from traube._core.errors import Corrupt, TraubeError
+from traube._storage import Storage
 from traube._storage.blobs import FolderBlobs
 from traube._storage.catalog import CELL, ENTRY_TABLES, SCORE, _make_checksum
 from traube._storage.storage import rebuild

@@ -5,8 +5,9 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.storage.made import save_cell
+from traube._core.errors import Corrupt
 from traube._core.measure import Cost
-from traube._storage import Corrupt, Document, Storage
+from traube._storage import Document, Storage
 from traube._storage.costs import EncodingCost, read_costs, save_cost
 
 

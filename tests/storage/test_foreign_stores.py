@@ -13,9 +13,10 @@ import pytest
 import sqlalchemy as sa
 
 from tests.storage.made import make_record, read_contents, save_cell, save_task
+from traube._core.errors import Corrupt
 from traube._storage import Storage
 from traube._storage.backup import copy_results
-from traube._storage.blobs import Corrupt, FolderBlobs, hash_content
+from traube._storage.blobs import FolderBlobs, hash_content
 from traube._storage.catalog import CELL, _encode, check_entry
 from traube._storage.entries import _SCORE_SCHEMA, Entry, _write_parquet
 from traube.tasks._stored import get_card

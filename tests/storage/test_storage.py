@@ -22,8 +22,8 @@ from tests.storage.made import (
     save_cell,
     save_task,
 )
-from traube._core.errors import TraubeError
-from traube._storage import Corrupt, Score, Storage, open_storage
+from traube._core.errors import Corrupt, TraubeError
+from traube._storage import Score, Storage, open_storage
 from traube._storage.blobs import FolderBlobs
 from traube._storage.catalog import CELL, SCORE, SETTING
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Failed, Invalid, Malformed, Missing, TooLarge
 from traube._core.hashing import file_sha256
 from traube._core.inputs import is_file, resolve_path
 from traube.models._language import load_language_model
@@ -87,14 +87,14 @@ class CausalModel:
         folder = resolve_path(Path.cwd(), name)
         if not folder.is_dir():
             if name.startswith((".", "/", "~")) or name.count("/") > 1:
-                raise TraubeError(f"{name}: there is no such folder")
+                raise Missing(f"{name}: there is no such folder")
             from huggingface_hub import snapshot_download
 
             try:
                 folder = Path(snapshot_download(name, local_files_only=local, **FILTER))
             except Exception as error:  # the hub's client raises many kinds; all mean: not available now
                 reason = " ".join(str(error).split())[:300]
-                raise TraubeError(f"{name}: no causal language model can be loaded: {reason}") from None
+                raise Failed(f"{name}: no causal language model can be loaded: {reason}") from None
         tokenizer, model = load_language_model(folder, "causal")
         content = [
             f"{path.relative_to(folder)} {file_sha256(path)}" for path in VettedFolder.at(folder, plain=True).files
@@ -117,11 +117,11 @@ class CausalModel:
                 one, other = self.model(input_ids=ids).logits[:, :2].float()
         except Exception as error:  # any error of an architecture that takes more than tokens
             reason = " ".join(str(error).split())[:200]
-            raise TraubeError(f"{self.name}: fails on a few tokens ({type(error).__name__}: {reason})") from None
+            raise Failed(f"{self.name}: fails on a few tokens ({type(error).__name__}: {reason})") from None
         if not bool(one.isfinite().all() and other.isfinite().all()):
-            raise TraubeError(f"{self.name}: what it says of a few tokens is NaN or infinite: its weights are broken")
+            raise Failed(f"{self.name}: what it says of a few tokens is NaN or infinite: its weights are broken")
         if not torch.allclose(one, other, rtol=0, atol=1e-4 * float(one.abs().max())):
-            raise TraubeError(f"{self.name}: no causal language model: what it says of a token depends on later ones")
+            raise Malformed(f"{self.name}: no causal language model: what it says of a token depends on later ones")
 
     @property
     def fingerprint(self) -> str:
@@ -152,10 +152,10 @@ class CausalModel:
         for text in continuations:
             whole = self._ids(f"{prompt} {text}" if prompt else text)
             if not text.strip() or len(whole) <= begin:
-                raise TraubeError(f"model '{self.name}': '{text[:40]}' adds no token to the prompt")
+                raise Invalid(f"model '{self.name}': '{text[:40]}' adds no token to the prompt")
             if len(whole) > self.longest:
                 fault = f"prompt and answer are {len(whole)} tokens, and it takes {self.longest} at most"
-                raise TraubeError(f"model '{self.name}': {fault}")
+                raise TooLarge(f"model '{self.name}': {fault}")
             sequences.append(whole)
 
         # first tokens that all have in common; fewer than the prompt's where the tokenizer joins it and a continuation
@@ -231,7 +231,7 @@ class CausalModel:
             logs = torch.log_softmax(logits.double(), dim=-1).gather(2, tokens[:, :, None])[:, :, 0]
         sums = [float(logs[i, begin - shared : len(sequence) - shared].sum()) for i, sequence in enumerate(sequences)]
         if any(value != value for value in sums):
-            raise TraubeError(f"model '{self.name}': a likelihood is NaN: the weights are broken")
+            raise Failed(f"model '{self.name}': a likelihood is NaN: the weights are broken")
         return sums
 
     def _tensor(self, rows: Sequence[Sequence[int]]) -> Any:
