@@ -1,8 +1,6 @@
 """Errors as tests compare them: their kind, and the values that they name. Their wording stands in one snapshot."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TypeAlias, TypeVar
 
 import pytest
@@ -11,24 +9,22 @@ E = TypeVar("E", bound=Exception)
 Refusal: TypeAlias = tuple[type[Exception], *tuple[object, ...]]  # the arguments of `refused`, in a table of cases
 
 
-@contextmanager
-def refused(kind: type[E], *values: object) -> Iterator[pytest.ExceptionInfo[E]]:
+def refused(kind: type[E], *values: object) -> pytest.RaisesExc[E]:
     """Expect an error of exactly this kind that names each value: a name, a path, a number, an option or a command."""
-    with pytest.raises(kind) as raised:
-        yield raised
-    check_error(raised.value, kind, *values)
+    return pytest.raises(kind, check=lambda error: check_error(error, kind, *values))
 
 
-def check_error(error: BaseException | None, kind: type[Exception], *values: object) -> None:
+def check_error(error: BaseException, kind: type[Exception], *values: object) -> bool:
     """Require an error of exactly this kind that names each value."""
     assert type(error) is kind, f"{type(error).__name__}, not {kind.__name__}: {error}"
-    check_names(str(error), *values)
+    return check_names(str(error), *values)
 
 
-def check_names(text: str, *values: object) -> None:
+def check_names(text: str, *values: object) -> bool:
     """Require a text that names each value; a number is whole, so that 3 is not in 30."""
     for value in values:
-        pattern = re.escape(str(value))
-        if isinstance(value, int | float):
-            pattern = rf"(?<![\d.,]){re.escape(f'{value:,}')}(?!\d|[.,]\d)|(?<![\d.,]){pattern}(?!\d|[.,]\d)"
+        forms = {str(value), f"{value:,}"} if isinstance(value, int) else {str(value)}
+        whole = r"(?<![\d.,]){}(?!\d|[.,]\d)" if isinstance(value, int | float) else "{}"
+        pattern = "|".join(whole.format(re.escape(form)) for form in sorted(forms))
         assert re.search(pattern, text), f"{value} is not in: {text}"
+    return True
