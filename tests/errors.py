@@ -5,8 +5,8 @@ from typing import TypeAlias, TypeVar
 
 import pytest
 
-E = TypeVar("E", bound=Exception)
-Refusal: TypeAlias = tuple[type[Exception], *tuple[object, ...]]  # the arguments of `refused`, in a table of cases
+E = TypeVar("E", bound=BaseException)
+Refusal: TypeAlias = tuple[type[BaseException], *tuple[object, ...]]  # the arguments of `refused`, in a table of cases
 
 
 def refused(kind: type[E], *values: object) -> pytest.RaisesExc[E]:
@@ -14,7 +14,7 @@ def refused(kind: type[E], *values: object) -> pytest.RaisesExc[E]:
     return pytest.raises(kind, check=lambda error: check_error(error, kind, *values))
 
 
-def check_error(error: BaseException, kind: type[Exception], *values: object) -> bool:
+def check_error(error: BaseException, kind: type[BaseException], *values: object) -> bool:
     """Require an error of exactly this kind that names each value."""
     assert type(error) is kind, f"{type(error).__name__}, not {kind.__name__}: {error}"
     return check_names(str(error), *values)

@@ -26,9 +26,10 @@ from resources.alerts import FILE, SILENT, WEBHOOK
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from sensors.lost_runs import end_lost_runs
 from tests.comparison.test_regressions import add_cell, save_task
+from tests.errors import refused
 from tests.platform.conftest import PARAMS, schedule_of, sensor_of, word_rows, write_task
 from traube._core import paths
-from traube._core.errors import TraubeError
+from traube._core.errors import Unavailable, Unsafe
 from traube._pipeline.request import Request
 from traube._storage import Storage
 from traube.comparison._regressions import Night
@@ -67,7 +68,7 @@ def test_texts_go_to_an_endpoint_at_night_only_if_params_name_it(launcher: Dagst
     (cards / "far.yaml").write_text("kind: endpoint\nurl: http://127.0.0.1:9/v1\nmodel: far\n")
     launcher.instance.add_dynamic_partitions("models", ["far"])  # as a run of the command line leaves it
     assert {r.partition_key for r in night(launcher)} == {"bow"}
-    with pytest.raises(TraubeError, match=r"only if params\.yaml names it"):
+    with refused(Unsafe, "params.yaml"):
         EncoderResource().model("far", None)
     paths.params().write_text(PARAMS.replace("[bow]", "[bow, far]"))
     assert {r.partition_key for r in night(launcher)} == {"bow", "far"}
@@ -80,7 +81,7 @@ def test_a_night_keeps_to_the_budget_of_params(launcher: DagsterLauncher, cards:
     paths.params().write_text(PARAMS.replace("[bow]", "[bow, paid]") + "nightly: {budget: 0}\n")
     assert {r.partition_key for r in night(launcher)} == {"bow", "paid"}
     # before anything is sent to the address, where nobody listens
-    with pytest.raises(TraubeError, match=r"budget of \$0\.00.*nightly\.budget"):
+    with refused(Unavailable, "$0.00", "nightly.budget"):
         EncoderResource().model("paid", None).fetch()
 
 
