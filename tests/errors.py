@@ -5,6 +5,8 @@ from typing import TypeAlias, TypeVar
 
 import pytest
 
+from traube._core.errors import TraubeError
+
 E = TypeVar("E", bound=BaseException)
 Refusal: TypeAlias = tuple[type[BaseException], *tuple[object, ...]]  # the arguments of `refused`, in a table of cases
 
@@ -15,8 +17,9 @@ def refused(kind: type[E], *values: object) -> pytest.RaisesExc[E]:
 
 
 def check_error(error: BaseException, kind: type[BaseException], *values: object) -> bool:
-    """Require an error of exactly this kind that names each value."""
+    """Require an error of exactly this kind that names each value; one of ours takes one line."""
     assert type(error) is kind, f"{type(error).__name__}, not {kind.__name__}: {error}"
+    assert "\n" not in str(error) or not isinstance(error, TraubeError)
     return check_names(str(error), *values)
 
 

@@ -331,21 +331,9 @@ def test_few_passages_are_grouped_if_it_is_said_into_how_many(drop: Drop, n: int
     [
         ({}, {}, (Invalid, "mine", "--query")),
         ({}, {"query": "  "}, (Invalid,)),
-        (
-            {"network": "qs3m", "query": "none"},
-            {"query": "a cat"},
-            (Invalid, "mine", "minilm_query_space"),
-        ),
-        (
-            {"query": "passages"},
-            {"query": "a cat"},
-            (Invalid, "mine", "minilm_query_space"),
-        ),
-        (
-            {},
-            {"query": "a cat", "model": "bow"},
-            (Invalid, "bow", "minilm_query_space"),
-        ),
+        ({"network": "qs3m", "query": "none"}, {"query": "a cat"}, (Invalid, "mine", "minilm_query_space")),
+        ({"query": "passages"}, {"query": "a cat"}, (Invalid, "mine", "minilm_query_space")),
+        ({}, {"query": "a cat", "model": "bow"}, (Invalid, "bow", "minilm_query_space")),
         (
             {},
             {"query": "a cat", "algorithm": "none/kmeans"},
@@ -357,16 +345,8 @@ def test_few_passages_are_grouped_if_it_is_said_into_how_many(drop: Drop, n: int
             (Unsupported, "pca/agglomerative_average", "none/agglomerative_average"),
         ),
         ({}, {"query": "a cat", "algorithm": ""}, (Unknown,)),
-        (
-            {},
-            {"query": "a cat", "texts": ["a cat", "a dog"]},
-            (TooFew, 2),
-        ),
-        (
-            {},
-            {"query": "a cat", "texts": ["a cat"] * 9},
-            (TooFew,),
-        ),
+        ({}, {"query": "a cat", "texts": ["a cat", "a dog"]}, (TooFew, 2)),
+        ({}, {"query": "a cat", "texts": ["a cat"] * 9}, (TooFew,)),
     ],
 )
 def test_what_a_query_cannot_group_is_one_clear_error(

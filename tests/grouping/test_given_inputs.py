@@ -77,10 +77,7 @@ def test_the_algorithm_may_be_any_clusterer_of_scikit_learn() -> None:
     ("arguments", "refusal"),
     [
         ({"texts": "one text"}, (TypeError, "cluster_texts", "str")),
-        (
-            {"texts": EMBEDDINGS},
-            (TypeError, "cluster_texts", "ndarray"),
-        ),
+        ({"texts": EMBEDDINGS}, (TypeError, "cluster_texts", "ndarray")),
         ({"texts": [1, 2]}, (TypeError, "cluster_texts", "text 0", "int")),
         ({"model": 3}, (TypeError, "int")),
         ({"algorithm": 3}, (TypeError, "int")),
@@ -88,10 +85,7 @@ def test_the_algorithm_may_be_any_clusterer_of_scikit_learn() -> None:
         ({"n_clusters": "3"}, (TypeError, "str", "n_clusters")),
         ({"cache": 3}, (TypeError, "int")),
         ({"algorithm": DBSCAN(), "n_clusters": 3}, (Conflict, "DBSCAN")),
-        (
-            {"algorithm": KMeans(99)},
-            (Failed, "KMeans", "n_samples=12", "n_clusters=99"),
-        ),
+        ({"algorithm": KMeans(99)}, (Failed, "KMeans", "n_samples=12", "n_clusters=99")),
         ({"model": "jaccard", "algorithm": KMeans(3)}, (Unsupported,)),
     ],
 )

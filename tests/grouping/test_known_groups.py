@@ -58,10 +58,7 @@ def test_blank_texts_join_no_group_and_examples_that_lack_a_text_or_a_group_are_
     [
         (["one"] * 5, (TooFew, "labels", 1)),
         ([], (TooFew, "labels", 0)),
-        (
-            [str(i) for i in range(40)],
-            (Malformed, "labels", 40),
-        ),
+        ([str(i) for i in range(40)], (Malformed, "labels", 40)),
     ],
 )
 def test_what_is_no_grouping_is_said_and_not_computed(groups: list[str], refusal: Refusal, home: Path) -> None:

@@ -216,11 +216,7 @@ LIES: dict[str, tuple[Callable[[Server], Callable[[int, list[str]], Any]], str, 
         1 + endpoints.RETRIES,
     ),
     "no JSON": (lambda s: lambda n, t: b"<html>", (Malformed,), 1),
-    "half of the JSON": (
-        lambda s: lambda n, t: json.dumps(s.make(t)).encode()[:90],
-        (Malformed,),
-        1,
-    ),
+    "half of the JSON": (lambda s: lambda n, t: json.dumps(s.make(t)).encode()[:90], (Malformed,), 1),
     "another object": (lambda s: lambda n, t: {"error": KEY}, (Malformed,), 1),
     "a list": (lambda s: lambda n, t: [1], (Malformed,), 1),
     "fewer": (lambda s: change(s, lambda a: a["data"].pop()), (Malformed, 2, 3), 1),
@@ -231,11 +227,7 @@ LIES: dict[str, tuple[Callable[[Server], Callable[[int, list[str]], Any]], str, 
     "no objects": (lambda s: change(s, lambda a: a.update(data=["a", 1, None])), (Malformed,), 1),
     "another length": (lambda s: change(s, lambda a: [e["embedding"].pop() for e in a["data"]]), (Malformed, 7), 1),
     "length": (lambda s: change(s, lambda a: a["data"][1]["embedding"].pop()), (Malformed,), 1),
-    "empty": (
-        lambda s: change(s, lambda a: [e.update(embedding=[]) for e in a["data"]]),
-        (Malformed,),
-        1,
-    ),
+    "empty": (lambda s: change(s, lambda a: [e.update(embedding=[]) for e in a["data"]]), (Malformed,), 1),
     "NaN": (
         lambda s: change(s, lambda a: a["data"][1]["embedding"].__setitem__(0, float("nan"))),
         (Malformed, "NaN"),
@@ -247,11 +239,7 @@ LIES: dict[str, tuple[Callable[[Server], Callable[[int, list[str]], Any]], str, 
     "dribbling": (lambda s: lambda n, t: "dribble", (Unreachable,), 1 + endpoints.RETRIES_AFTER_TIMEOUT),
     "endless": (lambda s: lambda n, t: b" " * 200_000, (TooLarge, 100_000), 1),
     "packed": (lambda s: lambda n, t: (200, {"Content-Encoding": "gzip"}), (Malformed,), 1),
-    "hanging": (
-        lambda s: lambda n, t: "hang",
-        (Unreachable, "0.5"),
-        1 + endpoints.RETRIES_AFTER_TIMEOUT,
-    ),
+    "hanging": (lambda s: lambda n, t: "hang", (Unreachable, "0.5"), 1 + endpoints.RETRIES_AFTER_TIMEOUT),
 }
 
 

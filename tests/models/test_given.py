@@ -82,10 +82,7 @@ def test_a_function_from_texts_to_vectors_is_a_model(function: Any) -> None:
 @pytest.mark.parametrize(
     ("function", "refusal"),
     [
-        (
-            lambda texts: np.ones((1, 4)),
-            (Malformed, "mine", 1, 4, 3),
-        ),
+        (lambda texts: np.ones((1, 4)), (Malformed, "mine", 1, 4, 3)),
         (lambda texts: np.ones(3), (Malformed, "mine", 3)),
         (lambda texts: "vectors", (Malformed, "mine")),
         (lambda texts: 1 / 0, (Failed, "mine", 3)),

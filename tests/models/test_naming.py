@@ -51,10 +51,7 @@ def test_a_folder_is_a_model(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch, c
     [
         ("minlm", (Unknown, "minlm", "minilm_32")),
         ("Multilingual-E5-small", (Unknown, "multilingual_e5_small", E5)),
-        (
-            "bge-m3",
-            (Unknown, "traube models", E5),
-        ),
+        ("bge-m3", (Unknown, "traube models", E5)),
     ],
 )
 def test_a_near_miss_offers_what_may_be_meant(given: str, refusal: Refusal) -> None:

@@ -115,7 +115,7 @@ def test_they_are_clustered_by_their_distances_and_nothing_else(tmp_path: Path, 
     assert {name: r.status for name, r in results.items()} == dict(
         zip(methods, ["done", "unsupported", "unsupported"], strict=True)
     )
-    assert results["none/kmeans"].reason.startswith("a similarity gives distances, and kmeans works on vectors")
+    assert "kmeans" in results["none/kmeans"].reason
 
 
 @pytest.mark.parametrize("card", [c for c in catalogue().values() if c.similarity], ids=lambda c: c.name)
@@ -213,10 +213,7 @@ def test_on_splits_without_queries_it_is_unsupported(tmp_path: Path, tiny_bert: 
     requested = cells_of(tiny_task, "none/agglomerative_average", model=model)
     vectors = bench.vectors(tiny_task, model)
     (result,) = cluster(tiny_task, vectors, requested, bench.storage, bench.executor, similarity=model.similarity)
-    assert (result.status, result.reason) == (
-        "unsupported",
-        "tiny compares texts for a query, and splits of tiny have none",
-    )
+    assert result.status == "unsupported" and "tiny" in result.reason
 
 
 def test_where_there_are_queries_it_is_clustered(tmp_path: Path, tiny_bert: Path, topics: pd.DataFrame) -> None:

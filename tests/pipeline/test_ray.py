@@ -168,7 +168,6 @@ def test_a_job_that_fails_costs_only_itself(executor: RayExecutor) -> None:
     outcomes = dict(executor.run(jobs))
     assert outcomes[large] == Failure("unavailable", "too large")
     assert isinstance(outcomes[deadly], Failure) and outcomes[deadly].status == "failed"
-    assert outcomes[deadly].reason.startswith("lost on the Ray cluster (")
     assert [outcomes[job] for job in good] == [0.0] * 4
 
 

@@ -116,23 +116,14 @@ FAULTS: dict[str, tuple[Callable[[Task], Task], Refusal]] = {
         lambda t: change(t, "splits", 2, "text_id", "gone"),
         (Malformed, "splits", "row 2", "text_id"),
     ),
-    "an item twice": (
-        lambda t: change(t, "splits", 3, "item", 2),
-        (Malformed, "splits", "row 3", "item"),
-    ),
+    "an item twice": (lambda t: change(t, "splits", 3, "item", 2), (Malformed, "splits", "row 3", "item")),
     "a null label": (lambda t: change(t, "splits", 1, "label", None), (Malformed, "splits", "row 1", "label")),
-    "an unknown part": (
-        lambda t: change(t, "splits", 0, "part", "dev"),
-        (Malformed, "splits", "row 0", "part"),
-    ),
+    "an unknown part": (lambda t: change(t, "splits", 0, "part", "dev"), (Malformed, "splits", "row 0", "part")),
     "no column": (
         without("splits", "item"),
         (Malformed, "splits", "item", "split_set", "level", "text_id", "label", "query_id", "part"),
     ),
-    "one class": (
-        lambda t: Task(t.card, t.corpus, t.splits[:2]),
-        (TooFew, "all"),
-    ),
+    "one class": (lambda t: Task(t.card, t.corpus, t.splits[:2]), (TooFew, "all")),
     "no texts": (lambda t: Task(t.card, t.corpus[:0], t.splits[:0]), (TooFew, "corpus")),
 }
 

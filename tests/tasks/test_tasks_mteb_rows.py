@@ -11,7 +11,7 @@ import huggingface_hub
 import pandas as pd
 import pytest
 
-from tests.errors import Refusal, refused
+from tests.errors import Refusal, check_names, refused
 from traube._core import paths
 from traube._core.errors import Corrupt, Malformed, TooFew, Unavailable, Unknown
 from traube.tasks import get_source, load_task
@@ -150,9 +150,7 @@ def test_a_cache_that_was_emptied_is_filled_again_with_the_same_revision(hub: Hu
 
 
 def test_looking_whether_a_data_set_is_there_does_not_download_it(hub: Hub) -> None:
-    assert get_source("blurbs").missing() == (
-        "slvnwhrl/blurbs-clustering-s2s is not on this machine; `traube run --task blurbs` downloads it"
-    )
+    check_names(get_source("blurbs").missing() or "", "slvnwhrl/blurbs-clustering-s2s", "`traube run --task blurbs`")
     assert not hub.calls
 
 
@@ -165,6 +163,4 @@ def test_without_a_network_the_task_is_unavailable_and_says_so(hub: Hub) -> None
 def test_a_data_set_without_such_files(hub: Hub, cards: Path) -> None:
     (cards / "blurbs.yaml").write_text("dataset: slvnwhrl/blurbs-clustering-s2s\npart: validation\n")
     get_source("blurbs").fetch()
-    assert get_source("blurbs").missing() == (
-        "slvnwhrl/blurbs-clustering-s2s has no file validation*.jsonl, .jsonl.gz or .parquet"
-    )
+    check_names(get_source("blurbs").missing() or "", "slvnwhrl/blurbs-clustering-s2s", "validation*.jsonl")

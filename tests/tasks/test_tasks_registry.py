@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from tests.errors import refused
+from tests.errors import check_error, refused
 from traube._core.config import read_yaml
-from traube._core.errors import Invalid, Malformed, Unavailable, Unknown
+from traube._core.errors import Conflict, Invalid, Malformed, Unavailable, Unknown
 from traube._core.plugins import PAPERS
 from traube.tasks import card_errors, get_source, load_task, sources
 
@@ -69,7 +69,7 @@ def test_a_name_belongs_to_one_task(cards: Path) -> None:
     assert {p.name for p in card_errors()} == {"tweet.yaml", "mine.yml", "leaderboard.yaml"}
     assert sources()["tweet"].card.family == "shorttext"
     assert get_source("tweet").card.family == "shorttext"  # a stray card does not stop the benchmark
-    assert any("the name 'tweet' is taken; rename the card" in str(error) for error in card_errors().values())
+    check_error(card_errors()[cards / "tweet.yaml"], Conflict, cards / "tweet.yaml", "'tweet'")
 
 
 def test_a_name_that_is_not_legal(cards: Path) -> None:

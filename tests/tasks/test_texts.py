@@ -189,10 +189,7 @@ def test_of_a_table_with_several_columns_of_text_one_has_to_be_named() -> None:
 @pytest.mark.parametrize(
     ("given", "refusal"),
     [
-        (
-            "one text",
-            (TypeError, "here", "str"),
-        ),
+        ("one text", (TypeError, "here", "str")),
         ({"text": ["a"]}, (TypeError, "here", "dict")),
         (3, (TypeError, "here", "int")),
         (None, (TypeError, "here", "NoneType")),
@@ -285,10 +282,7 @@ def test_rows_of_different_lengths_or_of_words_are_no_embeddings(given: Any) -> 
 @pytest.mark.parametrize(
     ("given", "refusal"),
     [
-        (
-            np.ones(3),
-            (TypeError, "here", "ndarray"),
-        ),
+        (np.ones(3), (TypeError, "here", "ndarray")),
         ("minilm", (TypeError, "here", "str")),
         (TEXTS, (TypeError, "here", "list")),
         (np.ones((2, 4)), (Malformed, "here", 3, 2)),

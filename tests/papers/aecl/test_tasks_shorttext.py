@@ -66,11 +66,7 @@ def test_labels_that_do_not_fit_the_texts_are_refused(write: Callable[[str, str]
     ("name", "content", "refusal"),
     [
         ("aecl/tweet.csv", "label,text\n1,a\n", (Malformed, "tweet.csv:1", 2, 3)),
-        (
-            "aecl/tweet.csv",
-            "topic,text0,text1\n1,a,b\n",
-            (Malformed, "tweet.csv:1", "text0", "text1"),
-        ),
+        ("aecl/tweet.csv", "topic,text0,text1\n1,a,b\n", (Malformed, "tweet.csv:1", "text0", "text1")),
         ("aecl/tweet.csv", "label,text0,text1\n1,a,b\n2,c\n", (Malformed, "tweet.csv:3", 2)),
         ("rakib/tweet-original-order.txt", "1\ta\nno tab\n", (Malformed, "order.txt:2")),
         ("rakib/tweet-original-order.txt", "", (TooFew, "order.txt")),
