@@ -21,13 +21,16 @@ RESULTS, TASK_REPORTS = "results", "task_reports"  # the group of what is made o
 TRAINERS, CHECKPOINTS, STUDIES = "trainers", "_checkpoints", "_studies"  # how keys of trainers begin and end
 TRAININGS = "trainings"  # the pool of steps that train: of so many at once, as dagster.yaml says
 NIGHT = "traube/night"  # tag of a run that is part of a night: the night's date
+WAITING = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED)
+UNFINISHED = (*WAITING, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED)
 UI_JOB = "__ASSET_JOB"  # the job of assets that somebody materializes in the UI
 MADE_OF = "traube/tasks"  # metadata of a table that is made of these tasks alone: no other one changes it
 
 MODELS = dg.DynamicPartitionsDefinition(name="models")
 
 # a nightly result is late after a day and two hours, and has failed after a day and a half
-NIGHTLY = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=36), warn_window=timedelta(hours=26))
+LATE = timedelta(hours=26)
+NIGHTLY = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=36), warn_window=LATE)
 
 # the assets that are made of all tasks
 result_asset = partial(dg.asset, group_name=RESULTS, freshness_policy=NIGHTLY)

@@ -1,28 +1,24 @@
 """The jobs: assets that are made together. A job that a sensor brings along is defined beside that sensor."""
 
-from collections.abc import Collection
-
 import dagster as dg
 
 from assets.common import CHECKPOINTS, RESULTS, STUDIES, TRAINERS, Job, asset_key, data_keys, model_keys
 from assets.sweeps import sweeps
+from assets.used import Used
 from traube.tasks._task import Stage
 
 
-def all_jobs(tasks: Collection[str], without_training: Collection[str]) -> list[Job]:
-    """Return all jobs of the graph over the given tasks and pair tasks.
-
-    Tasks without training have no stage for methods that train.
-    """
-    omitted = {asset_key(task, Stage.DEEP_CLUSTERINGS) for task in without_training}
+def all_jobs(used: Used) -> list[Job]:
+    """Return all jobs of the graph."""
+    omitted = {asset_key(task, Stage.DEEP_CLUSTERINGS) for task in {*used.tasks} - {*used.trained}}
     of_trainers = dg.AssetSelection.key_prefixes(TRAINERS)
     jobs: dict[str, tuple[dg.AssetSelection, str]] = {
         "datasets": (
-            dg.AssetSelection.assets(*data_keys(tasks)),
+            dg.AssetSelection.assets(*data_keys(used.tasks)),
             "Read raw data, draw splits, check both. Narrow it to the tasks that you want.",
         ),
         "evaluate": (
-            dg.AssetSelection.assets(*(key for key in model_keys(tasks) if key not in omitted)),
+            dg.AssetSelection.assets(*(key for key in model_keys(used.tasks) if key not in omitted)),
             "Embed, cluster and score one model (the partition) on every task and pair task, or on those selected.",
         ),
         "publish": (

@@ -1,6 +1,6 @@
 """`papers/<paper>/<name>`: the papers' tables and figures, made from the specs in `traube._reports.papers`."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -12,16 +12,16 @@ from traube._core.hashing import frame_digest
 from traube._core.progress import Progress
 from traube._pipeline.executors import Executor
 from traube._reports.markdown import markdown
-from traube._reports.papers import Context, Figure, Table, papers
+from traube._reports.papers import Context, Figure, Paper, Table
 from traube._reports.papers.spec import NUMBERS, OTHERS, write_figure, write_table
 
 BESIDE = "Published and measured side by side; empty where there is no number."
 
 
-def paper_assets(checkpoints: Collection[dg.AssetKey]) -> list[dg.AssetsDefinition]:
+def paper_assets(papers: Mapping[str, Paper], checkpoints: Collection[dg.AssetKey]) -> list[dg.AssetsDefinition]:
     """Return an asset for each table and figure of each paper, downstream of the checkpoints it may show."""
     assets = []
-    for name, paper in papers().items():
+    for name, paper in papers.items():
         shown = {trainer_key(trainer, CHECKPOINTS) for trainer in paper.trainers} & {*checkpoints}
         specs: tuple[Table | Figure, ...] = (*paper.tables, *paper.figures)
         assets += [_asset(name, spec, paper.tasks, shown) for spec in specs]

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 import dagster as dg
 import pandas as pd
 
-from assets.common import result_asset
+from assets.common import NIGHT, UNFINISHED, result_asset
 from resources.alerts import SILENT, send_alert
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from resources.registry import CHAMPION, RegistryResource
 from traube._core.errors import TraubeError
 from traube._core.files import locked
 from traube._pipeline.params import Protocol, load_params
+from traube._pipeline.request import Request
+from traube._pipeline.survey import plan
 from traube._pipeline.workbench import Workbench
+from traube._storage import Storage
 from traube.models import Model, fingerprint_on
 from traube.models._card import Precision
 from traube.tasks import sources
@@ -56,7 +59,8 @@ def registry(
         }
         contests = _choose_sides(models, encoder, protocol.precision, storage.workbench(), options)
         families = {name: task.card.family for name, task in tasks.items()}
-        decisions = judge(opened, families, options, contests, load_params().promotion)
+        awaited = {} if _ends_night(context) else _find_awaited(opened, request)
+        decisions = judge(opened, families, options, contests, load_params().promotion, awaited)
         notes = []
         for name, task in tasks.items():
             try:  # a model that is gone keeps only its own task from being served
@@ -73,11 +77,12 @@ def registry(
             "decision": d.outcome,
             "challenger": f"{d.challenger.name}: {100 * d.challenger.mean:.2f}",
             "champion": f"{d.champion.name}: {100 * d.champion.mean:.2f}" if d.champion else "",
+            "measure": f"{d.challenger.level} {d.challenger.metric} x100, {d.challenger.protocol}".strip(),
             "reason": d.reason,
         }
         for d in decisions
     ]
-    verdicts = pd.DataFrame(rows, columns=["task", "decision", "challenger", "champion", "reason"])
+    verdicts = pd.DataFrame(rows, columns=["task", "decision", "challenger", "champion", "measure", "reason"])
     return dg.MaterializeResult(
         metadata={
             "verdicts": dg.MetadataValue.md(verdicts.to_markdown(index=False)),
@@ -85,6 +90,21 @@ def registry(
             **({"not_served": dg.MetadataValue.md("\n".join(f"- {n}" for n in notes))} if notes else {}),
         }
     )
+
+
+def _ends_night(context: dg.AssetExecutionContext) -> bool:
+    """Return whether a publication is of a night whose runs have all ended."""
+    if not (night := context.run.tags.get(NIGHT)):
+        return False
+    return not context.instance.get_runs(
+        dg.RunsFilter(job_name="evaluate", tags={NIGHT: night}, statuses=[*UNFINISHED])
+    )
+
+
+def _find_awaited(storage: Storage, request: Request) -> dict[str, list[str]]:
+    """Return the models of the benchmark that can be scored and are not, by task."""
+    missing = plan(request, storage).missing
+    return {task: [model for model, tasks in missing.items() if task in tasks] for task in request.tasks}
 
 
 def _alert(context: dg.AssetExecutionContext, decision: "Decision", version: str) -> None:

@@ -9,13 +9,13 @@ from assets.common import NIGHT, REBUILD, TASK_REPORTS, asset_key, describe_tabl
 from resources.alerts import SILENT, send_alert
 from resources.artifacts import log_artifacts
 from resources.benchmark import BenchmarkResource, StorageResource
+from resources.charts import show_bars
 from resources.tracking import TrackingResource
 from traube._core import paths
 from traube._core.errors import describe_error
 from traube._core.files import read_parquet
 from traube._core.hashing import digest, frame_digest
 from traube._pipeline.params import load_params
-from traube._reports.charts import show_bars
 from traube._reports.markdown import markdown
 from traube._reports.pages import SERVED, make_page, publish_index, publish_leaderboard, publish_regressions
 from traube._reports.tables import COLUMNS, CSV, NAME, show_best

@@ -13,6 +13,8 @@ import pandas as pd
 
 from assets.common import BACKFILL, MODELS, TRAININGS, asset_key, final_failures, report_tracking, tag_family
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
+from resources.charts import draw_map, embed
+from resources.studies import last_epochs
 from resources.tracking import ScoredCells, TrackingResource
 from resources.untracked import add_debt
 from traube._core.errors import TraubeError, Unsupported
@@ -29,9 +31,7 @@ from traube._pipeline.stages import VECTOR_CHECKS, WARNING_CHECKS, describe_fail
 from traube._pipeline.survey import survey_stored
 from traube._pipeline.validation.findings import refuse_stored
 from traube._pipeline.workbench import Workbench
-from traube._reports.charts import draw_map, embed
 from traube._reports.markdown import markdown
-from traube._reports.studies import last_epochs
 from traube._reports.tables import summary
 from traube._storage import Lease, Storage
 from traube.metrics import SCORING_VERSION

@@ -138,7 +138,7 @@ def train(step: TrainerStep, config: TrainingConfig) -> dg.MaterializeResult:
 
 def search_recipe(step: TrainerStep, config: SearchConfig) -> dg.MaterializeResult:
     """Go on with the study of a trainer's recipe, and report the study."""
-    from traube._reports.studies import history, importances, trials_table
+    from resources.studies import history, importances, trials_table
     from traube.training._study import locate_study, search
 
     context, trainer, task = step.context, step.trainer, step.source.name

@@ -46,7 +46,6 @@ from sklearn.metrics import normalized_mutual_info_score
 from traube._core import paths
 from traube._core.errors import TraubeError, Unavailable
 from traube._core.progress import Progress
-from traube._pipeline.deep import choose_augmentation
 from traube.components import VectorView
 from traube.components._deep import DEEP
 from traube.components._fit import fit_clusterer
@@ -55,7 +54,8 @@ from traube.models import ModelCard, load_model, model_of
 from traube.models._batching import Block, Sent, cut_blocks, make_block
 from traube.models._tensors import quiet
 from traube.models._transformer import Transformer, best_device
-from traube.tasks import get_source, load_task
+from traube.papers.aecl.readers import read_augmentations
+from traube.tasks import load_task
 from traube.training import TRAINERS
 from traube.training._clusterings import ARI, VALIDATED
 from traube.training._trainer import mean_score
@@ -515,9 +515,9 @@ def aecl(day: Day) -> Iterator[Unit]:
         k = len(set(gold))
         base: Any = day.encoder("minilm") if day.tiny else load_model("minilm_32", day.device, "fp32")
         plain = fit_clusterer("kmeans", {"n_init": 1}, VectorView(base.encode(texts)), k, 0).labels
-        views = "published" if get_source(name).read_augmentations() else "eda"
+        views = "published" if read_augmentations(name) else "eda"
         clusterer = DEEP["aecl"].with_values(augmentation=views, **({"epochs": 2, "batch": 60} if day.tiny else {}))
-        clusterer.augment = choose_augmentation(clusterer, name, texts, base)
+        clusterer.augment = clusterer.make_augmenter(name, texts, base)
         forget_peak(day)
         began = time.perf_counter()
         found = clusterer.fit_predict(texts, k, base, 0, day.folder / "aecl" / name, day.progress(), gold)

@@ -52,14 +52,15 @@ class Children:
             self.check()
             time.sleep(0.1)
 
-    def watch(self) -> None:
-        """Wait until Ctrl-C, then ask the processes to end, each by itself.
+    def watch(self, look: Callable[[], None] = lambda: None) -> None:
+        """Wait until Ctrl-C, with a look twice a second, then ask the processes to end, each by itself.
 
         The first one, which serves the others, ends last. A run of Dagster's is cut off and canceled.
         """
         try:
             while True:
                 self.check()
+                look()
                 time.sleep(0.5)
         except KeyboardInterrupt:
             terminated = list(self._processes.values())[1:]

@@ -12,6 +12,7 @@ import typer
 
 from operations import LOCATION
 from operations.children import Children, ensure_alone
+from operations.reloading import Reloading
 from traube._cli.printing import out
 from traube._core import paths, stopping
 from traube._core.errors import Busy
@@ -133,7 +134,7 @@ def _serve(port: int, mlflow_port: int) -> None:
                 soft_wrap=True,
             )
             out.print("Ctrl-C stops both")
-            children.watch()
+            children.watch(Reloading(port).look)
         finally:
             end()
 

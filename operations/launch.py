@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack, nullcontext, redirect_stderr
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 from uuid import uuid4
@@ -23,6 +24,7 @@ from assets.common import (
     trainer_key,
 )
 from assets.registry import registry
+from assets.used import Used, find_used
 from definitions import build_defs
 from operations import LOCATION
 from operations.children import is_served
@@ -142,7 +144,8 @@ class DagsterLauncher(Launcher):
         self.instance = dg.DagsterInstance.local_temp(os.environ["DAGSTER_HOME"], overrides={"compute_logs": no_copies})
         _give_origin(self.instance)
         self.lost = align(self.instance)
-        self.definitions = build_defs(progress=progress, workers=workers)
+        self._build = partial(build_defs, progress=progress, workers=workers)
+        self._loaded: tuple[Used, dg.Definitions] | None = None
         self.run_id: str | None = None  # of the run at work
         self.notes: list[str] = []
         stopping.add_last_words(self._cancel)
@@ -152,9 +155,21 @@ class DagsterLauncher(Launcher):
         self._open.__exit__(*raised)
         self.instance.dispose()
 
+    @property
+    def definitions(self) -> dg.Definitions:
+        """The graph of what is used now."""
+        return self._load()
+
+    def _load(self, tasks: Collection[str] = (), trains: bool = False) -> dg.Definitions:
+        """Return the graph with these tasks, which may have no data yet."""
+        used = find_used(tasks, trains)
+        if self._loaded is None or self._loaded[0].names != used.names:
+            self._loaded = used, self._build(used)
+        return self._loaded[1]
+
     def datasets(self, tasks: Sequence[str]) -> list[str]:
         """Read tasks, and return the errors, one line each."""
-        return self._execute("datasets", data_keys(tasks))
+        return self._execute(self._load(tasks), "datasets", data_keys(tasks))
 
     def evaluate(self, model: str, tasks: Sequence[str], request: Request) -> list[str]:
         """Evaluate one model on tasks, and return the errors, one line each."""
@@ -166,50 +181,60 @@ class DagsterLauncher(Launcher):
             "seeds": list(request.seeds or ()),
         }
         config = {"resources": {"benchmark": {"config": benchmark}}}
-        keys = model_keys(tasks, request.methods or request.protocol.methods())
-        return self._execute("evaluate", keys, config, partition_key=model)
+        methods = request.methods or request.protocol.methods()
+        graph = self._load(tasks, any(method.trains for method in methods))
+        return self._execute(graph, "evaluate", model_keys(tasks, methods), config, partition_key=model)
 
     def train(self, trainer: str, task: str, model: str, recipe: dict[str, str], unlabeled: bool) -> list[str]:
         """Train a model on a task, and return the errors, one line each."""
         config = {"model": model, "recipe": recipe, "unlabeled": unlabeled}
-        return self._execute_one("train", trainer_key(trainer, CHECKPOINTS), config, partition_key=task)
+        return self._execute_one([task], "train", trainer_key(trainer, CHECKPOINTS), config, partition_key=task)
 
     def tune(self, trainer: str, task: str, model: str, trials: int, recipe: dict[str, str]) -> list[str]:
         """Search for a trainer's recipe on a task, and return the errors, one line each."""
         config = {"model": model, "trials": trials, "recipe": recipe}
-        return self._execute_one("tune", trainer_key(trainer, STUDIES), config, partition_key=task)
+        return self._execute_one([task], "tune", trainer_key(trainer, STUDIES), config, partition_key=task)
 
     def sweep(self, name: str, tasks: Sequence[str], model: str, seeds: Sequence[int]) -> list[str]:
         """Compute the points of a sweep, and return the errors, one line each."""
         config = {"tasks": list(tasks), "model": model, "seeds": list(seeds)}
-        return self._execute_one("sweep", dg.AssetKey(["sweeps", name]), config)
+        return self._execute_one(tasks, "sweep", dg.AssetKey(["sweeps", name]), config)
 
     def publish(self, tasks: Collection[str] | None = None) -> list[str]:
         """Rebuild leaderboard, report, registry and the papers' tables, and return the errors, one line each.
 
         The tasks' pages are not rebuilt: `traube report` makes them when they are requested.
         """
-        graph = self.definitions.resolve_asset_graph()
-        selected = self.definitions.resolve_job_def("publish").asset_layer.selected_asset_keys
+        definitions = self.definitions
+        graph = definitions.resolve_asset_graph()
+        selected = definitions.resolve_job_def("publish").asset_layer.selected_asset_keys
         keys = [key for key in selected if key.path != [TASK_REPORTS]]
         if tasks is not None:
             made_of = {key: graph.get(key).metadata.get(MADE_OF) for key in keys}
             made_of[registry.key] = load_params().tasks
             keys = [key for key, of in made_of.items() if of is None or set(of) & set(tasks)]
-        return self._execute("publish", keys)
+        return self._execute(definitions, "publish", keys)
 
-    def _execute_one(self, job: str, key: dg.AssetKey, config: dict[str, Any], **options: Any) -> list[str]:
-        return self._execute(job, [key], {"ops": {key.to_python_identifier(): {"config": config}}}, **options)
+    def _execute_one(
+        self, tasks: Collection[str], job: str, key: dg.AssetKey, config: dict[str, Any], **options: Any
+    ) -> list[str]:
+        config = {"ops": {key.to_python_identifier(): {"config": config}}}
+        return self._execute(self._load(tasks), job, [key], config, **options)
 
     def _execute(
-        self, name: str, selection: list[dg.AssetKey], config: dict[str, Any] | None = None, **options: Any
+        self,
+        definitions: dg.Definitions,
+        name: str,
+        selection: list[dg.AssetKey],
+        config: dict[str, Any] | None = None,
+        **options: Any,
     ) -> list[str]:
         stopping.check()
         self.run_id = str(uuid4())
         shown = nullcontext() if self.level == "DEBUG" else redirect_stderr(WithoutUnwritten(sys.stderr))
         try:
             with shown:
-                result = self.definitions.resolve_job_def(name).execute_in_process(
+                result = definitions.resolve_job_def(name).execute_in_process(
                     run_config={"loggers": {"console": {"config": {"log_level": self.level}}}, **(config or {})},
                     instance=self.instance,
                     asset_selection=selection,

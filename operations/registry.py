@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from traube._cli.options import TaskName
-from traube._cli.printing import out
+from traube._cli.printing import format_number, out, print_json, print_table
 
 if TYPE_CHECKING:
     from resources.registry import RegistryResource
@@ -44,22 +44,65 @@ def registry_of(task: str) -> "RegistryResource":
 
 
 @app.command(rich_help_panel="Platform")
+def champions(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON with all columns.")] = False,
+) -> None:
+    """Show the champion of each task, and why the next challenger is held.
+
+    Examples
+    --------
+    traube champions
+    traube champions --json
+    """
+    from operations.launch import prepare
+    from resources.registry import RegistryResource
+
+    prepare()
+    table = RegistryResource().read_champions()
+    if as_json:
+        print_json(table.to_dict("records"))
+        return
+    if table.empty:
+        out.print("no task has a champion yet: `traube run`")
+    rows = [
+        {
+            "task": row.task,
+            "champion": f"{row.model} with {row.method}" if row.model else "none yet",
+            "since": str(row.since)[:10],
+            "score": format_number(row.score, 2),
+            "by": f"{row.by:+.2f}" if row.by == row.by else "",
+            "challenger": f"{row.challenger}: {format_number(row.challenger_score, 2)}" if row.challenger else "",
+            "why it is held": row.reason,
+            "measure": row.measure,
+        }
+        for row in table.itertuples()
+    ]
+    fold = {"champion": 12, "challenger": 12, "why it is held": 24, "measure": 12}
+    print_table(rows, fold=fold, optional=("by", "since", "measure"), title="champions; scores times 100")
+
+
+@app.command(rich_help_panel="Platform")
 def promote(
     task: TaskName,
     version: Annotated[
         str | None, typer.Argument(help="Version of the model traube-TASK. Default: the challenger.")
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Make a version of a task's registered model the champion, whatever the tests say.
 
     Examples
     --------
     traube promote pydocs_s2s
-    traube promote pydocs_s2s 3
+    traube promote pydocs_s2s 3 --yes
     """
     from resources.registry import registered_name
 
-    promoted = registry_of(task).promote(task, version)
+    registry = registry_of(task)
+    out.print(registry.describe_change(task, version), soft_wrap=True)
+    if not yes:
+        typer.confirm("Promote it?", abort=True)
+    promoted = registry.promote(task, version)
     out.print(f"{registered_name(task)}@champion is now version {promoted}")
 
 

@@ -35,8 +35,8 @@ def release(
     match stage:
         case "datasets":
             from operations.launch import DagsterLauncher
+            from resources.release_files import write_datasets
             from traube._pipeline.survey import find_not_ingested
-            from traube._reports.release import write_datasets
 
             new, unavailable = find_not_ingested(params.tasks, storage)
             if new:
@@ -61,10 +61,10 @@ def release(
             write_json(paths.release() / "validation.json", results)
             fail_on([f"{key} failed" for key, r in results.items() if r["blocking"] and not r["passed"]])
         case "benchmark":
+            from resources.release_files import write_scores
             from traube._cli.run import compute
             from traube._pipeline.request import Request
             from traube._pipeline.survey import plan
-            from traube._reports.release import write_scores
 
             # the release's own models: what lies in checkpoints/ on this machine is no part of it
             request = Request(params.tasks, params.models, params.protocol, params.chosen())
@@ -72,6 +72,6 @@ def release(
                 raise typer.Exit(1)
             write_scores(storage, params, paths.release())
         case "report":
-            from traube._reports.release import write_metrics
+            from resources.release_files import write_metrics
 
             write_metrics(storage, params, paths.release())

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from logging import Logger
 from typing import Any
@@ -14,6 +15,16 @@ from traube._core.files import locked
 FILE = "alerts.jsonl"
 WEBHOOK = "TRAUBE_WEBHOOK"
 SILENT = ("traube/alert", "no")  # tag of a run that raises no alert
+
+
+def read_alerts() -> list[dict[str, Any]]:
+    """Return the alerts that were raised, the first one first, without lines that a crash tore."""
+    alerts = []
+    with suppress(FileNotFoundError):
+        for line in (paths.home() / FILE).read_text(encoding="utf-8", errors="replace").splitlines():
+            with suppress(ValueError):
+                alerts.append(json.loads(line))
+    return alerts
 
 
 def send_alert(log: Logger, key: str, summary: str, details: Sequence[str], advice: str, **facts: Any) -> None:

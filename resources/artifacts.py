@@ -7,10 +7,11 @@ from tempfile import TemporaryDirectory
 import dagster as dg
 import pandas as pd
 
+from resources.charts import draw_map
 from resources.experiment import IDENTITY
 from resources.tracking import TrackingResource
 from traube._core.hashing import digest
-from traube._reports.charts import draw_bars, draw_heatmaps, draw_map
+from traube._reports.charts import draw_bars, draw_heatmaps
 from traube._storage import Storage
 from traube.components._method import name_methods
 

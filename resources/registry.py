@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import dagster as dg
+import pandas as pd
 from pydantic import Field
 
 from resources.experiment import connect, default_uri
@@ -36,7 +37,23 @@ if TYPE_CHECKING:
 CHAMPION, CHALLENGER = "champion", "challenger"
 REJECTED = "traube.rejected"  # tag of a version that a person rolled back
 HISTORY = "traube.champions"  # tag of a registered model: its champions' versions, the present one last
-IDENTITY = ("task", "protocol", "metric", "model", "fingerprint", "method", "data_version")
+IDENTITY = ("task", "protocol", "metric", "level", "model", "fingerprint", "method", "data_version")
+
+
+CHAMPIONS = {  # columns of the table of champions, and what each means
+    "task": "Task.",
+    "model": "Model of the champion; empty before there is one.",
+    "method": "Method of the champion.",
+    "version": "Its version of the registered model.",
+    "since": "When it became champion, in UTC.",
+    "score": "Its score, times 100.",
+    "measure": "Level of the labels, metric and protocol of all scores of the row.",
+    "by": "Points by which it was better than the champion before it.",
+    "against": "The champion before it.",
+    "challenger": "The best newcomer.",
+    "challenger_score": "Its score, times 100.",
+    "reason": "Why it is held.",
+}
 
 
 def registered_name(task: str) -> str:
@@ -107,6 +124,31 @@ class RegistryResource(dg.ConfigurableResource):
             name, logged.artifact_location, run.info.run_id, tags=tags, model_id=logged.model_id
         )
         return str(made.version)
+
+    def read_champions(self) -> pd.DataFrame:
+        """Return the champion of each task and its next challenger, one row a task, in the columns of `CHAMPIONS`."""
+        rows = []
+        for task in sorted({task for task, _ in self.list_served()}):
+            champion, challenger = (self.find_version(task, alias) or {} for alias in (CHAMPION, CHALLENGER))
+            shown = champion or challenger
+            measure = " ".join(filter(None, [shown.get("level"), shown.get("metric")]))
+            rows.append(
+                {
+                    "task": task,
+                    "model": champion.get("model", ""),
+                    "method": champion.get("method", ""),
+                    "version": champion.get("version", ""),
+                    "since": champion.get("since", ""),
+                    "score": _percent(champion.get("score")),
+                    "measure": f"{measure}, {shown.get('protocol', '')}",
+                    "by": _percent(champion.get("difference")),
+                    "against": champion.get("against", ""),
+                    "challenger": " with ".join(filter(None, [challenger.get("model"), challenger.get("method")])),
+                    "challenger_score": _percent(challenger.get("score")),
+                    "reason": challenger.get("reason", ""),
+                }
+            )
+        return pd.DataFrame(rows, columns=list(CHAMPIONS))
 
     def load_champion(self, task: str) -> "Served":
         """Return the clustering that is served for a task; runs no stored code."""
@@ -186,6 +228,21 @@ class RegistryResource(dg.ConfigurableResource):
         """Make a version the challenger of a task's champion."""
         self.client().set_registered_model_alias(registered_name(task), CHALLENGER, version)
 
+    def describe_change(self, task: str, version: str | None = None) -> str:
+        """Return what a promotion would change: from, to, scores, and what the test says of the two."""
+        self._check_registered(task)
+        new = self._read_version(task, version or self._require_version(task, CHALLENGER))
+        held = self.find_version(task, CHAMPION)
+        sides = [
+            f"version {side['version']}, {side['model']} with {side['method']}: {_percent(side.get('score')):.2f}"
+            if side
+            else "no champion"
+            for side in (held, new)
+        ]
+        measure = " ".join(filter(None, [new.get("level"), new.get("metric"), new.get("protocol")]))
+        tested = f"; {new['reason']}" if new.get("reason") else ""
+        return f"{registered_name(task)}: {sides[0]} -> {sides[1]} ({measure}){tested}"
+
     def promote(self, task: str, version: str | None = None) -> str:
         """Make a version, by default the challenger, the champion, and return the version.
 
@@ -194,9 +251,7 @@ class RegistryResource(dg.ConfigurableResource):
         self._check_registered(task)
         version = version or self._require_version(task, CHALLENGER)
         client, name = self.client(), registered_name(task)
-        versions = [str(v.version) for v in client.search_model_versions(f"name = '{name}'")]
-        if version not in versions:
-            raise unknown(f"version of {name}", version, versions)
+        self._read_version(task, version)
         history = self._read_history(task)
         self._set_champions(task, history if history[-1:] == [version] else [*history, version])
         client.delete_model_version_tag(name, version, REJECTED)
@@ -207,7 +262,8 @@ class RegistryResource(dg.ConfigurableResource):
 
     def renew(self, task: str, version: str) -> None:
         """Replace the champion by the same clustering, served from the present data."""
-        self._set_champions(task, [*self._read_history(task)[:-1], version])
+        since = (self.find_version(task, CHAMPION) or {}).get("since", "")
+        self._set_champions(task, [*self._read_history(task)[:-1], version], since)
 
     def rollback(self, task: str) -> str:
         """Make the champion before this one champion again, and return its version."""
@@ -239,10 +295,19 @@ class RegistryResource(dg.ConfigurableResource):
             return found["version"]
         raise Missing(f"{registered_name(task)} has no {alias}; `traube run` makes one")
 
-    def _set_champions(self, task: str, versions: Sequence[str]) -> None:
+    def _read_version(self, task: str, version: str) -> dict[str, str]:
+        """Return the tags of a version, and its number as `version`."""
+        name = registered_name(task)
+        versions = {str(found.version): found for found in self.client().search_model_versions(f"name = '{name}'")}
+        if version not in versions:
+            raise unknown(f"version of {name}", version, versions)
+        return _read_tags(versions[version])
+
+    def _set_champions(self, task: str, versions: Sequence[str], since: str = "") -> None:
         """Make the last one of some versions the champion; the others are those before it."""
         client, name = self.client(), registered_name(task)
         self.write_code(task, versions[-1])
+        self.tag(task, versions[-1], {"since": since or datetime.now(UTC).isoformat(timespec="minutes")})
         client.set_registered_model_tag(name, HISTORY, json.dumps(versions))
         client.set_registered_model_alias(name, CHAMPION, versions[-1])
 
@@ -254,6 +319,10 @@ class RegistryResource(dg.ConfigurableResource):
         except MlflowException:
             return []
         return list(json.loads(tags.get(HISTORY, "[]")))
+
+
+def _percent(value: str | None) -> float:
+    return 100 * float(value) if value else math.nan
 
 
 def _read_tags(version: Any) -> dict[str, str]:

@@ -1,17 +1,32 @@
 """Sensors and schedules, which start runs: one file each, found by itself.
 
-A file offers any of three functions: `jobs()`, jobs that are of no use but to its sensor; `sensors(jobs)` and
-`schedules(jobs)`, given every job by its name.
+A file offers any of three functions: `jobs()`, jobs that are of no use but to its sensor; `sensors(loaded)` and
+`schedules(loaded)`, given what the graph holds.
 """
 
 import sys
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from assets.common import Job
 from traube._core.plugins import modules_of
 
-Jobs = Mapping[str, Job]
+
+class Loaded(NamedTuple):
+    """The parts of the graph that runs are requested of; a request for anything else would fail as a whole."""
+
+    jobs: Mapping[str, Job]  # by name
+    tasks: Collection[str]  # those with assets: a card that was added since has none until the graph is loaded again
+
+    def split(self, tasks: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return the tasks with assets, and a note for each of the others."""
+        there = [task for task in tasks if task in self.tasks]
+        notes = [
+            f"{task}: not in the graph yet; its code location is to be loaded again"
+            for task in tasks
+            if task not in there
+        ]
+        return there, notes
 
 
 def collect(name: str, *given: Any) -> list[Any]:

@@ -2,10 +2,10 @@
 
 import dagster as dg
 
-from sensors import Jobs
+from sensors import Loaded
 
 
-def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
+def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
     """Return the sensor that follows the assets' own conditions; by default it is stopped."""
     sensor = dg.AutomationConditionSensorDefinition(
         "declarative_automation",

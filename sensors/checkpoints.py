@@ -8,7 +8,8 @@ from pathlib import Path
 import dagster as dg
 
 from assets.common import MODELS, model_keys
-from sensors import Jobs
+from resources.alerts import send_alert
+from sensors import Loaded
 from traube._core import paths
 from traube._core.errors import TraubeError
 from traube._pipeline.kinds import kind_of
@@ -33,12 +34,12 @@ class Seen:
     requests: int = 0  # evaluations that were requested since
 
 
-def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
+def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
     """Return the sensor that starts an evaluation of each new or changed checkpoint."""
 
     @dg.sensor(
         name="new_checkpoints",
-        job=jobs["evaluate"],
+        job=loaded.jobs["evaluate"],
         default_status=dg.DefaultSensorStatus.RUNNING,
         minimum_interval_seconds=10,
         description="Evaluates each new or changed folder of checkpoints/ on the benchmark's tasks.",
@@ -46,26 +47,30 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
     def new_checkpoints(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         seen = {name: Seen(**entry) for name, entry in json.loads(context.cursor or "{}").items()}
         params = load_params()
-        wanted = [*params.tasks, *params.pair_tasks]
+        wanted, notes = loaded.split([*params.tasks, *params.pair_tasks])
         new, unavailable = find_not_ingested(wanted, open_storage(paths.home()))
         tasks = [name for name in wanted if name not in {*new, *unavailable}]
         if not {*tasks} & {*params.tasks}:
             waiting = ", ".join(name for name in new if name in params.tasks)
             return dg.SkipReason(f"no task of params.yaml has been read yet ({waiting or 'none can be had here'})")
-        requests, notes = [], []
+        requests = []
         exchange_with_nodes()
         for folder in checkpoints.folders():
             entry = seen.setdefault(folder.name, Seen())
             try:
                 request = _request_run(folder, entry, params, tasks)
             except (TraubeError, OSError) as error:
-                context.log.warning(f"checkpoint refused: {error}")
                 notes.append(f"refused: {error}")
+                advice = f"Mend it, then: traube retry {folder.name}"
+                summary = f"checkpoint {folder.name} is refused"
+                send_alert(context.log, f"refused {folder.name} {entry.state}", summary, [str(error)], advice)
                 continue
             if isinstance(request, dg.RunRequest):
                 requests.append(request)
             elif request:
                 notes.append(f"{folder.name}: {request}")
+        for note in notes:
+            context.log.warning(note)
         # entries of absent folders stay: a folder that comes back unchanged is not evaluated again
         cursor = json.dumps({name: asdict(entry) for name, entry in seen.items()})
         keys = [r.partition_key for r in requests if r.partition_key]

@@ -1,17 +1,20 @@
 """The sensor that sends an alert for each failed run, whoever launched it; canceled runs send none."""
 
+from datetime import UTC, datetime
+
 import dagster as dg
 
-from assets.common import CHECKPOINTS, STUDIES, TRAINERS, UI_JOB
+from assets.common import CHECKPOINTS, NIGHT, STUDIES, TRAINERS, UI_JOB
 from resources.alerts import FILE, SILENT, WEBHOOK, send_alert
-from sensors import Jobs
+from sensors import Loaded
 from traube._core.escaping import escape_controls
+from traube._core.hashing import digest
 from traube.tasks import sources
 
 WILL_RETRY, PARTITION = "dagster/will_retry", "dagster/partition"
 
 
-def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
+def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
     """Return the sensor that sends an alert for each failed run."""
 
     @dg.run_failure_sensor(
@@ -35,7 +38,10 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
         summary = f"{job}{f' of {partition}' if partition else ''} failed"
         advice = _advise(job, partition, [*errors])
         context.log.error(f"{summary}: {'; '.join(details)}. {advice}")
-        send_alert(context.log, run.run_id, summary, details, advice, job=job, run_id=run.run_id)
+        # a broken task fails under each model alike: one alert a day
+        day = run.tags.get(NIGHT) or datetime.now(UTC).date().isoformat()
+        key = f"{digest(details)} {day}" if partition and errors else run.run_id
+        send_alert(context.log, key, summary, details, advice, job=job, run_id=run.run_id)
         return None
 
     return [failed_runs]

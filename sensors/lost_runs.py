@@ -11,7 +11,7 @@ from pathlib import Path
 import dagster as dg
 import psutil
 
-from sensors import Jobs
+from sensors import Loaded
 from traube._core import paths, settings
 
 PID, STARTED, HOST = "traube/pid", "traube/process_started", "traube/host"
@@ -121,7 +121,7 @@ def _is_alive(pid: int, by: float) -> bool:
         return False
 
 
-def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
+def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
     """Return the sensor that ends runs whose process is gone."""
 
     @dg.sensor(

@@ -6,11 +6,10 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 
-from assets.common import MODELS, NIGHT, model_keys
+from assets.common import MODELS, NIGHT, UNFINISHED, model_keys
 from resources.benchmark import BenchmarkResource
 from resources.untracked import find_untracked
-from sensors import Jobs
-from sensors.publish import WAITING
+from sensors import Loaded
 from traube._core import paths
 from traube._core.errors import TraubeError
 from traube._pipeline.params import Nightly, load_params
@@ -22,7 +21,7 @@ from traube.models import is_endpoint, load_model
 from traube.models._endpoint import limit_unattended
 
 
-def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
+def schedules(loaded: Loaded) -> list[dg.ScheduleDefinition]:
     """Return the schedules `nightly_benchmark` and `nightly_publish`.
 
     `nightly_benchmark` evaluates missing cells, if there are any. With `nightly_publish` a nightly run ends with
@@ -41,7 +40,7 @@ def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
 
     @nightly_schedule(
         name="nightly_benchmark",
-        job=jobs["evaluate"],
+        job=loaded.jobs["evaluate"],
         description="Asks the plan which cells are missing, and evaluates one model a run.",
     )
     def nightly_benchmark(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
@@ -54,6 +53,9 @@ def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
             except TraubeError as error:
                 context.log.warning(str(error))
         request, todo, work, runs = _find_lacking(context.instance)
+        _, notes = loaded.split(request.tasks)
+        for note in notes:
+            context.log.warning(note)
         for name, reason in todo.unavailable.items():
             context.log.warning(f"{name} is unavailable: {reason}")
         if not work:
@@ -67,15 +69,16 @@ def schedules(jobs: Jobs) -> list[dg.ScheduleDefinition]:
             dg.RunRequest(
                 run_key=f"{model}@{night}",
                 partition_key=model,
-                asset_selection=model_keys(tasks, request.protocol.methods()),
+                asset_selection=model_keys(there, request.protocol.methods()),
                 tags=_tag_night(context),
             )
             for model, tasks in open_work.items()
+            if (there := loaded.split(tasks)[0])
         ]
 
     @nightly_schedule(
         name="nightly_publish",
-        job=jobs["publish"],
+        job=loaded.jobs["publish"],
         description="Leaderboard, registry, regressions and report where nothing is missing: each run is published itself.",
     )
     def nightly_publish(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
@@ -103,8 +106,7 @@ def _find_lacking(
     for model, tasks in find_untracked(request).items():
         if model not in todo.unavailable:
             work[model] = list(dict.fromkeys([*work.get(model, []), *tasks]))
-    unfinished = [*WAITING, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
-    return request, todo, work, instance.get_runs(dg.RunsFilter(job_name="evaluate", statuses=unfinished))
+    return request, todo, work, instance.get_runs(dg.RunsFilter(job_name="evaluate", statuses=[*UNFINISHED]))
 
 
 def _drop_busy(work: Mapping[str, list[str]], runs: Iterable[dg.DagsterRun]) -> dict[str, list[str]]:

@@ -4,12 +4,10 @@ from collections.abc import Mapping
 
 import dagster as dg
 
-from assets.common import NIGHT, TASK_REPORTS, UI_JOB, asset_key
-from sensors import Jobs
+from assets.common import NIGHT, TASK_REPORTS, UI_JOB, WAITING, asset_key
+from sensors import Loaded
 from sensors.lost_runs import is_of_command
 from traube.tasks import sources
-
-WAITING = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED)
 
 
 def is_published(instance: dg.DagsterInstance, since: float, night: Mapping[str, str]) -> bool:
@@ -29,7 +27,7 @@ def is_published(instance: dg.DagsterInstance, since: float, night: Mapping[str,
     return False
 
 
-def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
+def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
     """Return one sensor per outcome.
 
     A run fails when one of its tasks does, and the others' scores still count.
@@ -40,7 +38,7 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
         @dg.run_status_sensor(
             name=f"publish_after_{status.value.lower()}",
             run_status=status,
-            request_job=jobs["publish"],
+            request_job=loaded.jobs["publish"],
             default_status=dg.DefaultSensorStatus.RUNNING,
             minimum_interval_seconds=5,
         )

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from assets.common import data_keys
-from sensors import Jobs
+from sensors import Loaded
 from traube._core import paths
 from traube._core.hashing import digest
 from traube._pipeline.params import load_params
@@ -29,12 +29,12 @@ class Seen:
     changes: int = 0  # how often that was another hash than before
 
 
-def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
+def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
     """Return the sensor that reads tasks whose raw data is new or has changed."""
 
     @dg.sensor(
         name="raw_data",
-        job=jobs["datasets"],
+        job=loaded.jobs["datasets"],
         default_status=dg.DefaultSensorStatus.RUNNING,
         minimum_interval_seconds=60,
         description="Reads the tasks of params.yaml whose raw data is new or has changed.",
@@ -42,13 +42,16 @@ def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
     def raw_data(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         seen = Seen(**json.loads(context.cursor or "{}"))
         storage, params = open_storage(paths.home()), load_params()
-        tasks, _ = find_not_ingested([*params.tasks, *params.pair_tasks], storage)
+        wanted, notes = loaded.split([*params.tasks, *params.pair_tasks])
+        for note in notes:
+            context.log.warning(note)
+        tasks, _ = find_not_ingested(wanted, storage)
         versions = [(task, get_source(task, None).raw_version(), get_raw_version(task, storage)) for task in tasks]
         if (unread := digest(versions) if tasks else "") != seen.unread:
             seen = Seen(unread, seen.changes + 1)
             context.update_cursor(json.dumps(asdict(seen)))
         if not tasks:
-            return dg.SkipReason("no raw data is new or has changed")
+            return dg.SkipReason("; ".join(["no raw data is new or has changed", *notes]))
         # Dagster drops a key that it has seen: data that comes back counts as a change, and a failed read is retried daily
         key = digest([unread, seen.changes, datetime.now(UTC).date().isoformat()])
         return dg.RunRequest(run_key=key, asset_selection=data_keys(tasks))

@@ -10,7 +10,7 @@ from tempfile import mkdtemp
 import dagster as dg
 
 from resources.experiment import connect, default_uri
-from sensors import Jobs
+from sensors import Loaded
 from traube._core import paths
 from traube._pipeline.params import load_params
 
@@ -53,12 +53,12 @@ def jobs() -> list[dg.JobDefinition]:
     return [fetch_job]
 
 
-def sensors(jobs: Jobs) -> list[dg.SensorDefinition]:
+def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
     """Return the sensor that looks for new versions of watched models."""
 
     @dg.sensor(
         name="watched_models",
-        job=jobs[fetch_job.name],
+        job=loaded.jobs[fetch_job.name],
         default_status=dg.DefaultSensorStatus.RUNNING,
         minimum_interval_seconds=300,
         description="Asks for new versions of the models watched in params.yaml; one that cannot be fetched is tried daily.",

@@ -7,14 +7,16 @@ of each of the ten triples. Numbers measured on it say that the code works, and 
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
-from tests.made import simulate_judgments
-from traube.metrics._agreement import Judgments, counting_scores
-from traube.tasks._best_worst import Tuple, draw_tuples
+from traube.papers.giccs.agreement import Judgments, counting_scores
+from traube.papers.giccs.best_worst import ITEM, Tuple, draw_tuples
+from traube.tasks._splitting import make_rng
 
 SOURCE = "hand-written sample, simulated judgments"
 DESIGN_VALUES = (1.0, 0.75, 0.5, 0.25, 0.0)
@@ -164,6 +166,22 @@ def items() -> dict[str, float]:
 def tuples() -> list[Tuple]:
     """All ten triples of each dialogue."""
     return [one for d in DIALOGUES for one in draw_tuples([f"{d.name}{c}" for c in "abcde"], 3)]
+
+
+def simulate_judgments(truth: dict[str, float], tuples: Iterable[Tuple], annotators: int, noise: float) -> pd.DataFrame:
+    """Judgments of tuples: annotator, item_1 ... item_m, best, worst.
+
+    An annotator sees each item's true value plus normal noise of a standard deviation, drawn again for each judgment, and
+    names the largest and the smallest.
+    """
+    rng = make_rng(f"simulated {annotators} {noise}")
+    rows = []
+    for annotator in range(1, annotators + 1):
+        for one in tuples:
+            seen = np.array([truth[item] for item in one]) + rng.normal(0, noise, len(one))
+            rows.append((f"simulated_{annotator}", *one, one[int(seen.argmax())], one[int(seen.argmin())]))
+    names = [f"{ITEM}{i}" for i in range(1, len(rows[0]) - 2)]
+    return pd.DataFrame(rows, columns=["annotator", *names, "best", "worst"])
 
 
 def judgments(noise: float = NOISE) -> pd.DataFrame:

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,6 @@ from traube.components import parse_method
 from traube.metrics import GROUPS, SCORING_VERSION
 from traube.models import Model, load_model
 from traube.models._similarity import CONFIG, FOLDER, WEIGHTS, SimilarityConfig, make_network
-from traube.tasks._best_worst import ITEM, Tuple
-from traube.tasks._splitting import make_rng
 from traube.tasks._stored import complete_task, save_corpus, save_rows
 from traube.tasks._task import Task
 
@@ -161,22 +159,6 @@ def make_module(kind: str, *arguments: Any, **settings: Any) -> Any:
     from sentence_transformers.sentence_transformer import modules
 
     return getattr(modules, kind)(*arguments, **settings)
-
-
-def simulate_judgments(truth: dict[str, float], tuples: Iterable[Tuple], annotators: int, noise: float) -> pd.DataFrame:
-    """Judgments of tuples: annotator, item_1 ... item_m, best, worst.
-
-    An annotator sees each item's true value plus normal noise of a standard deviation, drawn again for each judgment, and
-    names the largest and the smallest.
-    """
-    rng = make_rng(f"simulated {annotators} {noise}")
-    rows = []
-    for annotator in range(1, annotators + 1):
-        for one in tuples:
-            seen = np.array([truth[item] for item in one]) + rng.normal(0, noise, len(one))
-            rows.append((f"simulated_{annotator}", *one, one[int(seen.argmax())], one[int(seen.argmin())]))
-    names = [f"{ITEM}{i}" for i in range(1, len(rows[0]) - 2)]
-    return pd.DataFrame(rows, columns=["annotator", *names, "best", "worst"])
 
 
 def copy_project(folder: Path, without: tuple[str, ...]) -> dict[str, str]:

@@ -117,9 +117,11 @@ def test_the_table_given_is_not_changed_and_columns_of_one_name_are_kept() -> No
     assert frame.iloc[0].tolist() == ["=1", "=2"]
 
 
-@pytest.mark.parametrize("name", ["cluster_report.js", "annotation_form.html"])
+@pytest.mark.parametrize(
+    "name", ["_reports/templates/cluster_report.js", "papers/giccs/templates/annotation_form.html"]
+)
 def test_what_a_page_saves_is_escaped_by_the_same_rule(name: str) -> None:
-    template = paths.PROJECT / "traube" / "_reports" / "templates" / name
+    template = paths.PROJECT / "traube" / name
     found = re.search(r"/(\^\[\\t.*?)/u\b", template.read_text(encoding="utf-8"))
     assert found is not None
     rule = regex.compile(found[1])  # which knows \\p{C}, as browsers do

@@ -9,10 +9,9 @@ import pytest
 from tests import giccs_like
 from tests.e2e.conftest import NEEDS_BROWSER
 from tests.waiting import wait_for
-from traube._reports.rendering import sheet_form
-from traube.metrics._agreement import counting_scores
-from traube.tasks._annotation_sheets import WORDINGS, Item, Sheet, make_sheets
-from traube.tasks._best_worst import Answers, read_judgments
+from traube.papers.giccs.agreement import counting_scores
+from traube.papers.giccs.annotation_sheets import WORDINGS, Item, Sheet, make_sheets, sheet_form
+from traube.papers.giccs.best_worst import Answers, read_judgments
 
 pytestmark = [pytest.mark.e2e, NEEDS_BROWSER]
 

@@ -104,3 +104,21 @@ def test_what_a_killed_one_left_is_ended_by_the_next_and_there_is_but_one(folder
     assert not left & {p.pid for p in killed.processes()}
     said = killed.said()
     assert not any(word in said for word in ("Traceback", "Aborted"))
+
+
+def test_a_card_that_is_added_while_it_runs_is_read_and_stops_nothing(folder: Path) -> None:
+    servers = Servers(folder).wait()
+    with dg.DagsterInstance.from_config(str(folder / "home" / "dagster")) as instance:
+
+        def read() -> set[str]:
+            return {key.path[0] for key in instance.get_asset_keys() if key.path[-1] == "splits"}
+
+        wait_for(lambda: "words" in read(), "the sensor's first run")
+        write_task(folder / "cards", "more", word_rows())
+        (folder / "params.yaml").write_text(PARAMS.replace("[words]", "[words, more]"))
+        wait_for(lambda: "more" in read(), "the sensor's run of the task that was added")
+        runs = instance.get_runs(dg.RunsFilter(job_name="datasets"))
+        wait_for(lambda: all(run.is_finished for run in instance.get_runs()), "the end of all runs")
+        assert len(runs) == 2 and not [run for run in instance.get_runs() if run.status == dg.DagsterRunStatus.FAILURE]
+    servers.stop()
+    assert not (folder / "home" / "alerts.jsonl").exists()  # no tick failed

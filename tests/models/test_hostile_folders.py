@@ -26,8 +26,8 @@ from traube._core.hashing import file_sha256
 from traube.models import ModelCard, load_model
 from traube.models import _allowed as allowed
 from traube.models import _checkpoints as checkpoints
+from traube.models._causal import CausalModel
 from traube.models._language import load_language_model
-from traube.models._likelihood import CausalModel
 from traube.models._transformer import Transformer as Model
 from traube.models._vetting import VettedFolder, no_pickles
 

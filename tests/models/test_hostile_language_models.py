@@ -13,8 +13,9 @@ from safetensors.torch import load_file, save_file
 
 from tests.models.test_hostile_folders import causal, edited, outcome
 from traube._grouping.naming import Topic, name_topics
-from traube.models import _likelihood as likelihood
-from traube.models._likelihood import CausalModel
+from traube.models import _causal
+from traube.models._causal import CausalModel
+from traube.papers.giccs.likelihood import likelihoods
 
 TOPIC = {0: Topic(["cat", "dog"], ["the cat a dog " * 40] * 3)}
 Attack = Callable[[Path], object]
@@ -95,7 +96,7 @@ def answer(folder: Path) -> str:
     model = CausalModel.load(str(folder), local=True)
     names, note = name_topics(TOPIC, model)
     assert "\n" not in note
-    model.likelihoods("the cat", ["a dog", "the soup"])
+    likelihoods(model, "the cat", ["a dog", "the soup"])
     reply, count = model.reply("the cat", 4)
     assert count <= model.longest + 4 and len(reply) < 1_000
     return names.get(0, "")
@@ -126,9 +127,9 @@ def test_a_prompt_is_cut_to_what_any_model_is_given(
     model = CausalModel.load(str(causal(tiny_bert, tmp_path / "model")), local=True)
     assert model.longest == 64  # as its configuration says
     monkeypatch.setattr(model.model.config, "n_positions", 10**9)
-    assert model.longest == likelihood.LONGEST
-    monkeypatch.setattr(likelihood, "LONGEST", 16)
+    assert model.longest == _causal.LONGEST
+    monkeypatch.setattr(_causal, "LONGEST", 16)
     assert model.reply("the cat " * 1_000, 4)[1] <= 16
-    _, error = outcome(lambda: model.likelihoods("the cat " * 1_000, ["a dog"]))
+    _, error = outcome(lambda: likelihoods(model, "the cat " * 1_000, ["a dog"]))
     assert "it takes 16 at most" in error
-    assert model.likelihoods("the cat", ["a dog"])
+    assert likelihoods(model, "the cat", ["a dog"])

@@ -20,7 +20,7 @@ from traube.models import _checkpoint_exchange as checkpoint_exchange
 from traube.models import _checkpoints as checkpoints
 from traube.models import _packaged as packaged
 from traube.models import _weights as weights
-from traube.models._likelihood import CausalModel
+from traube.models._causal import CausalModel
 from traube.models._model_files import ModelFile
 from traube.models._pins import pin
 from traube.models._similarity import CONFIG, FOLDER, WEIGHTS, TrainedSimilarity

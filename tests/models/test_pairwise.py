@@ -15,9 +15,8 @@ from traube._core.errors import Missing
 from traube._pipeline.workbench import Workbench
 from traube.models import Model, ModelCard, load_model, model_of
 from traube.models import _checkpoints as checkpoints
-from traube.models._pairwise import Pairwise, split_sentences
+from traube.models._pairwise import Pairwise
 from traube.models._pins import pin
-from traube.models._similarity import SENTENCES
 
 TEXTS = ["the cat. a dog!", "star soup", "bread"]
 Drop = Callable[..., Pairwise]
@@ -82,45 +81,6 @@ def test_it_compares_the_same_in_another_process_and_folder(drop: Drop, tmp_path
     shutil.rmtree(paths.checkpoints() / "mine")
     assert pinned.fingerprint == similarity.fingerprint
     assert pinned.similarity is not None and np.array_equal(pinned.similarity.distances(X, query), found)
-
-
-# sentences
-
-
-def test_attention_looks_at_the_text_and_then_its_sentences(drop: Drop, base: Model) -> None:
-    found = drop(network="attention").encode(TEXTS).reshape(3, 1 + SENTENCES, 32)
-    assert np.allclose(found[:, 0], base.encode(TEXTS), atol=1e-6)
-    assert np.allclose(found[0, 1:3], base.encode(["the cat.", "a dog!"]), atol=1e-6)
-    assert [int((passage != 0).any(axis=1).sum()) for passage in found] == [3, 2, 2]
-
-
-def test_attention_compares_real_passages(drop: Drop) -> None:
-    similarity = drop(network="attention", output="sigmoid")
-    X, query = similarity.encode(TEXTS), similarity.encode(["query"])[0]
-    found = similarity.similarity.distances(X, query)
-    assert found.shape == (3, 3) and found.max() == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("One. Two! Three?", ["One.", "Two!", "Three?"]),
-        ("no end", ["no end"]),
-        ('"Quoted." (Aside.) Rest', ['"Quoted."', "(Aside.)", "Rest"]),
-        ("3.14 is pi.", ["3.14 is pi."]),
-        ("...", ["..."]),
-        ("  ", ["  "]),
-    ],
-)
-def test_a_text_has_at_least_one_sentence(text: str, expected: list[str]) -> None:
-    assert split_sentences(text) == expected
-
-
-def test_sentences_beyond_the_tenth_are_left_out(drop: Drop) -> None:
-    model = drop(network="attention")
-    ten, eleven = (" ".join(["cat."] * n) for n in (10, 11))
-    found = model.encode([ten, eleven]).reshape(2, 1 + SENTENCES, 32)
-    assert np.array_equal(found[0, 1:], found[1, 1:])
 
 
 # what goes wrong

@@ -33,7 +33,6 @@ from traube.components import DistanceView
 from traube.components._fit import fit_clusterer
 from traube.models import _checkpoints as checkpoints
 from traube.models._similarity import (
-    SENTENCES,
     Similarity,
     SimilarityConfig,
     TrainedSimilarity,
@@ -42,6 +41,7 @@ from traube.models._similarity import (
     page_similarities,
 )
 from traube.models._vectors import Dense
+from traube.papers.qs3m.sentences import SENTENCES
 
 D = 6  # numbers of a vector
 QUERIES = ("text", "passages")

@@ -10,7 +10,6 @@ from tests.made import cells_of, store_task
 from traube._core.errors import Invalid
 from traube._core.progress import Progress
 from traube._pipeline.cluster import REPRESENTATIONS, cluster
-from traube._pipeline.deep import choose_augmentation
 from traube._pipeline.embed import embed_task
 from traube._pipeline.executors import ProcessExecutor
 from traube._pipeline.params import Protocol, Sweep
@@ -112,7 +111,7 @@ def test_other_texts_are_made_as_the_recipe_says(base: Transformer, masked_model
         changed = [
             sum(a != b for a, b in zip(texts[0].split(), other.split(), strict=True))
             for clusterer in (many, few)
-            for other in choose_augmentation(clusterer, "pets", texts, base)(texts, 0)
+            for other in clusterer.make_augmenter("pets", texts, base)(texts, 0)
         ]
         assert changed == [2] * 4 + [1] * 4  # a fifth of the words, and a tenth
     with refused(Invalid, "eda", "order"):

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from traube._pipeline.plan import Plan
     from traube._pipeline.request import Request
     from traube._storage import Storage
-    from traube.tasks import Source
 
     Traube = Callable[..., Result]
 
@@ -88,29 +87,14 @@ def few_papers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 
 def publish_one_table(patch: pytest.MonkeyPatch) -> None:
-    import assets.papers
+    import assets.used
     import traube._cli.launcher
     from traube._reports.papers import papers
 
     german = papers()["german"]
     few = {"german": replace(german, tables=german.tables[1:2], figures=())}
-    for module in (assets.papers, traube._cli.launcher):
+    for module in (assets.used, traube._cli.launcher):
         patch.setattr(module, "papers", lambda: few)
-
-
-@pytest.fixture(autouse=True)
-def few_tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the graph hold the tasks of the test's own cards: that of all 42 takes most of a second to build, and more to run."""
-    if request.node.get_closest_marker("all_tasks"):
-        return
-    import definitions
-
-    every = definitions.sources
-
-    def of_cards(*kinds: Any) -> dict[str, Source]:
-        return {n: source for n, source in every(*kinds).items() if kinds or (paths.cards() / f"{n}.yaml").exists()}
-
-    monkeypatch.setattr(definitions, "sources", of_cards)
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ def test_the_table_does_not_wait_for_a_new_model(
 def test_the_benchmarks_own_assets_carry_the_conditions(
     launcher: DagsterLauncher, cards: Path, request_for: Callable[..., Request]
 ) -> None:
-    defs, own = build_defs(), dg.AssetSelection.assets(*data_keys(["words"]), *model_keys(["words"]))
+    defs, own = build_defs(), dg.AssetSelection.assets(*data_keys(["words"]), *model_keys(["words"], ()))
     found = dg.evaluate_automation_conditions(defs, launcher.instance, asset_selection=own)
     assert found.get_num_requested(dg.AssetKey(["words", "embeddings"])) == 1  # bow
     launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"]))

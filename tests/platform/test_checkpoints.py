@@ -17,6 +17,7 @@ from transformers import BertTokenizerFast
 from assets.common import MODELS
 from definitions import build_defs
 from operations.launch import DagsterLauncher, align
+from resources.alerts import read_alerts
 from resources.tracking import TrackingResource
 from tests.made import Mark
 from tests.platform.conftest import TOPICS, sensor_of
@@ -283,6 +284,8 @@ def test_a_bad_folder_is_reported_once_and_blocks_no_other(
     assert len(errors) == 1
     assert reason in str(next(iter(errors.values())))
     assert said(tick()) == "nothing new"
+    (alert,) = read_alerts()  # though another folder was fine
+    assert reason in alert["details"][0]
 
 
 def test_a_bad_folder_is_named_in_the_tick(tick: Tick, drop: Callable[[str], Path]) -> None:

@@ -227,6 +227,9 @@ def test_a_check_that_blocks_from_now_on_takes_the_answer_away(traube: Traube, c
     assert "the blocking check 'texts_once' failed" in traube("recommend", "words").stderr
     write_task(cards, "words", twice)
     assert traube(*command).exit_code == 0
+    write_task(cards, "holes", [*word_rows(), ("GrÃ¼ne Ã„pfel fÃ¼r den Garten", "fruit")], "blocking: [no_mojibake]\n")
+    assert traube("run", "-t", "holes", "-m", "bow").exit_code == 1
+    assert "no_mojibake" in traube("leaderboard", "-t", "holes").stderr  # though it was never scored
 
 
 @pytest.mark.begin_with("published")

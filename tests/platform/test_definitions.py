@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from assets.common import CHECKPOINTS, trainer_key
 from tests.errors import refused
+from tests.made import store_task
 from traube._core import paths
 from traube._core.errors import Invalid
 from traube._pipeline.kinds.clustering import ClusteringCell
@@ -21,6 +23,7 @@ from traube._pipeline.params import load_params
 from traube._pipeline.record import record
 from traube._storage import open_storage
 from traube.components import parse_method
+from traube.tasks._task import Task
 from traube.training import TRAINERS
 
 HEAVY = {
@@ -35,7 +38,7 @@ HEAVY = {
     "ray",
 }
 
-pytestmark = [pytest.mark.all_papers, pytest.mark.all_tasks]
+pytestmark = pytest.mark.all_papers
 SHOWN = {  # by table, whose checkpoints it shows
     "german/table_5": {"wwm", "tsdae"},
     "cob/table_4": {"cob", "triplet", "untrained"},
@@ -44,9 +47,19 @@ SHOWN = {  # by table, whose checkpoints it shows
 }
 
 
+def write_params(folder: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> None:
+    """Have a params.yaml with other values than the project's, a line each."""
+    text = (paths.PROJECT / "params.yaml").read_text()
+    for line in more:
+        text = re.sub(rf"^{line.partition(':')[0]}:.*\n", line, text, count=1, flags=re.MULTILINE)
+    (folder / "params.yaml").write_text(text)
+    monkeypatch.setenv("TRAUBE_PARAMS", str(folder / "params.yaml"))
+
+
 @pytest.fixture
 def definitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dg.Definitions:
     monkeypatch.setenv("TRAUBE_CARDS", str(tmp_path))  # nobody's own tasks
+    write_params(tmp_path, monkeypatch, "graph: all\n")
     from definitions import build_defs
 
     return build_defs()
@@ -103,14 +116,12 @@ def test_pages_show_no_stage_that_nothing_fills(
 ) -> None:
     from definitions import build_defs
 
-    params = (paths.PROJECT / "params.yaml").read_text()
-    (tmp_path / "params.yaml").write_text(params.replace("protocol: paper\n", more or "protocol: paper\n", 1))
-    monkeypatch.setenv("TRAUBE_PARAMS", str(tmp_path / "params.yaml"))
+    write_params(tmp_path, monkeypatch, "graph: all\n", *filter(None, [more]))
     if stored:
         method = parse_method("none/aecl", {"aecl": {"epochs": 2}})
         cell = ClusteringCell("pydocs_s2s", "pydocs", "minilm", "f1", method, 1, "aecl", "default", "v1")
         open_storage(paths.home()).save("cell", {**record(cell, "failed"), "created": "2026-01-01"})
-    definitions = build_defs(shown=True)
+    definitions = build_defs()
     graph = definitions.resolve_asset_graph()
     stages = {task: dg.AssetKey([task, "deep_clusterings"]) for task in ("tweet", "pydocs_s2s")}
     assert {task for task, key in stages.items() if key in graph.get_all_asset_keys()} == shown
@@ -126,23 +137,23 @@ def test_pages_show_who_answers_for_an_asset_and_its_code(tmp_path: Path, monkey
     monkeypatch.setenv("TRAUBE_PARAMS", str(tmp_path / "params.yaml"))
     given = (paths.PROJECT / "params.yaml").read_text()
     (tmp_path / "params.yaml").write_text(given.replace("owners: []", "owners: [team:search, anna@example.org]"))
-    node = build_defs(shown=True).resolve_asset_graph().get(dg.AssetKey(["pydocs_s2s", "scores"]))
+    node = build_defs().resolve_asset_graph().get(dg.AssetKey(["pydocs_s2s", "scores"]))
     assert set(node.owners) == {"team:search", "anna@example.org"}
     assert "assets/stages.py" in str(node.metadata["dagster/code_references"])
     (tmp_path / "params.yaml").write_text(given.replace("owners: []", "owners: [somebody]"))
     with refused(Invalid, "owners"):
         load_params()
-    assert build_defs(shown=True).resolve_asset_graph().get(node.key)  # the graph is loaded all the same
+    assert build_defs().resolve_asset_graph().get(node.key)  # the graph is loaded all the same
     subprocess.run(["git", "init", "-q", tmp_path / "checkout"], check=True)
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "checkout" / ".git"))
     subprocess.run(["git", "remote", "add", "origin", "https://github.com/anna/traube.git"], check=True)
-    code = build_defs(shown=True).resolve_asset_graph().get(node.key).metadata["dagster/code_references"]
+    code = build_defs().resolve_asset_graph().get(node.key).metadata["dagster/code_references"]
     assert "https://github.com/anna/traube/tree/main/assets/stages.py" in str(code)
 
 
 def test_the_jobs_are_known_and_what_runs_by_itself_is_on(definitions: dg.Definitions) -> None:
     jobs = {job.name for job in definitions.resolve_all_job_defs() if not job.name.startswith("__")}
-    assert jobs == {"datasets", "evaluate", "publish", "train", "tune", "fetch"}
+    assert jobs == {"datasets", "evaluate", "publish", "train", "tune", "sweep", "fetch"}
     sensors = {sensor.name: sensor.default_status for sensor in definitions.sensors or []}
     names = [
         "watched_models",
@@ -153,6 +164,9 @@ def test_the_jobs_are_known_and_what_runs_by_itself_is_on(definitions: dg.Defini
         "publish_after_canceled",
         "failed_runs",
         "lost_runs",
+        "failed_ticks",
+        "nightly_digest",
+        "late_night",
     ]
     running = dict.fromkeys(names, dg.DefaultSensorStatus.RUNNING)
     assert sensors == {**running, "declarative_automation": dg.DefaultSensorStatus.STOPPED}
@@ -171,10 +185,10 @@ def jobs():
 
     return [bell]
 
-def sensors(jobs):
-    @dg.sensor(name="doorbell", job=jobs["bell"])
+def sensors(loaded):
+    @dg.sensor(name="doorbell", job=loaded.jobs["bell"])
     def doorbell():
-        return dg.SkipReason(f"besides {jobs['evaluate'].name}")
+        return dg.SkipReason(f"besides {loaded.jobs['evaluate'].name}")
 
     return [doorbell]
 """
@@ -234,11 +248,33 @@ def test_an_asset_has_at_most_eight_checks(definitions: dg.Definitions) -> None:
     assert all(len(graph.get_check_keys_for_assets({key})) <= 8 for key in graph.get_all_asset_keys())
 
 
-def test_every_registered_task_is_in_the_graph(definitions: dg.Definitions) -> None:
+def test_every_registered_task_is_in_the_whole_graph(definitions: dg.Definitions) -> None:
     from traube.tasks import PAIRS, sources
 
     keys = {key.path[0] for key in definitions.resolve_asset_graph().get_all_asset_keys()}
     assert {*sources(), *sources(PAIRS)} <= keys
+
+
+def test_the_graph_holds_what_is_named_and_what_has_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_task: Task
+) -> None:
+    from assets.used import find_used
+    from definitions import build_defs
+
+    def groups(*tasks: str) -> set[str | None]:
+        graph = build_defs(find_used(tasks)).resolve_asset_graph()
+        return {graph.get(key).group_name for key in graph.get_all_asset_keys()}
+
+    write_params(tmp_path, monkeypatch, "pair_tasks: [stsb_de]\n")
+    few = {"pydocs_s2s", "pydocs_p2p", "stsb_de", "results", "sweeps", "trainer_tsdae", "trainer_wwm"}
+    assert groups() == few
+    assert groups("pydocs_s2s") == few
+    assert groups("tweet") - few >= {"tweet"} and not any(str(name).startswith("paper_") for name in groups("tweet"))
+    write_params(tmp_path, monkeypatch, "tasks: [tweet]\n")
+    assert not {"pydocs_s2s", "stsb_de"} & groups()
+    named = replace(tiny_task, card=tiny_task.card.model_copy(update={"name": "blurbs_s2s"}))
+    store_task(open_storage(paths.home()), named)
+    assert groups() >= {"tweet", "blurbs_s2s", "paper_german"} and "paper_cob" not in groups()
 
 
 def test_a_pair_task_has_stages_of_its_own(definitions: dg.Definitions) -> None:

@@ -22,7 +22,7 @@ from assets.common import NIGHT
 from assets.report import regressions
 from definitions import build_defs
 from operations.launch import DagsterLauncher
-from resources.alerts import FILE, SILENT, WEBHOOK
+from resources.alerts import FILE, SILENT, WEBHOOK, read_alerts
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from sensors.lost_runs import end_lost_runs
 from tests.comparison.test_regressions import add_cell, save_task
@@ -294,7 +294,17 @@ def test_a_torn_line_keeps_no_alert_back(launcher: DagsterLauncher, cards: Path)
     alarm(launcher, run)
     alarm(launcher, run)  # once for a run
     _, line = (paths.home() / FILE).read_text().splitlines()
-    assert json.loads(line)["key"] == run.run_id
+    assert json.loads(line)["run_id"] == run.run_id
+
+
+def test_a_broken_task_is_one_alert_and_not_one_for_each_model(launcher: DagsterLauncher, cards: Path) -> None:
+    alarm(launcher, failed_run(launcher, cards))
+    launcher.evaluate("tfidf", ["words"], Request(["words"], ["tfidf"], "tiny", _tiny()))
+    alarm(launcher, launcher.instance.get_runs(limit=1)[0])
+    assert len(read_alerts()) == 1
+    launcher.evaluate("nobody", ["words"], Request(["words"], ["nobody"], "tiny", _tiny()))  # for another reason
+    alarm(launcher, launcher.instance.get_runs(limit=1)[0])
+    assert len(read_alerts()) == 2
 
 
 @pytest.mark.parametrize("after", [0.4, 0.6])

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from assets.common import MODELS, data_keys, model_keys
 from assets.report import task_reports
+from assets.used import find_used
 from definitions import build_defs
 from operations.launch import DagsterLauncher
 from resources.benchmark import BenchmarkResource, StorageResource
@@ -48,12 +49,12 @@ def run(cards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a job's stages of a pair task, on the hand-written sample or on a card."""
     monkeypatch.setenv("TRAUBE_RAW", str(tmp_path))
     giccs_like.write(tmp_path)
-    definitions = cache(lambda: build_defs(progress=SILENT))
+    definitions = cache(lambda task: build_defs(find_used([task]), progress=SILENT))
     instance = dg.DagsterInstance.ephemeral()
     instance.add_dynamic_partitions(str(MODELS.name), ["tfidf", "jaccard"])
 
     def execute(task: str, model: str = "") -> dg.ExecuteInProcessResult:
-        job = definitions().resolve_job_def("evaluate" if model else "datasets")
+        job = definitions(task).resolve_job_def("evaluate" if model else "datasets")
         return job.execute_in_process(
             instance=instance,
             asset_selection=model_keys([task], ()) if model else data_keys([task]),

@@ -58,7 +58,6 @@ defs = dg.Definitions(jobs=jobs, sensors=[ask])
 """
 
 
-@pytest.mark.all_tasks
 def test_whatever_trains_is_of_the_pool_and_nothing_else_is() -> None:
     from definitions import build_defs
 

@@ -11,11 +11,13 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
+import dagster as dg
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 import traube
+from assets.common import NIGHT
 from assets.registry import registry
 from operations.launch import DagsterLauncher
 from resources.alerts import FILE, SILENT
@@ -51,6 +53,33 @@ def test_the_first_clustering_of_a_task_becomes_champion(launcher: DagsterLaunch
     assert float(held["score"]) > 0.5
 
 
+@pytest.mark.begin_with("evaluated")
+@pytest.mark.parametrize("ends", ["all are scored", "the night ends"])
+def test_the_first_champion_is_not_whoever_is_done_first(
+    launcher: DagsterLauncher, request_for: MakeRequest, ends: str
+) -> None:
+    """The champion of a new task is chosen among all models of the benchmark; a night that ends chooses among those there are."""
+    paths.params().write_text(paths.params().read_text().replace("[bow]", "[bow, tfidf]"))
+    launcher.publish()
+    served = RegistryResource()
+    held = served.find_version("words", "challenger")
+    assert held and held["decision"] == "hold" and "tfidf" in held["reason"]
+    assert served.find_version("words", "champion") is None
+    publish, night = launcher.definitions.resolve_job_def("publish"), {NIGHT: "2026-01-01"}
+    if ends == "all are scored":
+        launcher.evaluate("tfidf", ["words"], request_for(["words"], ["tfidf"]))
+        launcher.publish()
+    else:
+        evaluate = launcher.definitions.resolve_job_def("evaluate")
+        begun = launcher.instance.create_run_for_job(evaluate, status=dg.DagsterRunStatus.STARTED, tags=night)
+        only = {"instance": launcher.instance, "tags": night, "asset_selection": [registry.key]}
+        assert publish.execute_in_process(**only).success and served.find_version("words", "champion") is None
+        launcher.instance.report_run_failed(begun)
+        assert publish.execute_in_process(**only).success
+    champion = served.find_version("words", "champion")
+    assert champion and champion["decision"] == "first"
+
+
 @pytest.mark.slow
 def test_publishing_again_registers_nothing_twice(launcher: DagsterLauncher) -> None:
     launcher.publish()
@@ -64,6 +93,21 @@ def test_publishing_again_registers_nothing_twice(launcher: DagsterLauncher) -> 
     assert held["reason"]
 
 
+def test_a_promotion_says_what_it_is_about_to_do_and_asks(launcher: DagsterLauncher) -> None:
+    launcher.publish()
+    served, runner = RegistryResource(), CliRunner()
+    table = served.read_champions().iloc[0]
+    shown = " ".join(runner.invoke(app, ["champions"]).output.split())
+    assert "words" in shown and f"{table['score']:.2f}" in shown and f"{table['challenger_score']:.2f}" in shown
+    assert json.loads(runner.invoke(app, ["champions", "--json"]).output)[0]["reason"] == table["reason"]
+    refused = runner.invoke(app, ["promote", "words"], input="n\n")
+    assert refused.exit_code == 1 and (served.find_version("words", "champion") or {})["version"] == "1"
+    about = f"version 1, {table['model']} with {table['method']}: {table['score']:.2f} -> version 2,"
+    assert about in refused.output and table["reason"] in refused.output
+    assert runner.invoke(app, ["promote", "words", "--yes"]).exit_code == 0
+    assert (served.find_version("words", "champion") or {})["version"] == "2"
+
+
 def test_people_promote_and_roll_back(launcher: DagsterLauncher) -> None:
     launcher.publish()
     registry = RegistryResource()
@@ -72,6 +116,11 @@ def test_people_promote_and_roll_back(launcher: DagsterLauncher) -> None:
     assert registry.find_version("words", "challenger") is None
     assert registry.rollback("words") == "1"
     assert (registry.find_version("words", "champion") or {})["version"] == "1"
+    (row,) = registry.read_champions().itertuples()
+    assert (row.task, row.model, row.version, row.measure[:5]) == ("words", "bow", "1", "topic")
+    board = pd.read_parquet(open_storage(paths.home()).get_table_path("leaderboard.parquet"))
+    assert row.score == pytest.approx(100 * board.loc[board["method"] == row.method, "mean"].iloc[0])
+    assert row.challenger == ""  # the version that was rolled back is none
     with refused(Missing):
         registry.rollback("words")
     with refused(Unknown, "9", 1, 2):
@@ -210,6 +259,11 @@ def test_a_champion_is_served_from_new_data_once_it_is_scored_on_it(
     assert after["decision"] == "renewed"
     launcher.publish()
     assert (RegistryResource().find_version("words", "champion") or {})["version"] == after["version"]
+    (row,) = registry.read_champions().itertuples()
+    assert (row.task, row.model, row.version, row.measure[:5]) == ("words", "bow", "1", "topic")
+    board = pd.read_parquet(open_storage(paths.home()).get_table_path("leaderboard.parquet"))
+    assert row.score == pytest.approx(100 * board.loc[board["method"] == row.method, "mean"].iloc[0])
+    assert row.challenger == ""  # the version that was rolled back is none
     with refused(Missing):
         RegistryResource().rollback("words")
 

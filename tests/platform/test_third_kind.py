@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from assets.common import MODELS, data_keys, model_keys
+from assets.used import find_used
 from definitions import build_defs
 from resources.tracking import TrackingResource
 from traube._cli.main import app
@@ -42,7 +43,7 @@ def plugin(install: Callable[..., None]) -> Iterator[None]:
 @pytest.mark.usefixtures("plugin", "cards")
 def test_a_third_kind_is_one_module_of_a_plugin() -> None:
     assert "choices" in sources(None) and "choices" not in sources()
-    instance, definitions = dg.DagsterInstance.ephemeral(), build_defs(progress=SILENT)
+    instance, definitions = dg.DagsterInstance.ephemeral(), build_defs(find_used(["choices"]), progress=SILENT)
     instance.add_dynamic_partitions(str(MODELS.name), ["bow"])
     for job, keys in (("datasets", data_keys(["choices"])), ("evaluate", model_keys(["choices"]))):
         key = {"partition_key": "bow"} if job == "evaluate" else {}

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from resources.studies import history, importances, trials_table
 from tests.errors import refused
 from tests.made import page_data
 from tests.papers.cob.test_blackbox import RECIPE
 from tests.training.killing import kill, run_until_killed
 from tests.training.test_training import words_task
 from traube._core.errors import Conflict, Invalid, Malformed
-from traube._reports.studies import history, importances, trials_table
 from traube.models._card import ModelCard
 from traube.models._transformer import Transformer
 from traube.papers.cob.trainers.cob import Cob

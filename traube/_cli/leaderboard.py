@@ -62,6 +62,7 @@ def leaderboard(
     from traube._pipeline.params import load_params
     from traube._pipeline.request import Request, list_wanted_models
     from traube._pipeline.survey import unavailable
+    from traube._pipeline.validation.findings import refuse_failed
     from traube._reports.costs import costs
     from traube._reports.tables import leaderboard as build
     from traube._storage import open_storage
@@ -75,6 +76,8 @@ def leaderboard(
     lookup, stored = Lookup(), storage.read_cells()
     table = build(storage, unavailable(request, storage, lookup), metric, params.protocols, lookup, stored=stored)
     _check_metric(table, metric)
+    for name in {*(task or ())} - {*table["task"]}:
+        refuse_failed(storage, name)
     table = _select(table, {"task": task, "model": model, "protocol": [protocol] if protocol else None})
     _check_metric(table, metric)
     if over_tasks:

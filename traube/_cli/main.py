@@ -10,7 +10,6 @@ from typer.core import TyperGroup
 
 from traube import __version__
 from traube._cli import (
-    annotate,
     cluster,
     compare,
     data,
@@ -134,7 +133,7 @@ def _options(
 ) -> None: ...
 
 
-for _family in (run, leaderboard, recommend, compare, report, cluster, show, provenance, annotate, pairs, data):
+for _family in (run, leaderboard, recommend, compare, report, cluster, show, provenance, pairs, data):
     app.add_typer(_family.app)
 for _app in (*(module.app for _, module in import_plugins("commands")), *platform.commands()):
     app.add_typer(_app)

@@ -1,7 +1,7 @@
 """Commands that list: tasks, models, methods, and the tables of the papers."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from traube.models import ModelCard
 
-Format = Literal["table", "markdown", "latex", "csv", "json"]
 MOST_CODES = 3  # languages that a row names; of more it says how many
 
 app = typer.Typer()

@@ -5,35 +5,19 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from traube import components
-from traube._core import paths
 from traube._core.files import locked
-from traube._core.inputs import resolve_path
 from traube._core.progress import Progress
 from traube._pipeline.cell import Cell
 from traube._pipeline.executors import Executor, Failure, failure
 from traube._pipeline.units import Trained, Training
 from traube.components import Method, VectorView
-from traube.components._deep import DeepClusterer
-from traube.components._deep.augmentation import swap_or_delete
 from traube.components._deep.encoding import Base
 from traube.components._fit import decide_n_clusters
 from traube.models import Model, Vectors
-from traube.models._augmentation import Augment, Contextual, Eda, Published, find_neighbors
-from traube.tasks import get_source
 from traube.tasks._task import Split
-
-
-def choose_augmentation(clusterer: DeepClusterer[Any], task: str, texts: Sequence[str], model: Model) -> Augment:
-    """Return the function that makes a clusterer's other texts, as its recipe says."""
-    kind, _, folder = clusterer.recipe.augmentation.partition(":")
-    if kind == "contextual":
-        return Contextual(resolve_path(paths.checkpoints(), folder), clusterer.substituted)
-    if kind == "eda":
-        return Eda(find_neighbors(texts, model))
-    return swap_or_delete if kind == "order" else Published(get_source(task).read_augmentations())
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +41,7 @@ class TrainingRequest:
         # `k: auto` is none of the recipe's values
         clusterer = component.build(**{name: value for name, value in params.items() if name in component.params})
         if clusterer.augmentations:
-            clusterer.augment = choose_augmentation(clusterer, self.cell.task, texts, model)
+            clusterer.augment = clusterer.make_augmenter(self.cell.task, texts, model)
         known = self.split.classes or self.cell.clusters
         k, _ = decide_n_clusters(component, params, VectorView(self.vectors.load()), known, seed)
         assert k is not None, "a clusterer that trains is given the number of clusters"

@@ -161,6 +161,9 @@ class Params(Strict):
     engine: Literal["local", "ray"] = Field(
         "local", description="what does the work: processes of this machine, or a Ray cluster; TRAUBE_ENGINE goes first"
     )
+    graph: Literal["used", "all"] = Field(
+        "used", description="what Dagster shows: tasks that are named here or have data, and papers with data; or all"
+    )
     protocols: dict[str, Protocol]
     sweeps: dict[str, Sweep] = Field(default_factory=dict)
 

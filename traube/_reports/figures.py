@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 # Tol's muted scheme; with the marks, 45 groups that color-blind eyes tell apart
 COLORS = ("#332288", "#cc6677", "#117733", "#ddaa33", "#88ccee", "#882255", "#44aa99", "#999933", "#aa4499")
 MARKS = ("circle", "square", "diamond", "cross", "x")  # of those that figures in three dimensions have too
-INK, GRAY, ORANGE = "#1c1c28", "#b0b0b0", "#d55e00"  # a page draws ink light where it is dark
+GRAY = "#b0b0b0"
 SHOWN_CHARACTERS, LINE_WIDTH = 300, 60  # of a text, when it is pointed at
 LEGEND = 45  # groups of a legend at most
 HEATMAP_MODELS = 30  # the best; a page has room for no more

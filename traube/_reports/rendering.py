@@ -7,7 +7,7 @@ import base64
 import gzip
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
@@ -16,37 +16,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from traube._core.hashing import digest
 from traube._core.versions import get_version
 from traube._reports.figures import Plot, as_data
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from traube.tasks._annotation_sheets import Item, Sheet
+PACKAGE = "traube._reports"
 
 
-def render(template: str, *, data: Any = None, **values: Any) -> str:
-    """Return a page made of a template and values; its scripts read data that JSON takes."""
+def render(template: str, *, package: str = PACKAGE, data: Any = None, **values: Any) -> str:
+    """Return a page made of a package's template and values; its scripts read data that JSON takes."""
     values |= {
         "nonce": secrets.token_urlsafe(16),
         "created": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "version": get_version("traube"),
         "data": None if data is None else as_json(data),
     }
-    return _templates().get_template(template).render(values)
+    return _templates(package).get_template(template).render(values)
 
 
 def figures_page(title: str, plots: Sequence[Plot], notes: Sequence[str] = ()) -> str:
     """Return a page of figures with their captions."""
     return render("figures.html", data=as_data(plots), title=title, plots=plots, notes=notes)
-
-
-def sheet_form(sheet: "Sheet", items: Mapping[str, "Item"], wording: Mapping[str, str]) -> str:
-    """Return a sheet of best-worst scaling as a page that people fill in; the page saves a CSV file."""
-    questions = [(items[one[0]].context, [items[item] for item in one]) for one in sheet.tuples]
-    key = digest([sheet.tuples])  # under which a browser keeps the answers
-    return render("annotation_form.html", sheet=sheet, questions=questions, wording=wording, key=key)
 
 
 def as_json(data: Any) -> Markup:
@@ -70,23 +62,25 @@ def _native(value: Any) -> Any:
 
 
 @cache
-def _templates() -> "Environment":
-    from jinja2 import Environment, PackageLoader
+def _templates(package: str) -> "Environment":
+    """Return the templates of a package and, where it has none of a name, those of the reports."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader
 
-    loaded = Environment(loader=PackageLoader("traube._reports"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    loader = ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((package, PACKAGE))])
+    loaded = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     loaded.globals |= {"file": _file, "plotly": _plotly, "data_tables": _data_tables, "packed": packed}
     return loaded
 
 
 @cache
 def _file(name: str) -> Markup:
-    return Markup((resources.files("traube._reports") / "templates" / name).read_text(encoding="utf-8"))  # noqa: S704
+    return Markup((resources.files(PACKAGE) / "templates" / name).read_text(encoding="utf-8"))  # noqa: S704
 
 
 @cache
 def _plotly() -> Markup:
     """Return plotly.js: from Traube's wheel, or in a checkout from plotly's package."""
-    bundled = resources.files("traube._reports") / "plotly.min.js"
+    bundled = resources.files(PACKAGE) / "plotly.min.js"
     if bundled.is_file():
         return Markup(bundled.read_text(encoding="utf-8"))  # noqa: S704
     from plotly.offline import get_plotlyjs

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Literal
 
+from traube._core.errors import join_words
 from traube._pipeline.params import Promotion
 from traube._storage import Storage
 from traube.comparison._candidates import Candidate
@@ -18,6 +19,7 @@ class Why(Enum):
     """Reason for which a challenger is promoted or not; of several objections, the first that is listed here counts."""
 
     NO_CHAMPION = auto()
+    NOT_ALL_SCORED = auto()
     BETTER = auto()
     TOO_LITTLE = auto()
     NOT_SIGNIFICANT = auto()
@@ -40,6 +42,7 @@ class Decision:
     verdict: Verdict | None = None  # on the challenger (a) against the champion (b)
     # the task of the family that speaks against a promotion, with the verdict there
     elsewhere: tuple[str, Verdict | None] | None = None
+    awaited: Sequence[str] = ()  # models of the benchmark without scores, before the first champion is chosen
 
     @property
     def outcome(self) -> Outcome:
@@ -55,10 +58,16 @@ class Decision:
         """The reason, in a sentence."""
         if self.why is Why.NO_CHAMPION:
             return "there was no champion"
+        if self.why is Why.NOT_ALL_SCORED:
+            return (
+                f"the first champion is chosen when {join_words(self.awaited)} are scored too, or when the night ends"
+            )
         if self.why is Why.CHAMPION_UNSCORED or self.verdict is None:
             return "the champion has no score on the present data: evaluate it, or `traube promote` another one"
         if self.why is Why.UNDECIDED:
             return f"{self.verdict.answer}; {advise_more_seeds(self.challenger.protocol)}"
+        if self.why is Why.TOO_LITTLE and self.verdict.difference <= 0:
+            return f"{self._evidence}: {'worse' if self.verdict.better == 'b' else 'no better'} than the champion"
         if self.why is Why.TOO_LITTLE:
             return f"{self._evidence}: less than {100 * self.rules.minimum_effect:g} points better"
         if self.why is Why.NOT_SIGNIFICANT:
@@ -142,6 +151,7 @@ def judge(
     options: Mapping[str, Sequence[Candidate]],
     contests: Mapping[str, Contest],
     rules: Promotion,
+    awaited: Mapping[str, Sequence[str]] | None = None,
 ) -> list[Decision]:
     """Decide which challengers become champions.
 
@@ -161,6 +171,8 @@ def judge(
         All candidates by task.
     contests : mapping of str to Contest
         By task.
+    awaited : mapping of str to sequence of str, optional
+        Models that are to be scored, by task, before its first champion is chosen: whoever is done first is not the best.
     """
     comparisons = sum(c.newcomers for c in contests.values() if c.challenger and isinstance(c.champion, Candidate))
     decisions = []
@@ -169,8 +181,9 @@ def judge(
         if not challenger:
             continue
         if not isinstance(champion, Candidate):
-            why = Why.CHAMPION_UNSCORED if champion else Why.NO_CHAMPION
-            decisions.append(Decision(task, why, rules, challenger))
+            missing = (awaited or {}).get(task, ())
+            why = Why.CHAMPION_UNSCORED if champion else Why.NOT_ALL_SCORED if missing else Why.NO_CHAMPION
+            decisions.append(Decision(task, why, rules, challenger, awaited=missing))
             continue
         verdict = compare_candidates(storage, challenger, champion, comparisons, rules.level)
         objection = None

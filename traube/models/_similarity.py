@@ -32,7 +32,6 @@ SIMILARITY_VERSION = "1"
 FOLDER = "similarity"
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
-SENTENCES = 10  # of a passage that attention looks at
 LARGEST_CONFIG = 100_000  # bytes
 GIB = 2**30
 MATRICES = 6  # square ones of double precision that are held at once while items are compared
@@ -202,9 +201,9 @@ class SimilarityConfig(Strict):
         return self
 
     @property
-    def reads_sentences(self) -> bool:
-        """True if the network compares sentences of the texts, too."""
-        return find_networks()[self.network].reads_sentences
+    def offered(self) -> "Network":
+        """The network that a plug-in offers by this name."""
+        return find_networks()[self.network]
 
 
 @dataclass(frozen=True)
@@ -239,14 +238,14 @@ class TrainedSimilarity(Similarity):
 
     @override
     def compare(self, X: Any, query: Dense | None) -> Dense:
-        dimensions, with_sentences = self.config.dimensions, self.config.reads_sentences
-        if X.shape[1] != dimensions * (1 + SENTENCES if with_sentences else 1):
+        dimensions, vectors = self.config.dimensions, self.config.offered.vectors
+        if X.shape[1] != dimensions * vectors:
             raise Malformed(
                 f"{self.folder / CONFIG}: dimensions: {dimensions}, and the vectors of its encoder are others "
-                f"(a passage has {X.shape[1]} numbers{', its sentences among them' if with_sentences else ''})"
+                f"(a passage has {X.shape[1]} numbers{f' in {vectors} vectors' if vectors > 1 else ''})"
             )
-        if query is not None and with_sentences:
-            query = query[:dimensions]  # the whole text's vector stands before its sentences
+        if query is not None:
+            query = query[:dimensions]  # the whole text's vector stands first
         return page_similarities(_load_once(self), self.config.symmetric, X, query)
 
 
@@ -311,7 +310,8 @@ class Network:
 
     make: Callable[[SimilarityConfig], Any]  # with random weights
     needs_query: bool = True
-    reads_sentences: bool = False  # beside the whole texts
+    vectors: int = 1  # of a text, in one row: first that of the whole text
+    read: Callable[[Any], Any] = lambda encoder: encoder  # the checkpoint's encoder as one that gives these vectors
 
 
 @cache
@@ -323,4 +323,4 @@ def find_networks() -> dict[str, Network]:
 
 def make_network(config: SimilarityConfig) -> Any:
     """Return the network of a description, with random weights."""
-    return find_networks()[config.network].make(config)
+    return config.offered.make(config)

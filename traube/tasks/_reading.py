@@ -153,12 +153,12 @@ def _detect_encodings(path: Path) -> list[str]:
         raise Malformed(f"{path}:{line}: no text in UTF-8 or another usual encoding; save it as UTF-8") from None
 
 
-def read_lines(path: Path, encoding: str = UTF_8) -> list[str]:
+def read_lines(path: Path) -> list[str]:
     """Return the lines of a text file, which line feeds end; where there is none, carriage returns do.
 
     Texts may hold the other separators that Unicode knows.
     """
-    return _split_lines(read_text(path, encoding))
+    return _split_lines(read_text(path))
 
 
 def _split_lines(text: str) -> list[str]:

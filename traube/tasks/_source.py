@@ -97,10 +97,6 @@ class Source(ABC):
         """Return more texts of the same kind, without labels, to train on; mostly none."""
         return []
 
-    def read_augmentations(self) -> dict[str, str]:
-        """Return published texts that mean the same, by text, the first of several; mostly none."""
-        return {}
-
     @abstractmethod
     def read(self) -> pd.DataFrame:
         """Return the records, in raw order.

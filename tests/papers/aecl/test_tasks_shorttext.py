@@ -8,7 +8,7 @@ import pytest
 
 from tests.errors import Refusal, refused
 from traube._core.errors import Malformed, TooFew
-from traube.papers.aecl.readers import COLLECTIONS
+from traube.papers.aecl.readers import COLLECTIONS, read_augmentations
 from traube.tasks import get_source, load_task
 
 
@@ -97,10 +97,10 @@ def test_a_text_with_two_labels_is_stored_once(real_raw: Callable[[str], Path]) 
 
 
 def test_the_papers_augmented_texts_are_found_by_their_texts(write: Callable[[str, str], None]) -> None:
-    assert get_source("tweet").read_augmentations() == {}
+    assert read_augmentations("tweet") == {}
     write("rakib/tweet-original-order.txt.gz", "37\tbrain fluid\n")
-    assert get_source("tweet").read_augmentations() == {}
+    assert read_augmentations("tweet") == {}
     write("aecl/tweet.csv.gz", "label,text0,text1\n1,brain fluid , fluid brain\n2,brain fluid,again\n2,,\n")
-    assert get_source("tweet").read_augmentations() == {"brain fluid": "fluid brain", ".": "."}
-    assert get_source("googlenews_ts").read_augmentations() == {}  # of which the paper published none
-    assert set(load_task("tweet").texts) <= get_source("tweet").read_augmentations().keys()
+    assert read_augmentations("tweet") == {"brain fluid": "fluid brain", ".": "."}
+    assert read_augmentations("googlenews_ts") == {}  # of which the paper published none
+    assert set(load_task("tweet").texts) <= read_augmentations("tweet").keys()

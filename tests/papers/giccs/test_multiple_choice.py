@@ -14,7 +14,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from tests import giccs_like
 from tests.errors import Refusal, refused
 from traube._core.errors import Failed, Invalid, Malformed, Missing, TooLarge
-from traube.models._likelihood import CausalModel
+from traube.models._causal import CausalModel
+from traube.papers.giccs.likelihood import likelihoods
 from traube.papers.giccs.multiple_choice import ANSWER, Question, choose, list_questions, score_options, write_prompt
 from traube.tasks import load_pairs
 from traube.tasks._task import Task
@@ -61,8 +62,8 @@ def network(words: PreTrainedTokenizerFast, seed: int = 0) -> GPT2LMHeadModel:
 
 def plain(model: CausalModel, before: str, after: str) -> float:
     """The sum of log probabilities, one sequence at a time and nothing shared."""
-    ids = model._ids(f"{before} {after}" if before else after)
-    begin = max(len(model._ids(before)), 1)
+    ids = model.tokenize(f"{before} {after}" if before else after)
+    begin = max(len(model.tokenize(before)), 1)
     with torch.inference_mode():
         logs = torch.log_softmax(model.model(torch.tensor([ids])).logits[0].double(), dim=-1)
     return float(sum(logs[i - 1, ids[i]] for i in range(begin, len(ids))))
@@ -81,9 +82,9 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
 def test_a_shared_prefix_changes_nothing(kind: str, before: str) -> None:
     words = tokenizer(kind)
     model = CausalModel(network(words), words)
-    found = [likelihood.log for likelihood in model.likelihoods(before, OPTIONS)]
+    found = [likelihood.log for likelihood in likelihoods(model, before, OPTIONS)]
     assert found == pytest.approx([plain(model, before.rstrip(), option) for option in OPTIONS], abs=1e-4)
-    alone = [model.likelihoods(before, [option])[0].log for option in OPTIONS]
+    alone = [likelihoods(model, before, [option])[0].log for option in OPTIONS]
     assert found == pytest.approx(alone, abs=1e-4)
 
 
@@ -92,7 +93,7 @@ def test_without_a_prompt_and_a_first_token_nothing_is_shared() -> None:
     words.bos_token = None
     model = CausalModel(network(words), words)
     options = [OPTIONS[0], OPTIONS[1]]
-    found = [likelihood.log for likelihood in model.likelihoods("", options)]
+    found = [likelihood.log for likelihood in likelihoods(model, "", options)]
     assert found == pytest.approx([plain(model, "", option) for option in options], abs=1e-4)
 
 
@@ -103,7 +104,7 @@ def test_a_model_that_keeps_no_keys_and_values_is_scored_all_the_same() -> None:
     torch.manual_seed(0)
     config = MambaConfig(vocab_size=len(words), hidden_size=16, state_size=4, num_hidden_layers=1, expand=1)
     model = CausalModel(MambaForCausalLM(config), words)
-    found = [likelihood.log for likelihood in model.likelihoods(f"eins zwei {ANSWER}", OPTIONS)]
+    found = [likelihood.log for likelihood in likelihoods(model, f"eins zwei {ANSWER}", OPTIONS)]
     assert found == pytest.approx([plain(model, f"eins zwei {ANSWER}", option) for option in OPTIONS], abs=1e-4)
 
 
@@ -112,7 +113,7 @@ def test_what_is_shared_goes_through_the_model_once() -> None:
     model = CausalModel(network(words), words)
     sizes: list[tuple[int, ...]] = []
     model.model.register_forward_pre_hook(lambda _, args, kwargs: sizes.append(tuple(args[0].shape)), with_kwargs=True)
-    model.likelihoods("eins zwei drei " * 50 + ANSWER, OPTIONS)
+    likelihoods(model, "eins zwei drei " * 50 + ANSWER, OPTIONS)
     assert sizes == [(1, 152), (4, 6)]  # [BOS], 150 words and "Antwort:"; then the longest option
 
 
@@ -120,9 +121,9 @@ def test_likelihoods_of_all_next_tokens_sum_to_one() -> None:
     words = tokenizer("words")
     model = CausalModel(network(words), words)
     vocabulary = [word for word in words.get_vocab() if word not in ("[BOS]", "[UNK]")]
-    found = model.likelihoods(ANSWER, [*vocabulary, "nie-gesehen"])  # what is unknown is one token too
+    found = likelihoods(model, ANSWER, [*vocabulary, "nie-gesehen"])  # what is unknown is one token too
     total = sum(np.exp(likelihood.log) for likelihood in found)
-    ids = model._ids(ANSWER)
+    ids = model.tokenize(ANSWER)
     with torch.inference_mode():
         logits = model.model(torch.tensor([ids])).logits[0, -1].double()
     first = torch.softmax(logits, dim=-1)[words.bos_token_id]  # never said, and possible
@@ -131,7 +132,7 @@ def test_likelihoods_of_all_next_tokens_sum_to_one() -> None:
 
 def test_lengths_are_those_of_the_answer_with_its_blank() -> None:
     words = tokenizer("words")
-    likelihood = CausalModel(network(words), words).likelihoods(ANSWER, ["Wann beginnt der Krimi?", "Nein"])
+    likelihood = likelihoods(CausalModel(network(words), words), ANSWER, ["Wann beginnt der Krimi?", "Nein"])
     assert [(one.tokens, one.bytes) for one in likelihood] == [(4, 24), (1, 5)]
 
 
@@ -145,7 +146,7 @@ def test_lengths_are_those_of_the_answer_with_its_blank() -> None:
 def test_what_cannot_be_scored_is_refused(before: str, options: list[str], refusal: Refusal) -> None:
     words = tokenizer("words")
     with refused(*refusal):
-        CausalModel(network(words), words, "tiny").likelihoods(before, options)
+        likelihoods(CausalModel(network(words), words, "tiny"), before, options)
 
 
 def test_broken_weights_are_refused() -> None:
@@ -153,7 +154,7 @@ def test_broken_weights_are_refused() -> None:
     broken = network(words)
     torch.nn.init.constant_(broken.transformer.wte.weight, float("nan"))
     with refused(Failed, "NaN"):
-        CausalModel(broken, words).likelihoods(ANSWER, OPTIONS)
+        likelihoods(CausalModel(broken, words), ANSWER, OPTIONS)
 
 
 def test_a_saved_model_is_loaded_again_and_anything_else_is_one_line(tmp_path: Path) -> None:
@@ -162,8 +163,8 @@ def test_a_saved_model_is_loaded_again_and_anything_else_is_one_line(tmp_path: P
     model.save_pretrained(tmp_path / "tiny")
     words.save_pretrained(tmp_path / "tiny")
     loaded = CausalModel.load(str(tmp_path / "tiny"), local=True)
-    before = CausalModel(model, words).likelihoods(ANSWER, OPTIONS)
-    assert [one.log for one in loaded.likelihoods(ANSWER, OPTIONS)] == pytest.approx(
+    before = likelihoods(CausalModel(model, words), ANSWER, OPTIONS)
+    assert [one.log for one in likelihoods(loaded, ANSWER, OPTIONS)] == pytest.approx(
         [one.log for one in before], abs=1e-5
     )
     with refused(Missing, "absent"):
@@ -246,7 +247,7 @@ def test_a_model_that_learned_the_answers_is_right_and_one_that_did_not_is_at_ch
 
 def train(model: CausalModel, texts: list[str]) -> None:
     """Learn the last twenty tokens of some texts by heart."""
-    ids = [model._ids(text) for text in texts]
+    ids = [model.tokenize(text) for text in texts]
     width = max(map(len, ids))
     tokens = torch.tensor([[0] * (width - len(one)) + one for one in ids])
     there = torch.tensor([[0] * (width - len(one)) + [1] * len(one) for one in ids])

@@ -1,7 +1,8 @@
 """Findings of checks, for people; and kept beside a task's tables, for later runs: a failed blocking one stops them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
@@ -111,12 +112,24 @@ def keep_findings(storage: Storage, task: str, table: Table, version: str, findi
 
 
 def refuse_stored(storage: Storage, task: str) -> None:
-    """Raise an error if a check failed that, according to the task's card as it is now, stops the task."""
-    manifest, source = get_manifest(storage, task), sources(None).get(task)
-    if manifest is None:
+    """Raise an error if a check of a task's stored tables failed that, according to the card as it is now, stops the task."""
+    if manifest := get_manifest(storage, task):
+        table = manifest.card.type.table
+        _refuse(storage, task, {"corpus": manifest.corpus_version, table: manifest.data_version}, manifest.card)
+
+
+def refuse_failed(storage: Storage, task: str) -> None:
+    """Raise an error if a check of the data that was read last failed and stops the task, which may have no tables yet."""
+    versions = {}
+    for row in sorted(storage.read_rows("check", task=task), key=itemgetter("created")):
+        versions[row["name"].partition("/")[0]] = row["data_version"]
+    _refuse(storage, task, versions)
+
+
+def _refuse(storage: Storage, task: str, versions: Mapping[Table, str], stored: TaskCard | None = None) -> None:
+    source = sources(None).get(task)
+    if (card := source.card if source else stored) is None:
         return
-    card = source.card if source else manifest.card
-    versions: dict[Table, str] = {"corpus": manifest.corpus_version, card.type.table: manifest.data_version}
     for table, version in versions.items():
         passed = {row["name"]: row["passed"] for row in storage.read_rows("check", task=task, data_version=version)}
         for check in CHECKS[table]:

@@ -7,7 +7,7 @@ import numpy as np
 
 # Texts and a seed in, as many other texts out.
 Augment: TypeAlias = Callable[[Sequence[str], int], list[str]]
-SHARE = 0.2  # of the words that are changed as in the published texts of a paper
+SHARE = 0.2  # of the words that are changed
 
 
 def swap_or_delete(texts: Sequence[str], seed: int) -> list[str]:

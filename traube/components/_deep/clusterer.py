@@ -61,7 +61,6 @@ class BatchResult:
     # cluster of each text as the batch sees it, int64 [n]; None where there is none yet
     predicted: "Tensor | None" = None
     points: "Tensor | None" = None  # representations of the texts, [n, d], for the history
-    similarity: "Tensor | None" = None  # weights of the other texts for each, [n, n]; for the history
     more: dict[str, "Tensor"] = field(default_factory=dict)  # numbers by name that the history keeps too
 
 
@@ -124,6 +123,19 @@ class Fit(ABC, Generic[R]):
         self.modules.eval()
         with torch.no_grad():
             yield
+
+    def compare(self, gold: Labels, step: BatchResult) -> Entry:
+        """Compare a batch with its gold labels, for the history: the mean cosine of two texts of a class."""
+        import torch
+        from torch.nn import functional
+
+        if step.points is None:
+            return {}
+        unit = functional.normalize(step.points.detach().float(), dim=1)
+        codes = torch.from_numpy(gold)
+        others = (codes[:, None] == codes[None, :]) & ~torch.eye(len(gold), dtype=torch.bool)
+        cosines = (unit @ unit.T)[others.to(unit.device)]
+        return {"same_class_similarity": float(cosines.mean())} if len(cosines) else {}
 
     @abstractmethod
     def labels(self) -> Labels:
@@ -201,15 +213,12 @@ class DeepClusterer(RecipeMixin[R]):
     recipe : DeepRecipe, optional
         By default the paper's.
     augment : Augment, optional
-        Makes another text of each text, from texts and a seed (see `traube.models._augmentation`); by default random
-        words are swapped or left out.
+        Makes another text of each text, from texts and a seed; by default random words are swapped or left out.
 
     Attributes
     ----------
     augmentations : int
         Number of augmentations of each text that the clusterer learns from.
-    substituted : float, default=0.2
-        Share of a text's words that contextual substitution replaces.
     seconds_between_saves : float
         Most seconds of work that a kill loses, or an epoch if that takes longer.
     history : list of Entry
@@ -220,7 +229,6 @@ class DeepClusterer(RecipeMixin[R]):
 
     training: ClassVar[type[Fit[Any]]]  # all that is trained
     augmentations: ClassVar[int] = 0
-    substituted: ClassVar[float] = 0.2
     seconds_between_saves: float = 10.0
 
     def __init__(self, recipe: R | None = None, augment: Augment = swap_or_delete) -> None:
@@ -290,6 +298,10 @@ class DeepClusterer(RecipeMixin[R]):
         self._fit = fit
         return fit.labels()
 
+    def make_augmenter(self, task: str, texts: Sequence[str], model: Any) -> Augment:
+        """Return the function that makes other texts of a task's texts, which the encoder `model` may help to find."""
+        return self.augment
+
     def augment_beforehand(self, texts: Sequence[str], seed: int) -> Self:
         """Return the same clusterer with the augmentations of these texts and this seed computed.
 
@@ -343,7 +355,7 @@ class DeepClusterer(RecipeMixin[R]):
                     step = self._descend(fit, epoch, rows)
                     numbers = {"loss": step.loss, **step.parts, **step.more}
                     entry = {name: float(value.detach()) for name, value in numbers.items()}
-                    entries.append(entry | (_compare_step(gold[rows], step) if gold is not None else {}))
+                    entries.append(entry | (fit.compare(gold[rows], step) if gold is not None else {}))
                     sizes.append(len(rows))
                     if step.predicted is not None:
                         predicted[rows] = step.predicted.detach().cpu().numpy()
@@ -387,27 +399,6 @@ def _seed(seed: int, epoch: int, device: str) -> Iterator[None]:
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(int(np.random.SeedSequence([seed, epoch + 1]).generate_state(1)[0]))
         yield
-
-
-def _compare_step(gold: Labels, step: BatchResult) -> Entry:
-    """Return NS and PS, the shares of similarity for other classes and for the own, and the mean cosine in a class, of a batch."""
-    import torch
-    from torch.nn import functional
-
-    entry: Entry = {}
-    codes = torch.from_numpy(gold)
-    same = codes[:, None] == codes[None, :]
-    if step.similarity is not None:
-        weights = step.similarity.detach()  # dropout in training leaves rows that add up to about 1
-        entry["ps"] = float((weights * same.to(weights.device)).sum() / weights.sum())
-        entry["ns"] = 1 - entry["ps"]
-    if step.points is not None:
-        unit = functional.normalize(step.points.detach().float(), dim=1)
-        others = same & ~torch.eye(len(gold), dtype=torch.bool)
-        cosines = (unit @ unit.T)[others.to(unit.device)]
-        if len(cosines):
-            entry["same_class_similarity"] = float(cosines.mean())
-    return entry
 
 
 def _compare_clusters(fit: Fit[Any], predicted: Labels, gold: Labels | None) -> Entry:

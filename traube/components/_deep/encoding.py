@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from traube._core.hashing import digest
-
 if TYPE_CHECKING:
     from torch import Tensor
 
 Rows = NDArray[np.int64]
-# Vectors that a frozen encoder has computed last, by what they depend on.
-_encoded: dict[str, "Tensor"] = {}
 # Padded tokens that go through the network at once: on a CPU, as many as stay in its caches.
 TOKENS = {"cpu": 4_000, "cuda": 131_072, "mps": 16_384}
 
@@ -151,18 +147,3 @@ class Encoded:
                 return self(rows)[torch.from_numpy(back).to(self.network.device)]
         finally:
             self.network.train(training)
-
-
-def encode_frozen(base: Base, views: Sequence[Encoded]) -> list["Tensor"]:
-    """Return the encoder's own vectors of the texts and of their augmentations, float32 [n, d] each.
-
-    The vectors of the last call are kept: other seeds and ablations of a task ask for the same ones.
-    """
-    keys = [digest([base.fingerprint, base.device, view.bf16, view.tokens]) for view in views]
-    vectors = {key: _encoded[key] for key in keys if key in _encoded}
-    for key, view in zip(keys, views, strict=True):
-        if key not in vectors:
-            vectors[key] = view.vectors()
-    _encoded.clear()
-    _encoded.update(vectors)
-    return [vectors[key] for key in keys]

@@ -21,7 +21,7 @@ LIBRARIES = (*NUMERICAL, "umap-learn", "numba")
 
 
 def pca_umap(pca_components: int, random_state: int | None = None, **params: Any) -> Any:
-    """Return a pipeline of principal components and UMAP on them: in the paper's code, not in the paper."""
+    """Return a pipeline of principal components, and UMAP on them."""
     from sklearn.pipeline import make_pipeline
 
     from traube.components._estimators.reducers import Pca, Umap

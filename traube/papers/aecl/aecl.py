@@ -6,16 +6,17 @@ available by name (`attention`, `contrast`, `cluster_contrast`, `signs`, `temper
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 from typing_extensions import override
 
-from traube.components._deep.clusterer import BatchResult, DeepClusterer, Labels, Rows, Views, make_even_batches
+from traube.components._deep.clusterer import BatchResult, Entry, Labels, Rows, Views, make_even_batches
 from traube.components._deep.encoding import Base
 from traube.components._deep.grouping import k_means, take_largest
-from traube.papers.aecl.on_encoder import EncoderFit, EncoderRecipe
+from traube.papers.aecl.on_encoder import EncoderClusterer, EncoderFit, EncoderRecipe
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -89,6 +90,13 @@ def spread_weight(recipe: AeclRecipe, k: int) -> float:
     return BALANCE[guessed if recipe.balance == "auto" else recipe.balance]
 
 
+@dataclass
+class AeclBatch(BatchResult):
+    """Result of a batch, with the weights of the other texts for each, [n, n]."""
+
+    similarity: Any = None
+
+
 class AeclFit(EncoderFit[AeclRecipe]):
     """AECL on two views of some texts.
 
@@ -154,7 +162,18 @@ class AeclFit(EncoderFit[AeclRecipe]):
                 parts["labels"] = losses.sure_cross_entropy(logits[0], logits[1], recipe.threshold)
                 loss = loss + recipe.label_weight * parts["labels"]
         sure = (logits[0].detach().softmax(dim=1).amax(dim=1) >= recipe.threshold).float().mean()
-        return BatchResult(loss, parts, predicted, z[0], similarity[0], {"sure": sure})
+        return AeclBatch(loss, parts, predicted, z[0], {"sure": sure}, similarity[0].detach())
+
+    @override
+    def compare(self, gold: Labels, step: BatchResult) -> Entry:
+        """Add PS and NS (equations 18 and 19), the shares of a batch's similarity that are of the own class and of others."""
+        import torch
+
+        assert isinstance(step, AeclBatch)
+        codes, weights = torch.from_numpy(gold), step.similarity  # dropout leaves rows that add up to about 1
+        same = (codes[:, None] == codes[None, :]).to(weights.device)
+        own = float((weights * same).sum() / weights.sum())
+        return {"ps": own, "ns": 1 - own, **super().compare(gold, step)}
 
     def representations(self) -> "Tensor":
         """Return z, which the contrast makes similar; unlike h, z depends on no other text of a batch."""
@@ -193,7 +212,7 @@ class AeclFit(EncoderFit[AeclRecipe]):
         return labels
 
 
-class Aecl(DeepClusterer[AeclRecipe]):
+class Aecl(EncoderClusterer[AeclRecipe]):
     """Sample attention, similarity-guided contrast, pseudo-labels."""
 
     name = "aecl"

@@ -1,15 +1,23 @@
 """Trainings of an encoder with heads on top of it: the code that AECL, SCCL and RSTC share."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field
+from typing_extensions import override
 
-from traube.components._deep.clusterer import DeepRecipe, Fit, Rows, Views
-from traube.components._deep.encoding import Base, Encoded, copy_network, encode_frozen
+from traube._core import paths
+from traube._core.hashing import digest
+from traube._core.inputs import resolve_path
+from traube.components._deep.augmentation import Augment, swap_or_delete
+from traube.components._deep.clusterer import DeepClusterer, DeepRecipe, Fit, Rows, Views
+from traube.components._deep.encoding import Base, Encoded, copy_network
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+# Vectors that a frozen encoder has computed last, by what they depend on.
+_encoded: dict[str, "Tensor"] = {}
 
 
 class EncoderRecipe(DeepRecipe):
@@ -88,3 +96,42 @@ class EncoderFit(Fit[E]):
     def vectors_of(self, texts: Sequence[str]) -> "Tensor":
         """Return vectors of other texts, [n, d]."""
         return Encoded(self.network, texts, self.recipe.bf16).vectors() * self.memory["scale"]
+
+
+class EncoderClusterer(DeepClusterer[E]):
+    """Base class of clusterers that train an encoder on other texts of each text.
+
+    Attributes
+    ----------
+    substituted : float, default=0.2
+        Share of a text's words that contextual substitution replaces.
+    """
+
+    substituted: ClassVar[float] = 0.2
+
+    @override
+    def make_augmenter(self, task: str, texts: Sequence[str], model: Any) -> Augment:
+        from traube.papers.aecl.augmentation import Contextual, Eda, Published, find_neighbors
+        from traube.papers.aecl.readers import read_augmentations
+
+        kind, _, folder = self.recipe.augmentation.partition(":")
+        if kind == "contextual":
+            return Contextual(resolve_path(paths.checkpoints(), folder), self.substituted)
+        if kind == "eda":
+            return Eda(find_neighbors(texts, model))
+        return swap_or_delete if kind == "order" else Published(read_augmentations(task))
+
+
+def encode_frozen(base: Base, views: Sequence[Encoded]) -> list["Tensor"]:
+    """Return the encoder's own vectors of the texts and of their augmentations, float32 [n, d] each.
+
+    The vectors of the last call are kept: other seeds and ablations of a task ask for the same ones.
+    """
+    keys = [digest([base.fingerprint, base.device, view.bf16, view.tokens]) for view in views]
+    vectors = {key: _encoded[key] for key in keys if key in _encoded}
+    for key, view in zip(keys, views, strict=True):
+        if key not in vectors:
+            vectors[key] = view.vectors()
+    _encoded.clear()
+    _encoded.update(vectors)
+    return [vectors[key] for key in keys]

@@ -14,6 +14,7 @@ from traube._core.errors import Malformed
 from traube._core.inputs import is_file
 from traube._core.paths import raw
 from traube.papers.aecl import TASKS
+from traube.tasks import get_source
 from traube.tasks._reading import find_file, read_csv, read_lines
 from traube.tasks._source import Source, catalogue_card
 from traube.tasks._splitting import split_whole
@@ -83,7 +84,7 @@ class ShortText(Source):
         return records.assign(text=records["text"].where(records["text"] != "", EMPTY))
 
     def read_augmentations(self) -> dict[str, str]:
-        """Return the paper's augmentations; none if its files are absent."""
+        """Return the paper's augmentations by text, the first of several; none if its files are absent."""
         path = find_file(raw() / "shorttext" / "aecl" / f"{self.collection.aecl}.csv")
         if not self.collection.aecl or not path.is_file():
             return {}
@@ -104,6 +105,12 @@ def _aecl(path: Path) -> list[tuple[str, str, str]]:
     if header != ["label", "text0", "text1"]:
         raise Malformed(f"{path}:{line}: expected the columns label, text0, text1, not {', '.join(header)}")
     return [(label, text.strip(), other.strip()) for _, (label, text, other) in rows]
+
+
+def read_augmentations(task: str) -> dict[str, str]:
+    """Return the paper's augmentations of a task's texts; none if it has published none."""
+    source = get_source(task)
+    return source.read_augmentations() if isinstance(source, ShortText) else {}
 
 
 def sources() -> list[Source]:

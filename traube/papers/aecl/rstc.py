@@ -12,10 +12,10 @@ import numpy as np
 from pydantic import Field
 from typing_extensions import override
 
-from traube.components._deep.clusterer import BatchResult, DeepClusterer, Labels, Rows, Views
+from traube.components._deep.clusterer import BatchResult, Labels, Rows, Views
 from traube.components._deep.encoding import Base
 from traube.components._deep.grouping import take_largest
-from traube.papers.aecl.on_encoder import EncoderFit, EncoderRecipe
+from traube.papers.aecl.on_encoder import EncoderClusterer, EncoderFit, EncoderRecipe
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -157,7 +157,7 @@ def _sizes(prices: "Tensor", evenness: float) -> "Tensor":
     return sizes / sizes.sum()
 
 
-class Rstc(DeepClusterer[RstcRecipe]):
+class Rstc(EncoderClusterer[RstcRecipe]):
     """Pseudo-labels by self-adaptive optimal transport, and a contrast."""
 
     name = "rstc"

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 from typing_extensions import override
 
-from traube.components._deep.clusterer import BatchResult, DeepClusterer, Labels, Rows, Views
+from traube.components._deep.clusterer import BatchResult, Labels, Rows, Views
 from traube.components._deep.encoding import Base
 from traube.components._deep.grouping import k_means, take_largest
 from traube.components._new_points import find_nearest
-from traube.papers.aecl.on_encoder import EncoderFit, EncoderRecipe
+from traube.papers.aecl.on_encoder import EncoderClusterer, EncoderFit, EncoderRecipe
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -78,7 +78,7 @@ class ScclFit(EncoderFit[ScclRecipe]):
             return take_largest(self.centers(vectors))
 
 
-class Sccl(DeepClusterer[ScclRecipe]):
+class Sccl(EncoderClusterer[ScclRecipe]):
     """Contrast of two augmentations, and centers that move."""
 
     name = "sccl"

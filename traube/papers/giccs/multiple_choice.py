@@ -13,8 +13,9 @@ from traube._core.hashing import digest
 from traube._core.progress import SILENT, Progress
 from traube._pipeline.record import library_versions
 from traube._storage import Document, Storage
-from traube.models._likelihood import CausalModel, Likelihood
+from traube.models._causal import CausalModel
 from traube.papers.giccs.choices import accuracy, credit, right_answers
+from traube.papers.giccs.likelihood import Likelihood, likelihoods
 from traube.tasks._task import Task
 
 ANSWER = "Antwort:"
@@ -81,8 +82,8 @@ def score_options(
     It is the sum of the log probabilities of the option's tokens (as in the paper, which likes short options), or that
     sum per token, per byte, or less the option's likelihood without any dialogue, `alone` (Holtzman et al., 2021).
     """
-    options = model.likelihoods(write_prompt(question, context), question.options)
-    alone = alone or model.likelihoods(ANSWER, question.options)
+    options = likelihoods(model, write_prompt(question, context), question.options)
+    alone = alone or likelihoods(model, ANSWER, question.options)
     return {
         "sum": [option.log for option in options],
         "per_token": [option.log / option.tokens for option in options],
@@ -106,7 +107,7 @@ def choose(task: Task, model: CausalModel, progress: Progress = SILENT) -> pd.Da
     for question in questions:
         turns, right = len(question.turns), right_answers(question.gold)
         chance = len(right) / len(question.options)
-        alone = model.likelihoods(ANSWER, question.options)
+        alone = likelihoods(model, ANSWER, question.options)
         for context in (True, False):
             for name, scores in score_options(model, question, context, alone).items():
                 answers.append((turns, context, name, credit(scores, right), chance))

@@ -15,13 +15,13 @@ from traube._pipeline.kinds.pairs import make_pair_cells, read_pair_scores
 from traube._pipeline.pair_scores import choose_comparison
 from traube._reports.papers.context import Context
 from traube._reports.papers.published import Published, stack_grid
-from traube.metrics._agreement import Judgments, reliability
 from traube.metrics._correlation import correlation
+from traube.papers.giccs.agreement import Judgments, reliability
+from traube.papers.giccs.best_worst import read_judgments
 from traube.papers.giccs.multiple_choice import read_choices
 from traube.papers.giccs.richness import richness
 from traube.tasks import PAIRS as PAIR_TYPE
 from traube.tasks import get_source
-from traube.tasks._best_worst import read_judgments
 from traube.tasks._reading import read_rows
 from traube.tasks._scored_pairs import ALL
 from traube.tasks._stored import Manifest, get_card
@@ -67,7 +67,7 @@ def load_stored(name: str) -> Task | None:
 
 
 def agreement(context: Context) -> pd.DataFrame:
-    """Measure table 1, alpha of slots (see `traube.metrics._agreement.alpha`), % of strong agreement.
+    """Measure table 1, alpha of slots (see `traube.papers.giccs.agreement.alpha`), % of strong agreement.
 
     The columns are source, measure, measured.
     """

@@ -3,6 +3,7 @@
 from typing import Any
 
 from traube.models._similarity import Network, SimilarityConfig
+from traube.papers.qs3m.sentences import SENTENCES, Sentences
 
 
 def _make_qss(config: SimilarityConfig) -> Any:
@@ -26,5 +27,5 @@ def _make_attention(config: SimilarityConfig) -> Any:
 NETWORKS = {
     "qss": Network(_make_qss),
     "qs3m": Network(_make_qs3m, needs_query=False),
-    "attention": Network(_make_attention, reads_sentences=True),
+    "attention": Network(_make_attention, vectors=1 + SENTENCES, read=Sentences),
 }

@@ -21,7 +21,6 @@ from traube._core.errors import Invalid, TooFew
 from traube._core.files import write_text
 from traube._pipeline.workbench import Workbench
 from traube.models._base import Encoder
-from traube.models._pairwise import Sentences
 from traube.models._similarity import (
     CONFIG,
     FOLDER,
@@ -29,6 +28,7 @@ from traube.models._similarity import (
     Query,
     SimilarityConfig,
     TrainedSimilarity,
+    find_networks,
     load_network,
     make_network,
     page_similarities,
@@ -186,7 +186,7 @@ class Comparer:
 
         self.base = base
         self.recipe = recipe
-        self.encoder: Encoder = Sentences(base) if recipe.network == "attention" else base
+        self.encoder: Encoder = find_networks()[recipe.network].read(base)
         self.dimensions = int(base.network.get_embedding_dimension())
         torch.manual_seed(recipe.seed)
         self.module = make_network(self.config)

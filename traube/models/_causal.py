@@ -1,9 +1,4 @@
-"""Likelihoods of continuations of a prompt under a causal language model.
-
-Likelihoods are of the tokens that the continuations add to the prompt; the model also gives the likeliest continuation.
-All continuations are scored as one batch, and what they have in common is computed once (but for models that keep no
-keys and values, such as Mamba).
-"""
+"""Causal language models, which continue a prompt."""
 
 import hashlib
 from collections.abc import Sequence
@@ -11,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from traube._core.errors import Failed, Invalid, Malformed, Missing, TooLarge
+from traube._core.errors import Failed, Malformed, Missing
 from traube._core.hashing import file_sha256
 from traube._core.inputs import is_file, resolve_path
 from traube.models._language import load_language_model
@@ -41,15 +36,6 @@ def _read_template(folder: Path) -> str:
     if is_file(own.path):
         template += own.read(LONGEST_TEMPLATE).decode("utf-8", "replace")
     return template
-
-
-@dataclass(frozen=True)
-class Likelihood:
-    """The likelihood of a continuation under a causal model."""
-
-    log: float  # sum of the natural logarithms of its tokens' probabilities
-    tokens: int  # how many there are
-    bytes: int  # length in UTF-8, with the blank before it
 
 
 @dataclass(eq=False)
@@ -141,33 +127,6 @@ class CausalModel:
         longest = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
         return LONGEST if longest is None else min(int(longest), LONGEST)
 
-    def likelihoods(self, prompt: str, continuations: Sequence[str]) -> list[Likelihood]:
-        """Return the likelihood of each continuation, which a blank joins to the prompt."""
-        with library_errors(f"model '{self.name}': fails on a prompt"):
-            return self._likelihoods(prompt.rstrip(), continuations)  # the continuation brings its own blank
-
-    def _likelihoods(self, prompt: str, continuations: Sequence[str]) -> list[Likelihood]:
-        begin = max(len(self._ids(prompt)), 1)  # the first token has nothing before it
-        sequences = []
-        for text in continuations:
-            whole = self._ids(f"{prompt} {text}" if prompt else text)
-            if not text.strip() or len(whole) <= begin:
-                raise Invalid(f"model '{self.name}': '{text[:40]}' adds no token to the prompt")
-            if len(whole) > self.longest:
-                fault = f"prompt and answer are {len(whole)} tokens, and it takes {self.longest} at most"
-                raise TooLarge(f"model '{self.name}': {fault}")
-            sequences.append(whole)
-
-        # first tokens that all have in common; fewer than the prompt's where the tokenizer joins it and a continuation
-        shared = 0
-        while shared < begin and len({sequence[shared] for sequence in sequences}) == 1:
-            shared += 1
-        logs = self._after_shared(sequences, begin, shared)
-        return [
-            Likelihood(log, len(sequence) - begin, len(f" {text}".encode()))
-            for log, sequence, text in zip(logs, sequences, continuations, strict=True)
-        ]
-
     def reply(self, prompt: str, most: int) -> tuple[str, int]:
         """Return the likeliest continuation of a prompt, put in the model's form for talks, if any, and the tokens of both.
 
@@ -179,9 +138,9 @@ class CausalModel:
     def _reply(self, prompt: str, most: int) -> tuple[str, int]:
         import torch
 
-        ids = self._ids(prompt)
+        ids = self.tokenize(prompt)
         ids = ids[-max(1, self.longest - most) :]  # keep the end of a longer prompt
-        given = self._tensor([ids])
+        given = self.pad([ids])
         end = self.tokenizer.eos_token_id
         with torch.inference_mode():
             made = self.model.generate(
@@ -193,7 +152,7 @@ class CausalModel:
             )
         return str(self.tokenizer.decode(made[0, len(ids) :], skip_special_tokens=True)), len(made[0])
 
-    def _ids(self, text: str) -> list[int]:
+    def tokenize(self, text: str) -> list[int]:
         """Return tokens, without an end that the tokenizer adds, and with the first one that the model knows, if any."""
         ids = list(self.tokenizer(text)["input_ids"]) if text else []
         first, last = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
@@ -201,40 +160,7 @@ class CausalModel:
             ids = ids[:-1]
         return ids if first is None or ids[:1] == [first] else [first, *ids]
 
-    def _after_shared(self, sequences: list[list[int]], begin: int, shared: int) -> list[float]:
-        """Return sums of log probabilities.
-
-        The first `shared` tokens go through the model once, if it keeps their states.
-        """
-        import torch
-
-        with torch.inference_mode():
-            prefix = self.model(self._tensor([sequences[0][: max(shared, 1)]]), use_cache=True)
-            cache: Any = getattr(prefix, "past_key_values", None)
-            layers = getattr(cache, "layers", [])  # none, or with a state of another kind, where no keys are kept
-            if not shared or not layers or not all(hasattr(layer, "batch_repeat_interleave") for layer in layers):
-                shared, logits = 1, self.model(self._tensor(sequences), use_cache=False).logits[:, :-1]
-            else:
-                rests = [sequence[shared:] for sequence in sequences]
-                width = max(map(len, rests))
-                cache.batch_repeat_interleave(len(rests))
-                output = self.model(
-                    self._tensor(rests),
-                    attention_mask=self._tensor([[1] * (shared + len(rest)) for rest in rests]),
-                    position_ids=torch.arange(shared, shared + width, device=self.model.device).expand(len(rests), -1),
-                    past_key_values=cache,
-                    use_cache=True,
-                )
-                first = prefix.logits[:, -1:].expand(len(sequences), -1, -1)
-                logits = torch.cat([first, output.logits[:, :-1]], 1)
-            tokens = self._tensor([sequence[shared:] for sequence in sequences])
-            logs = torch.log_softmax(logits.double(), dim=-1).gather(2, tokens[:, :, None])[:, :, 0]
-        sums = [float(logs[i, begin - shared : len(sequence) - shared].sum()) for i, sequence in enumerate(sequences)]
-        if any(value != value for value in sums):
-            raise Failed(f"model '{self.name}': a likelihood is NaN: the weights are broken")
-        return sums
-
-    def _tensor(self, rows: Sequence[Sequence[int]]) -> Any:
+    def pad(self, rows: Sequence[Sequence[int]]) -> Any:
         """Pad rows with zeros to one length: what is added at their ends changes nothing before it."""
         import torch
         from torch.nn.utils.rnn import pad_sequence

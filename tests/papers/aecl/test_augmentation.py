@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.errors import refused
 from traube._core.errors import Invalid, Malformed, Missing
 from traube.models import load_model
-from traube.models._augmentation import Contextual, Eda, Published, find_neighbors, split_words
 from traube.models._transformer import Transformer
+from traube.papers.aecl.augmentation import Contextual, Eda, Published, find_neighbors, split_words
 
 SYNONYMS = {"cat": ["kitten", "tomcat"], "dog": ["hound"], "soup": ["broth"]}
 TEXT = "The cat, a dog and the well-known soup: a cat again."

@@ -8,11 +8,11 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from tests.made import simulate_judgments
-from traube.metrics._agreement import Judgments, compliance, counting_scores, split_half, split_half_of_annotators
+from tests.giccs_like import simulate_judgments
 from traube.metrics._correlation import spearman
-from traube.tasks._best_worst import Columns, draw_tuples, read_judgments, scores_table
-from traube.tasks._value_scoring import learn_pairs, value_scores
+from traube.papers.giccs.agreement import Judgments, compliance, counting_scores, split_half, split_half_of_annotators
+from traube.papers.giccs.best_worst import Columns, draw_tuples, read_judgments, scores_table
+from traube.papers.giccs.value_scoring import learn_pairs, value_scores
 
 
 def test_one_pair_worked_by_hand() -> None:

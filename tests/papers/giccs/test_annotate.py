@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from tests.made import simulate_judgments
+from tests.giccs_like import simulate_judgments
 from traube._cli.main import app
-from traube.tasks._annotation_sheets import draw_designs, read_items
-from traube.tasks._best_worst import read_design
+from traube.papers.giccs.annotation_sheets import draw_designs, read_items
+from traube.papers.giccs.best_worst import read_design
 
 Traube = Callable[..., Result]
 TRUTH = dict(zip("abcde", (1.0, 0.75, 0.5, 0.25, 0.0), strict=True))

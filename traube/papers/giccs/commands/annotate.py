@@ -19,7 +19,7 @@ from traube._core.files import write_text
 if TYPE_CHECKING:
     import pandas as pd
 
-    from traube.metrics._agreement import Floats, Judgments, Scoring
+    from traube.papers.giccs.agreement import Floats, Judgments, Scoring
 
 DESIGN = "design.csv"
 SHOWN = 10  # faulty rows that are printed; all of them are written to a file
@@ -101,8 +101,14 @@ def design(
     """
     import pandas as pd
 
-    from traube._reports.rendering import sheet_form
-    from traube.tasks._annotation_sheets import WORDINGS, draw_designs, format_sheet, make_sheets, read_items
+    from traube.papers.giccs.annotation_sheets import (
+        WORDINGS,
+        draw_designs,
+        format_sheet,
+        make_sheets,
+        read_items,
+        sheet_form,
+    )
 
     if language not in WORDINGS:
         raise unknown("language", language, WORDINGS)
@@ -158,8 +164,8 @@ def score(
     Rows that cannot be used are listed, and the rest counts. docs/how-to/annotation.md explains
     the columns.
     """
-    from traube.metrics._agreement import counting_scores
-    from traube.tasks._best_worst import read_design, read_judgments, scores_table
+    from traube.papers.giccs.agreement import counting_scores
+    from traube.papers.giccs.best_worst import read_design, read_judgments, scores_table
 
     form = make_format(separator, quote, no_header, encoding, sheet)
     answers = read_judgments(files, _parse_columns(columns), None if design is None else read_design(design), form)
@@ -169,7 +175,7 @@ def score(
     scorings: dict[str, Scoring] = {"": counting_scores}
     values = None
     if value:
-        from traube.tasks._value_scoring import value_scores
+        from traube.papers.giccs.value_scoring import value_scores
 
         scorings["value_"] = value_scores
         values = value_scores(judged)
@@ -203,8 +209,8 @@ def _print_faults(faults: Sequence[str], output: Path) -> None:
 
 def _compare_with_expert(expert: Path, table: "pd.DataFrame") -> "pd.DataFrame":
     """Return the scores of items that the expert judged, with the judgment and whether it contradicts the score."""
-    from traube.metrics._agreement import find_contradicted
-    from traube.tasks._best_worst import read_expert
+    from traube.papers.giccs.agreement import find_contradicted
+    from traube.papers.giccs.best_worst import read_expert
 
     above = read_expert(expert)
     known = table.loc[table["item"].isin(list(above)), ["item", "score"]]
@@ -237,7 +243,7 @@ def _print_expert(known: "pd.DataFrame") -> None:
 
 def _parse_columns(text: str | None) -> Any:
     """Parse the names of columns from `best=...,items=a+b`."""
-    from traube.tasks._best_worst import Columns
+    from traube.papers.giccs.best_worst import Columns
 
     given: dict[str, Any] = {}
     for part in (text or "").split(",") if text else []:
@@ -264,7 +270,7 @@ class Halving:
 
     def correlate(self, split: Callable[["Scoring"], "Floats"]) -> dict[str, float | None]:
         """Return mean and standard deviation of the split-half correlations that `split` computes, for each scoring."""
-        from traube.metrics._agreement import spearman_brown, summarize
+        from traube.papers.giccs.agreement import spearman_brown, summarize
 
         found: dict[str, float | None] = {}
         for prefix, scoring in self.scorings.items():
@@ -276,7 +282,7 @@ class Halving:
 
 
 def _measure_reliability(name: str, judged: "Judgments", halving: Halving) -> dict[str, Any]:
-    from traube.metrics._agreement import reliability, split_half
+    from traube.papers.giccs.agreement import reliability, split_half
 
     found = vars(reliability(judged, repetitions=0))  # halves are drawn below
     known = {key: None if value != value else value for key, value in found.items()}  # JSON has no NaN
@@ -287,7 +293,7 @@ def _measure_reliability(name: str, judged: "Judgments", halving: Halving) -> di
 def _measure_groups(judged: "Judgments", items: Path | None, column: str, halving: Halving) -> list[dict[str, Any]]:
     import numpy as np
 
-    from traube.tasks._best_worst import read_ids
+    from traube.papers.giccs.best_worst import read_ids
     from traube.tasks._reading import read_rows
 
     if items is None:
@@ -310,7 +316,7 @@ def _measure_curve(judged: "Judgments", halving: Halving) -> list[dict[str, Any]
     """Return split-half reliability for 1, 2, 4, ... annotators, and for half of all."""
     import numpy as np
 
-    from traube.metrics._agreement import split_half_of_annotators
+    from traube.papers.giccs.agreement import split_half_of_annotators
 
     half = len(np.unique(judged.annotators)) // 2
     sizes = [2**i for i in range(half.bit_length()) if 2**i < half]

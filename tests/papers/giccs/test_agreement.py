@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.errors import refused
 from traube._core.errors import Malformed, TooFew
-from traube.metrics._agreement import (
+from traube.papers.giccs.agreement import (
     Judgments,
     alpha,
     compliance,

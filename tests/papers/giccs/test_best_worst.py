@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.errors import Refusal, refused
-from tests.made import simulate_judgments
+from tests.giccs_like import simulate_judgments
 from traube._core.errors import Conflict, Invalid, Malformed
-from traube.metrics._agreement import alpha, counting_scores, split_half
 from traube.metrics._correlation import spearman
-from traube.tasks._best_worst import Columns, draw_tuples, read_expert, read_judgments, scores_table
+from traube.papers.giccs.agreement import alpha, counting_scores, split_half
+from traube.papers.giccs.best_worst import Columns, draw_tuples, read_expert, read_judgments, scores_table
 
 HEADER = "annotator,item_1,item_2,item_3,best,worst\n"
 

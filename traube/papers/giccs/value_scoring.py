@@ -1,7 +1,7 @@
 """Value scoring of best-worst judgments (Hollis, 2017).
 
 Scores are learned from pairs of items, for designs in which items meet others of unequal strength. Counting
-(`traube.metrics._agreement.counting_scores`) ignores whom an item was better than.
+(`traube.papers.giccs.agreement.counting_scores`) ignores whom an item was better than.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 
 from traube._core.arrays import Floats
 from traube.components._estimators.compiled import compiled
-from traube.metrics._agreement import SEED, Judgments, implied_pairs
+from traube.papers.giccs.agreement import SEED, Judgments, implied_pairs
 
 ITERATIONS = 100
 RATE = 0.025  # of learning, in the first iteration; divided by the number of the iteration in later ones

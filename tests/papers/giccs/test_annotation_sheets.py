@@ -11,9 +11,15 @@ import pytest
 
 from tests.errors import Refusal, refused
 from traube._core.errors import Conflict, Invalid, Malformed, Unknown
-from traube._reports.rendering import sheet_form
-from traube.tasks._annotation_sheets import WORDINGS, draw_designs, format_sheet, make_sheets, read_items
-from traube.tasks._best_worst import draw_tuples, read_judgments
+from traube.papers.giccs.annotation_sheets import (
+    WORDINGS,
+    draw_designs,
+    format_sheet,
+    make_sheets,
+    read_items,
+    sheet_form,
+)
+from traube.papers.giccs.best_worst import draw_tuples, read_judgments
 from traube.tasks._reading import TableFormat
 
 ITEMS = "item,text,group,context\n" + "".join(

@@ -1,6 +1,6 @@
-"""Sheets on which annotators judge tuples: a CSV for a spreadsheet, and a form for a browser (`traube._reports`).
+"""Sheets on which annotators judge tuples: a CSV for a spreadsheet, and a form for a browser.
 
-`traube.tasks._best_worst.read_judgments` reads both. They show items by their texts and keep their ids.
+`traube.papers.giccs.best_worst.read_judgments` reads both. They show items by their texts and keep their ids.
 """
 
 from collections import Counter
@@ -14,7 +14,9 @@ import pandas as pd
 from traube._core.config import read_yaml
 from traube._core.errors import Conflict, Invalid, Malformed, TraubeError
 from traube._core.escaping import format_csv
-from traube.tasks._best_worst import ITEM, PER_ITEM, Tuple, draw_tuples, least_met
+from traube._core.hashing import digest
+from traube._reports.rendering import render
+from traube.papers.giccs.best_worst import ITEM, PER_ITEM, Tuple, draw_tuples, least_met
 from traube.tasks._reading import TableFormat, as_text, read_rows
 from traube.tasks._splitting import SEED, make_rng, shuffle
 
@@ -130,3 +132,11 @@ def format_sheet(sheet: Sheet, items: Mapping[str, Item]) -> str:
             row |= {f"{ITEM}{number}": item, f"text_{number}": items[item].text}
         rows.append({**row, "best": "", "worst": ""})
     return f"\ufeff{format_csv(pd.DataFrame(rows))}"
+
+
+def sheet_form(sheet: Sheet, items: Mapping[str, Item], wording: Mapping[str, str]) -> str:
+    """Return a sheet as a page that people fill in; the page saves a CSV file."""
+    questions = [(items[one[0]].context, [items[item] for item in one]) for one in sheet.tuples]
+    key = digest([sheet.tuples])  # under which a browser keeps the answers
+    values = {"sheet": sheet, "questions": questions, "wording": wording, "key": key}
+    return render("annotation_form.html", package=__package__, **values)

@@ -3,7 +3,7 @@
 The module computes the scores of items, how often annotators agree with each other (`alpha`, `strong_agreement`) or
 with the order of the scores (`compliance`), whether the two halves of the judgments give the same scores
 (`split_half`), and which scores an expert contradicts (`find_contradicted`), as Asaadi et al. (2022) do. Scores are
-counted here; `traube.tasks._value_scoring` has the scores that are learned.
+counted here; `traube.papers.giccs.value_scoring` has the scores that are learned.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,11 +1,11 @@
 """Augmentation of texts by others that mean the same, for contrastive clusterers.
 
-An augmenter is a function (texts, seed) -> as many texts, the same for the same seed: `Eda`, with `find_neighbors` in a
-model's own space for synonyms, so that it works offline and in any language; `Contextual`; `Published`.
+An augmenter (`Augment`) gives the same texts for the same seed: `Eda`, with `find_neighbors` in a model's own space for
+synonyms, so that it works offline and in any language; `Contextual`; `Published`.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,6 @@ from traube.models._base import Model
 from traube.models._language import load_language_model
 from traube.models._transformer import best_device
 
-Augment: TypeAlias = Callable[[Sequence[str], int], list[str]]
 Generator: TypeAlias = np.random.Generator
 WORD = re.compile(r"\w+")
 BLOCK = 2_048

@@ -29,7 +29,7 @@ def multiple_choice(
     gives.
     """
     from traube._storage import open_storage
-    from traube.models._likelihood import CausalModel
+    from traube.models._causal import CausalModel
     from traube.papers.giccs.multiple_choice import choose, list_questions, save_choices
     from traube.tasks import load_pairs
     from traube.tasks._scored_pairs import select_pairs

@@ -15,7 +15,7 @@ import pandas as pd
 
 from traube._core.arrays import Floats
 from traube._core.errors import Conflict, Invalid, Malformed, Missing, TraubeError
-from traube.metrics._agreement import Judgments
+from traube.papers.giccs.agreement import Judgments
 from traube.tasks._reading import Rows, TableFormat, read_rows
 from traube.tasks._splitting import SEED, make_rng, shuffle
 

@@ -1,0 +1,64 @@
+"""The part of what Traube knows that the graph holds: what params.yaml names, and what has data.
+
+Commands and pages load the same graph: to Dagster, an asset whose upstream differs between two of them is out of date.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from traube._core import paths
+from traube._core.errors import TraubeError
+from traube._pipeline.params import load_params
+from traube._reports.papers import Paper, papers
+from traube._storage import open_storage
+from traube.components import CLUSTERERS
+from traube.tasks import Source, sources
+
+SHORT_TEXTS = "shorttext"  # the family whose protocols train
+
+
+@dataclass(frozen=True)
+class Used:
+    """Tasks and papers of the graph."""
+
+    tasks: Mapping[str, Source]
+    trained: Collection[str]  # tasks with a stage for methods that train
+    papers: Mapping[str, Paper]
+
+    @property
+    def names(self) -> tuple[dict[str, str], set[str], set[str]]:
+        """Return what tells two graphs apart: tasks with the version of what they read, trained ones, papers."""
+        versions = {name: source.version for name, source in self.tasks.items()}
+        return versions, {*self.trained} & {*self.tasks}, {*self.papers}
+
+
+def find_used(tasks: Collection[str] = (), trains: bool = False) -> Used:
+    """Return what params.yaml names and what has data, or with `graph: all` everything.
+
+    A task has a stage for methods that train if it is of short texts, if the benchmark trains on it, or if such a method
+    has a result on it. What cannot be read now, params.yaml or the storage, hides nothing.
+
+    Parameters
+    ----------
+    tasks
+        Tasks that a command works on, which may have no data yet.
+    trains
+        Whether the command trains on these tasks.
+    """
+    every, wanted, trained = sources(None), {*tasks}, {*tasks} if trains else set[str]()
+    shows_all, stored = False, set[str]()
+    try:
+        params, storage = load_params(), open_storage(paths.home())
+        shows_all, stored = params.graph == "all", {*storage.list_tasks()}
+        wanted |= {*params.tasks, *params.pair_tasks}
+        trained |= storage.list_tasks_of(
+            [name for name, clusterer in CLUSTERERS.items() if clusterer.input_kind == "encoder"]
+        )
+        if any(method.trains for method in params.chosen().methods()):
+            trained |= {*params.tasks}
+    except TraubeError:
+        shows_all = True
+    used = {name: source for name, source in every.items() if shows_all or name in wanted | stored}
+    trained |= {name for name, source in used.items() if source.card.family == SHORT_TEXTS}
+    shown = {name: paper for name, paper in papers().items() if shows_all or not paper.tasks or stored & {*paper.tasks}}
+    return Used(used, trained, shown)

@@ -1,0 +1,97 @@
+"""The digest of each night, an alert that says what became of it, and the alert of a night that did not come."""
+
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+
+from assets.common import LATE, NIGHT, UNFINISHED
+from resources.alerts import read_alerts, send_alert
+from sensors import Loaded
+from traube._core import paths
+from traube._core.errors import join_words
+from traube._core.inputs import format_size
+from traube._pipeline.params import load_params
+from traube._storage import open_storage
+from traube.comparison._regressions import read_changes
+
+
+def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
+    """Return the sensors `nightly_digest` and `late_night`."""
+
+    @dg.run_status_sensor(
+        name="nightly_digest",
+        run_status=dg.DagsterRunStatus.SUCCESS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        minimum_interval_seconds=30,
+        description="Sends what became of a night, when it is published: runs, changes, champions, what was refused, disk.",
+    )
+    def nightly_digest(context: dg.RunStatusSensorContext) -> dg.SkipReason | None:
+        run = context.dagster_run
+        night = run.tags.get(NIGHT)
+        if run.job_name != "publish" or not night:
+            return dg.SkipReason("no publication of a night")
+        if context.instance.get_runs(dg.RunsFilter(tags={NIGHT: night}, statuses=[*UNFINISHED])):
+            return dg.SkipReason("runs of the night are at work")
+        details = [*_describe_runs(context.instance, night), *_describe_changes(), *_repeat_alerts(), _describe_disk()]
+        send_alert(
+            context.log, f"night {night}", f"the night of {night}", details, "The page of all tasks: traube report"
+        )
+        return None
+
+    @dg.sensor(
+        name="late_night",
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        minimum_interval_seconds=600,
+        description="Sends an alert when the results of a night are late.",
+    )
+    def late_night(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        if not load_params().nightly.enabled:
+            return dg.SkipReason("params.yaml switches the night off")
+        began = context.cursor or datetime.now(UTC).isoformat()
+        context.update_cursor(began)  # a benchmark that is new has had no night
+        published = context.instance.get_latest_materialization_event(dg.AssetKey("leaderboard"))
+        newest = max(datetime.fromisoformat(began).timestamp(), published.timestamp if published else 0.0)
+        age = timedelta(seconds=datetime.now(UTC).timestamp() - newest)
+        if age < LATE:
+            return dg.SkipReason("the leaderboard is of the last night")
+        day = datetime.fromtimestamp(newest, UTC).date().isoformat()
+        details = [f"the leaderboard is {age.total_seconds() / 3600:.0f} hours old"]
+        advice = (
+            "Dagster's pages of nightly_benchmark and of the last runs say why; traube doctor looks at this machine"
+        )
+        send_alert(context.log, f"late {day}", "the results of the night are late", details, advice)
+        return dg.SkipReason("late")
+
+    return [nightly_digest, late_night]
+
+
+def _describe_runs(instance: dg.DagsterInstance, night: str) -> Iterator[str]:
+    """Yield how many models were evaluated, and which of them in vain."""
+    runs = instance.get_runs(dg.RunsFilter(job_name="evaluate", tags={NIGHT: night}))
+    in_vain = [run.tags.get("dagster/partition", "") for run in runs if run.status != dg.DagsterRunStatus.SUCCESS]
+    yield f"{len(runs)} runs" + (f"; not to their end: {join_words(sorted({*in_vain}))}" if in_vain else "")
+
+
+def _describe_changes() -> Iterator[str]:
+    """Yield how many scores changed, and how many of them significantly."""
+    changes = read_changes(open_storage(paths.home()))
+    worse, better = ((changes["verdict"] == verdict).sum() for verdict in ("worse", "better"))
+    yield f"{len(changes)} scores changed: {better} significantly better, {worse} worse"
+
+
+def _repeat_alerts() -> Iterator[str]:
+    """Yield the alerts since the digest before: failed runs and ticks, new champions, refused checkpoints."""
+    alerts = read_alerts()
+    before = max((alert["time"] for alert in alerts if alert["key"].startswith("night ")), default="")
+    for alert in alerts:
+        if alert["time"] >= before and not alert["key"].startswith("night "):
+            yield f"{alert['summary']}: {'; '.join(alert['details'])[:300]}"
+
+
+def _describe_disk() -> str:
+    """Return what the data directory takes, and what is free."""
+    home = paths.home()
+    taken = sum(file.lstat().st_size for file in home.rglob("*") if file.is_file())
+    return f"disk: {format_size(taken)} in the data directory, {format_size(shutil.disk_usage(home).free)} free"

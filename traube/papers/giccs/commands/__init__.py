@@ -1,0 +1,1 @@
+"""The paper's commands: best-worst scaling, and multiple choice by a language model."""
