@@ -12,7 +12,7 @@ from assets.common import CHECKPOINTS, STUDIES, TRAININGS, asset_key, final_fail
 from resources.benchmark import EncoderResource, StorageResource
 from resources.tracking import TrackingResource
 from traube._core import paths
-from traube._core.errors import TraubeError
+from traube._core.errors import Invalid, Unsupported
 from traube._core.progress import Progress
 from traube._reports.markdown import markdown
 from traube.tasks import Source, get_source
@@ -99,10 +99,10 @@ def _trainer_asset(
             name = cast("TrainingConfig | SearchConfig", config).model
             base = cast("Transformer", encoder.model(name, "fp32"))
             if not base.trainable:
-                raise TraubeError(f"'{name}' is no encoder that can be trained")
+                raise Invalid(f"'{name}' is no encoder that can be trained")
             source = get_source(context.partition_key)
             if reason := trainer.explain_unsuited(source):
-                raise TraubeError(reason)
+                raise Unsupported(reason)
             return compute(TrainerStep(context, trainer, source, base, storage, tracking, progress), config)
 
     return asset

@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 
 from traube._core import paths, stopping
 from traube._core.disk import read_json
-from traube._core.errors import TraubeError
+from traube._core.errors import Busy, Failed
 from traube._core.files import write_json
 
 SECONDS_TO_STOP = 1.0
@@ -44,9 +44,7 @@ class Children:
         """Raise an error if a process has ended."""
         for name, process in self._processes.items():
             if process.poll() is not None:
-                raise TraubeError(
-                    f"{name} stopped unexpectedly with exit code {process.returncode}; its messages are above"
-                )
+                raise Failed(f"{name} stopped unexpectedly with exit code {process.returncode}; its messages are above")
 
     def wait_for(self, ready: Callable[[], bool]) -> None:
         """Wait until something is ready; raise an error if a process has ended before."""
@@ -98,7 +96,7 @@ def ensure_alone() -> Iterator[None]:
     try:
         lock = FileLock(f"{_record_path()}.lock").acquire(timeout=0)
     except Timeout:
-        raise TraubeError(
+        raise Busy(
             f"`traube dev` runs already for {paths.home()}; stop it, or set TRAUBE_HOME to another folder"
         ) from None
     with lock:

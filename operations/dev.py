@@ -15,7 +15,7 @@ from operations.children import Children, ensure_alone
 from operations.reloading import Reloading
 from traube._cli.printing import out
 from traube._core import paths, stopping
-from traube._core.errors import TraubeError
+from traube._core.errors import Busy
 from traube._core.files import write_text
 
 HOST = "127.0.0.1"
@@ -84,9 +84,7 @@ def find_free_port(wanted: int, name: str, taken: int = 0) -> int:
         if port != wanted:
             out.print(f"port {wanted} is in use; {name} uses {port} instead")
         return port
-    raise TraubeError(
-        f"no port from {wanted} to {wanted + 19} is free for {name}; choose another one (`traube dev --help`)"
-    )
+    raise Busy(f"no port from {wanted} to {wanted + 19} is free for {name}; choose another one (`traube dev --help`)")
 
 
 def _serve(port: int, mlflow_port: int) -> None:

@@ -10,7 +10,7 @@ from traube._cli.options import Json, Verbose
 from traube._cli.printing import escape, fail_on, out, print_json, print_table, show_progress
 from traube._cli.run import fetch
 from traube._core import paths
-from traube._core.errors import TraubeError, unknown
+from traube._core.errors import Invalid, Unavailable, Unsupported, unknown
 
 if TYPE_CHECKING:
     from operations.launch import DagsterLauncher
@@ -144,7 +144,7 @@ def _find_trainer(name: str, task: str | None = None, searched: bool = False) ->
     if name not in known:
         raise unknown(kind, name, known)
     if task is not None and (reason := TRAINERS[name].explain_unsuited(get_source(task))):
-        raise TraubeError(reason)
+        raise Unsupported(reason)
     return TRAINERS[name]
 
 
@@ -152,7 +152,7 @@ def _parse_values(recipe: list[str] | None) -> dict[str, str]:
     values = [value.partition("=") for value in recipe or ()]
     for name, sign, _ in values:
         if not sign:
-            raise TraubeError(f"--set {name}: write a name and a value, like epochs=3")
+            raise Invalid(f"--set {name}: write a name and a value, like epochs=3")
     return {name: value for name, _, value in values}
 
 
@@ -165,7 +165,7 @@ def run_on_tasks(tasks: list[str], model: str, verbose: bool, work: Callable[["D
     fetch(tasks, [model])
     new, unavailable = find_not_ingested(tasks, open_storage(paths.home()))
     for name, reason in unavailable.items():
-        raise TraubeError(f"{name} is unavailable: {reason}")
+        raise Unavailable(f"{name} is unavailable: {reason}")
     with show_progress(hidden=verbose) as (progress, _), DagsterLauncher(progress, verbose) as launcher:
         errors = (launcher.datasets(new) if new else []) or work(launcher)
     fail_on(errors)

@@ -19,7 +19,7 @@ from uuid import uuid4
 import dagster as dg
 
 from traube._core import paths, settings
-from traube._core.errors import TraubeError, install_hint
+from traube._core.errors import Corrupt, Invalid, NotInstalled, TraubeError, Unreachable, install_hint
 from traube._core.files import locked, write_text
 from traube._core.system_errors import explain_errors
 from traube._storage import open_storage
@@ -79,7 +79,7 @@ class Database:
 
     def explain_corruption(self, why: str) -> TraubeError:
         """Return an error that says what to do with a corrupt database."""
-        return TraubeError(
+        return Corrupt(
             f"{self.path}: corrupt ({why}); move {self.whole} away, and the next command makes it again: "
             f"results are kept, {self.holds} is lost"
         )
@@ -124,7 +124,7 @@ def _make_shared_dagster(folder: Path) -> None:
     Dagster takes the database's URL from the environment.
     """
     if find_spec("dagster_postgres") is None:
-        raise TraubeError(f"{settings.DATABASE}: dagster-postgres is not installed; run `make setup-scale`")
+        raise NotInstalled(f"{settings.DATABASE}: dagster-postgres is not installed; run `make setup-scale`")
     os.environ[DAGSTER_DATABASE] = settings.schema_of(settings.database(), "dagster")
     text = (paths.PROJECT / SETTINGS).read_text(encoding="utf-8")
     text += f"storage:\n  postgres:\n    postgres_url: {{env: {DAGSTER_DATABASE}}}\n"
@@ -154,12 +154,12 @@ def connect() -> Any:
     try:
         import psycopg2
     except ImportError:
-        raise TraubeError(f"{settings.DATABASE}: psycopg2 is not installed: {install_hint('postgres')}") from None
+        raise NotInstalled(f"{settings.DATABASE}: psycopg2 is not installed: {install_hint('postgres')}") from None
     try:
         return psycopg2.connect(url, connect_timeout=10, application_name="traube", keepalives_idle=30)
     except psycopg2.Error as error:
         reason = " ".join(str(error).split())
-        raise TraubeError(f"{settings.without_password(url)}: {settings.without_password(reason)}") from None
+        raise Unreachable(f"{settings.without_password(url)}: {settings.without_password(reason)}") from None
 
 
 def make_shared_mlflow(artifacts: str) -> None:
@@ -188,7 +188,7 @@ def _links_to_ours(folder: Path) -> bool:
 def _check_name(path: Path) -> None:
     """Refuse a path that Dagster and MLflow cannot put into a URL, and for which they would write elsewhere."""
     if re.search(r"\?|%[0-9A-Fa-f]{2}", str(path.absolute())):
-        raise TraubeError(
+        raise Invalid(
             f"{path}: Dagster and MLflow cannot keep databases below a folder with '?', or '%' and two digits, in its "
             "name: set TRAUBE_HOME to another"
         )

@@ -17,7 +17,7 @@ import pandas as pd
 
 from resources.databases import EXPERIMENT, EXPERIMENT_TAGS, get_mlflow_url, make_mlflow, make_shared_mlflow
 from traube._core import paths, settings
-from traube._core.errors import TraubeError
+from traube._core.errors import Incompatible
 from traube._core.hashing import digest
 
 KEY = "traube.key"
@@ -186,7 +186,7 @@ def connect(uri: str) -> Experiment:
         if not _is_of_another_mlflow(error):
             raise
         shown = settings.without_password(uri)
-        raise TraubeError(
+        raise Incompatible(
             f"{shown}: made by another MLflow; back it up, then `mlflow db upgrade` with this URL brings it up to date"
         ) from None
     if experiment is None:

@@ -25,7 +25,7 @@ from resources.experiment import connect, default_uri
 from resources.served_artifact import write_artifact
 from resources.tracking import name_logged_model
 from traube._core import paths
-from traube._core.errors import TraubeError, Unknown, unknown
+from traube._core.errors import Missing, TraubeError, Unknown, unknown
 from traube._core.hashing import digest
 from traube.models._pins import pin
 
@@ -165,11 +165,11 @@ class RegistryResource(dg.ConfigurableResource):
             served = Path(at) / "artifacts" / "served"
             source = str(self.client().get_model_version(registered_name(task), version).source)
             if not served.is_dir():  # MLflow notes whole paths
-                raise TraubeError(f"{source}: the champion's files are missing; restore a backup to this path")
+                raise Missing(f"{source}: the champion's files are missing; restore a backup to this path")
             try:
                 return serving.load(served)
             except TraubeError as error:  # of the copy, which is gone by now
-                raise TraubeError(str(error).replace(str(Path(at)), source)) from error
+                raise type(error)(str(error).replace(str(Path(at)), source)) from error
 
     def write_code(self, task: str, version: str) -> None:
         """Write the code of a version whose folder has only its numbers, as after a restore: a backup holds none."""
@@ -270,7 +270,7 @@ class RegistryResource(dg.ConfigurableResource):
         self._check_registered(task)
         history = self._read_history(task)
         if len(history) < 2:
-            raise TraubeError(f"{registered_name(task)} has had no other champion to go back to")
+            raise Missing(f"{registered_name(task)} has had no other champion to go back to")
         self._set_champions(task, history[:-1])
         self.client().set_model_version_tag(registered_name(task), history[-1], REJECTED, "rolled back")
         return history[-2]
@@ -293,7 +293,7 @@ class RegistryResource(dg.ConfigurableResource):
     def _require_version(self, task: str, alias: str) -> str:
         if found := self.find_version(task, alias):
             return found["version"]
-        raise TraubeError(f"{registered_name(task)} has no {alias}; `traube run` makes one")
+        raise Missing(f"{registered_name(task)} has no {alias}; `traube run` makes one")
 
     def _read_version(self, task: str, version: str) -> dict[str, str]:
         """Return the tags of a version, and its number as `version`."""

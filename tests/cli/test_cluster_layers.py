@@ -35,9 +35,9 @@ def test_every_output_is_of_the_requested_layer(traube: Traube, notes: Path) -> 
 
 def test_layer_and_number_exclude_each_other(traube: Traube, notes: Path) -> None:
     both = traube("cluster", str(notes), "-m", "tfidf", "--layer", "coarse", "-k", "3")
-    assert both.exit_code == 1 and "-k and --layer both say where to cut" in both.stderr
+    assert both.exit_code == 1 and "-k and --layer" in both.stderr
     none = traube("cluster", str(notes), "-m", "tfidf", "--layer", "7", "--no-report")
-    assert none.exit_code == 1 and "there is no layer 7: choose from 0 (coarse) to 2 (fine)" in none.stderr
+    assert none.exit_code == 1 and "layer 7" in none.stderr
 
 
 def test_groups_yaml_is_respected_by_this_run_and_the_next(traube: Traube, notes: Path) -> None:
@@ -60,6 +60,6 @@ def test_groups_yaml_is_respected_by_this_run_and_the_next(traube: Traube, notes
     assert rows_of(new)[0]["name"] == rows[0]["name"]
 
     refused = traube("cluster", str(notes), "-m", "tfidf", "-k", "5", "--no-report", "--groups", str(edits))
-    assert refused.exit_code == 1 and f"is of clustering {first['clustering']}, and this is" in refused.stderr
+    assert refused.exit_code == 1 and first["clustering"] in refused.stderr
     other = traube("cluster", str(new), "-m", "tfidf", "--like", like, "--group", "name", "--groups", str(edits))
     assert other.exit_code == 1 and "leave out --groups" in other.stderr

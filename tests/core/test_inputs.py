@@ -12,10 +12,11 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.errors import refused
 from traube._core import inputs
 from traube._core.config import PathName, Strict, parse, read_yaml
 from traube._core.disk import read_json
-from traube._core.errors import TraubeError
+from traube._core.errors import Inaccessible, Malformed, Missing, TooLarge, TraubeError
 from traube._core.inputs import open_limited, parse_json, read_bytes, resolve_path
 from traube._core.measure import measure
 
@@ -45,29 +46,28 @@ def test_texts_that_are_packed_well_are_no_bombs(tmp_path: Path) -> None:
 
 def test_what_unpacks_without_end_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
     (tmp_path / "bomb.gz").write_bytes(gzip.compress(b"x" * 2**28, 1))
-    refused = pytest.raises(TraubeError, match=r"bomb\.gz: holds more than the 64 MiB that are read of such a file$")
-    with measure() as taken, refused:
+    with measure() as taken, refused(TooLarge, "bomb.gz", "64 MiB"):
         read_bytes(tmp_path / "bomb.gz")
     assert not taken.memory > 200  # of the 256 megabytes; what a system does not tell is not a number
     (tmp_path / "large.txt").touch()
     os.truncate(tmp_path / "large.txt", inputs.LARGEST + 1)
-    with pytest.raises(TraubeError, match=r"large\.txt: 4,096 MiB is more than the 4,096 MiB that are read"):
+    with refused(TooLarge, "large.txt", "4,096 MiB"):
         read_bytes(tmp_path / "large.txt")
 
 
 def test_what_is_no_file_is_said_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.json")
     (tmp_path / "loop.json").symlink_to(tmp_path / "loop.json")
-    for path, said in (
-        (tmp_path / "pipe.json", "is a pipe, not a file"),
-        (tmp_path, "is a folder, not a file"),
-        (Path("/dev/zero"), "is a device, not a file"),
-        (tmp_path / "loop.json", "cannot be read"),
-        (tmp_path / "gone", "there is no such file"),
-        (tmp_path / "a\0b", "cannot be read .embedded null byte"),
-        (tmp_path / ("x" * 5000), "cannot be read .File name too long"),
+    for path, kind in (
+        (tmp_path / "pipe.json", Inaccessible),
+        (tmp_path, Inaccessible),
+        (Path("/dev/zero"), Inaccessible),
+        (tmp_path / "loop.json", Inaccessible),
+        (tmp_path / "gone", Missing),
+        (tmp_path / "a\0b", Inaccessible),
+        (tmp_path / ("x" * 5000), Inaccessible),
     ):
-        with pytest.raises(TraubeError, match=said):
+        with refused(kind):
             read_bytes(path)
         assert read_json(path) == {}
 
@@ -167,7 +167,7 @@ def test_what_was_read_once_is_neither_stale_nor_shared(tmp_path: Path) -> None:
     assert read_yaml(path)[0] == {"labels": ["z"]}
     for broken in (path, other):  # an error names the file, though another one holds the same
         broken.write_text("labels: [\n")
-        with pytest.raises(TraubeError, match=rf"{broken.name}: line \d: not valid YAML"):
+        with refused(Malformed, broken.name):
             read_yaml(broken)
 
 
@@ -182,5 +182,5 @@ def test_any_json_is_a_value_or_a_value_error(data: bytes) -> None:
 
 @pytest.mark.parametrize("opening", ["[", '{"a":', '[{"a":['])
 def test_json_of_any_depth_is_a_value_error(opening: str) -> None:
-    with pytest.raises(ValueError, match="nested too deep"):
+    with refused(ValueError):
         parse_json(opening * 100_000)

@@ -7,9 +7,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
-from traube._core.errors import TraubeError
+from tests.errors import check_names, refused
+from traube._core.errors import Conflict, Failed
 from traube._core.plugins import PAPERS, find_plugins, import_plugins
 
 PACKAGE = {
@@ -98,7 +97,8 @@ def test_an_installed_package_adds_a_reader_a_method_a_trainer_and_a_paper(tmp_p
     (site / "verse" / "commands.py").write_text("import no_such_package")
     done = subprocess.run([sys.executable, "-m", "traube", "--help"], env=environment, capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr == "error: plug-in 'verse' (verse): No module named 'no_such_package'; update or uninstall it\n"
+    assert len(done.stderr.splitlines()) == 1
+    check_names(done.stderr, "error: ", "'verse'", "'no_such_package'")
 
 
 def test_the_papers_are_plugins_and_come_first(install: Callable[..., None]) -> None:
@@ -109,7 +109,7 @@ def test_the_papers_are_plugins_and_come_first(install: Callable[..., None]) -> 
 
 def test_a_plugin_that_cannot_be_imported_is_named(install: Callable[..., None]) -> None:
     install("verse", readers="import no_such_package")
-    with pytest.raises(TraubeError, match=r"^plug-in 'verse' \(verse\): No module named 'no_such_package'; update or"):
+    with refused(Failed, "verse", "no_such_package"):
         import_plugins("readers")
     assert import_plugins("paper")  # what it does not have is no fault
 
@@ -118,11 +118,11 @@ def test_a_plugin_that_is_gone_is_named(install: Callable[..., None], tmp_path: 
     install("verse")
     (tmp_path / "site-packages" / "verse" / "__init__.py").unlink()
     (tmp_path / "site-packages" / "verse").rmdir()
-    with pytest.raises(TraubeError, match=r"^plug-in 'verse' \(verse\): No module named 'verse'"):
+    with refused(Failed, "verse"):
         import_plugins("readers")
 
 
 def test_two_plugins_of_a_name_are_an_error(install: Callable[..., None]) -> None:
     install("cob")
-    with pytest.raises(TraubeError, match=r"^there are two plug-ins called 'cob': rename or uninstall one of them$"):
+    with refused(Conflict, "cob"):
         find_plugins()

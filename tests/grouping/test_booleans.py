@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from tests.clustering import cluster
+from tests.errors import refused
 from traube import EmbeddingClusterer, TextClusterer, cluster_texts, evaluate, make_task
-from traube._core.errors import TraubeError
+from traube._core.errors import Invalid, TooFew
 
 TEXTS = ["the dough of the bread", "a loaf of bread", "the crew of the ship", "a ship and its crew"]
 VECTORS = np.array([[1, 0], [0.9, 0.1], [0, 1], [0.1, 0.9]], dtype=np.float32)
@@ -29,11 +30,11 @@ def test_what_is_no_whole_number_is_refused(call: str, name: str, value: object)
 
 @pytest.mark.parametrize("value", [True, np.True_, 2.0])
 def test_tasks_evaluations_and_components_refuse_it_too(value: Any) -> None:
-    with pytest.raises(TypeError, match="clusters"):
+    with refused(TypeError, "clusters"):
         make_task(TEXTS, clusters=value)
-    with pytest.raises(TypeError, match="seed"):
+    with refused(TypeError, "seed"):
         evaluate(TEXTS, "tfidf", "none/kmeans", labels=["food", "food", "sea", "sea"], seeds=[value])
-    with pytest.raises(TraubeError, match="needs the number of clusters"):
+    with refused(Invalid, "kmeans"):
         cluster("kmeans", None, VECTORS, value, 42)
     assert len(set(cluster("kmeans", None, VECTORS, 2, 42))) == make_task(TEXTS, clusters=2).card.clusters == 2
 
@@ -46,5 +47,5 @@ def test_whole_numbers_of_any_kind_are_taken(call: str, value: Any) -> None:
 
 def test_one_cluster_is_one_that_was_requested() -> None:
     assert cluster_texts(TEXTS, embeddings=VECTORS, n_clusters=1).labels.tolist() == [0] * 4
-    with pytest.raises(TraubeError):
+    with refused(TooFew):
         cluster_texts(TEXTS, embeddings=VECTORS, n_clusters=0)

@@ -12,9 +12,10 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 from sklearn.metrics import adjusted_rand_score
 
+from tests.errors import Refusal, refused
 from tests.made import save_similarity
 from traube._core import paths
-from traube._core.errors import TraubeError, Unsupported
+from traube._core.errors import Invalid, TooFew, Unknown, Unsupported
 from traube._grouping import terms
 from traube._grouping.cluster_texts import cluster_texts
 from traube._grouping.describe import find_keywords, find_typical, measure_npmi
@@ -249,25 +250,25 @@ def test_the_same_texts_are_grouped_the_same_way_and_encoded_once(
 
 
 @pytest.mark.parametrize(
-    ("texts", "k", "message"),
+    ("texts", "k", "refusal"),
     [
-        (["a cat", "a dog"] * 9, 3, "3 clusters cannot be made of 2 distinct texts"),
-        (["a cat", "a dog"], 0, "0 clusters cannot be made of 2 distinct texts"),
-        (["a cat", "a dog"], None, "choosing a number of clusters takes three distinct texts, not 2"),
-        (["a cat"] * 9, None, "choosing a number of clusters takes three distinct texts, not 1"),
-        ([], None, "there are no texts to group"),
-        (["", " "], None, "all texts are empty: there is nothing to group"),
-        (["a cat", ""], 2, "2 clusters cannot be made of 1 distinct text"),
-        (["...", "!!!"], 2, r"model 'bow': no vocabulary: the texts hold no words \(.*\)"),
+        (["a cat", "a dog"] * 9, 3, (TooFew, 3, 2)),
+        (["a cat", "a dog"], 0, (TooFew, 0, 2)),
+        (["a cat", "a dog"], None, (TooFew, 2)),
+        (["a cat"] * 9, None, (TooFew, 1)),
+        ([], None, (TooFew,)),
+        (["", " "], None, (TooFew,)),
+        (["a cat", ""], 2, (TooFew, 2, 1)),
+        (["...", "!!!"], 2, (TooFew, "bow")),
     ],
 )
-def test_what_cannot_be_grouped_is_one_clear_error(texts: list[str], k: int | None, message: str) -> None:
-    with pytest.raises(TraubeError, match=rf"^{message}$"):
+def test_what_cannot_be_grouped_is_one_clear_error(texts: list[str], k: int | None, refusal: Refusal) -> None:
+    with refused(*refusal):
         cluster_texts(texts, model="bow", algorithm=KMEANS, n_clusters=k)
 
 
 def test_a_method_that_makes_no_sense_is_refused_before_any_work(home: Path) -> None:
-    with pytest.raises(Unsupported, match=r"^none/hdbscan: hdbscan looks for dense regions"):
+    with refused(Unsupported, "none/hdbscan"):
         cluster_texts(["a cat", "a dog"], model="bow", algorithm=parse_method("none/hdbscan"))
     assert not any(home.iterdir())
 
@@ -277,7 +278,6 @@ def test_a_method_that_makes_no_sense_is_refused_before_any_work(home: Path) -> 
 FOUND = [
     f"{topic} {topic} {topic} {rest}" for topic in ("cat", "star", "soup") for rest in ("the", "a", "the a", "a a")
 ]
-ANOTHER = "leave the query out, or take a model that has one, as minilm_query_space"
 TOPICS = [topic for topic in range(3) for _ in range(4)]
 Drop = Callable[..., str]
 
@@ -327,53 +327,32 @@ def test_few_passages_are_grouped_if_it_is_said_into_how_many(drop: Drop, n: int
 
 
 @pytest.mark.parametrize(
-    ("settings", "arguments", "message"),
+    ("settings", "arguments", "refusal"),
     [
-        ({}, {}, r"model 'mine' compares texts for a query: say what they were found for \(query, or --query\)"),
-        ({}, {"query": "  "}, "the query is empty: say what the texts were found for"),
-        (
-            {"network": "qs3m", "query": "none"},
-            {"query": "a cat"},
-            f"model 'mine' compares texts whatever the query; {ANOTHER}",
-        ),
-        (
-            {"query": "passages"},
-            {"query": "a cat"},
-            f"model 'mine' makes its query of the texts themselves; {ANOTHER}",
-        ),
-        (
-            {},
-            {"query": "a cat", "model": "bow"},
-            f"model 'bow' has no use for a query; {ANOTHER}",
-        ),
+        ({}, {}, (Invalid, "mine", "--query")),
+        ({}, {"query": "  "}, (Invalid,)),
+        ({"network": "qs3m", "query": "none"}, {"query": "a cat"}, (Invalid, "mine", "minilm_query_space")),
+        ({"query": "passages"}, {"query": "a cat"}, (Invalid, "mine", "minilm_query_space")),
+        ({}, {"query": "a cat", "model": "bow"}, (Invalid, "bow", "minilm_query_space")),
         (
             {},
             {"query": "a cat", "algorithm": "none/kmeans"},
-            "none/kmeans: a similarity gives distances, and kmeans works on vectors: use none/agglomerative_average",
+            (Unsupported, "none/kmeans", "none/agglomerative_average"),
         ),
         (
             {},
             {"query": "a cat", "algorithm": "pca/agglomerative_average"},
-            "pca/agglomerative_average: a similarity gives distances, and pca reduces vectors: "
-            "use none/agglomerative_average",
+            (Unsupported, "pca/agglomerative_average", "none/agglomerative_average"),
         ),
-        ({}, {"query": "a cat", "algorithm": ""}, "'' is no method: .*"),
-        (
-            {},
-            {"query": "a cat", "texts": ["a cat", "a dog"]},
-            "choosing a number of clusters takes three distinct texts, not 2",
-        ),
-        (
-            {},
-            {"query": "a cat", "texts": ["a cat"] * 9},
-            "there is one distinct text, and a similarity compares texts: give at least two",
-        ),
+        ({}, {"query": "a cat", "algorithm": ""}, (Unknown,)),
+        ({}, {"query": "a cat", "texts": ["a cat", "a dog"]}, (TooFew, 2)),
+        ({}, {"query": "a cat", "texts": ["a cat"] * 9}, (TooFew,)),
     ],
 )
 def test_what_a_query_cannot_group_is_one_clear_error(
-    drop: Drop, settings: dict[str, str], arguments: dict[str, object], message: str
+    drop: Drop, settings: dict[str, str], arguments: dict[str, object], refusal: Refusal
 ) -> None:
-    with pytest.raises(TraubeError, match=rf"^{message}$"):
+    with refused(*refusal):
         cluster_texts(**{"texts": FOUND, "model": drop(**settings), **arguments})  # type: ignore[arg-type]
 
 

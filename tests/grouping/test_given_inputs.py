@@ -15,9 +15,10 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from tests.errors import Refusal, refused
 from traube import Clustering, cluster_texts
 from traube._core import paths
-from traube._core.errors import TraubeError, Unsupported
+from traube._core.errors import Conflict, Failed, Invalid, Malformed, Unsupported
 from traube._grouping.clustering import map_layers
 from traube._grouping.layers import Layer, make_tree
 from traube._reports.placing import color_groups, place_texts
@@ -45,9 +46,9 @@ def test_embeddings_are_grouped_without_a_model_and_nothing_is_written(home: Pat
         groups = cluster_texts(TEXTS, embeddings=embeddings, n_clusters=3)
         assert found_topics(groups) and set(groups.words[groups.labels[0]]) >= {"bread"}
     assert not any(home.iterdir())
-    with pytest.raises(TraubeError, match=r"^cluster_texts: there are 12 texts and 11 embeddings"):
+    with refused(Malformed, "cluster_texts", 12, 11):
         cluster_texts(TEXTS, embeddings=EMBEDDINGS[1:])
-    with pytest.raises(TraubeError, match=r"^model 'embeddings' has no use for a query"):
+    with refused(Invalid, "embeddings"):
         cluster_texts(TEXTS, embeddings=EMBEDDINGS, query="a meal")
 
 
@@ -73,33 +74,23 @@ def test_the_algorithm_may_be_any_clusterer_of_scikit_learn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    ("arguments", "refusal"),
     [
-        ({"texts": "one text"}, TypeError, "cluster_texts: texts is of type str: pass a list of str"),
-        (
-            {"texts": EMBEDDINGS},
-            TypeError,
-            "cluster_texts: texts is of type ndarray: .*; embeddings go into embeddings=",
-        ),
-        ({"texts": [1, 2]}, TypeError, "cluster_texts: text 0 is of type int"),
-        ({"model": 3}, TypeError, "model is of type int: pass a name, a Hugging Face id"),
-        ({"algorithm": 3}, TypeError, 'algorithm is of type int: pass a name, like "umap/hdbscan", or a scikit-learn'),
-        ({"algorithm": KMeans}, TypeError, "algorithm is of type ABCMeta: pass .* like KMeans\\(10\\)"),
-        ({"n_clusters": "3"}, TypeError, "n_clusters is of type str: pass a whole number"),
-        ({"cache": 3}, TypeError, "cache is of type int: pass True, False or a folder"),
-        ({"algorithm": DBSCAN(), "n_clusters": 3}, TraubeError, "DBSCAN finds the number of clusters by itself"),
-        (
-            {"algorithm": KMeans(99)},
-            TraubeError,
-            "KMeans: n_samples=12 should be >= n_clusters=99",
-        ),
-        ({"model": "jaccard", "algorithm": KMeans(3)}, Unsupported, "a similarity gives distances"),
+        ({"texts": "one text"}, (TypeError, "cluster_texts", "str")),
+        ({"texts": EMBEDDINGS}, (TypeError, "cluster_texts", "ndarray")),
+        ({"texts": [1, 2]}, (TypeError, "cluster_texts", "text 0", "int")),
+        ({"model": 3}, (TypeError, "int")),
+        ({"algorithm": 3}, (TypeError, "int")),
+        ({"algorithm": KMeans}, (TypeError, "ABCMeta", "KMeans")),
+        ({"n_clusters": "3"}, (TypeError, "str", "n_clusters")),
+        ({"cache": 3}, (TypeError, "int")),
+        ({"algorithm": DBSCAN(), "n_clusters": 3}, (Conflict, "DBSCAN")),
+        ({"algorithm": KMeans(99)}, (Failed, "KMeans", "n_samples=12", "n_clusters=99")),
+        ({"model": "jaccard", "algorithm": KMeans(3)}, (Unsupported,)),
     ],
 )
-def test_what_cannot_be_taken_is_one_error_that_says_what_to_pass(
-    arguments: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=rf"^{message}"):
+def test_what_cannot_be_taken_is_one_error_that_says_what_to_pass(arguments: dict[str, Any], refusal: Refusal) -> None:
+    with refused(*refusal):
         cluster_texts(**{"texts": TEXTS, "model": "tfidf", **arguments})
 
 
@@ -188,7 +179,7 @@ def test_the_figure_and_the_page_have_the_same_names_colors_and_layer(groups: Cl
 
 def test_texts_that_were_compared_by_a_similarity_have_no_map() -> None:
     compared = cluster_texts(TEXTS, model="jaccard", n_clusters=3)
-    with pytest.raises(TraubeError, match=r"^plot: these texts have no vectors to place"):
+    with refused(Unsupported, "plot"):
         compared.plot()
 
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from traube._core.errors import TraubeError
+from tests.errors import Refusal, refused
+from traube._core.errors import Malformed, TooFew
 from traube._grouping.cluster_texts import cluster_texts
 from traube._grouping.clustering import Clustering
 from traube._grouping.known_groups import assign_by_examples
@@ -53,18 +54,15 @@ def test_blank_texts_join_no_group_and_examples_that_lack_a_text_or_a_group_are_
 
 
 @pytest.mark.parametrize(
-    ("groups", "message"),
+    ("groups", "refusal"),
     [
-        (["one"] * 5, "labels: texts are put into groups, and there is 1: give examples of at least two"),
-        ([], "labels: texts are put into groups, and there is 0: give examples of at least two"),
-        (
-            [str(i) for i in range(40)],
-            "labels: 40 different values in 40 rows name texts, not groups: name the column of groups",
-        ),
+        (["one"] * 5, (TooFew, "labels", 1)),
+        ([], (TooFew, "labels", 0)),
+        ([str(i) for i in range(40)], (Malformed, "labels", 40)),
     ],
 )
-def test_what_is_no_grouping_is_said_and_not_computed(groups: list[str], message: str, home: Path) -> None:
-    with pytest.raises(TraubeError, match=rf"^{message}$"):
+def test_what_is_no_grouping_is_said_and_not_computed(groups: list[str], refusal: Refusal, home: Path) -> None:
+    with refused(*refusal):
         assign_by_examples(["bread"], ["bread"] * len(groups), groups, model="tfidf")
     assert not any(home.iterdir())
 

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from tests.cli.conftest import call
+from tests.errors import refused
 from traube import cluster_texts
 from traube._core import settings
-from traube._core.errors import TraubeError
+from traube._core.errors import Invalid, Unsafe
 from traube._grouping.clustering import Clustering
 from traube._grouping.naming import load_namer
 from traube.components import VectorView
@@ -209,7 +210,7 @@ def test_a_token_is_four_bytes() -> None:
 
 @pytest.mark.parametrize("budget", ["many", 1.5, True])
 def test_a_budget_is_a_whole_number(server: ChatServer, clusters: Clustering, budget: Any) -> None:
-    with pytest.raises(TypeError, match="name_budget is of type"):
+    with refused(TypeError, "name_budget"):
         clusters.name_clusters(server.name, budget=budget)
 
 
@@ -277,7 +278,7 @@ def test_nonsense_is_no_name(server: ChatServer, clusters: Clustering, body: str
     server.body = body
     named = clusters.name_clusters(server.name)
     assert named.names == {}
-    assert "answered with something else than a chat completion: check the address" in named.naming_note
+    assert server.url in named.naming_note
 
 
 @pytest.mark.parametrize("said", [None, "", "  \n ", "123", "---", "<think>bread or dough"])
@@ -360,7 +361,7 @@ def test_a_key_that_no_header_takes_is_not_shown(
 
 @pytest.mark.parametrize("name", ["http://api.example/v1#gpt", "http://192.168.0.7:11434/v1#llama3.2"])
 def test_http_to_another_machine_is_refused(clusters: Clustering, name: str) -> None:
-    with pytest.raises(TraubeError, match=r"an endpoint by http has to be on this machine, .* use https"):
+    with refused(Unsafe):
         clusters.name_clusters(name)
 
 
@@ -376,7 +377,7 @@ def test_http_to_another_machine_is_refused(clusters: Clustering, name: str) -> 
     ],
 )
 def test_an_endpoint_has_one_form(name: str) -> None:
-    with pytest.raises(TraubeError, match="an endpoint is URL#MODEL, like http://127") as error:
+    with refused(Invalid, "http://127") as error:
         load_namer(name)
     assert "secret" not in str(error.value)
 
@@ -391,7 +392,7 @@ def test_https_and_this_machine_are_endpoints() -> None:
 
 
 def test_what_names_clusters_is_a_name_or_a_namer(clusters: Clustering) -> None:
-    with pytest.raises(TypeError, match="name_with is of type int: pass URL#MODEL, a folder or a Hugging Face id"):
+    with refused(TypeError, "int", "name_with"):
         clusters.name_clusters(7)  # type: ignore[arg-type]
 
 

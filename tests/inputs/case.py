@@ -1,8 +1,10 @@
-"""A bad input as a case: the files, the command, and the expected message."""
+"""A bad input as a case: the files, the command, and how it is refused."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.errors import Refusal
 
 Content = str | bytes | Callable[[Path], object]
 
@@ -15,13 +17,13 @@ class Case:
     name : of the test
     files : what lies below the root, by path: text, bytes, or what makes it
     command : the arguments of `traube`; `{root}` stands for the root
-    said : a part of the one line
+    refusal : kind of the error, and what the one line names; `SystemExit` where typer refuses
     """
 
     name: str
     files: Mapping[str, Content]
     command: tuple[str, ...]
-    said: str
+    refusal: Refusal
 
     def put(self, root: Path) -> None:
         for name, content in self.files.items():

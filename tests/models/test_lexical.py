@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from traube._core.errors import TraubeError
+from tests.errors import refused
+from traube._core.errors import TooFew
 from traube._pipeline.embed import embed_task
 from traube._pipeline.workbench import Workbench
 from traube._storage import Storage
@@ -81,17 +82,17 @@ def test_models_differ_in_their_fingerprints() -> None:
 @pytest.mark.parametrize("name", LEXICAL)
 def test_texts_without_words_are_one_clear_error(name: str) -> None:
     texts = [" ", "\t"] if name == "jaccard" else ["...", "!"]
-    with pytest.raises(TraubeError, match=rf"^model '{name}': no vocabulary: the texts hold no words"):
+    with refused(TooFew, name):
         load_model(name).encode(texts)
 
 
 def test_lsa_of_one_text_is_one_clear_error() -> None:
-    with pytest.raises(TraubeError, match=r"^model 'lsa': LSA needs at least two texts and two words$"):
+    with refused(TooFew, "lsa"):
         load_model("lsa").encode(["cat dog"])
 
 
 def test_topics_of_words_that_all_occur_once_are_one_clear_error() -> None:
-    with pytest.raises(TraubeError, match=r"^model 'lda': LDA needs words that occur twice, and the texts hold none$"):
+    with refused(TooFew, "lda"):
         load_model("lda").encode(["cat dog", "owl"])
 
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.errors import refused
 from tests.made import save_similarity
 from tests.models.test_hostile_folders import SOUND, causal, outcome, vectors
 from traube._core import paths
-from traube._core.errors import TraubeError
+from traube._core.errors import Inaccessible, Missing, TooLarge, Unsafe
 from traube._storage import open_storage
 from traube.models import ModelCard, load_model
 from traube.models import _checkpoint_exchange as checkpoint_exchange
@@ -70,16 +71,16 @@ SPECIAL: dict[str, Callable[[Path], object]] = {
 def test_what_is_no_plain_file_of_the_folder_is_never_opened(tmp_path: Path, what: str) -> None:
     SPECIAL[what](tmp_path / "config.json")
     for read in (ModelFile.locate, ModelFile.read, ModelFile.parse):
-        with pytest.raises(TraubeError) as error:
+        kind = {"a pipe": Inaccessible, "itself": Inaccessible, "nothing": Missing}.get(what, Unsafe)
+        with refused(kind, tmp_path / "config.json"):
             read(ModelFile(tmp_path, "config.json"))
-        assert str(tmp_path / "config.json") in str(error.value)
 
 
 def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("[1]")
     file = ModelFile(tmp_path, "config.json")
     assert file.read(3) == b"[1]" and file.parse(3) == [1]
-    with pytest.raises(TraubeError):
+    with refused(TooLarge):
         file.read(2)
 
 
@@ -136,14 +137,14 @@ def other_repository(folder: Path, blob: Path) -> None:
 def test_a_snapshot_links_to_nothing_else(tmp_path: Path, spoil: Callable[[Path, Path], None]) -> None:
     folder, blob = snapshot(tmp_path / "hub")
     spoil(folder, blob)
-    with pytest.raises(TraubeError):
+    with refused(Unsafe):
         ModelFile(folder, "config.json").read()
 
 
 @pytest.mark.parametrize("layout", [{"name": "data--org--model"}, {"revision": "main"}])
 def test_what_only_looks_like_the_hubs_cache_is_none(tmp_path: Path, layout: dict[str, str]) -> None:
     folder, _ = snapshot(tmp_path, **layout)
-    with pytest.raises(TraubeError):
+    with refused(Unsafe):
         ModelFile(folder, "config.json").read()
 
 
@@ -167,8 +168,8 @@ def test_a_similarity_may_link_into_its_checkpoint_and_to_nothing_else(
     assert checkpoints.check(folder).kind == "pairwise"
     link_to(tmp_path / "outside")(folder / "kept")
     for load in (lambda: TrainedSimilarity.at(folder), lambda: pinned(folder)):
-        assert outcome(load)[1].endswith("leads out of pairs/; put the file itself there")
-    assert "leads out of pairs/" in outcome(lambda: checkpoints.check(folder))[1]
+        assert "pairs/" in outcome(load)[1]
+    assert "pairs/" in outcome(lambda: checkpoints.check(folder))[1]
 
 
 def pinned(folder: Path) -> ModelCard:
@@ -195,10 +196,10 @@ def test_what_is_pinned_served_and_shared_holds_no_file_of_the_machine(
         model = load_model(folder.name)
         assert model.fingerprint
         (folder / name).symlink_to(tmp_path / "secret")
-        with pytest.raises(TraubeError):
+        with refused(Unsafe):
             pin("key", checkpoints.make_card(folder), "fingerprint", [])
         if name != "checkpoint.json":  # which a model is not loaded from
-            with pytest.raises(TraubeError):
+            with refused(Unsafe):
                 pin("key", model.card, model.fingerprint, [])
     checkpoint_exchange.exchange_checkpoints(open_storage(home), paths.checkpoints())
     for path in home.rglob("*"):

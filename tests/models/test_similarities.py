@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
+from tests.errors import refused
 from tests.made import cells_of
-from traube._core.errors import TraubeError
+from traube._core.errors import Failed, Invalid
 from traube._pipeline.cluster import cluster
 from traube._pipeline.workbench import Workbench
 from traube.models import load_model, model_of
@@ -72,7 +73,7 @@ def test_jensen_shannon_is_always_symmetric_in_range_and_as_defined(seed: int, n
 
 def test_vectors_that_are_not_numbers_are_no_distances() -> None:
     topics = np.array([[np.nan, 0.5], [1, 0], [0, 1]], dtype=np.float32)
-    with pytest.raises(TraubeError, match="NaN or infinite"):
+    with refused(Failed):
         JensenShannon().distances(topics)
 
 
@@ -114,7 +115,7 @@ def test_they_are_clustered_by_their_distances_and_nothing_else(tmp_path: Path, 
     assert {name: r.status for name, r in results.items()} == dict(
         zip(methods, ["done", "unsupported", "unsupported"], strict=True)
     )
-    assert results["none/kmeans"].reason.startswith("a similarity gives distances, and kmeans works on vectors")
+    assert "kmeans" in results["none/kmeans"].reason
 
 
 @pytest.mark.parametrize("card", [c for c in catalogue().values() if c.similarity], ids=lambda c: c.name)
@@ -133,7 +134,7 @@ def test_a_card_may_name_a_similarity_that_fits_its_vectors(cards: Path) -> None
     (cards / "mine.yaml").write_text("model: me/mine\nsimilarity: query_space\nshare: 0.4\n")
     assert load_model("mine").similarity == QuerySpace(share=0.4)
     (cards / "other.yaml").write_text("model: me/other\nsimilarity: jaccard\n")
-    with pytest.raises(TraubeError, match=r"jaccard compares vectors of tokens, not of transformer$"):
+    with refused(Invalid, "jaccard"):
         load_model("other")
 
 
@@ -186,7 +187,7 @@ def test_without_a_text_the_passages_themselves_are_the_query() -> None:
     vectors, _ = page(np.random.default_rng(1))
     mean = QuerySpace(0.5, 2, query="passages").distances(vectors)
     assert np.array_equal(mean, QuerySpace(0.5, 2).distances(vectors, vectors.mean(axis=0)))
-    with pytest.raises(TraubeError, match="there is no query"):
+    with refused(Invalid):
         QuerySpace(0.5, 2).distances(vectors)
 
 
@@ -212,10 +213,7 @@ def test_on_splits_without_queries_it_is_unsupported(tmp_path: Path, tiny_bert: 
     requested = cells_of(tiny_task, "none/agglomerative_average", model=model)
     vectors = bench.vectors(tiny_task, model)
     (result,) = cluster(tiny_task, vectors, requested, bench.storage, bench.executor, similarity=model.similarity)
-    assert (result.status, result.reason) == (
-        "unsupported",
-        "tiny compares texts for a query, and splits of tiny have none",
-    )
+    assert result.status == "unsupported" and "tiny" in result.reason
 
 
 def test_where_there_are_queries_it_is_clustered(tmp_path: Path, tiny_bert: Path, topics: pd.DataFrame) -> None:

@@ -16,9 +16,19 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from safetensors.torch import load_file, save_file
 
+from tests.errors import refused
 from tests.made import save_similarity
 from traube._core import paths
-from traube._core.errors import DoesNotFit, TraubeError
+from traube._core.errors import (
+    Changed,
+    DoesNotFit,
+    Failed,
+    Inaccessible,
+    Invalid,
+    Malformed,
+    Missing,
+    Unsafe,
+)
 from traube.components import DistanceView
 from traube.components._fit import fit_clusterer
 from traube.models import _checkpoints as checkpoints
@@ -219,19 +229,19 @@ def test_the_smallest_pages_are_clustered(n: int, k: int) -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_similarity_that_is_no_number_is_refused(value: float) -> None:
-    with pytest.raises(TraubeError, match=r"^a similarity is NaN or infinite: the weights are broken$"):
+    with refused(Failed):
         Given([[0, value], [value, 0]]).distances(np.zeros((2, 1)))
 
 
 def test_one_that_needs_a_query_says_so() -> None:
     similarity = Given(np.eye(2))
     similarity.query = "text"
-    with pytest.raises(TraubeError, match="there is no query"):
+    with refused(Invalid):
         similarity.distances(np.zeros((2, 1)))
 
 
 def test_distances_that_do_not_fit_the_memory_are_refused_before_they_are_made() -> None:
-    with pytest.raises(DoesNotFit, match=r"^the distances of 300 texts need 0\.0 GiB, and 0\.0 GiB may be used: "):
+    with refused(DoesNotFit, 300, "0.0"):
         Given(np.eye(300)).distances(np.zeros((300, 1)), memory_bytes=1000)
 
 
@@ -275,53 +285,46 @@ def moved_and_linked(folder: Path) -> None:
 
 
 FAULTS = {
-    "nan": (weights(lambda w: w["expand"].fill_(float("nan"))), r"model\.safetensors: NaN or infinity in expand"),
-    "shape": (
-        weights(lambda w: w.update(expand=torch.zeros(32, 5))),
-        r"model\.safetensors: no weights of a qss \(.*size mismatch for expand",
-    ),
-    "lacking": (weights(lambda w: w.pop("expand")), r"model\.safetensors: no weights of a qss \(.*Missing key.*expand"),
-    "more": (
-        weights(lambda w: w.update(more=torch.zeros(2))),
-        r"model\.safetensors: no weights of a qss \(.*Unexpected key.*more",
-    ),
-    "other network": (change(network="qs3m"), r"model\.safetensors: no weights of a qs3m"),
-    "huge": (change(dimensions=100_000), r"model\.safetensors: no weights of a qss \(.*size mismatch"),
-    "huge qs3m": (change(dimensions=100_000, network="qs3m"), r"model\.safetensors: no weights of a qs3m"),
-    "empty": (instead("model.safetensors", Path.touch), r"model\.safetensors: not a complete safetensors file"),
-    "absent": (instead("model.safetensors", lambda path: None), r"model\.safetensors: there is no such file"),
-    "pipe": (instead("model.safetensors", os.mkfifo), r"model\.safetensors: is a pipe, not a file"),
-    "pipe as config": (instead("config.json", os.mkfifo), r"similarity/config\.json: is a pipe, not a file"),
-    "no config": (instead("config.json", lambda path: None), r"similarity/config\.json: there is no such file"),
-    "no json": (instead("config.json", lambda path: path.write_text("{")), r"similarity/config\.json: broken json"),
-    "a list": (instead("config.json", lambda path: path.write_text("[]")), r"config\.json: expected an object"),
-    "unknown key": (change(temprature=1), r"similarity/config\.json: .*temprature"),
-    "wrong value": (change(network="qs4m"), r"similarity/config\.json: .*network"),
-    "no query": (change(query="none"), r"similarity/config\.json: .*qss compares for a query"),
-    "link": (moved_and_linked, r"similarity is a link to a folder; put the folder itself there"),
+    "nan": (weights(lambda w: w["expand"].fill_(float("nan"))), (Malformed, "model.safetensors")),
+    "shape": (weights(lambda w: w.update(expand=torch.zeros(32, 5))), (Malformed, "model.safetensors")),
+    "lacking": (weights(lambda w: w.pop("expand")), (Malformed, "model.safetensors")),
+    "more": (weights(lambda w: w.update(more=torch.zeros(2))), (Malformed, "model.safetensors")),
+    "other network": (change(network="qs3m"), (Malformed, "model.safetensors", "qs3m")),
+    "huge": (change(dimensions=100_000), (Malformed, "model.safetensors")),
+    "huge qs3m": (change(dimensions=100_000, network="qs3m"), (Malformed, "model.safetensors", "qs3m")),
+    "empty": (instead("model.safetensors", Path.touch), (Malformed, "model.safetensors")),
+    "absent": (instead("model.safetensors", lambda path: None), (Missing, "model.safetensors")),
+    "pipe": (instead("model.safetensors", os.mkfifo), (Inaccessible, "model.safetensors")),
+    "pipe as config": (instead("config.json", os.mkfifo), (Inaccessible, "similarity/config.json")),
+    "no config": (instead("config.json", lambda path: None), (Missing, "similarity/config.json")),
+    "no json": (instead("config.json", lambda path: path.write_text("{")), (Malformed, "similarity/config.json")),
+    "a list": (instead("config.json", lambda path: path.write_text("[]")), (Malformed, "config.json")),
+    "unknown key": (change(temprature=1), (Invalid, "similarity/config.json", "temprature")),
+    "wrong value": (change(network="qs4m"), (Invalid, "similarity/config.json", "qs4m")),
+    "no query": (change(query="none"), (Invalid, "similarity/config.json", "none")),
+    "link": (moved_and_linked, (Unsafe, "similarity")),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_broken_checkpoint_is_refused_in_one_line_that_names_the_file(checkpoint: Path, name: str) -> None:
     assert checkpoints.check(checkpoint).kind == "pairwise"
-    spoil, message = FAULTS[name]
+    spoil, refusal = FAULTS[name]
     spoil(checkpoint / "similarity")
-    with pytest.raises(TraubeError, match=message) as raised:
+    with refused(*refusal, checkpoint):
         checkpoints.check(checkpoint)
-    assert "\n" not in str(raised.value) and str(checkpoint) in str(raised.value)
 
 
 def test_vectors_of_another_length_than_the_weights_are_for_are_refused(checkpoint: Path) -> None:
     similarity = TrainedSimilarity.at(checkpoint)
-    with pytest.raises(TraubeError, match=r"similarity/config\.json: dimensions: 32, .*a passage has 31 numbers"):
+    with refused(Malformed, "similarity/config.json", 32, 31):
         similarity.distances(np.zeros((3, 31), dtype=np.float32), np.zeros(31, dtype=np.float32))
 
 
 def test_weights_that_were_written_since_they_were_hashed_are_not_used(checkpoint: Path) -> None:
     similarity = TrainedSimilarity.at(checkpoint)
     weights(lambda values: values["expand"].mul_(2))(checkpoint / "similarity")
-    with pytest.raises(TraubeError, match=r"its files changed while they were read; run again$"):
+    with refused(Changed):
         similarity.distances(np.ones((2, 32), dtype=np.float32), np.ones(32, dtype=np.float32))
 
 

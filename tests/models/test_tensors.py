@@ -16,8 +16,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from tests.errors import refused
 from tests.made import make_module
-from traube._core.errors import TraubeError
+from traube._core.errors import Malformed, Missing, Unsafe
 from traube.models import ModelCard, _tensors
 from traube.models import _checkpoints as checkpoints
 from traube.models._tensors import IDLE
@@ -78,11 +79,9 @@ def change(folder: Path, how: Callable[[dict[str, torch.Tensor]], object], file:
     save_file(weights, folder / file, {"format": "pt"})
 
 
-def refused(folder: Path) -> str:
-    with pytest.raises(TraubeError) as error:
+def explain_refusal(folder: Path) -> str:
+    with refused(Malformed, folder) as error:
         check_tensors(folder)
-    assert "\n" not in str(error.value)
-    assert str(error.value).startswith(f"{folder}: ")
     return str(error.value)
 
 
@@ -104,23 +103,23 @@ def test_valid_weights_are_accepted_and_with_one_wrong_tensor_refused_by_name(
         whole = (folder / "model.safetensors").read_bytes()
         short = ".".join(chosen.split(".")[-2:])
         change(folder, lambda weights, n=chosen: weights.pop(n))
-        assert short in refused(folder)
+        assert short in explain_refusal(folder)
         (folder / "model.safetensors").write_bytes(whole)
         change(folder, lambda weights, n=chosen: weights.update({f"net.{n}": weights.pop(n)}))
-        assert short in refused(folder)
+        assert short in explain_refusal(folder)
         (folder / "model.safetensors").write_bytes(whole)
 
 
 def test_a_tensor_that_belongs_nowhere_is_refused_by_name(tiny_bert: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
     change(folder, lambda weights: weights.update({"encoder.layer.2.output.dense.bias": torch.zeros(32)}))
-    assert "hold what its network has no place for: encoder.layer.2.output.dense.bias" in refused(folder)
+    assert "encoder.layer.2.output.dense.bias" in explain_refusal(folder)
 
 
 def test_a_tensor_of_another_shape_is_refused_by_name(tiny_bert: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
     change(folder, lambda weights: weights.update({"embeddings.LayerNorm.bias": torch.zeros(31)}))
-    assert "another shape than its config.json says: embeddings.LayerNorm.bias" in refused(folder)
+    assert "embeddings.LayerNorm.bias" in explain_refusal(folder)
 
 
 @pytest.mark.parametrize("content", ["none", "prefixed"])
@@ -133,10 +132,10 @@ def test_weights_of_nothing_or_under_other_names_are_refused_and_get_no_vectors(
     weights = load_file(folder / "model.safetensors")
     other = {} if content == "none" else {f"net.{name}": tensor for name, tensor in weights.items()}
     save_file(other, folder / "model.safetensors", {"format": "pt"})
-    assert "its weights lack embeddings.LayerNorm.bias" in refused(folder)
-    with pytest.raises(TraubeError, match="its weights lack"):
+    assert "embeddings.LayerNorm.bias" in explain_refusal(folder)
+    with refused(Malformed):
         checkpoints.check(folder)
-    with pytest.raises(TraubeError, match="its weights lack"):
+    with refused(Malformed):
         Model(ModelCard(name="mine", model=str(folder)), "cpu").encode(["the cat"])
 
 
@@ -189,7 +188,7 @@ def test_weights_in_several_files_are_sound_and_each_is_needed(tiny_bert: Path, 
     check_tensors(folder)
     Model(card(folder), "cpu").encode(["the cat"])
     next(folder.glob("model-*.safetensors")).unlink()
-    with pytest.raises(TraubeError, match=r"model\.safetensors\.index\.json: names model-.*, which is not there"):
+    with refused(Missing, "model.safetensors.index.json"):
         Model(card(folder), "cpu").encode(["the cat"])
 
 
@@ -208,7 +207,7 @@ def test_an_index_of_anything_but_safetensors_beside_it_is_refused_and_the_file_
     about = json.loads(index.read_text())
     about["weight_map"] = dict.fromkeys(about["weight_map"], name)
     index.write_text(json.dumps(about))
-    with pytest.raises(TraubeError, match=r"index\.json: names .*; only safetensors beside it are opened"):
+    with refused(Unsafe, "index.json"):
         Model(card(folder), "cpu").encode(["the cat"])
     assert not (tmp_path / "burgled").exists()
 
@@ -231,11 +230,11 @@ def test_every_module_has_its_own_weights(tiny_bert: Path, tmp_path: Path) -> No
     check_tensors(folder)
     whole = (folder / "2_Dense" / "model.safetensors").read_bytes()
     change(folder / "2_Dense", lambda weights: weights.pop("linear.bias"))
-    assert "linear.bias" in refused(folder)
+    assert "linear.bias" in explain_refusal(folder)
     (folder / "2_Dense" / "model.safetensors").write_bytes(whole)
     check_tensors(folder)
     change(folder / "3_LayerNorm", lambda weights: weights.update(more=torch.zeros(1)))
-    assert '"more"' in refused(folder)
+    assert '"more"' in explain_refusal(folder)
 
 
 def test_a_static_embedding_has_its_matrix(tiny_bert: Path, tmp_path: Path) -> None:
@@ -247,7 +246,7 @@ def test_a_static_embedding_has_its_matrix(tiny_bert: Path, tmp_path: Path) -> N
     network.save(str(tmp_path / "model"), create_model_card=False)
     check_tensors(tmp_path / "model")
     change(tmp_path / "model", lambda weights: weights.update({"net.weight": weights.pop("embedding.weight")}))
-    assert "lack 'embeddings'" in refused(tmp_path / "model")
+    assert "'embeddings'" in explain_refusal(tmp_path / "model")
 
 
 # cost
@@ -264,7 +263,7 @@ def test_a_million_layers_by_any_name_are_refused_at_once(
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, key: number}))
     began = time.process_time()
-    assert re.search(f"config.json: {key} [0-9,]+ is more than its weights have tensors", refused(folder))
+    assert re.search(f"config.json: {key} [0-9,]+ ", explain_refusal(folder))
     assert time.process_time() - began < 60  # a million layers would take hours
 
 
@@ -293,7 +292,7 @@ def test_tables_of_positions_are_no_larger_than_weights_allow(tiny_bert: Path, t
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, **spoilt}))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert "config.json" in refused(tmp_path)
+    assert "config.json" in explain_refusal(tmp_path)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # KiB
 
 
@@ -306,7 +305,7 @@ def test_windows_that_each_text_is_padded_to_have_a_limit(
     (folder / "config.json").write_text(json.dumps({**config, key: 512}))
     check_tensors(folder)
     (folder / "config.json").write_text(json.dumps({**config, key: number}))
-    with pytest.raises(TraubeError, match=f"config.json: {key}: .* is not allowed"):
+    with refused(Malformed, key, "config.json"):
         check_tensors(folder)
 
 

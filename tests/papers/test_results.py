@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from tests.errors import refused
 from traube._cli.main import app
 from traube._core import paths
-from traube._core.errors import TraubeError
+from traube._core.errors import Invalid
 from traube._reports.papers import Context, Paper, Table, papers, results
 from traube._reports.papers.spec import locate_table, write_table
 
@@ -166,7 +167,7 @@ def test_what_a_gpu_has_measured_is_on_the_page_and_stays_there(context: Context
 
 
 def test_a_page_that_would_lie_where_its_rows_do_is_refused(context: Context, tmp_path: Path) -> None:
-    with pytest.raises(TraubeError, match=r"name a file that ends in \.md"):
+    with refused(Invalid, ".md"):
         results.write_results(context.storage, tmp_path / "results")
 
 

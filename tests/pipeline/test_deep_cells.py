@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.errors import refused
 from tests.made import cells_of, store_task
-from traube._core.errors import TraubeError
+from traube._core.errors import Invalid
 from traube._core.progress import Progress
 from traube._pipeline.cluster import REPRESENTATIONS, cluster
 from traube._pipeline.embed import embed_task
@@ -113,7 +114,7 @@ def test_other_texts_are_made_as_the_recipe_says(base: Transformer, masked_model
             for other in clusterer.make_augmenter("pets", texts, base)(texts, 0)
         ]
         assert changed == [2] * 4 + [1] * 4  # a fifth of the words, and a tenth
-    with pytest.raises(TraubeError, match="augmentation"):
+    with refused(Invalid, "eda", "order"):
         DEEP["sccl"].with_values(augmentation="contextual:")
 
 

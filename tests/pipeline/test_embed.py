@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.errors import refused
 from tests.waiting import wait_for
 from traube._pipeline.embed import embed, embed_task, open_cache
 from traube._pipeline.executors import Job, ProcessExecutor
@@ -98,7 +99,7 @@ def test_of_a_task_only_the_scored_texts_are_encoded(tiny_task: Task, storage: S
     assert sorted(encoder.encoded) == sorted(scored)
     for split in task.test_splits():
         assert np.array_equal(vectors.subset(split.rows).load(), vectors_of([task.texts[i] for i in split.rows]))
-    with pytest.raises(ValueError, match=f"{len(task.texts) - len(scored)} of {len(task.texts)} texts have no vector"):
+    with refused(ValueError, len(task.texts) - len(scored), len(task.texts)):
         vectors.load()
 
 

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
-from traube._core.errors import TraubeError, Unknown
+from tests.errors import refused
+from traube._core.errors import Unavailable, Unknown
 from traube._pipeline.lookup import Lookup
 
 
@@ -14,7 +13,7 @@ def test_a_model_is_looked_up_once(cards: Path, tiny_bert: Path) -> None:
     first = lookup.usable("mine")
     (cards / "mine.yaml").unlink()
     assert lookup.usable("mine") is first
-    with pytest.raises(Unknown, match="unknown model 'mine'"):
+    with refused(Unknown, "mine"):
         Lookup().usable("mine")
 
 
@@ -28,6 +27,6 @@ def test_why_a_model_cannot_be_had_is_said_each_time(cards: Path) -> None:
     (cards / "far.yaml").write_text("model: ./far\n")
     lookup = Lookup()
     for _ in range(2):
-        with pytest.raises(TraubeError, match="there is no folder") as raised:
+        with refused(Unavailable, "far") as raised:
             lookup.usable("far")
         assert not isinstance(raised.value, Unknown)

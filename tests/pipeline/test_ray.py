@@ -4,7 +4,6 @@ The tests share it, in their order: one of them kills a node.
 """
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -22,9 +21,10 @@ import psutil
 import pytest
 from scipy import sparse
 
+from tests.errors import refused
 from tests.made import cells_of
 from tests.waiting import wait_for
-from traube._core.errors import DoesNotFit, TraubeError
+from traube._core.errors import DoesNotFit, NotInstalled
 from traube._core.progress import SILENT, Progress
 from traube._pipeline.cluster import cluster
 from traube._pipeline.embed import embed
@@ -168,7 +168,6 @@ def test_a_job_that_fails_costs_only_itself(executor: RayExecutor) -> None:
     outcomes = dict(executor.run(jobs))
     assert outcomes[large] == Failure("unavailable", "too large")
     assert isinstance(outcomes[deadly], Failure) and outcomes[deadly].status == "failed"
-    assert outcomes[deadly].reason.startswith("lost on the Ray cluster (")
     assert [outcomes[job] for job in good] == [0.0] * 4
 
 
@@ -317,7 +316,7 @@ def test_who_stops_listening_ends_what_is_under_way(executor: RayExecutor) -> No
 # what cannot be used is said in a line
 
 
-def refused(code: str = "", **environment: str) -> str:
+def explain_refusal(code: str = "", **environment: str) -> str:
     """Ask for the workers in a process of its own, since Ray reads its settings once; what is said."""
     script = (
         f"{code}\n"
@@ -335,7 +334,7 @@ def refused(code: str = "", **environment: str) -> str:
 
 @pytest.mark.usefixtures("nodes")
 def test_a_wrong_token() -> None:
-    assert "token is missing or incorrect" in refused(RAY_AUTH_TOKEN="raisin" * 8)
+    assert "token is missing or incorrect" in explain_refusal(RAY_AUTH_TOKEN="raisin" * 8)
 
 
 @pytest.mark.parametrize(
@@ -359,21 +358,20 @@ def test_what_ray_says_over_several_lines_is_one(error: Exception, line: str) ->
 
 
 def test_a_cluster_that_is_not_there() -> None:
-    said = refused(RAY_ADDRESS="127.0.0.1:9")
-    assert said.startswith("the engine is ray, and the cluster at 127.0.0.1:9 (RAY_ADDRESS) cannot be used: ")
+    said = explain_refusal(RAY_ADDRESS="127.0.0.1:9")
+    assert "127.0.0.1:9" in said and "RAY_ADDRESS" in said
 
 
 def test_ray_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    hint = "the engine is ray, which is not installed: pip install 'traube[ray]', in a checkout make setup-scale"
-    with pytest.raises(TraubeError, match=f"^{re.escape(hint)}$"):
+    with refused(NotInstalled, "traube[ray]", "make setup-scale"):
         RayExecutor().start()
 
 
 @pytest.mark.usefixtures("nodes")
 def test_a_ray_that_was_imported_before_is_not_started_open_to_all() -> None:
-    said = refused("import ray", RAY_ADDRESS="")
-    assert said.endswith("because ray was imported before: set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 first")
+    said = explain_refusal("import ray", RAY_ADDRESS="")
+    assert "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0" in said
 
 
 @pytest.mark.parametrize("address", ["", "local"])

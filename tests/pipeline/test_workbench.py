@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tests.errors import refused
 from tests.made import store_task
-from traube._core.errors import TraubeError
+from traube._core.errors import Missing
 from traube._pipeline.workbench import Workbench
 from traube._storage.costs import get_cost
 from traube.models import ModelCard, fingerprint_on, load_model, model_of
@@ -31,7 +32,7 @@ def test_a_stored_task_is_the_task_and_has_its_versions(workbench: Workbench, ti
 
 def test_a_task_that_was_not_read_is_one_clear_error(workbench: Workbench) -> None:
     for ask in (workbench.task, workbench.manifest):
-        with pytest.raises(TraubeError, match=r"^task 'other' has not been read yet; `traube run --task other`"):
+        with refused(Missing, "traube run --task other"):
             ask("other")
 
 

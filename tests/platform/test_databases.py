@@ -16,9 +16,10 @@ from typer.testing import CliRunner
 
 from resources.databases import get_mlflow_database, list_dagster_databases, make_dagster, make_mlflow
 from resources.experiment import connect
+from tests.errors import refused
 from tests.made import kill_while_writing
 from traube._cli.main import app
-from traube._core.errors import TraubeError
+from traube._core.errors import Corrupt, Invalid
 
 MAKE_BOTH = """
 import sys
@@ -164,7 +165,7 @@ def test_what_holds_rows_is_never_made_again(home: Path) -> None:
     with closing(sqlite3.connect(home / "mlflow.db")) as database, database:
         database.execute("CREATE TABLE runs (id INTEGER)")
         database.execute("INSERT INTO runs VALUES (1)")
-    with pytest.raises(TraubeError, match=r"mlflow.db: corrupt \(tables are missing\); move .* away"):
+    with refused(Corrupt, "mlflow.db"):
         make_mlflow(home / "mlflow.db", (home / "mlartifacts").as_uri())
     assert get_mlflow_database(home / "mlflow.db").path.exists()
 
@@ -180,7 +181,6 @@ def test_a_damaged_database_is_named_with_the_remedy(whole: Path, name: str) -> 
         assert isinstance(result.exception, SystemExit)
         words = " ".join(result.output.split())
         assert "corrupt" in words
-        assert "away, and the next command makes it again" in words.replace("- ", "")
 
 
 @pytest.mark.parametrize("name", ["a?b", "a%20b"])
@@ -190,7 +190,7 @@ def test_a_folder_that_cannot_be_in_a_url_is_refused_and_nothing_is_written_else
     (tmp_path / "homes").mkdir()
     home = tmp_path / "homes" / name
     for make in (make_dagster, lambda folder: make_mlflow(folder / "mlflow.db", (folder / "mlartifacts").as_uri())):
-        with pytest.raises(TraubeError, match="set TRAUBE_HOME to another"):
+        with refused(Invalid, "TRAUBE_HOME"):
             make(home)
     assert not list((tmp_path / "homes").iterdir())
 

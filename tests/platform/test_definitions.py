@@ -14,9 +14,10 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from assets.common import CHECKPOINTS, trainer_key
+from tests.errors import refused
 from tests.made import store_task
 from traube._core import paths
-from traube._core.errors import TraubeError
+from traube._core.errors import Invalid
 from traube._pipeline.kinds.clustering import ClusteringCell
 from traube._pipeline.params import load_params
 from traube._pipeline.record import record
@@ -140,7 +141,7 @@ def test_pages_show_who_answers_for_an_asset_and_its_code(tmp_path: Path, monkey
     assert set(node.owners) == {"team:search", "anna@example.org"}
     assert "assets/stages.py" in str(node.metadata["dagster/code_references"])
     (tmp_path / "params.yaml").write_text(given.replace("owners: []", "owners: [somebody]"))
-    with pytest.raises(TraubeError, match="owners"):
+    with refused(Invalid, "owners"):
         load_params()
     assert build_defs().resolve_asset_graph().get(node.key)  # the graph is loaded all the same
     subprocess.run(["git", "init", "-q", tmp_path / "checkout"], check=True)

@@ -5,7 +5,8 @@ import socket
 import pytest
 
 from operations.dev import HOST, find_free_port
-from traube._core.errors import TraubeError
+from tests.errors import refused
+from traube._core.errors import Busy
 
 
 def test_a_port_in_use_is_passed_over_and_the_other_one_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,9 +22,9 @@ def test_a_port_in_use_is_passed_over_and_the_other_one_named(capsys: pytest.Cap
 
 
 def test_where_no_port_is_free_it_says_of_which(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: object) -> socket.socket:
+    def fail(*_: object) -> socket.socket:
         raise OSError
 
-    monkeypatch.setattr(socket, "create_server", refused)
-    with pytest.raises(TraubeError, match="no port from 3000 to 3019 is free for Dagster"):
+    monkeypatch.setattr(socket, "create_server", fail)
+    with refused(Busy, 3000, 3019, "Dagster"):
         find_free_port(3000, "Dagster")

@@ -99,7 +99,7 @@ def test_a_check_that_blocks_since_stops_both(cards: Path, run: Run, request_for
     for name in LAUNCHERS:
         errors, _, _ = run(name, lambda launcher: launcher.evaluate("bow", ["twice"], request), home="library")
         assert len(errors) == 1
-        assert "twice/splits: the blocking check 'texts_once' failed; mend the data" in errors[0]
+        assert "twice/splits: " in errors[0] and "'texts_once'" in errors[0]
 
 
 def test_a_task_that_cannot_be_read_stops_no_other(cards: Path, run: Run) -> None:

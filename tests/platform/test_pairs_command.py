@@ -43,7 +43,7 @@ def test_a_language_model_chooses_and_what_it_chose_is_kept(traube: Traube, tmp_
     (choices,) = storage.read_documents(Choices)
     assert choices.fingerprint == CausalModel.load(str(folder)).fingerprint
     wrong = CliRunner().invoke(app, ["multiple-choice", str(tmp_path), "-t", "giccs"])
-    assert wrong.exit_code == 1 and "no causal language model can be loaded" in wrong.stderr
+    assert wrong.exit_code == 1 and tmp_path.name in "".join(wrong.stderr.split())
 
 
 def tiny_language_model(folder: Path) -> Path:

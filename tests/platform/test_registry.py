@@ -23,10 +23,11 @@ from operations.launch import DagsterLauncher
 from resources.alerts import FILE, SILENT
 from resources.experiment import default_uri
 from resources.registry import RegistryResource
+from tests.errors import refused
 from tests.platform.conftest import word_rows, write_task
 from traube._cli.main import app
 from traube._core import paths
-from traube._core.errors import TraubeError
+from traube._core.errors import Missing, Unknown
 from traube._pipeline.params import load_params
 from traube._pipeline.request import Request
 from traube._storage import Storage, open_storage
@@ -120,12 +121,12 @@ def test_people_promote_and_roll_back(launcher: DagsterLauncher) -> None:
     board = pd.read_parquet(open_storage(paths.home()).get_table_path("leaderboard.parquet"))
     assert row.score == pytest.approx(100 * board.loc[board["method"] == row.method, "mean"].iloc[0])
     assert row.challenger == ""  # the version that was rolled back is none
-    with pytest.raises(TraubeError, match="no other champion"):
+    with refused(Missing):
         registry.rollback("words")
-    with pytest.raises(TraubeError, match=r"unknown version of traube-words .9.: there are: 1, 2"):
+    with refused(Unknown, "9", 1, 2):
         registry.promote("words", "9")
     for change in (registry.promote, registry.rollback):
-        with pytest.raises(TraubeError, match=r"model 'wrods': did you mean words\? \(`traube run -t wrods` registers"):
+        with refused(Unknown, "traube run -t wrods", "words"):
             change("wrods")
 
 
@@ -263,7 +264,7 @@ def test_a_champion_is_served_from_new_data_once_it_is_scored_on_it(
     board = pd.read_parquet(open_storage(paths.home()).get_table_path("leaderboard.parquet"))
     assert row.score == pytest.approx(100 * board.loc[board["method"] == row.method, "mean"].iloc[0])
     assert row.challenger == ""  # the version that was rolled back is none
-    with pytest.raises(TraubeError, match="no other champion"):
+    with refused(Missing):
         RegistryResource().rollback("words")
 
 
@@ -313,4 +314,4 @@ def test_a_champion_whose_files_are_gone_is_named(launcher: DagsterLauncher, tmp
     shutil.rmtree(paths.home() / "mlartifacts")
     (tmp_path / "new.txt").write_text("owl robin swift\n")
     served = CliRunner().invoke(app, ["cluster", str(tmp_path / "new.txt"), "--champion", "words"])
-    assert served.exit_code == 1 and "the champion's files are missing; restore a backup to this path" in served.stderr
+    assert served.exit_code == 1 and "mlartifacts" in "".join(served.stderr.split())

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from tests.errors import refused
 from tests.made import damage_blob, store_task
-from traube._core.errors import TraubeError
+from traube._core.errors import Corrupt, Malformed, Missing
 from traube._pipeline.evaluate import evaluate_cells
 from traube._pipeline.params import Protocol
 from traube._pipeline.plan import cells
@@ -62,7 +63,7 @@ def test_what_is_exported_has_mtebs_form_and_is_read_again(scored: Storage, tmp_
     levels = entry["v_measures"].values()
     assert (row["mean"], row["sd"]) == (entry["v_measure"], entry["v_measure_std"])
     assert row["splits"] == [value for level in levels for value in level]
-    with pytest.raises(TraubeError, match="by pca/kmeans; `traube run --method pca/kmeans` scores it"):
+    with refused(Missing, "traube run --method pca/kmeans"):
         export_mteb(scored, {"own": OWN}, tmp_path, "PCA/kmeans")
 
 
@@ -119,7 +120,7 @@ def test_a_line_that_is_no_result_is_named_and_the_others_are_read(storage: Stor
     places = [(one.where.rpartition(" ")[2], one.reason) for one in skipped]
     assert places == [("2", Reason.OTHER_FILE), ("5", Reason.FAULT), ("3", Reason.REPEATED), ("4", Reason.FAULT)]
     (tmp_path / "none.jsonl").write_text(lines[1])
-    with pytest.raises(TraubeError, match=r"none\.jsonl: line 1: not a result in MTEB's form"):
+    with refused(Malformed, "none.jsonl", "line 1"):
         import_mteb(storage, tmp_path / "none.jsonl")
     assert len(imported_results(storage)) == 1
 
@@ -130,5 +131,5 @@ def test_a_damaged_table_of_imports_is_said_with_the_remedy(storage: Storage, tm
     assert import_mteb(storage, tmp_path / "x.jsonl")[0]["splits"].tolist() == [[1.0, 0.0]]
     (imported,) = storage.read_documents(Imported)
     damage_blob(storage, imported.files["results"])
-    with pytest.raises(TraubeError, match=r"imported results are corrupt .*; import them again$"):
+    with refused(Corrupt, "traube run"):
         imported_results(storage)

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.errors import refused
 from tests.made import page_data, save_scored, store_task, with_replicates
 from traube._core import paths
-from traube._core.errors import TraubeError
+from traube._core.errors import Missing
 from traube._core.files import write_parquet
 from traube._core.measure import Cost
 from traube._pipeline.params import Protocol
@@ -202,7 +203,7 @@ def publish(bench: Workbench) -> None:
 def test_a_page_is_made_again_when_what_it_shows_has_changed_and_only_then(
     bench: Workbench, tiny_task: Task, tmp_path: Path
 ) -> None:
-    with pytest.raises(TraubeError, match="nothing is scored yet: `traube run -t tiny`"):
+    with refused(Missing, "traube run -t tiny"):
         make_page(bench, {"own": OWN}, "tiny", tmp_path)
     publish(bench)
     path = make_page(bench, {"own": OWN}, "tiny", tmp_path)

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.errors import refused
 from tests.made import save_scored, store_task
-from traube._core.errors import TraubeError
+from traube._core.errors import Missing
 from traube._pipeline.cell import Cell
 from traube._pipeline.evaluate import evaluate_cells
 from traube._pipeline.params import Protocol
@@ -68,5 +69,5 @@ def test_what_cannot_be_computed_again_is_refused(home_: Path, cell: Cell) -> No
     stored = storage.get_cell(cell.cell_id)
     assert stored is not None
     storage.save_cell({**stored, "fingerprint": "another"})
-    with pytest.raises(TraubeError, match="cannot be computed again: model fingerprint another ->"):
+    with refused(Missing, cell.cell_id, "another"):
         again(home_, cell.cell_id)

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from resources.experiment import connect
+from tests.errors import refused
 from traube._core import paths
-from traube._core.errors import TraubeError
+from traube._core.errors import Incompatible
 
 
 @pytest.mark.parametrize("revision", [None, "0000000000ab"])
@@ -23,7 +24,7 @@ def test_tables_of_another_mlflow_are_named_with_the_remedy(home: Path, revision
         database.execute("UPDATE alembic_version SET version_num = ?", (revision,))
     copy = paths.home() / "of_another.db"  # a store that no earlier client of this process knows
     copy.write_bytes((paths.home() / "mlflow.db").read_bytes())
-    with pytest.raises(TraubeError, match="made by another MLflow; back it up"):
+    with refused(Incompatible, copy, "mlflow db upgrade"):
         connect(f"sqlite:///{copy}")
 
 

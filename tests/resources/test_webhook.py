@@ -99,7 +99,7 @@ def test_a_redirect_is_not_followed(receive: Callable[..., Receiver], status: in
 )
 def test_any_other_address_is_refused(url: str) -> None:
     error = post(url, {})
-    assert error == "the address is neither https nor http to this machine; the alert was not posted"
+    assert error and "secret" not in error and ":99999" not in error
 
 
 @pytest.mark.parametrize(

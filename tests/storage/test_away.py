@@ -8,10 +8,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tests.errors import refused
 from tests.servers import Postgres
 from tests.storage.made import make_assignments, make_record, read_contents, save_cell, save_task
-from traube._core.errors import TraubeError
-from traube._storage import Storage, Unreachable, blobs, storage
+from traube._core.errors import Inaccessible, Missing, Unreachable
+from traube._storage import Storage, blobs, storage
 from traube._storage.blobs import open_blobs
 
 pytestmark = pytest.mark.cluster
@@ -42,9 +43,9 @@ def test_cells_wait_for_a_database_that_is_away(
             save_cell(own, number)
         assert own.save_cell(make_record("c" * 16, "clustered"), {"assignments": make_assignments(4)})
         assert capsys.readouterr().err.count("what is finished waits in") == 1
-        with pytest.raises(Unreachable, match=r"does not answer .*; the same command goes on from there"):
+        with refused(Unreachable):
             own.read_cells()
-        with pytest.raises(Unreachable):
+        with refused(Unreachable):
             Storage(tmp_path)
     finally:
         postgres.start()
@@ -103,7 +104,7 @@ def test_cells_wait_for_a_blob_store_that_is_away(s3: S3, tmp_path: Path, monkey
     save_task(own)
     s3.stop()
     save_cell(own, 1)
-    with pytest.raises(Unreachable):
+    with refused(Unreachable):
         own.save("artifact", {"kind": "reduction", "key": "k"}, {"x": b"x"})
     s3.start()
     save_cell(own, 2)  # whoever stores something enters what had to wait
@@ -148,16 +149,13 @@ def test_a_bucket_that_is_not_there_or_refuses_is_named_in_a_line(
     from s3fs import S3FileSystem
 
     monkeypatch.setenv("TRAUBE_BLOBS", "s3://nowhere/blobs")
-    with pytest.raises(
-        TraubeError, match="s3://nowhere/blobs: there is no such bucket; make it, or change TRAUBE_BLOBS"
-    ):
+    with refused(Missing, "s3://nowhere/blobs", "TRAUBE_BLOBS"):
         Storage(tmp_path / "one")
     monkeypatch.setenv("TRAUBE_BLOBS", bucket)
     own = Storage(tmp_path / "two")
     policy = {"Effect": "Deny", "Principal": "*", "Action": "s3:PutObject", "Resource": "arn:aws:s3:::*"}
     policies = json.dumps({"Version": "2012-10-17", "Statement": [policy]})
     S3FileSystem().call_s3("put_bucket_policy", Bucket=bucket.split("/")[2], Policy=policies)
-    with pytest.raises(TraubeError, match=r"refused \(.*`traube doctor` tests the rights") as error:
+    with refused(Inaccessible, "traube doctor"):
         save_cell(own, 1)
-    assert "\n" not in str(error.value)
     assert own.flush() == 0

@@ -5,7 +5,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from traube._core.errors import TraubeError
+from tests.errors import refused
+from traube._core.errors import Missing
 from traube._storage import Storage, open_storage
 from traube.tasks._stored import (
     complete_task,
@@ -48,5 +49,5 @@ def test_a_task_whose_splits_are_new_is_absent_until_their_checks_are_done(
     assert get_manifest(storage, "tiny") is not None  # the same as before
     save_rows(storage, tiny_task.card, tiny_task.splits[:9])
     assert get_manifest(storage, "tiny") is None
-    with pytest.raises(TraubeError, match=r"^task 'tiny' has not been read yet; `traube run --task tiny` reads it$"):
+    with refused(Missing, "traube run --task tiny"):
         read_task(storage, tiny_task.name)

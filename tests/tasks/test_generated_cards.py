@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.errors import refused
 from traube._cli.main import app
 from traube._core import paths
-from traube._core.errors import TraubeError
+from traube._core.errors import Invalid
 from traube._core.generated_cards import RECORD, restore_cards
 from traube.models._naming import forget_model, name_model
 from traube.tasks import card_errors, get_source, own_tasks
@@ -145,7 +146,7 @@ def test_every_command_writes_a_damaged_card_again_and_leaves_a_person_s_own_alo
     done = CliRunner().invoke(app, ["tasks", "mine"])
     assert done.exit_code == 1 and "mine.yaml" in done.output
     assert (cards / "mine.yaml").read_text() == whole[:-40]
-    with pytest.raises(TraubeError):
+    with refused(Invalid):
         get_source("mine")
 
 

@@ -16,8 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 from openpyxl import Workbook
 
+from tests.errors import Refusal, refused
 from traube._core import inputs
-from traube._core.errors import TraubeError
+from traube._core.errors import Corrupt, Malformed, TooLarge, Unknown
 from traube.tasks import load_task
 from traube.tasks._readers.table import read_column
 from traube.tasks._reading import BATCH, MOST_COLUMNS, TableFormat, read_rows
@@ -48,7 +49,7 @@ def test_a_parquet_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monk
     path = write(tmp_path / "a.parquet", text=pa.array(["x" * 10_000] * 20_000).dictionary_encode())
     assert path.stat().st_size < 2**20
     monkeypatch.setattr(inputs, "LARGEST", 2**23)
-    with pytest.raises(TraubeError, match=r"a\.parquet: holds more than the 8 MiB that are read of such a file$"):
+    with refused(TooLarge, "a.parquet", "8 MiB"):
         read_rows(path)
 
 
@@ -86,18 +87,23 @@ def test_objects_with_keys_of_their_own_are_a_table_up_to_a_limit(tmp_path: Path
     rows = read_rows(write_sparse(tmp_path / name, 2_000))
     assert (len(rows), len(rows.columns)) == (2_000, 2_001)
     assert rows.columns["key 7"][6:9] == [None, 7, None]
-    with pytest.raises(
-        TraubeError, match=rf"{name}: 8,000 rows and 8,001 columns, nearly all of whose cells are empty"
-    ):
+    with refused(TooLarge, name, 8000, 8001):
         read_rows(write_sparse(tmp_path / name, 8_000))
-    with pytest.raises(TraubeError, match=rf"{name}: 20,001 columns; a table has at most 16,384$"):
+    with refused(TooLarge, name, 20_001, 16_384):
         read_rows(write_sparse(tmp_path / name, 20_000))
 
 
 @pytest.mark.parametrize(
-    ("suffix", "line"), [("csv", ":1"), ("tsv", ":1"), ("jsonl", ""), ("json", ""), ("parquet", "")]
+    ("suffix", "refusal"),
+    [
+        ("csv", (TooLarge, ":1")),
+        ("tsv", (TooLarge, ":1")),
+        ("jsonl", (TooLarge,)),
+        ("json", (TooLarge,)),
+        ("parquet", (TooLarge,)),
+    ],
 )
-def test_a_table_has_as_many_columns_as_a_spreadsheet(tmp_path: Path, suffix: str, line: str) -> None:
+def test_a_table_has_as_many_columns_as_a_spreadsheet(tmp_path: Path, suffix: str, refusal: Refusal) -> None:
     path = tmp_path / f"a.{suffix}"
 
     def read(columns: int) -> dict[str, list[object]]:
@@ -113,7 +119,7 @@ def test_a_table_has_as_many_columns_as_a_spreadsheet(tmp_path: Path, suffix: st
         return read_rows(path).columns
 
     assert read(MOST_COLUMNS) == {f"c{i}": ["x"] for i in range(MOST_COLUMNS)}
-    with pytest.raises(TraubeError, match=rf"a\.{suffix}{line}: 16,385 columns; a table has at most 16,384$"):
+    with refused(*refusal, path, 16_385, 16_384):
         read(MOST_COLUMNS + 1)
 
 
@@ -121,7 +127,7 @@ def test_a_parquet_file_of_nothing_is_refused_before_it_is_a_hundred_million_row
     """Empty cells take no room in the file, and a few bytes each in memory."""
     path = write(tmp_path / "a.parquet", text=pa.nulls(100_000_000))
     assert path.stat().st_size < 2**20
-    with pytest.raises(TraubeError, match=r"a\.parquet: holds more than the 4,096 MiB that are read of such a file$"):
+    with refused(TooLarge, "a.parquet", "4,096 MiB"):
         read_rows(path)
     assert read_rows(write(tmp_path / "a.parquet", text=pa.nulls(3))).columns == {"text": [None] * 3}
 
@@ -132,7 +138,7 @@ def test_a_spreadsheet_may_have_gaps_but_no_row_beyond_the_last(tmp_path: Path) 
     rows = read_rows(write_sheet(tmp_path / "a.xlsx", header, far.format(900)))
     assert rows.columns == {"text": ["soup"], "label": [None]}
     assert rows.places == [f"{tmp_path / 'a.xlsx'}: row 900"]
-    with pytest.raises(TraubeError, match=r"a\.xlsx: more than 1,048,576 rows$"):
+    with refused(TooLarge, "a.xlsx", 1_048_576):
         read_rows(write_sheet(tmp_path / "a.xlsx", header, far.format(2_000_000_000)))
 
 
@@ -140,7 +146,7 @@ def test_a_spreadsheet_of_nearly_empty_rows_is_refused(tmp_path: Path, monkeypat
     monkeypatch.setattr("traube.tasks._reading.EMPTY", 2**20)
     header = '<row r="1">' + "".join(f"<c><v>{i}</v></c>" for i in range(2_000)) + "</row>"
     rows = [f'<row r="{i}"><c r="A{i}"><v>{i}</v></c></row>' for i in range(2, 2_002)]
-    with pytest.raises(TraubeError, match=r"a\.xlsx: .* rows and 2,000 columns, nearly all of whose cells are empty"):
+    with refused(TooLarge, "a.xlsx", 2000):
         read_rows(write_sheet(tmp_path / "a.xlsx", header, *rows))
     assert len(read_rows(write_sheet(tmp_path / "a.xlsx", header, *rows[:50]))) == 50
 
@@ -194,7 +200,7 @@ def test_a_sheet_is_named_or_numbered(tmp_path: Path, wanted: str | int | None, 
     read = read_rows(path := write_book(tmp_path / "a.xlsx", **sheets), TableFormat(sheet=wanted))
     assert read.columns == {"text": [text]}
     assert read.notes[0].endswith("(of about, data and 2024: --sheet says which)")
-    with pytest.raises(TraubeError, match=r"a\.xlsx: unknown sheet '4': there are: 2024, about, data"):
+    with refused(Unknown, "a.xlsx", 2024, "about", "data"):
         read_rows(path, TableFormat(sheet="4"))
 
 
@@ -251,7 +257,7 @@ def test_json_is_read_by_its_content(tmp_path: Path, name: str, content: str) ->
 )
 def test_an_object_that_may_be_several_tables_is_refused(tmp_path: Path, value: dict[str, Any]) -> None:
     (tmp_path / "a.json").write_text(json.dumps(value))
-    with pytest.raises(TraubeError, match=r"a\.json: expected a list .* or an object of columns, not dict$"):
+    with refused(Malformed, "a.json"):
         read_rows(tmp_path / "a.json")
 
 
@@ -264,13 +270,13 @@ def test_a_line_that_is_an_object_of_lists_is_a_row(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", ["zip", "bz2", "xz", "zst", "7z"])
 def test_how_to_unpack_is_left_to_the_user(tmp_path: Path, suffix: str) -> None:
     (tmp_path / f"a.csv.{suffix}").write_bytes(b"")
-    with pytest.raises(TraubeError, match=rf"a\.csv\.{suffix}: is packed; unpack it first"):
+    with refused(Malformed, suffix, "a.csv"):
         read_rows(tmp_path / f"a.csv.{suffix}")
 
 
 def test_an_error_stays_readable_whatever_the_names_of_columns(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(",".join(f"{i}{'x' * 100_000}" for i in range(40)) + "\n" + "," * 39)
-    with pytest.raises(TraubeError) as error:
+    with refused(Unknown, "nothing") as error:
         read_rows(tmp_path / "a.csv").column("nothing")
     assert str(error.value).startswith(f"{tmp_path / 'a.csv'}: unknown column 'nothing': there are: ")
     assert str(error.value).endswith(" and 10 more") and len(str(error.value)) < 5_000
@@ -292,10 +298,10 @@ def test_a_whole_archive_is_read_so_that_its_checksum_is_checked(raw_folder: Pat
     path.write_bytes(whole)
     load_task("newsgroups")
     path.write_bytes(whole[:-6] + bytes([whole[-6] ^ 1]) + whole[-5:])
-    with pytest.raises(TraubeError, match=r"20news-bydate\.tar\.gz: not a readable archive \(CRC check failed"):
+    with refused(Malformed, "20news-bydate.tar.gz"):
         load_task("newsgroups")
     path.write_bytes(gzip.compress(file.getvalue() + b"\0" * 2**28, 1))
-    with pytest.raises(TraubeError, match=r"20news-bydate\.tar\.gz: holds more than the .* MiB that are read"):
+    with refused(TooLarge, "20news-bydate.tar.gz"):
         load_task("newsgroups")
 
 
@@ -315,10 +321,10 @@ def test_a_file_is_compared_with_the_checksum_beside_it(table: Path) -> None:
     beside.write_text(f"{hashlib.sha256(TABLE.encode()).hexdigest()}  pets.csv\n")
     assert load_task("pets").texts == ["a cat", "a dog"]
     table.write_text(TABLE.replace("cats", "rats"))
-    with pytest.raises(TraubeError, match=r"pets\.csv: damaged, or another file: its SHA-256 is not [0-9a-f]{64}"):
+    with refused(Corrupt, "pets.csv", "SHA-256"):
         load_task("pets")
     beside.write_text("")
-    with pytest.raises(TraubeError, match="its SHA-256 is not stated"):
+    with refused(Corrupt, "SHA-256"):
         load_task("pets")
     beside.unlink()
     assert load_task("pets").texts == ["a cat", "a dog"]

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from traube._core.errors import TraubeError
+from tests.errors import refused
+from traube._core.errors import Conflict, Malformed, TooFew, TooLarge, TraubeError, Unknown
 from traube.tasks._reading import TableFormat, detect_encoding, read_rows
 from traube.tasks._sniffing import Dialect, detect_dialect, find_header, find_words, lacks_header, rank_encodings
 
@@ -75,10 +77,13 @@ def test_an_encoding_is_found_by_all_lines_and_not_by_the_first_ones(tmp_path: P
     assert read_rows(tmp_path / "a.txt").columns["text"][-1] == "Die Größe für später"
 
 
-@pytest.mark.parametrize("encoding", ["nothing", "base64", "punycode", "a\0b", "undefined"])
-def test_an_encoding_that_is_none_is_one_line(tmp_path: Path, encoding: str) -> None:
+@pytest.mark.parametrize(
+    ("encoding", "kind"),
+    [("nothing", Unknown), ("base64", Unknown), ("punycode", Malformed), ("a\0b", Unknown), ("undefined", Unknown)],
+)
+def test_an_encoding_that_is_none_is_one_line(tmp_path: Path, encoding: str, kind: type[TraubeError]) -> None:
     (tmp_path / "a.txt").write_bytes(b"\xff\xfe")
-    with pytest.raises(TraubeError, match=r"a\.txt(:1)?: "):
+    with refused(kind, tmp_path / "a.txt", encoding.replace("\0", r"\x00")):
         read_rows(tmp_path / "a.txt", TableFormat(encoding=encoding))
 
 
@@ -141,7 +146,7 @@ def read(tmp_path: Path, text: str, name: str = "a.csv", **form: Any) -> dict[st
 def test_the_line_of_excel_that_names_the_separator_is_no_row(tmp_path: Path) -> None:
     table = "sep=;\r\ntext;label\r\none, two;x\r\nthree;y\r\n"
     assert read(tmp_path, table) == {"text": ["one, two", "three"], "label": ["x", "y"]}
-    with pytest.raises(TraubeError, match=r"a\.csv:4: 1 field instead of 2 \(semicolons\)"):
+    with refused(Malformed, "a.csv:4", 1, 2):
         read(tmp_path, "sep=;\ntext;label\na;b\nc\n")
 
 
@@ -189,14 +194,14 @@ def test_what_is_said_goes_before_what_is_found(
 
 @pytest.mark.parametrize("value", ["\n", "::", "", "a", "\\"])
 def test_a_separator_that_is_part_of_texts_is_refused(value: str) -> None:
-    with pytest.raises(ValueError, match="separator"):
+    with refused(ValidationError, "separator"):
         TableFormat(separator=value)
     assert TableFormat(separator="~").separator == "~"
 
 
 def test_a_large_table_is_tried_in_time(tmp_path: Path) -> None:
     """Of 200,000 fields and of 10,000 long rows: no step takes the square of them."""
-    with pytest.raises(TraubeError, match="200,000 columns"):
+    with refused(TooLarge, 200_000):
         read(tmp_path, ",".join(f"c{i}" for i in range(200_000)) + "\n" + "," * 199_999)
     rows = [f'{i};it\'s "long", {"word " * 30}' for i in range(10_000)]
     assert len(read(tmp_path, "\n".join(["id;text", *rows]))["text"]) == 10_000
@@ -307,7 +312,7 @@ def test_a_table_that_is_called_a_text_is_a_table(tmp_path: Path, separator: str
 )
 def test_what_means_nothing_in_a_format_is_refused(tmp_path: Path, name: str, said: dict[str, Any]) -> None:
     (tmp_path / name).write_text('[{"text": "a"}]')
-    with pytest.raises(TraubeError, match=f"has no {next(iter(said))}"):
+    with refused(Conflict, name, *said):
         read_rows(tmp_path / name, TableFormat(**said))
 
 
@@ -337,5 +342,5 @@ def test_the_first_sheet_with_rows_is_read(tmp_path: Path) -> None:
     book.save(tmp_path / "a.xlsx")
     rows = read_rows(tmp_path / "a.xlsx")
     assert rows.columns == {"text": ["nice hat"]} and "sheet 'data'" in rows.notes[0]
-    with pytest.raises(TraubeError, match="sheet 'Sheet' is empty"):
+    with refused(TooFew, "Sheet"):
         read_rows(tmp_path / "a.xlsx", TableFormat(sheet=1))

@@ -9,8 +9,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from tests.errors import Refusal, refused
 from traube._core import paths
-from traube._core.errors import TraubeError, Unavailable
+from traube._core.errors import Invalid, Malformed, Missing, Unavailable, Unknown
 from traube._core.hashing import frame_digest
 from traube.tasks import get_source, load_task
 from traube.tasks._readers.table import read_column
@@ -124,7 +125,7 @@ def test_rows_without_a_text_or_a_label_are_left_out_and_named(
 
 
 def test_where_more_than_half_of_the_rows_lack_something_the_columns_are_wrong(own_task: Own) -> None:
-    with pytest.raises(TraubeError, match=r"t.csv: 2 of 3 rows are without a text or a label \(line 2, line 3\): fill"):
+    with refused(Malformed, "t.csv", "line 2", "line 3"):
         own_task("body,area\n,x\nb,\nc,1\n", file="t.csv")
 
 
@@ -155,29 +156,28 @@ def test_a_text_may_be_long_and_have_many_lines(own_task: Own) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "data", "message"),
+    ("file", "data", "refusal"),
     [
-        ("t.csv", "bdy,area\na,x\n", r"tickets.yaml: line 2: text: unknown column 'body': did you mean bdy\?"),
-        ("t.csv", "body,region\na,x\n", r"line 3: labels: unknown column 'area': .*\(columns of t.csv: body, region\)"),
-        ("t.csv", 'body,area\n"two\nlines",x\nb\n', "t.csv:4: 1 field instead of 2"),
-        ("t.txt", "a", r"line 2: text: unknown column 'body': .*\(columns of t.txt: text\)"),
+        ("t.csv", "bdy,area\na,x\n", (Unknown, "tickets.yaml", "line 2", "text", "body", "bdy")),
+        ("t.csv", "body,region\na,x\n", (Unknown, "line 3", "labels", "area", "t.csv")),
+        ("t.csv", 'body,area\n"two\nlines",x\nb\n', (Malformed, "t.csv:4", 1, 2)),
+        ("t.txt", "a", (Unknown, "line 2", "text", "body", "t.txt")),
     ],
 )
-def test_bad_data_is_named_in_one_line(own_task: Own, file: str, data: str | bytes, message: str) -> None:
-    with pytest.raises(TraubeError, match=message) as caught:
+def test_bad_data_is_named_in_one_line(own_task: Own, file: str, data: str | bytes, refusal: Refusal) -> None:
+    with refused(*refusal):
         own_task(data, file=file)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("card", "message"),
+    ("card", "refusal"),
     [
-        ("split: month", "tickets.csv:3: column 'month' is empty"),
-        ("part: month", "tickets.csv:2: column 'month': 'may' is none of train, validation, test"),
+        ("split: month", (Malformed, "month", "tickets.csv:3")),
+        ("part: month", (Malformed, "month", "may", "tickets.csv:2")),
     ],
 )
-def test_a_column_that_does_not_say_what_it_is_for_is_refused(own_task: Own, card: str, message: str) -> None:
-    with pytest.raises(TraubeError, match=message):
+def test_a_column_that_does_not_say_what_it_is_for_is_refused(own_task: Own, card: str, refusal: Refusal) -> None:
+    with refused(*refusal):
         own_task("body,month\na,may\nb,\n", f"text: body\n{card}")
 
 
@@ -192,7 +192,7 @@ def test_all_fields_of_a_task_card_may_be_given(own_task: Own) -> None:
 def test_an_absent_file_makes_the_task_unavailable(own_task: Own, cards: Path) -> None:
     own_task(CSV)
     (cards / "tickets.csv").unlink()
-    with pytest.raises(Unavailable, match=r"tickets.yaml: line 1: file: .*tickets.csv is not there"):
+    with refused(Unavailable, "tickets.yaml", "line 1", "tickets.csv"):
         load_task("tickets")
 
 
@@ -226,11 +226,9 @@ def test_texts_alone(tmp_path: Path) -> None:
     assert [read_column(read_rows(tmp_path / f"a.{kind}"), "text") for kind in ("txt", "jsonl", "csv")] == [
         ["one", "two"]
     ] * 3
-    with pytest.raises(
-        TraubeError, match=r"a.csv: unknown column 'body': there are: text \(name it with --text COLUMN\)$"
-    ):
+    with refused(Unknown, "a.csv", "body", "text", "--text"):
         read_column(read_rows(tmp_path / "a.csv"), "body")
-    with pytest.raises(TraubeError, match=r"b.csv: there is no such file"):
+    with refused(Missing, "b.csv"):
         read_rows(tmp_path / "b.csv")
 
 
@@ -249,11 +247,11 @@ def test_a_column_of_ids_is_no_column_of_groups(cards: Path) -> None:
     (cards / "mine.yaml").write_text("file: mine.csv\ntext: text\nlabels: area\n")
     assert len(get_source("mine").read()) == 40
     (cards / "mine.yaml").write_text("file: mine.csv\ntext: text\nlabels: [area, id]\n")
-    with pytest.raises(TraubeError, match=r"line 3: labels: column 'id' has 40 different values in 40 rows: they name"):
+    with refused(Malformed, "line 3", "labels", "id", 40):
         get_source("mine").read()
 
 
 @pytest.mark.parametrize("key", ["labels: body", "labels: [area, body]", "labels: area\nsplit: body"])
 def test_the_column_of_the_texts_is_no_label(own_task: Own, key: str) -> None:
-    with pytest.raises(TraubeError, match="'body' is the column of the texts; name another"):
+    with refused(Invalid, "body"):
         own_task(CSV, f"text: body\n{key}")

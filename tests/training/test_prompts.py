@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
+from tests.errors import check_error
 from tests.made import make_module
 from traube._core import paths
+from traube._core.errors import Invalid
 from traube.models import ModelCard, load_model
 from traube.models import _checkpoints as checkpoints
 from traube.models._transformer import Transformer, get_prompt
@@ -73,7 +75,7 @@ def test_the_precision_is_kept(task: Task, tiny_bert: Path, tmp_path: Path) -> N
     about = left.last / "checkpoint.json"
     about.write_text(json.dumps({**json.loads(about.read_text()), "precision": "int8"}))
     (error,) = checkpoints.errors().values()
-    assert "precision: 'int8' is none of fp32, bf16, auto" in str(error)
+    check_error(error, Invalid, about, "precision", "'int8'", "fp32", "bf16", "auto")
 
 
 @pytest.mark.parametrize("made", BASES)

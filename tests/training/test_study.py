@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from resources.studies import history, importances, trials_table
+from tests.errors import refused
 from tests.made import page_data
 from tests.papers.cob.test_blackbox import RECIPE
 from tests.training.killing import kill, run_until_killed
 from tests.training.test_training import words_task
-from traube._core.errors import TraubeError
+from traube._core.errors import Conflict, Invalid, Malformed
 from traube.models._card import ModelCard
 from traube.models._transformer import Transformer
 from traube.papers.cob.trainers.cob import Cob
@@ -48,17 +49,17 @@ def test_trials_of_one_study_can_be_compared(base: Transformer, tmp_path: Path) 
     search(Cob, words_task(), base, path, 1, FIXED)
     task = words_task()
     other = replace(task, rows=task.splits.iloc[:-1])
-    with pytest.raises(TraubeError, match="its trials are of another data version"):
+    with refused(Conflict, path):
         search(Cob, other, base, path, 2, FIXED)
 
 
 def test_what_cannot_be_searched(base: Transformer, tmp_path: Path) -> None:
-    with pytest.raises(TraubeError, match="wwm: there is nothing to search; studies are for cob"):
+    with refused(Invalid, "wwm", "cob"):
         search(Wwm, words_task(), base, tmp_path / "a", 1)
-    with pytest.raises(TraubeError, match="lam: searched by the study, so no value can be set"):
+    with refused(Conflict, "lam"):
         search(Cob, words_task(), base, tmp_path / "a", 1, {"lam": 3})
     (tmp_path / "b.log").write_text("no study\n")
-    with pytest.raises(TraubeError, match=r"b\.log: not a study's file .* delete it"):
+    with refused(Malformed, "b.log"):
         open_study(tmp_path / "b.log", "cob")
 
 

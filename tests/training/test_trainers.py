@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from tests.errors import refused
 from tests.training.test_training import words_task
 from traube._cli.main import app
-from traube._core.errors import TraubeError
+from traube._core.errors import Conflict
 from traube.models._transformer import Transformer
 from traube.tasks import sources
 from traube.tasks._source import Source
@@ -33,7 +34,7 @@ def test_a_new_trainer_comes_with_a_plugin(install: Callable[..., None]) -> None
 
 def test_two_trainers_of_a_name_are_an_error(install: Callable[..., None]) -> None:
     install("toys", trainers=TOY.replace('"toy"', '"wwm"'))
-    with pytest.raises(TraubeError, match=r"^there are two trainers called 'wwm': rename or uninstall one of them$"):
+    with refused(Conflict, "wwm"):
         find_trainers()
 
 

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
+from tests.errors import refused
 from tests.training.killing import kill, run_until_killed
-from traube._core.errors import TraubeError
+from traube._core.errors import Failed, Incompatible, Invalid
 from traube.models import load_model
 from traube.models._card import ModelCard
 from traube.models._transformer import Transformer
@@ -187,7 +188,7 @@ def test_a_trainer_that_restores_weights_by_another_method_is_refused(
         trainer.fit(words_task(), base, tmp_path, watch=seen.append)
         assert [entry["step"] for entry in seen] == [4, 6]
         return
-    with pytest.raises(TraubeError, match=r"transformers [\d.]+ restores weights in another way"):
+    with refused(Incompatible):
         trainer.fit(words_task(), base, tmp_path)
 
 
@@ -232,7 +233,7 @@ def test_another_recipe_has_another_name() -> None:
 
 
 def test_a_loss_that_is_not_finite_stops_the_training(base: Transformer, tmp_path: Path) -> None:
-    with pytest.raises(TraubeError, match=r"after step \d: .*; the learning rate 1e\+30 is too high"):
+    with refused(Failed, "1e+30"):
         Wwm.with_values(**RECIPE | {"learning_rate": 1e30}).fit(words_task(), base, tmp_path)
     assert not [p for p in tmp_path.iterdir() if not p.name.startswith(".")]
 
@@ -256,7 +257,7 @@ WRONG: dict[str, tuple[str, ...]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_recipe_is_named(name: str) -> None:
     for value in WRONG[name]:
-        with pytest.raises(TraubeError, match=f"^wwm: {name}: "):
+        with refused(Invalid, name, "wwm"):
             Wwm.with_values(**{name: value})
 
 

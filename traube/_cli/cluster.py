@@ -15,7 +15,7 @@ from traube._cli.given import make_format, name_given_task, write_given_model
 from traube._cli.options import MOST_SEED, Budget, Encoding, Json, NoHeader, Quote, Separator, Sheet
 from traube._cli.printing import err, escape, format_number, out, pluralize, print_json, print_notes, show_progress
 from traube._core.disk import check_outputs
-from traube._core.errors import TraubeError
+from traube._core.errors import Conflict, NotInstalled
 from traube._core.escaping import format_csv
 from traube._core.files import write_text
 from traube._core.progress import Progress
@@ -129,7 +129,7 @@ class Options:
             "-k" if name == "k" else f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None
         ]
         if wrong:
-            raise TraubeError(f"{option} puts texts into existing groups: leave out {', '.join(wrong)}")
+            raise Conflict(f"{option} puts texts into existing groups: leave out {', '.join(wrong)}")
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,7 @@ def _group(texts: list[str], options: Options, namer: "Namer | None", progress: 
     from traube._grouping.edits import read_edits
 
     if options.k is not None and options.layer is not None:
-        raise TraubeError("-k and --layer both say where to cut: leave one of them out")
+        raise Conflict("-k and --layer both say where to cut: leave one of them out")
     edits = None if options.groups is None else read_edits(options.groups)
     seed = SEED if options.seed is None else options.seed
     if options.champion is not None:
@@ -414,7 +414,7 @@ def _find_groups(texts: list[str], seed: int, options: Options, progress: Progre
     usual = default_method(load_model(model))
     method = load_params().chosen().method(usual if options.method is None else options.method)
     if options.k is not None and CLUSTERERS[method.clusterer].n_clusters == "found":
-        raise TraubeError(f"{method.name} finds the number of clusters by itself: leave out -k, or use {usual}")
+        raise Conflict(f"{method.name} finds the number of clusters by itself: leave out -k, or use {usual}")
     result = cluster_texts(
         texts,
         n_clusters=options.k,
@@ -451,7 +451,7 @@ def _join_champion(texts: list[str], task: str) -> tuple["Clustering", str]:
 
     champion_of = platform.part("champion")
     if champion_of is None:
-        raise TraubeError(
+        raise NotInstalled(
             "--champion: the registry of clusterings is part of the platform, which runs from a checkout of Traube"
         )
     served = champion_of(task)

@@ -8,7 +8,7 @@ from traube._cli.given import name_given_side
 from traube._cli.options import BothTasks, Details, Json, Metric, ProtocolName
 from traube._cli.printing import escape, out, print_json, print_unavailable
 from traube._core import paths
-from traube._core.errors import TraubeError
+from traube._core.errors import Missing, TraubeError
 
 if TYPE_CHECKING:
     from traube._pipeline.params import Params
@@ -91,7 +91,7 @@ def _compare_on(
         comparisons += compared
         left_out |= unavailable
     if not comparisons:
-        raise TraubeError("nothing to compare: " + "; ".join(left_out.values()))
+        raise Missing("nothing to compare: " + "; ".join(left_out.values()))
     print_unavailable(left_out, "left out")
     return comparisons
 

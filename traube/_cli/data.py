@@ -10,7 +10,7 @@ from traube._cli import platform
 from traube._cli.options import Json, OnlyProtocol
 from traube._cli.printing import err, escape, out, pluralize, print_json, print_table
 from traube._core import paths, settings
-from traube._core.errors import TraubeError
+from traube._core.errors import Conflict, Invalid, TraubeError
 
 app = typer.Typer()
 SHOWN = 20  # entries, unless JSON is requested
@@ -195,7 +195,7 @@ def restore(file: _File) -> None:
     from traube._storage.backup_contents import MLFLOW
 
     if settings.database() or settings.blobs():
-        raise TraubeError(
+        raise Conflict(
             f"{settings.BLOBS} or {settings.DATABASE} is set, and a backup is restored into a folder only: "
             "unset both, restore, then `traube copy --blobs URL --database URL`"
         )
@@ -236,15 +236,15 @@ def copy_storage(
     from traube._storage.backup import copy_files, copy_results
 
     if to is None and not (blobs and database):
-        raise TraubeError("copy where? Give a folder, or both --blobs and --database")
+        raise Invalid("copy where? Give a folder, or both --blobs and --database")
     source = open_storage(paths.home())
     folder = paths.home() if to is None else to.resolve()
     if folder == source.folder and to is not None:
-        raise TraubeError(f"{folder}: is the data directory itself; give another folder")
+        raise Conflict(f"{folder}: is the data directory itself; give another folder")
     database = settings.check_database(database)
     target = Storage(folder, servers=(blobs, database))
     if target.blobs.get_identity() == source.blobs.get_identity():
-        raise TraubeError(f"{target.blobs.url}: is the blob store in use; give another one")
+        raise Conflict(f"{target.blobs.url}: is the blob store in use; give another one")
     count, corrupt = copy_results(source, target)
     if to is not None:
         copy_files(source.folder, folder)

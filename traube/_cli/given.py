@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traube._cli.printing import err, escape
-from traube._core.errors import TraubeError
+from traube._core.errors import Invalid
 
 if TYPE_CHECKING:
     from traube.tasks._reading import TableFormat
@@ -91,7 +91,7 @@ def make_format(
         return TableFormat.model_validate(given | {"header": False if no_header else None})
     except ValidationError as error:
         fault = error.errors()[0]
-        raise TraubeError(f"--{fault['loc'][0]}: {fault['msg']}") from None
+        raise Invalid(f"--{fault['loc'][0]}: {fault['msg']}") from None
 
 
 def name_tasks(given: Sequence[str]) -> list[str]:

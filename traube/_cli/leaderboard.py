@@ -9,7 +9,7 @@ import typer
 from traube._cli.options import Details, Metric, OnlyModels, OnlyProtocol, OnlyTasks
 from traube._cli.printing import err, escape, out, pluralize, print_outdated, print_table
 from traube._core import paths
-from traube._core.errors import TraubeError, unknown
+from traube._core.errors import Invalid, Missing, unknown
 from traube._core.escaping import escape_controls, format_csv
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def leaderboard(
     from traube.metrics import full_name
 
     if figure and not over_tasks:
-        raise TraubeError("--figure draws mean ranks over tasks: add --over-tasks")
+        raise Invalid("--figure draws mean ranks over tasks: add --over-tasks")
     metric = full_name(metric) if metric else None
     storage, params = open_storage(paths.home()), load_params()
     request = Request(params.tasks, list_wanted_models(params), params.protocol, params.chosen())
@@ -179,7 +179,7 @@ def _print_rows(rows: Sequence[Mapping[str, Any]], title: str, form: Format, **o
 
 def _check_metric(table: Any, metric: str | None) -> None:
     if metric and not (table["status"] == "done").any():
-        raise TraubeError(
+        raise Missing(
             f"nothing here is scored by {metric}: silhouette is for tasks without labels, all other metrics for tasks with labels"
         )
 

@@ -7,7 +7,7 @@ import typer
 from traube._cli.given import name_given_task
 from traube._cli.printing import escape, out
 from traube._core import paths
-from traube._core.errors import TraubeError
+from traube._core.errors import Missing
 
 app = typer.Typer()
 
@@ -52,7 +52,7 @@ def report(
     else:
         path = home / FOLDER / (PAGE if imported else INDEX)
     if not path.exists():
-        raise TraubeError(
+        raise Missing(
             "nothing is imported yet: `traube import`" if imported else "nothing is published yet: `traube run`"
         )
     out.print(escape(str(path)), soft_wrap=True, highlight=False)

@@ -36,7 +36,7 @@ from traube._cli.printing import (
 )
 from traube._cli.recommend import print_answer, print_language
 from traube._core import paths
-from traube._core.errors import TraubeError, Unavailable
+from traube._core.errors import Invalid, TraubeError, Unavailable
 from traube._core.inputs import is_file
 from traube._core.progress import Progress
 
@@ -102,11 +102,9 @@ def run(
 
     form = make_format(separator, quote, no_header, encoding, sheet)
     if (text or labels) and not file:
-        raise TraubeError("--text and --labels name columns of a FILE: name one, as in `traube run tickets.csv`")
+        raise Invalid("--text and --labels name columns of a FILE: name one, as in `traube run tickets.csv`")
     if form.model_dump(exclude_none=True) and not file:
-        raise TraubeError(
-            "--separator and the like say how a FILE is written: name one, as in `traube run tickets.csv`"
-        )
+        raise Invalid("--separator and the like say how a FILE is written: name one, as in `traube run tickets.csv`")
     given = [*find_tasks(file or (), text, labels or (), form, reread=True), *map(GivenTask, task or ())]
     task = [one.name for one in given] or None
     params, pairs = load_params(), sources(PAIRS)
@@ -119,7 +117,7 @@ def run(
         fetch(task or (), model or [name for name in request.models if is_endpoint(name)])
     before = plan(request, storage)
     for name in {*(task or ()), *(model or ())} & set(before.unavailable):
-        raise TraubeError(f"{name} is unavailable: {before.unavailable[name]}")
+        raise Unavailable(f"{name} is unavailable: {before.unavailable[name]}")
     if dry_run:
         _print_plan(before, storage, verbose)
         return
@@ -173,7 +171,7 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
         gone = before.unavailable.keys()
         own = sorted(own_tasks() - gone) if {*request.tasks} <= gone else []
         yours = f"; `traube run -t {own[0]}` evaluates your own data" if own else ""
-        raise TraubeError(f"nothing can be computed: the lines above say what is missing, and what mends it{yours}")
+        raise Unavailable(f"nothing can be computed: the lines above say what is missing, and what mends it{yours}")
     current = tables_are_current(storage)
     untracked: Callable[[Request], dict[str, list[str]]] = platform.part("untracked") or (lambda _: {})
     debts = {name: tasks for name, tasks in untracked(request).items() if name not in before.unavailable}

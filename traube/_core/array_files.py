@@ -16,7 +16,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 from scipy import sparse
 
-from traube._core.errors import TraubeError, first_line
+from traube._core.errors import Corrupt, TraubeError, first_line
 from traube._core.inputs import check_file, read_bytes, refuse_bomb
 
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
@@ -100,4 +100,4 @@ def _parse(data: bytes, kinds: str) -> NDArray[Any]:
 def _corrupt(path: Path, error: Exception) -> TraubeError:
     if isinstance(error, TraubeError):
         return error
-    return TraubeError(f"{path}: corrupt ({first_line(error)}); restore a backup of it")
+    return Corrupt(f"{path}: corrupt ({first_line(error)}); restore a backup of it")

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from traube._core import paths
 from traube._core.config import LARGEST
-from traube._core.errors import TraubeError
+from traube._core.errors import Malformed, TraubeError
 from traube._core.inputs import is_file
 
 C = TypeVar("C")
@@ -67,7 +67,7 @@ def read_one(path: Path, read: Callable[[Path], C]) -> C:
         raise
     except Exception as error:  # a card can hold anything
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise TraubeError(f"{path}: cannot be used ({reason[:200]})") from error
+        raise Malformed(f"{path}: cannot be used ({reason[:200]})") from error
 
 
 def _files() -> list[Path]:

@@ -10,7 +10,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 from yaml.composer import Composer
 
-from traube._core.errors import TraubeError, unknown
+from traube._core.errors import Invalid, Malformed, TraubeError, unknown
 from traube._core.inputs import read_bytes, resolve_path
 
 M = TypeVar("M", bound=BaseModel)
@@ -47,7 +47,7 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]]:
     try:
         text = read_bytes(path, LARGEST).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise TraubeError(f"{path}: not UTF-8 (byte {error.start})") from None
+        raise Malformed(f"{path}: not UTF-8 (byte {error.start})") from None
     return deepcopy(_parse(text, path))
 
 
@@ -61,9 +61,9 @@ def _parse(text: str, path: Path) -> tuple[dict[str, Any], dict[tuple[Any, ...],
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}: " if mark else ""
         problem = " ".join(str(getattr(error, "problem", None) or error).split())
-        raise TraubeError(f"{path}: {line}not valid YAML: {problem}") from None
+        raise Malformed(f"{path}: {line}not valid YAML: {problem}") from None
     if not isinstance(value, dict):
-        raise TraubeError(f"{path}: line 1: expected `key: value` lines")
+        raise Malformed(f"{path}: line 1: expected `key: value` lines")
     return value, dict(_lines(node, ()))
 
 
@@ -147,7 +147,7 @@ def parse(model: type[M], value: Any, path: Path, lines: dict[tuple[Any, ...], i
         line = next((lines[where[:n]] for n in range(len(where), 0, -1) if where[:n] in lines), 1)
         place = f"{path}: line {line}" if lines else str(path)
         key = ".".join(str(part)[:SHOWN] for part in where) or "(whole file)"
-        raise TraubeError(f"{place}: {key}: {fault}") from None
+        raise Invalid(f"{place}: {key}: {fault}") from None
 
 
 def _keys(annotation: Any, where: tuple[Any, ...]) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Conflict, Corrupt, Inaccessible, Missing, TraubeError
 from traube._core.inputs import parse_json, read_bytes
 from traube._core.system_errors import explain_errors
 
@@ -35,13 +35,13 @@ def check_outputs(written: Sequence[Path], read: Sequence[Path] = ()) -> None:
     """Refuse output paths, in their order, before there is work that could be lost. What is read stays as it is."""
     for number, path in enumerate(written):
         if not path.parent.is_dir():
-            raise TraubeError(f"{path.parent}: there is no such folder to write {path.name} to")
+            raise Missing(f"{path.parent}: there is no such folder to write {path.name} to")
         if path.is_dir():
-            raise TraubeError(f"{path}: is a folder: name the file to write")
+            raise Inaccessible(f"{path}: is a folder: name the file to write")
         if any(_same_file(path, other) for other in read):
-            raise TraubeError(f"{path}: is read, and would be overwritten: name another file to write")
+            raise Conflict(f"{path}: is read, and would be overwritten: name another file to write")
         if any(_same_file(path, other) for other in written[:number]):
-            raise TraubeError(f"{path}: two files would be written there: name another for one of them")
+            raise Conflict(f"{path}: two files would be written there: name another for one of them")
 
 
 def _same_file(one: Path, other: Path) -> bool:
@@ -60,7 +60,7 @@ def replacing(path: Path) -> Iterator[Path]:
     if path.is_symlink() and not _takes_bytes(path):
         path = Path(os.path.realpath(path))
         if path.is_symlink():
-            raise TraubeError(f"{path}: is a link to itself: name another file to write")
+            raise Inaccessible(f"{path}: is a link to itself: name another file to write")
     if _takes_bytes(path):
         with explain_errors(path), tempfile.TemporaryDirectory() as folder:
             temporary = Path(folder) / f"output{path.suffix}"
@@ -106,7 +106,7 @@ def read_kept_json(path: Path, loss: str) -> dict[str, Any]:
     except (TraubeError, ValueError):
         value = None
     if not isinstance(value, dict):
-        raise TraubeError(f"{path}: corrupt; delete it, and {loss}")
+        raise Corrupt(f"{path}: corrupt; delete it, and {loss}")
     return value
 
 

@@ -28,8 +28,87 @@ class TraubeError(Exception):
         return printable(text if len(text) <= LONGEST else f"{text[:half]} ... {text[-half:]}")
 
 
+# The kinds of errors. Tests compare the kind; the wording stands in `tests/core/__snapshots__/test_wordings.ambr`.
+
+
+class Busy(TraubeError):
+    """A port, a lease or a data directory that another process uses."""
+
+
+class Changed(TraubeError):
+    """Something that is not what it was when it was read, scored or named."""
+
+
+class Conflict(TraubeError):
+    """Things that exclude one another, or a name that is taken or ambiguous."""
+
+
+class Corrupt(TraubeError):
+    """Stored bytes that are absent or not what was written."""
+
+
+class Failed(TraubeError):
+    """A model, training, request or process that failed while it ran, such as by NaN."""
+
+
+class Inaccessible(TraubeError):
+    """A file, folder or database that the system or its server does not let be read or written."""
+
+
+class Incompatible(TraubeError):
+    """Something of another version, of Traube or of a library."""
+
+
+class Invalid(TraubeError):
+    """An option, a parameter or a setting with a value that it cannot have."""
+
+
+class Malformed(TraubeError):
+    """A file, table, value or answer that is not of the expected form."""
+
+
+class Missing(TraubeError):
+    """A file, folder or result that is not there, or not computed yet."""
+
+
+class NotInstalled(TraubeError):
+    """A package that an option needs and that is not installed."""
+
+
+class OverBudget(TraubeError):
+    """Requests that would cost more than the budget that was set."""
+
+
+class TooFew(TraubeError):
+    """Fewer texts, groups, pairs or models than are needed, or none."""
+
+
+class TooLarge(TraubeError):
+    """More bytes, rows, columns or tokens than are taken."""
+
+
 class Unavailable(TraubeError):
     """A task or model that exists but cannot be used on this machine: its raw data or weights are missing."""
+
+
+class DoesNotFit(Unavailable):
+    """Work that needs more memory than is free now."""
+
+
+class Unknown(TraubeError):
+    """A name that nothing has."""
+
+
+class Unreachable(TraubeError):
+    """A server that does not answer."""
+
+
+class Unsafe(TraubeError):
+    """Something foreign that could run code, lead out of its folder, or send texts away."""
+
+
+class Unsupported(TraubeError):
+    """Things that make no sense together, such as a reducer and a clusterer."""
 
 
 def printable(text: str) -> str:
@@ -45,18 +124,6 @@ def join_words(words: Sequence[str]) -> str:
 def install_hint(extra: str, target: str = "setup-scale") -> str:
     """Return how to install an extra; `target` is the Makefile's, which does so in a checkout."""
     return f"pip install 'traube[{extra}]', in a checkout make {target}"
-
-
-class Unknown(TraubeError):
-    """A name that nothing has."""
-
-
-class Unsupported(TraubeError):
-    """A reducer and a clusterer that make no sense together."""
-
-
-class DoesNotFit(Unavailable):
-    """Work that needs more memory than is free now."""
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> Unknown:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traube._core.disk import replacing
-from traube._core.errors import TraubeError, first_line
+from traube._core.errors import Corrupt, first_line
 from traube._core.system_errors import explain_errors
 
 # pandas takes a third of a second to import, and this module is part of every command, `--help` included
@@ -70,4 +70,4 @@ def read_parquet(path: Path) -> "pd.DataFrame":
     except FileNotFoundError:
         raise
     except Exception as error:  # whatever a corrupt file raises
-        raise TraubeError(f"{path}: corrupt ({first_line(error)}); `traube run` makes it again") from None
+        raise Corrupt(f"{path}: corrupt ({first_line(error)}); `traube run` makes it again") from None

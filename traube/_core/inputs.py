@@ -12,7 +12,7 @@ import zlib
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Inaccessible, Invalid, Malformed, Missing, TooLarge, TraubeError
 
 LARGEST = 4 * 2**30  # bytes that are read of one file, after unpacking
 UNPACKED = 50  # a gzip file of texts is three to twenty times as large when it is unpacked; a bomb, a thousand times
@@ -29,11 +29,11 @@ def check_file(path: Path) -> os.stat_result:
     try:
         state = path.stat()
     except FileNotFoundError:
-        raise TraubeError(f"{path}: there is no such file") from None
+        raise Missing(f"{path}: there is no such file") from None
     except (OSError, ValueError) as error:
-        raise TraubeError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+        raise Inaccessible(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
     if not stat.S_ISREG(state.st_mode):
-        raise TraubeError(f"{path}: is a {_KINDS.get(stat.S_IFMT(state.st_mode), 'device')}, not a file")
+        raise Inaccessible(f"{path}: is a {_KINDS.get(stat.S_IFMT(state.st_mode), 'device')}, not a file")
     return state
 
 
@@ -62,13 +62,13 @@ def open_limited(path: Path, most: int | None = None) -> io.BufferedReader:
     packed = path.suffix == ".gz"
     if size > most:
         limit = f"the {format_size(most)} that are read of such a file"
-        raise TraubeError(f"{path}: {format_size(size)} is more than {limit}")
+        raise TooLarge(f"{path}: {format_size(size)} is more than {limit}")
     if packed:
         most = min(most, _most_unpacked(size))
     try:
         file: Any = gzip.open(path, "rb") if packed else path.open("rb", buffering=0)  # noqa: SIM115 (closed by what wraps it)
     except OSError as error:
-        raise TraubeError(f"{path}: cannot be read ({error.strerror})") from None
+        raise Inaccessible(f"{path}: cannot be read ({error.strerror})") from None
     return io.BufferedReader(_Bounded(file, path, most), CHUNK)
 
 
@@ -86,7 +86,7 @@ def refuse_bomb(path: Path, unpacked: int) -> None:
 
 def too_large(path: Path, most: int) -> TraubeError:
     """Return the error for a file that unpacks to too many bytes."""
-    return TraubeError(f"{path}: holds more than the {format_size(most)} that are read of such a file")
+    return TooLarge(f"{path}: holds more than the {format_size(most)} that are read of such a file")
 
 
 def read_bytes(path: Path, most: int | None = None) -> bytes:
@@ -95,9 +95,9 @@ def read_bytes(path: Path, most: int | None = None) -> bytes:
         with open_limited(path, most) as file:
             return b"".join(iter(lambda: file.read(CHUNK), b""))
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise TraubeError(f"{path}: not a readable gzip file ({error})") from None
+        raise Malformed(f"{path}: not a readable gzip file ({error})") from None
     except OSError as error:
-        raise TraubeError(f"{path}: cannot be read ({error.strerror})") from None
+        raise Inaccessible(f"{path}: cannot be read ({error.strerror})") from None
 
 
 def read_stream(stream: BinaryIO, name: str) -> bytes:
@@ -111,7 +111,7 @@ def read_stream(stream: BinaryIO, name: str) -> bytes:
         mode = stat.S_IFIFO
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         kind = _KINDS.get(stat.S_IFMT(mode), "terminal or another device")
-        raise TraubeError(f"{name}: is a {kind}, not a file or a pipe: pipe a file into the command, or name one")
+        raise Inaccessible(f"{name}: is a {kind}, not a file or a pipe: pipe a file into the command, or name one")
     chunks, left = [], LARGEST
     while chunk := stream.read(CHUNK):
         chunks.append(chunk)
@@ -134,11 +134,11 @@ def resolve_path(folder: Path, name: str) -> Path:
     try:
         parts = os.fsencode(name).split(b"/")
         if len(os.fsencode(name)) > LONGEST_PATH or max(map(len, parts)) > LONGEST_NAME:
-            raise TraubeError(f"'{name[:30]}...' is too long for a path")
+            raise Invalid(f"'{name[:30]}...' is too long for a path")
         # unlike Path.resolve, realpath accepts circular links
         return Path(os.path.realpath(folder / Path(name).expanduser()))
     except (OSError, RuntimeError, ValueError) as error:
-        raise TraubeError(f"{name[:60]!r} is no path ({error})") from None
+        raise Invalid(f"{name[:60]!r} is no path ({error})") from None
 
 
 def is_file(path: Path) -> bool:

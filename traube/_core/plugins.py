@@ -16,7 +16,7 @@ from threading import RLock
 from types import ModuleType
 from typing import TypeVar
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Conflict, Failed
 
 GROUP = "traube.plugins"
 PAPERS = Path(__file__).parents[1] / "papers"
@@ -51,7 +51,7 @@ def import_plugins(kind: str) -> list[tuple[str, ModuleType]]:
                 module = import_module(f"{package}.{kind}")
                 found += [(name, one) for one in (modules_of(module) if hasattr(module, "__path__") else [module])]
         except Exception as error:
-            raise TraubeError(f"plug-in '{name}' ({package}): {error}; update or uninstall it") from error
+            raise Failed(f"plug-in '{name}' ({package}): {error}; update or uninstall it") from error
     return found
 
 
@@ -115,6 +115,6 @@ def collect(what: str, named: Iterable[tuple[str, T]]) -> dict[str, T]:
     found: dict[str, T] = {}
     for name, value in named:
         if name in found:
-            raise TraubeError(f"there are two {what}s called '{name}': rename or uninstall one of them")
+            raise Conflict(f"there are two {what}s called '{name}': rename or uninstall one of them")
         found[name] = value
     return found

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from pydantic import ConfigDict, ValidationError
 
 from traube._core.config import Strict
-from traube._core.errors import TraubeError, unknown
+from traube._core.errors import Invalid, unknown
 
 
 class Recipe(Strict):
@@ -44,8 +44,8 @@ class RecipeMixin(ABC, Generic[R]):
             if first["type"] == "extra_forbidden":
                 raise unknown(f"value of {cls.name}'s recipe", name, type(cls.defaults).model_fields) from None
             if first["type"] == "value_error":  # one of our own, which names the values
-                raise TraubeError(f"{cls.name}: {first['ctx']['error']}") from None
-            raise TraubeError(f"{cls.name}: {name}: {first['msg']}") from None
+                raise Invalid(f"{cls.name}: {first['ctx']['error']}") from None
+            raise Invalid(f"{cls.name}: {name}: {first['msg']}") from None
 
     @classmethod
     def types(cls) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from traube._core import paths
 from traube._core.disk import replacing
-from traube._core.errors import TraubeError
+from traube._core.errors import Inaccessible, Invalid, TraubeError
 from traube._core.inputs import read_bytes
 
 BLOBS, DATABASE, PASSWORD_FILE = "TRAUBE_BLOBS", "TRAUBE_DATABASE", "TRAUBE_DATABASE_PASSWORD_FILE"
@@ -61,13 +61,13 @@ def check_database(url: str) -> str:
         return ""
     parts = urlsplit(url)
     if parts.scheme not in ("postgresql", "postgres") or not parts.path.strip("/"):
-        raise TraubeError(f"{DATABASE}: expected postgresql://USER@HOST:PORT/NAME, not '{without_password(url)}'")
+        raise Invalid(f"{DATABASE}: expected postgresql://USER@HOST:PORT/NAME, not '{without_password(url)}'")
     file = os.environ.get(PASSWORD_FILE)
     if file and "PGPASSWORD" not in os.environ:
         try:
             os.environ["PGPASSWORD"] = Path(file).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise TraubeError(f"{PASSWORD_FILE}: {file} cannot be read ({type(error).__name__})") from None
+            raise Inaccessible(f"{PASSWORD_FILE}: {file} cannot be read ({type(error).__name__})") from None
     return url.replace("postgres://", "postgresql://", 1)
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from traube._core import paths
-from traube._core.errors import TraubeError
+from traube._core.errors import DoesNotFit, Inaccessible
 
 LEAST_MEMORY = 2 * 2**30  # bytes of addresses
 _EXPLAINED = {
@@ -86,7 +86,7 @@ def refuse_little_memory() -> None:
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if 0 <= limit < LEAST_MEMORY:
         fix = f"allow at least {LEAST_MEMORY / 2**20:,.0f}"
-        raise TraubeError(f"memory is limited to {limit / 2**20:,.0f} MiB (`ulimit -v`): {fix}")
+        raise DoesNotFit(f"memory is limited to {limit / 2**20:,.0f} MiB (`ulimit -v`): {fix}")
 
 
 @contextmanager
@@ -95,4 +95,4 @@ def explain_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise TraubeError(format_error(error, path)) from error
+        raise Inaccessible(format_error(error, path)) from error

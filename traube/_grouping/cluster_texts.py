@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from traube._core.errors import TraubeError
+from traube._core.errors import TooFew
 from traube._core.progress import SILENT, Progress
 from traube._grouping.clustering import Clustering, pluralize
 from traube._grouping.inputs import (
@@ -147,13 +147,13 @@ def _check_number(n_clusters: int | None, n_texts: int) -> None:
         return
     check_whole(n_clusters, "n_clusters")
     if not 1 <= n_clusters <= n_texts:
-        raise TraubeError(f"{n_clusters} clusters cannot be made of {pluralize(n_texts, 'distinct text')}")
+        raise TooFew(f"{n_clusters} clusters cannot be made of {pluralize(n_texts, 'distinct text')}")
 
 
 def _encode(texts: list[str], model: Model, query: str | None, progress: Progress) -> View:
     """Return what a model shows of texts, perhaps for a query."""
     if model.similarity and len(texts) < 2:
-        raise TraubeError("there is one distinct text, and a similarity compares texts: give at least two")
+        raise TooFew("there is one distinct text, and a similarity compares texts: give at least two")
     vectors = encode_texts(model, texts if query is None else [*texts, query], progress)
     progress.encoded(vectors[: len(texts)])
     return show(vectors[: len(texts)], model.similarity, None if query is None else vectors[-1:])

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traube._core.errors import TraubeError
+from traube._core.errors import TooFew, Unsupported
 from traube._core.hashing import digest
 from traube._core.progress import SILENT, Progress
 from traube._grouping.describe import find_keywords, find_typical
@@ -206,7 +206,7 @@ class Clustering:
         from traube._grouping.plot import plot_map
 
         if self.vectors is None:
-            raise TraubeError("plot: these texts have no vectors to place: they were compared by a similarity")
+            raise Unsupported("plot: these texts have no vectors to place: they were compared by a similarity")
         rows = np.flatnonzero(self.rows >= 0)
         layers, chosen = map_layers(self, rows)
         return plot_map(self.vectors[self.rows[rows]], layers[chosen], repr(self), random_state, ax)
@@ -381,13 +381,13 @@ class Clustering:
     def _split(self, rows: NDArray[np.int64], n_clusters: int, seed: int) -> NDArray[np.int64]:
         """Cut the texts of a cluster into `n_clusters`; equal texts stay together."""
         if self.vectors is None:
-            raise TraubeError("its texts were compared by a similarity: such groups are merged and renamed, not split")
+            raise Unsupported("its texts were compared by a similarity: such groups are merged and renamed, not split")
         own, which = np.unique(self.rows[rows], return_inverse=True)
         if len(own) < n_clusters:
-            raise TraubeError(f"it has {pluralize(len(own), 'distinct text')}: too few for {n_clusters} groups")
+            raise TooFew(f"it has {pluralize(len(own), 'distinct text')}: too few for {n_clusters} groups")
         labels = fit(parse_method(STABLE), self.view.take(own), n_clusters, seed).labels
         if len(np.unique(labels)) < n_clusters:
-            raise TraubeError(f"its texts are too alike for {n_clusters} groups")
+            raise TooFew(f"its texts are too alike for {n_clusters} groups")
         return labels[which]
 
     def sizes(self) -> dict[int, int]:
@@ -517,7 +517,7 @@ class Clustering:
         rows = find_filled(texts)
         if points is None:
             if vectors is None and self.vectors is None:
-                raise TraubeError("to_html: these texts have no vectors to place: they were compared by a similarity")
+                raise Unsupported("to_html: these texts have no vectors to place: they were compared by a similarity")
             vectors = self.vectors[self.rows[rows]] if vectors is None and self.vectors is not None else vectors
             points = place_texts(vectors)
         layers, chosen = map_layers(self, rows)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field, StringConstraints, model_validator
 
 from traube._core.config import Strict, parse, read_yaml
-from traube._core.errors import TraubeError, unknown
+from traube._core.errors import Changed, Conflict, TraubeError, Unknown, unknown
 from traube.components._spherical import Labels
 
 SHORTEST = 8  # characters of a text's beginning by which its group is called
@@ -166,7 +166,7 @@ class _State:
         if isinstance(group, int):
             self._check_clustering(group, where)
             if group not in there:
-                raise TraubeError(f"{where}: {unknown('group', str(group), map(str, there))}")
+                raise Unknown(f"{where}: {unknown('group', str(group), map(str, there))}")
             return group
         called = {c: self.given.get(c) or self.names.get(c, "") for c in there}
         found = [c for c in there if called[c] == group]
@@ -176,9 +176,9 @@ class _State:
             found = [c for c in np.unique(self.labels[rows]).tolist() if c >= 0] if rows else []
         if len(found) > 1:
             numbers = ", ".join(map(str, found))
-            raise TraubeError(f"{where}: '{group[:SHOWN]}' is said of groups {numbers}: call the one by more of a text")
+            raise Conflict(f"{where}: '{group[:SHOWN]}' is said of groups {numbers}: call the one by more of a text")
         if not found:
-            raise TraubeError(
+            raise Unknown(
                 f"{where}: {unknown('group', group[:SHOWN], filter(None, called.values()))}; a group is called by its "
                 "number, its name, or the beginning of a text in it"
             )
@@ -186,12 +186,12 @@ class _State:
 
     def _check_clustering(self, group: int, where: str) -> None:
         if self.edits.clustering is None:
-            raise TraubeError(
+            raise Conflict(
                 f"{where}: group {group} is a number, and numbers are of one clustering: add the line "
                 f"`clustering: {self.fingerprint}` if it is of this one, or call the group by the beginning of a text in it"
             )
         if self.edits.clustering != self.fingerprint:
-            raise TraubeError(
+            raise Changed(
                 f"{where}: group {group} is of clustering {self.edits.clustering}, and this is {self.fingerprint}: other texts, "
                 "settings or versions give other numbers. Call groups by their names, or by the beginning of a text "
                 f"in them, or look at these groups and write `clustering: {self.fingerprint}`"
@@ -200,7 +200,7 @@ class _State:
     def rename(self, group: int, name: str, line: int) -> None:
         twin = next((c for c, own in self.given.items() if own == name and c != group and c in self.labels), None)
         if twin is not None:
-            raise TraubeError(
+            raise Conflict(
                 f"{self.edits.path}: line {line}: group {twin} is called '{name[:SHOWN]}' already: merge them"
             )
         self.given[group] = name
@@ -210,7 +210,7 @@ class _State:
         try:
             found = split(rows, into)
         except TraubeError as error:
-            raise TraubeError(f"{self.edits.path}: line {line}: group {group}: {error}") from None
+            raise type(error)(f"{self.edits.path}: line {line}: group {group}: {error}") from None
         by_size = np.argsort(-np.bincount(found), kind="stable")
         number = np.empty(len(by_size), dtype=np.int64)
         number[by_size] = [group, *range(self.free, self.free + len(by_size) - 1)]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traube._core import paths
-from traube._core.errors import TraubeError, Unsupported
+from traube._core.errors import Failed, Invalid, TooFew, Unsupported
 from traube._core.progress import SILENT, Progress
 from traube._pipeline.default_model import AUTO, choose_model
 from traube._pipeline.executors import make_executor
@@ -27,7 +27,7 @@ def find_filled(texts: Sequence[str]) -> NDArray[np.int64]:
     """Return positions of the texts that are not blank, int64 [m]; raise an error if all are blank."""
     rows = np.array([i for i, text in enumerate(texts) if text.strip()], dtype=np.int64)
     if not len(rows):
-        raise TraubeError("all texts are empty: there is nothing to group" if texts else "there are no texts to group")
+        raise TooFew("all texts are empty: there is nothing to group" if texts else "there are no texts to group")
     return rows
 
 
@@ -46,7 +46,7 @@ def find_unknown(view: View) -> NDArray[np.bool_]:
     """Return which texts the model knows no word of; raise an error if these are all."""
     unknown = view.find_unknown()
     if unknown.all():
-        raise TraubeError("all vectors are 0: the model knows no word of the texts; take another one (`traube models`)")
+        raise Failed("all vectors are 0: the model knows no word of the texts; take another one (`traube models`)")
     return unknown
 
 
@@ -81,19 +81,17 @@ def check_query(model: str, similarity: Similarity | None, query: str | None) ->
     """Refuse a query that is empty or that the model does not use, and a missing query that the model needs."""
     is_used = similarity is not None and similarity.query == "text"
     if is_used and query is None:
-        raise TraubeError(
-            f"model '{model}' compares texts for a query: say what they were found for (query, or --query)"
-        )
+        raise Invalid(f"model '{model}' compares texts for a query: say what they were found for (query, or --query)")
     if query is None:
         return
     if not is_used:
         reasons = {"none": "compares texts whatever the query", "passages": "makes its query of the texts themselves"}
         reason = reasons[similarity.query] if similarity else "has no use for a query"
-        raise TraubeError(
+        raise Invalid(
             f"model '{model}' {reason}; leave the query out, or take a model that has one, as minilm_query_space"
         )
     if not query.strip():
-        raise TraubeError("the query is empty: say what the texts were found for")
+        raise Invalid("the query is empty: say what the texts were found for")
 
 
 def default_method(model: Model) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Malformed, TooFew
 from traube._core.progress import SILENT, Progress
 from traube._grouping.clustering import Clustering
 from traube._grouping.describe import find_keywords, find_typical
@@ -102,11 +102,9 @@ def check_groups(groups: Sequence[str], column: str = "labels") -> None:
     """Refuse labels that make no groups: none, one, or almost all different."""
     counts = Counter(groups)
     if len(counts) < 2:
-        raise TraubeError(
-            f"{column}: texts are put into groups, and there is {len(counts)}: give examples of at least two"
-        )
+        raise TooFew(f"{column}: texts are put into groups, and there is {len(counts)}: give examples of at least two")
     if names_texts(groups):
-        raise TraubeError(
+        raise Malformed(
             f"{column}: {len(counts):,} different values in {len(groups):,} rows name texts, not groups: "
             "name the column of groups"
         )

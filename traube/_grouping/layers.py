@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Conflict, Missing, Unknown
 from traube._core.short_repr import ShortRepr
 from traube._grouping.describe import find_keywords, find_typical
 from traube._grouping.terms import TermReader
@@ -68,9 +68,9 @@ def find_level(layers: Sequence[Layer | NestedLabels], layer: int | str, n_clust
     if isinstance(layer, bool) or not isinstance(layer, (int, np.integer, str)):
         raise TypeError(f'layer is of type {type(layer).__name__}: pass a whole number, "coarse" or "fine"')
     if n_clusters is not None:
-        raise TraubeError("a layer and a number of clusters both say where to cut: leave one of them out")
+        raise Conflict("a layer and a number of clusters both say where to cut: leave one of them out")
     if not layers:
-        raise TraubeError(
+        raise Missing(
             "there are no layers: none/stable_kmeans makes them where there are enough texts; leave the layer out, or "
             "choose a number of clusters"
         )
@@ -78,7 +78,7 @@ def find_level(layers: Sequence[Layer | NestedLabels], layer: int | str, n_clust
     name = str(layer).strip().casefold()
     level = {"coarse": 0, "fine": last}.get(name, int(name) if name.isdecimal() else -1)
     if not 0 <= level <= last:
-        raise TraubeError(f"there is no layer {layer}: choose from 0 (coarse) to {last} (fine)")
+        raise Unknown(f"there is no layer {layer}: choose from 0 (coarse) to {last} (fine)")
     return level
 
 

@@ -18,7 +18,7 @@ from traube import components
 from traube._core.array_files import read_array, read_csr
 from traube._core.config import Strict
 from traube._core.disk import replacing
-from traube._core.errors import TraubeError, first_line
+from traube._core.errors import Changed, Corrupt, Failed, Missing, TraubeError, first_line
 from traube._core.files import write_json
 from traube._core.inputs import is_file, parse_json, read_bytes
 from traube._core.short_repr import ShortRepr
@@ -93,7 +93,7 @@ class Served(ShortRepr):
         try:
             return self._place(self._encode(texts))
         except (ValueError, TypeError) as error:  # a reducer or a clusterer that is fitted again refuses a parameter
-            raise TraubeError(f"{self.card.name}, {self.method.name}: {first_line(error)}") from error
+            raise Failed(f"{self.card.name}, {self.method.name}: {first_line(error)}") from error
 
     def _place(self, vectors: Matrix) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the clusters of new vectors, and the distances to them."""
@@ -107,7 +107,7 @@ class Served(ShortRepr):
 
     def _encode(self, texts: list[str]) -> Matrix:
         if self.model.fingerprint != self.fingerprint:
-            raise TraubeError(f"model '{self.card.name}' is not the one that was scored: its weights have changed")
+            raise Changed(f"model '{self.card.name}' is not the one that was scored: its weights have changed")
         return self.fitted.encode(texts) if self.fitted else self.model.encode(texts)
 
 
@@ -120,7 +120,7 @@ def freeze(
     """
     cell = storage.get_cell(candidate.cells[0])
     if cell is None:
-        raise TraubeError(f"task '{task.name}': cell {candidate.cells[0]} is not stored any more; run again")
+        raise Changed(f"task '{task.name}': cell {candidate.cells[0]} is not stored any more; run again")
     split = max(task.test_splits(split_set), key=lambda s: s.size)
     assignments = storage.read_cell_table(candidate.cells[0])
     rows = assignments[(assignments["split"] == split.split) & (assignments["level"] == split.level)]
@@ -194,7 +194,7 @@ def load(folder: Path, weights: Path | None = None) -> Served:
     elif card.model == WEIGHTS:
         card = locate_pinned(card, entry.fingerprint)
         if card.model == WEIGHTS:
-            raise TraubeError(f"model '{card.name}': the pinned weights {entry.fingerprint} are gone; restore a backup")
+            raise Missing(f"model '{card.name}': the pinned weights {entry.fingerprint} are gone; restore a backup")
     vectors = _load_matrix(folder / "vectors")
     points = _load_matrix(folder / "points") if method.reduces else vectors
     query = _load_matrix(folder / "query") if any(map(is_file, folder.glob("query.np[yz]"))) else None
@@ -280,7 +280,7 @@ def _check_words(folder: Path, fitted: FittedWords) -> None:
 
 
 def _corrupt(path: Path, fault: str) -> TraubeError:
-    return TraubeError(f"{path}: corrupt ({fault}); restore a backup of it")
+    return Corrupt(f"{path}: corrupt ({fault}); restore a backup of it")
 
 
 def _save_array(path: Path, values: NDArray[Any]) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from traube._core.arrays import Ints
-from traube._core.errors import TraubeError
+from traube._core.errors import Corrupt, TooFew, TraubeError
 from traube._core.hashing import digest
 from traube._core.measure import Cost, measure
 from traube._core.progress import SILENT, Progress
@@ -107,7 +107,7 @@ def embed(
         save_cost(storage, task, fingerprint_on(model, corpus_version), cost)
         rows = cache.find_rows(texts)
     if (rows < 0).any():
-        raise TraubeError(f"{cache.folder}: {int((rows < 0).sum())} vectors cannot be read back; is the disk damaged?")
+        raise Corrupt(f"{cache.folder}: {int((rows < 0).sum())} vectors cannot be read back; is the disk damaged?")
     path, dimensions = cache.locate_vectors()
     return Vectors(path, rows, dimensions), len(absent)
 
@@ -133,7 +133,7 @@ def embed_task(
     """
     scored = task.scored
     if not len(scored):
-        raise TraubeError(f"task '{task.name}': no split is of the subset 'test', so there is nothing to score")
+        raise TooFew(f"task '{task.name}': no split is of the subset 'test', so there is nothing to score")
     needed = np.arange(len(task.corpus)) if model.corpus_bound else scored
     texts = task.texts_at(needed)
     vectors, encoded = embed(texts, model, storage, task.corpus_version, progress, executor, task.name)

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from traube._core import paths
-from traube._core.errors import TraubeError
+from traube._core.errors import Conflict, Failed, Missing, TooFew
 from traube._core.progress import SILENT, Progress
 from traube._pipeline.cell import Cell
 from traube._pipeline.default_model import AUTO, choose_model, languages_of
@@ -219,7 +219,7 @@ def _parse_methods(algorithms: Any) -> list[Method]:
 def _refuse_twins(kind: str, names: Iterable[str], advice: str) -> None:
     for name, count in Counter(names).items():
         if count > 1:
-            raise TraubeError(f"two {kind} are called '{name}': {advice}")
+            raise Conflict(f"two {kind} are called '{name}': {advice}")
 
 
 def _to_method(algorithm: Any) -> Method:
@@ -303,7 +303,7 @@ def evaluate_cells(
         If the task is faulty (Task.validate), there are no cells, or a cell fails or is unsupported.
     """
     if not cells:
-        raise TraubeError(f"task '{task.name}': there are no cells to evaluate")
+        raise TooFew(f"task '{task.name}': there are no cells to evaluate")
     task.validate()
     with _open_workbench(task, folder, executor) as workbench:
         plan = Plan.of_cells(model, cells)
@@ -311,7 +311,7 @@ def evaluate_cells(
             if encoded.blocking:
                 name = encoded.blocking[0].name
                 why = f"its vectors fail the check '{name}': {VECTOR_CHECKS[name]}"
-                raise TraubeError(f"{task.name} x {model.name}: {why}")
+                raise Failed(f"{task.name} x {model.name}: {why}")
         clustered = (event.result() for event in cluster(plan, workbench, progress))
         assignments = [done.assignments.assign(cell_id=done.cell.cell_id) for done in clustered]
         scores = [event.result().scores for event in score(plan.after(cells), workbench, progress)]
@@ -374,7 +374,7 @@ def evaluate_pairs(
     0   all      3       1.0
     """
     if history and not has_history(task.rows):
-        raise TraubeError(f"task '{task.name}': its pairs have no history")
+        raise Missing(f"task '{task.name}': its pairs have no history")
     model.fetch()
     cells = make_pair_cells(Manifest.of(task), model, [comparison or choose_comparison(model)], subset)
     with _open_workbench(task, folder, executor) as workbench:

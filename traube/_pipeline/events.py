@@ -5,7 +5,7 @@ from typing import ClassVar, NoReturn, Self
 
 import pandas as pd
 
-from traube._core.errors import TraubeError
+from traube._core import errors
 from traube._pipeline.cell import Cell
 from traube._pipeline.stages import VectorCheck
 
@@ -68,4 +68,4 @@ class Failed:
 
     def result(self) -> NoReturn:
         """Raise the reason as a TraubeError."""
-        raise TraubeError(f"{self.cell.title}: {self.status}: {self.reason}")
+        raise errors.Failed(f"{self.cell.title}: {self.status}: {self.reason}")

@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from traube._core.errors import TraubeError, Unsupported, unknown
+from traube._core.errors import Failed, Unsupported, unknown
 from traube._core.progress import SILENT, Progress
 from traube._pipeline.workbench import Workbench
 from traube.metrics._correlation import Kind as Correlation
@@ -67,7 +67,7 @@ def compare_pairs(
         compared = [similarity.compare(pair, similarity.make_query(pair, None))[0, 1] for pair in both]
         similarities = np.array(compared, dtype=np.float64)
     if not np.isfinite(similarities).all():
-        raise TraubeError(f"model '{model.name}': a similarity is NaN or infinite: the weights are broken")
+        raise Failed(f"model '{model.name}': a similarity is NaN or infinite: the weights are broken")
     return similarities
 
 

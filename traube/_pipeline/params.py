@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from traube._core import paths
 from traube._core.config import Strict, parse, read_yaml
-from traube._core.errors import TraubeError, unknown
+from traube._core.errors import Conflict, Invalid, TraubeError, unknown
 from traube.components import CLUSTERERS, REDUCERS, Method, get_clusterer, grid, parse_method
 from traube.models._card import Precision
 from traube.tasks import own_tasks, sources
@@ -192,7 +192,7 @@ def load_params(path: Path | None = None) -> Params:
 
     def fault(words: object, *place: str, within: tuple[Any, ...] = ()) -> TraubeError:
         line = lines.get((*place, *within), 1)
-        return TraubeError(f"{path}: line {line}: {'.'.join(place)}: {words}")
+        return Invalid(f"{path}: line {line}: {'.'.join(place)}: {words}")
 
     check(params.protocol, params.protocols, "protocol", "protocol")
     components = {**REDUCERS, **CLUSTERERS}
@@ -222,7 +222,7 @@ def load_params(path: Path | None = None) -> Params:
         at = ("sweeps", name)
         try:
             if name in params.protocols:
-                raise TraubeError("a protocol has this name: choose another")
+                raise Conflict("a protocol has this name: choose another")
             protocol, clusterer_of_sweep = params.chosen(sweep.protocol), get_clusterer(sweep.clusterer)
             for parameter, values in sweep.values.items():
                 at = ("sweeps", name, "values", parameter)

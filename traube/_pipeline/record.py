@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Busy
 from traube._core.measure import Cost
 from traube._core.versions import get_versions
 from traube._pipeline.cell import Cell
@@ -158,7 +158,7 @@ class Recorder:
 
     def _save(self, entry: dict[str, Any], *of_cell: Any, **more: Any) -> None:
         if not self.storage.save_cell(entry, *of_cell, **more, lease=self.lease):
-            raise TraubeError(
+            raise Busy(
                 f"{entry['task']} under {entry['model']}: this process stood still for so long that another one may "
                 "have taken over; `traube run` computes what is left"
             )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from traube import components
-from traube._core.errors import DoesNotFit, TraubeError, Unsupported, describe_error
+from traube._core.errors import DoesNotFit, Failed, Unsupported, describe_error
 from traube._core.measure import Cost, measure
 from traube._core.progress import Progress
 from traube.components import Component
@@ -41,7 +41,7 @@ def picklable_errors(function: Callable[P, T]) -> Callable[P, T]:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            kind = next((k for k in (Unsupported, DoesNotFit) if isinstance(error, k)), TraubeError)
+            kind = next((k for k in (Unsupported, DoesNotFit) if isinstance(error, k)), Failed)
             raise kind(describe_error(error)) from None
 
     return run

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Incompatible, TooFew
 from traube._core.short_repr import ShortRepr
 from traube._reports.placing import color_groups
 from traube._reports.rendering import packed, render
@@ -162,11 +162,11 @@ def cluster_report(
 
 def _check(texts: Sequence[str], layers: Sequence[MapLayer]) -> None:
     if len(texts) < FEWEST:
-        raise TraubeError(
+        raise TooFew(
             f"a map needs at least {FEWEST} texts, and there {'is' if len(texts) == 1 else 'are'} {len(texts)}"
         )
     if not layers or any(len(layer.labels) != len(texts) for layer in layers):
-        raise TraubeError("a report needs at least one layer, with a label for each text")
+        raise TooFew("a report needs at least one layer, with a label for each text")
 
 
 def _rows(layers: Sequence[MapLayer], columns: pd.DataFrame) -> pd.DataFrame:
@@ -181,7 +181,7 @@ def _make_offline(page: str) -> str:
     for what, pattern, ours in _REPLACED:
         page, count = pattern.subn(ours, page)
         if not count:
-            raise TraubeError(
+            raise Incompatible(
                 f"datamapplot {version('datamapplot')} writes another page than Traube can make offline ({what} not found): "
                 "install an earlier version"
             )

@@ -8,7 +8,7 @@ from functools import partial
 
 import pandas as pd
 
-from traube._core.errors import TraubeError, unknown
+from traube._core.errors import Conflict, unknown
 from traube._pipeline.evaluate import Evaluation
 from traube._pipeline.record import record
 from traube._reports.tables import summary
@@ -103,7 +103,7 @@ def compare(results: Evaluation | Sequence[Evaluation], a: str, b: str, metric: 
     found = _check_results(results)
     names = sorted({result.task.name for result in found})
     if len(names) > 1:
-        raise TraubeError(
+        raise Conflict(
             f"compare: the results are of several tasks ({', '.join(names)}): compare on one after the other"
         )
     scores = pd.concat([result.samples for result in found])
@@ -125,7 +125,7 @@ def _check_results(results: Evaluation | Sequence[Evaluation]) -> list[Evaluatio
     for result in found:
         name = result.task.name
         if versions.setdefault(name, result.data_version) != result.data_version:
-            raise TraubeError(f"two tasks are called '{name}' and differ: name them, make_task(..., name=...)")
+            raise Conflict(f"two tasks are called '{name}' and differ: name them, make_task(..., name=...)")
     return found
 
 

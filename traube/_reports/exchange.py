@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Corrupt, Malformed, Missing
 from traube._core.files import write_json
 from traube._pipeline.current import current_cells, drop_sweeps
 from traube._pipeline.params import Protocol
 from traube._reports.mteb_results import DEFAULT, TEST, Skipped, describe_skipped, read_results
-from traube._storage import Corrupt, Document, Storage, write_table
+from traube._storage import Document, Storage, write_table
 from traube.components import parse_method
 from traube.components._method import name_methods
 from traube.models import model_cards
@@ -68,7 +68,7 @@ def export_mteb(
     if method is not None and len(cells):
         method = parse_method(method).name  # a misspelled one is named as such
         if method not in set(cells["method"]):
-            raise TraubeError(f"nothing is scored by {method}; `traube run --method {method}` scores it")
+            raise Missing(f"nothing is scored by {method}; `traube run --method {method}` scores it")
     usual = {}
     for name, own in cells.groupby("protocol"):
         nearest = [near for near in (MTEB_METHOD, "none/kmeans") if near in set(own["method"])]
@@ -92,7 +92,7 @@ def export_mteb(
         written[path] = usual[protocol]
     if not written:
         by = f" by {method}" if method else ""
-        raise TraubeError(f"no labeled task is scored{by} yet: `traube run{f' --method {method}' if method else ''}`")
+        raise Missing(f"no labeled task is scored{by} yet: `traube run{f' --method {method}' if method else ''}`")
     return written
 
 
@@ -144,7 +144,7 @@ def import_mteb(storage: Storage, path: Path) -> tuple[pd.DataFrame, list[Skippe
         faults = describe_skipped(found.skipped)
         if path.is_dir() or not faults:
             faults = [f"{path}: holds no clustering results in MTEB's form", *faults]
-        raise TraubeError("; ".join(faults[:2]))
+        raise Malformed("; ".join(faults[:2]))
     rows = [{**row, "metric": V_MEASURE} for row in found.rows]
     table = pd.DataFrame(rows, columns=list(IMPORTED_COLUMNS))
     storage.save_document(Imported(key=str(path.resolve())), {"results": write_table(table)})
@@ -156,7 +156,7 @@ def imported_results(storage: Storage) -> pd.DataFrame:
     try:
         read = [storage.read_table(source.files["results"]) for source in storage.read_documents(Imported)]
     except Corrupt as error:
-        raise TraubeError(f"imported results are corrupt ({error}); import them again") from None
+        raise Corrupt(f"imported results are corrupt ({error}); import them again") from None
     empty = pd.DataFrame(columns=list(IMPORTED_COLUMNS))
     # until version 0.2 the split was always the test split, and subsets were left out
     tables = [table if "split" in table else table.assign(split=TEST, subset=DEFAULT) for table in read]

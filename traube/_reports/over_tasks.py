@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from traube._core.disk import replacing
-from traube._core.errors import TraubeError, join_words
+from traube._core.errors import Invalid, TooFew, join_words
 from traube.comparison._candidates import WITHOUT_LABELS
 from traube.comparison._ranking import Ranking, find_ties, rank_by_splits
 
@@ -68,7 +68,7 @@ def rank_over_tasks(best: pd.DataFrame, models: Collection[str] = ()) -> OverTas
     complete = named.dropna(axis="columns") if models else named.dropna(axis="index")
     n_models, n_tasks = complete.shape
     if n_models < 2 or n_tasks < 2:
-        raise TraubeError(
+        raise TooFew(
             f"--over-tasks: {n_models} of {len(named)} models {'is' if n_models == 1 else 'are'} scored on the same {n_tasks} "
             "tasks; two of each are needed: name tasks by -t or models by -m, or score more by `traube run`"
         )
@@ -83,7 +83,7 @@ def rank_over_tasks(best: pd.DataFrame, models: Collection[str] = ()) -> OverTas
 def write_figure(found: OverTasks, path: Path) -> None:
     """Write the critical-difference diagram as SVG, PNG or PDF, as the file's name says."""
     if path.suffix.lower() not in FORMATS:
-        raise TraubeError(f"--figure {path}: unknown format; expected a name that ends in {', '.join(FORMATS)}")
+        raise Invalid(f"--figure {path}: unknown format; expected a name that ends in {', '.join(FORMATS)}")
     figure = draw_critical_difference(found.ranks, found.ranking.p)
     with replacing(path) as temporary:
         figure.savefig(temporary, format=path.suffix[1:].lower(), bbox_inches="tight", dpi=200)

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Missing
 from traube._core.escaping import format_csv
 from traube._core.files import locked, read_parquet, write_json, write_parquet, write_text
 from traube._core.hashing import digest, file_sha256
@@ -55,7 +55,7 @@ def make_page(bench: Workbench, protocols: Mapping[str, Protocol], task: str, ho
     except FileNotFoundError:
         table = pd.DataFrame({"task": []})
     if task not in set(table["task"]):
-        raise TraubeError(f"{task}: nothing is scored yet: `traube run -t {task}`")
+        raise Missing(f"{task}: nothing is scored yet: `traube run -t {task}`")
     if not leaderboard_is_current(bench.storage):  # the page's verdicts are of what is stored, and so are its tables
         of_task = leaderboard(bench.storage, protocols=protocols, tasks=[task])
         table = pd.concat([table[table["task"] != task], of_task], ignore_index=True)

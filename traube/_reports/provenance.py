@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from traube._core.errors import TraubeError, unknown
+from traube._core.errors import Missing, TraubeError, unknown
 from traube._pipeline.changes import Change, Kind
 from traube._pipeline.cluster import CLUSTERING_VERSION
 from traube._pipeline.current import current_cells
@@ -50,7 +50,7 @@ def trace_provenance(
             raise unknown(f"scored method of {model} on {task}", method, sorted(set(names)))
         cells = cells[meant]
     if cells.empty:
-        raise TraubeError(f"nothing is stored of {task} x {model}; `traube leaderboard --all` shows what is")
+        raise Missing(f"nothing is stored of {task} x {model}; `traube leaderboard --all` shows what is")
     counted = current_cells(storage, protocols, [task], own_choice=True)
     counted = counted[counted["cell_id"].isin(cells["cell_id"])]
     shown = counted if len(counted) else cells[cells["created"] == cells["created"].max()]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Conflict, Missing, Unknown
 from traube._core.progress import SILENT, Progress
 from traube._pipeline.changes import Change, Kind
 from traube._pipeline.executors import make_executor
@@ -66,22 +66,20 @@ def reproduce(
     cells = storage.read_cells()
     matching = cells[cells["cell_id"].str.startswith(cell_id)]
     if matching.empty:
-        raise TraubeError(
-            f"unknown cell '{cell_id}': no stored one begins so; `traube provenance` shows the ids of cells"
-        )
+        raise Unknown(f"unknown cell '{cell_id}': no stored one begins so; `traube provenance` shows the ids of cells")
     if len(matching) > 1:
-        raise TraubeError(f"{len(matching)} cells begin with '{cell_id}': {', '.join(matching['cell_id'].head(5))}")
+        raise Conflict(f"{len(matching)} cells begin with '{cell_id}': {', '.join(matching['cell_id'].head(5))}")
     record = matching.iloc[0].to_dict()
     if select_kind(matching, CLUSTERINGS).empty:
         get_source(record["task"])  # refuses pairs
     if record["status"] != "done":
-        raise TraubeError(
+        raise Missing(
             f"cell {record['cell_id']} is {record['status']} ({record['reason']}): there is no score to compare with"
         )
     changed = changed_since(storage, protocols, record)
     gone = [str(change) for change in changed if change.kind in GONE]
     if gone:
-        raise TraubeError(f"cell {record['cell_id']} cannot be computed again: {'; '.join(gone)}")
+        raise Missing(f"cell {record['cell_id']} cannot be computed again: {'; '.join(gone)}")
     protocol = protocols.get(record["protocol"])
     model = load_model(record["model"], precision=protocol.precision if protocol else None)
     cell = _cell_of(record, protocol)

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from traube._core import paths
 from traube._core.disk import read_json
+from traube._core.errors import Corrupt
 from traube._core.hashing import digest, file_sha256, frame_digest
 from traube._pipeline.current import current_cells, drop_sweeps
 from traube._pipeline.kinds import kinds
@@ -19,7 +20,7 @@ from traube._pipeline.params import Protocol
 from traube._pipeline.present import CHOICE
 from traube._reports.found import COLUMNS as FOUND
 from traube._reports.found import found_k
-from traube._storage import Corrupt, Document, Storage, write_table
+from traube._storage import Document, Storage, write_table
 from traube.comparison._candidates import WITHOUT_LABELS, about, main_metric
 from traube.comparison._jackknife import Sample, compute_intervals
 from traube.comparison._ranking import rank

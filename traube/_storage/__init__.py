@@ -1,9 +1,8 @@
 """The storage of results: immutable blobs are the truth, a database is the catalog of them."""
 
-from traube._storage.blobs import Corrupt, Unreachable
 from traube._storage.documents import Document
 from traube._storage.entries import Score, write_table
 from traube._storage.leases import Lease
 from traube._storage.storage import Storage, open_storage
 
-__all__ = ["Corrupt", "Document", "Lease", "Score", "Storage", "Unreachable", "open_storage", "write_table"]
+__all__ = ["Document", "Lease", "Score", "Storage", "open_storage", "write_table"]

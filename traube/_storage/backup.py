@@ -23,7 +23,7 @@ from typing_extensions import override
 
 from traube._core.config import read_yaml
 from traube._core.disk import replacing, walk
-from traube._core.errors import TraubeError
+from traube._core.errors import Conflict, Corrupt, Incompatible, Malformed, TraubeError, Unsafe
 from traube._core.inputs import LONGEST_NAME, LONGEST_PATH, check_file, parse_json
 from traube._core.system_errors import explain_errors
 from traube._storage.backup_contents import (
@@ -37,7 +37,7 @@ from traube._storage.backup_contents import (
     find_fate,
     find_largest,
 )
-from traube._storage.blobs import IDENTITY, Corrupt, make_marker
+from traube._storage.blobs import IDENTITY, make_marker
 from traube._storage.storage import Storage
 
 FORMAT = 1  # raise when an archive has to be read in another way
@@ -54,7 +54,7 @@ def write_backup(storage: Storage, checkpoints: Path, file: Path) -> list[str]:
     Others may write to the storage meanwhile.
     """
     if file.exists():
-        raise TraubeError(f"{file}: is there already; give the backup another name")
+        raise Conflict(f"{file}: is there already; give the backup another name")
     about = {"format": FORMAT, "created": datetime.now(UTC).isoformat(timespec="seconds")}
     file.parent.mkdir(parents=True, exist_ok=True)
     with (
@@ -111,7 +111,7 @@ def restore_backup(
         If the archive holds anything that is on no list, or would replace a file. Nothing is written then.
     """
     if folder.is_dir() and (present := sorted(path.name for path in folder.iterdir() if path.name != ".env")):
-        raise TraubeError(f"{folder}: is not empty ({present[0]}); set TRAUBE_HOME to an empty folder")
+        raise Conflict(f"{folder}: is not empty ({present[0]}); set TRAUBE_HOME to an empty folder")
     folder.mkdir(parents=True, exist_ok=True)
     with (
         explain_errors(folder),
@@ -122,7 +122,7 @@ def restore_backup(
         names = {name.split("/")[1] for name in kept if name.startswith(f"{CHECKPOINTS}/")}
         if present := sorted(name for name in names if os.path.lexists(checkpoints / name)):
             fix = "move it away, or set TRAUBE_CHECKPOINTS to another folder"
-            raise TraubeError(f"{checkpoints / present[0]}: is there already; {fix}")
+            raise Conflict(f"{checkpoints / present[0]}: is there already; {fix}")
         lines = [line for member in kept.values() if (line := _extract(archive, member, Path(temporary)))]
         if (history := Path(temporary) / DATA / MLFLOW).exists():
             lines += adopt_history(history) if adopt_history else [f"{MLFLOW}: not restored: MLflow is not installed"]
@@ -219,7 +219,7 @@ def _open_archive(file: Path) -> Iterator[tarfile.TarFile]:
         with _Archive(file) as opened, tarfile.open(fileobj=opened, mode="r:") as archive:
             yield archive
     except (tarfile.TarError, EOFError, ValueError, OverflowError, RecursionError) as error:
-        raise TraubeError(f"{file}: no backup of Traube, or corrupt ({error}); nothing was restored") from None
+        raise Malformed(f"{file}: no backup of Traube, or corrupt ({error}); nothing was restored") from None
 
 
 def _check_members(file: Path, archive: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
@@ -232,7 +232,7 @@ def _check_members(file: Path, archive: tarfile.TarFile) -> dict[str, tarfile.Ta
     except ValueError:
         about = None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise TraubeError(f"{file}: no backup of this version of Traube; nothing was restored")
+        raise Incompatible(f"{file}: no backup of this version of Traube; nothing was restored")
     size = file.stat().st_size
     kept: dict[str, tarfile.TarInfo] = {}
     folders: set[str] = set()
@@ -241,7 +241,7 @@ def _check_members(file: Path, archive: tarfile.TarFile) -> dict[str, tarfile.Ta
     ) is not None:  # each is looked at before the next: sizes may lead backward, without end
         fault = "headers for all files" if archive.pax_headers else _find_fault(member, size, kept, folders)
         if fault:
-            raise TraubeError(f"{file}: {member.name[:200]}: {fault}; nothing was restored")
+            raise Unsafe(f"{file}: {member.name[:200]}: {fault}; nothing was restored")
         if find_fate(member.name) is Fate.KEPT:
             kept[member.name] = member
             folders.update(map(str, Path(member.name).parents))

@@ -21,7 +21,18 @@ from uuid import uuid4
 
 from typing_extensions import override
 
-from traube._core.errors import TraubeError, first_line, install_hint
+from traube._core.errors import (
+    Corrupt,
+    Inaccessible,
+    Incompatible,
+    Invalid,
+    Missing,
+    NotInstalled,
+    TraubeError,
+    Unreachable,
+    first_line,
+    install_hint,
+)
 from traube._core.inputs import parse_json
 from traube._core.system_errors import format_error
 
@@ -36,14 +47,6 @@ LARGEST_PUT = 5 * 2**30  # bytes that S3 takes at once; parts of what was cut wo
 PATIENCE = 120.0  # seconds to wait for a server that does not answer
 _CONNECTION_ERRORS = {"HTTPClientError", "ClientConnectionError", "ConnectionError", "TimeoutError", "FSTimeoutError"}
 _CONNECTION_NUMBERS = (errno.EBUSY, getattr(errno, "EREMOTEIO", errno.EIO), errno.ECONNREFUSED, errno.ECONNRESET)
-
-
-class Corrupt(TraubeError):
-    """Stored bytes that are absent or not what was written."""
-
-
-class Unreachable(TraubeError):
-    """A server that does not answer."""
 
 
 def hash_content(content: bytes) -> str:
@@ -115,9 +118,9 @@ class Blobs:
         try:
             self._files, root = fsspec.core.url_to_fs(self.url, **options)
         except ImportError as error:
-            raise TraubeError(f"{url}: {error.name or error} is not installed: {install_hint('s3')}") from None
+            raise NotInstalled(f"{url}: {error.name or error} is not installed: {install_hint('s3')}") from None
         except ValueError as error:
-            raise TraubeError(f"{url}: {error}; expected a folder or s3://BUCKET/PREFIX") from None
+            raise Invalid(f"{url}: {error}; expected a folder or s3://BUCKET/PREFIX") from None
         self._root = root.rstrip("/")
 
     def put(self, content: bytes, patience: float | None = None) -> str:
@@ -213,7 +216,7 @@ class Blobs:
                 raise Corrupt(f"{self.url}/{IDENTITY}: corrupt; `traube rebuild` makes it again") from None
             else:
                 if version > VERSION:
-                    raise TraubeError(f"{self.url}: made by a later version of Traube ({version}); upgrade this one")
+                    raise Incompatible(f"{self.url}: made by a later version of Traube ({version}); upgrade this one")
                 return identity
 
     def restore_identity(self, identity: str) -> None:
@@ -249,10 +252,12 @@ class Blobs:
         except Exception as error:
             answer = getattr(error.__cause__, "response", None) or {}  # botocore's
             if answer.get("Error", {}).get("Code") == "NoSuchBucket":
-                raise TraubeError(f"{self.url}: there is no such bucket; make it, or change TRAUBE_BLOBS") from None
+                raise Missing(f"{self.url}: there is no such bucket; make it, or change TRAUBE_BLOBS") from None
             if isinstance(error, FileNotFoundError | FileExistsError | TraubeError):
                 raise
-            raise TraubeError(f"{self.url}: refused ({first_line(error)}); `traube doctor` tests the rights") from error
+            raise Inaccessible(
+                f"{self.url}: refused ({first_line(error)}); `traube doctor` tests the rights"
+            ) from error
 
 
 class FolderBlobs(Blobs):
@@ -319,7 +324,7 @@ class FolderBlobs(Blobs):
         except (FileNotFoundError, FileExistsError):
             raise
         except OSError as error:
-            raise TraubeError(format_error(error, self.folder)) from error
+            raise Inaccessible(format_error(error, self.folder)) from error
 
 
 def open_blobs(url: str, folder: Path) -> Blobs:
@@ -327,10 +332,10 @@ def open_blobs(url: str, folder: Path) -> Blobs:
     if "://" in url:
         scheme, _, rest = url.partition("://")
         if scheme.lower() not in STORES:  # others would read web pages, or files that name further ones
-            raise TraubeError(f"TRAUBE_BLOBS: '{url}': expected s3://BUCKET/PREFIX, or the whole path of a folder")
+            raise Invalid(f"TRAUBE_BLOBS: '{url}': expected s3://BUCKET/PREFIX, or the whole path of a folder")
         return Blobs(f"{scheme.lower()}://{rest}")
     if url and not Path(url).expanduser().is_absolute():
-        raise TraubeError(f"TRAUBE_BLOBS: '{url}': expected s3://BUCKET/PREFIX, or the whole path of a folder")
+        raise Invalid(f"TRAUBE_BLOBS: '{url}': expected s3://BUCKET/PREFIX, or the whole path of a folder")
     return FolderBlobs(Path(url).expanduser() if url else folder)
 
 

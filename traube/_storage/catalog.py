@@ -23,10 +23,10 @@ from urllib.parse import quote
 import sqlalchemy as sa
 
 from traube._core import settings
-from traube._core.errors import TraubeError, install_hint
+from traube._core.errors import Conflict, Corrupt, Inaccessible, Invalid, NotInstalled, install_hint
 from traube._core.paths import is_plain
 from traube._core.system_errors import find_sqlite_number, format_error, get_sqlite_code
-from traube._storage.blobs import NAME, Corrupt, retry
+from traube._storage.blobs import NAME, retry
 from traube._storage.entries import Entry
 
 T = TypeVar("T")
@@ -221,7 +221,7 @@ class Catalog:
         try:
             self._engine = sa.create_engine(url, connect_args=seconds, pool_pre_ping=not self._is_sqlite)
         except ImportError:
-            raise TraubeError(f"{settings.DATABASE}: psycopg2 is not installed: {install_hint('postgres')}") from None
+            raise NotInstalled(f"{settings.DATABASE}: psycopg2 is not installed: {install_hint('postgres')}") from None
         weakref.finalize(self, self._engine.dispose)  # SQLite writes its journal into the database then
         self.insert = import_module(f"sqlalchemy.dialects.{backend}").insert  # loading both would take some .05 s
         self._upserts = {table.name: self._upsert(table) for table in ENTRY_TABLES.values()}
@@ -284,7 +284,7 @@ class Catalog:
     def check_writable(self) -> None:
         """Refuse to write to a folder that is read-only."""
         if self.is_read_only:
-            raise TraubeError(f"{self.name}: read-only; set TRAUBE_HOME to a folder that can be written to")
+            raise Inaccessible(f"{self.name}: read-only; set TRAUBE_HOME to a folder that can be written to")
 
     def _transact(self, work: Callable[[sa.Connection], T], isolation: str, patience: float | None) -> T:
         options = {"writes": isolation == "READ COMMITTED"} if self._is_sqlite else {"isolation_level": isolation}
@@ -301,7 +301,7 @@ class Catalog:
                 raise Corrupt(f"{self.name}: corrupt ({reason}); {_MENDED}") from error
             number = find_sqlite_number(error.orig)
             line = format_error(OSError(number, ""), Path(self.name)) if number else f"{self.name}: {reason}"
-            raise TraubeError(line) from error
+            raise Inaccessible(line) from error
         except UnicodeDecodeError as error:  # SQLite quotes a schema that is no longer text
             raise Corrupt(f"{self.name}: corrupt ({error}); {_MENDED}") from error
 
@@ -336,7 +336,7 @@ class Catalog:
         if (bound := self.get_setting("blobs")) not in (identity, None):
             if not re.fullmatch("[0-9a-f]{32}", bound or ""):
                 raise Corrupt(f"{self.name}: corrupt (blob store {bound!r}); {_MENDED}")
-            raise TraubeError(f"{self.name}: the catalog of another blob store ({bound}, not {identity})")
+            raise Conflict(f"{self.name}: the catalog of another blob store ({bound}, not {identity})")
 
     # entries
 
@@ -579,12 +579,12 @@ def open_catalog(folder: Path, url: str = "", *, is_read_only: bool | None = Non
     if is_read_only:
         journal = file.with_name(f"{file.name}-wal")
         if journal.exists() and journal.stat().st_size:
-            raise TraubeError(f"{journal}: holds results; open the folder once where it can be written to")
+            raise Inaccessible(f"{journal}: holds results; open the folder once where it can be written to")
         query = {"mode": "ro", "immutable": "1", "uri": "true"}
         url_of_file = sa.URL.create("sqlite", database=f"file:{quote(str(file))}", query=query)
         return Catalog(url_of_file, str(file), is_read_only=True)
     if kind := _find_network(folder):
-        raise TraubeError(
+        raise Invalid(
             f"{folder}: lies on {kind}, where SQLite loses results: set TRAUBE_HOME to a folder of this machine, or "
             f"{settings.DATABASE} to a Postgres that all nodes share"
         )

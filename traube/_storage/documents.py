@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from traube._storage.blobs import Corrupt
+from traube._core.errors import Corrupt
 
 
 class Document(BaseModel):

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traube._core.disk import read_json
-from traube._core.errors import TraubeError
+from traube._core.errors import Corrupt, Malformed
 from traube._core.files import locked, write_json
 from traube._core.system_errors import explain_errors
-from traube._storage.blobs import Corrupt, hash_content
+from traube._storage.blobs import hash_content
 from traube._storage.storage import Storage
 
 RECORD = np.dtype([("text", "V16"), ("checksum", "<u4")])
@@ -149,7 +149,7 @@ class EmbeddingCache:
         """Append rows; return the first of them and the one after the last."""
         present, path, dimensions = self._read()
         if len(present) and dimensions != vectors.shape[1]:
-            raise TraubeError(f"{self.folder}: vectors of length {vectors.shape[1]} among those of {dimensions}")
+            raise Malformed(f"{self.folder}: vectors of length {vectors.shape[1]} among those of {dimensions}")
         rows, width = len(present), vectors.shape[1]
         path = path if len(present) else self.folder / f"{width}.f32"
         _write_at(path, 4 * rows * width, vectors.tobytes())

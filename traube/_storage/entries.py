@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from traube._core.arrays import Floats
+from traube._core.errors import Corrupt
 from traube._core.inputs import parse_json
-from traube._storage.blobs import Corrupt
 
 FIRST = "entry.json"
 NAME_AT = 30  # where a zip file names its first member

@@ -26,9 +26,9 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from traube._core import paths, settings
-from traube._core.errors import TraubeError, printable
+from traube._core.errors import Changed, Conflict, Corrupt, Incompatible, Missing, Unreachable, printable
 from traube._storage import catalog as tables
-from traube._storage.blobs import Blobs, Corrupt, FolderBlobs, Unreachable, hash_content, open_blobs
+from traube._storage.blobs import Blobs, FolderBlobs, hash_content, open_blobs
 from traube._storage.catalog import Catalog, list_blobs, open_catalog
 from traube._storage.documents import Document
 from traube._storage.entries import FIRST, NAME_AT, Entry, Score, make_score_rows, read_table, write_table
@@ -61,7 +61,7 @@ class Storage:
         self, folder: Path, *, is_read_only: bool | None = None, servers: tuple[str, str] | None = None
     ) -> None:
         if any((folder / "store" / name).is_dir() for name in ("results", "tasks", "pairs")):
-            raise TraubeError(
+            raise Incompatible(
                 f"{folder}: made by an earlier version of Traube, whose results this one does not read; "
                 "set TRAUBE_HOME to another folder"
             )
@@ -75,7 +75,7 @@ class Storage:
         is_new = self.catalog.get_setting("blobs") is None
         identity = self.blobs.get_identity(create=is_new and not self.catalog.is_read_only)
         if identity is None:
-            raise TraubeError(f"{self.blobs.url}: not the blob store of {self.catalog.name}: is it mounted?")
+            raise Conflict(f"{self.blobs.url}: not the blob store of {self.catalog.name}: is it mounted?")
         if is_new and not self.catalog.is_read_only and any(self.blobs.list()):
             sys.stderr.write(f"{self.catalog.name}: making the catalog again from {self.blobs.url}\n")
             sys.stderr.writelines(f"{line}\n" for line in self.rebuild())
@@ -114,7 +114,7 @@ class Storage:
         def put() -> None:
             for name, file in files.items():  # in memory one after the other
                 if self.blobs.put(_read(file), patience) != entry.row["files"][name]:
-                    raise TraubeError(f"{file!s:.200}: was written to while it was stored; run the command again")
+                    raise Changed(f"{file!s:.200}: was written to while it was stored; run the command again")
             self.blobs.put(content, patience)
 
         put()
@@ -209,7 +209,7 @@ class Storage:
     def set_task_state(self, name: str, state: str, card: Mapping[str, Any] | None = None) -> None:
         """Set the state of a task (ingested, checked or blocked), and its card if the card has changed."""
         if (row := self.get_task(name)) is None:
-            raise TraubeError(f"task '{name}' is not ingested; `traube run --task {name}` ingests it")
+            raise Missing(f"task '{name}' is not ingested; `traube run --task {name}` ingests it")
         self._enter(self._make_entry("task", {**row, "state": state, "card": card or row["card"]}))
 
     def get_task(self, name: str) -> dict[str, Any] | None:

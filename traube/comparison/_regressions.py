@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
+from traube._core.errors import Corrupt
 from traube._core.files import read_parquet
 from traube._pipeline.changes import Change, Kind, in_words
 from traube._pipeline.current import current_cells, drop_sweeps
 from traube._pipeline.params import Protocol
-from traube._storage import Corrupt, Document, Storage, write_table
+from traube._storage import Document, Storage, write_table
 from traube.comparison._candidates import WITHOUT_LABELS, main_metric
 from traube.comparison._jackknife import Sample
 from traube.comparison._samples import make_samples

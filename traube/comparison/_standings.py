@@ -9,7 +9,7 @@ from functools import partial
 
 import pandas as pd
 
-from traube._core.errors import TraubeError, unknown
+from traube._core.errors import Changed, Missing, TraubeError, unknown
 from traube._pipeline.current import current_cells
 from traube._pipeline.params import Protocol
 from traube._pipeline.validation.findings import refuse_stored
@@ -98,11 +98,11 @@ def read_options(
     if manifest is None or manifest.card.type is not CLUSTERING:
         get_source(task_name)  # which names near ones, if there is no such task, and refuses one of pairs
         if not storage.read_cells(task_name).empty:
-            raise TraubeError(
+            raise Changed(
                 f"{task_name}: its data cannot be used as it is now: `traube run -t {task_name}` says why; what is "
                 "scored of its earlier data is in the leaderboard"
             )
-        raise TraubeError(f"{task_name}: nothing is scored yet: `traube run -t {task_name}`")
+        raise Missing(f"{task_name}: nothing is scored yet: `traube run -t {task_name}`")
     refuse_stored(storage, task_name)
     task = read_task(storage, task_name)
     if not task.is_labeled:
@@ -113,7 +113,7 @@ def read_options(
     cells = current_cells(storage, {name: protocol}, [task_name], own_choice=own_choice)
     options = candidates(storage, task_name, name, protocol, metric or main_metric(task.card, protocol), cells)
     if not options:
-        raise TraubeError(
+        raise Missing(
             f"{task_name}: nothing is scored under protocol '{name}' yet: `traube run -t {task_name} -p {name}`"
         )
     return task, options
@@ -168,7 +168,7 @@ def compare_on_tasks(
         except TraubeError as error:
             left_out[task_name] = str(error)
     if not found:
-        raise TraubeError("nothing to compare: " + "; ".join(left_out.values()))
+        raise Missing("nothing to compare: " + "; ".join(left_out.values()))
     read, comparisons = partial(sample, storage), len(found) if ":" in a + b else None
     return [
         Comparison(one, other, judge_pair(options, one, other, read, comparisons)) for one, other, options in found
@@ -183,7 +183,7 @@ def list_common_tasks(storage: Storage, a: str, b: str) -> list[str]:
     one, other = (set(done.loc[done["model"] == model, "task"]) for model in models)
     both = [task for task in sorted(one & other) if (card := get_card(storage, task)) and card.type is CLUSTERING]
     if not both:
-        raise TraubeError(
+        raise Missing(
             f"nothing to compare: no task is scored with both {' and '.join(models)}: "
             f"`traube run -m {' -m '.join(models)}`"
         )

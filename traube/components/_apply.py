@@ -12,7 +12,7 @@ import pandas as pd
 import psutil
 from scipy import sparse
 
-from traube._core.errors import DoesNotFit, TraubeError
+from traube._core.errors import DoesNotFit, Failed, Malformed
 from traube._core.short_repr import ShortRepr
 from traube.components._components import Component, get_reducer
 from traube.components._new_points import Matrix
@@ -117,7 +117,7 @@ def apply_clusterer(
     """Fit a clusterer on the n rows of what it takes, and return what it reports."""
     estimator, labels = _run(component, params, seed, given, lambda built: (built, np.asarray(built.fit_predict(X))))
     if labels.shape != (n,) or not np.issubdtype(labels.dtype, np.integer):
-        raise TraubeError(
+        raise Malformed(
             f"{component.name} must give an integer for each of {n} texts; it gave {labels.dtype} {labels.shape}"
         )
     labels = labels.astype(np.int64)
@@ -150,7 +150,7 @@ def _run(
             warnings.filterwarnings("ignore", message="Number of distinct clusters", category=UserWarning)
             return fit(estimator)
     except (ValueError, TypeError) as error:  # TypeError: scikit-learn's, of sparse vectors where it takes dense ones
-        raise TraubeError(f"{component.name}: {' '.join(str(error).split())}") from error
+        raise Failed(f"{component.name}: {' '.join(str(error).split())}") from error
 
 
 @lru_cache(maxsize=1)
@@ -168,7 +168,7 @@ def check_vectors(X: Matrix) -> Matrix:
     """Return X as float32, csr_matrix if sparse; X is copied only if necessary."""
     X = X if sparse.issparse(X) else np.asarray(X)
     if X.ndim != 2 or 0 in X.shape:
-        raise TraubeError(f"vectors must be a table of texts x dimensions, at least one of each; this is {X.shape}")
+        raise Malformed(f"vectors must be a table of texts x dimensions, at least one of each; this is {X.shape}")
     if isinstance(X, np.ndarray):
         X = np.ascontiguousarray(X, dtype=np.float32)
         rows = np.flatnonzero(~np.isfinite(X).all(axis=1))
@@ -177,7 +177,7 @@ def check_vectors(X: Matrix) -> Matrix:
         X = X if X.has_sorted_indices else X.sorted_indices()  # UMAP would sort the caller's in place
         rows = np.unique(X.tocoo().row[~np.isfinite(X.data)])
     if len(rows):
-        raise TraubeError(f"vectors hold NaN or infinity in {len(rows)} rows, the first being row {int(rows[0])}")
+        raise Malformed(f"vectors hold NaN or infinity in {len(rows)} rows, the first being row {int(rows[0])}")
     return X
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from traube._core.errors import TraubeError, Unsupported, unknown
+from traube._core.errors import Conflict, Invalid, Unsupported, unknown
 from traube._core.plugins import Registrations, Registry
 from traube._core.versions import get_versions
 from traube.components._new_points import Assign, Place, assign_to_nearest_center, keep_vectors, place_by_neighbors
@@ -153,9 +153,7 @@ class Component:
         given = dict(params or {})
         for key in given:
             if key in GIVEN:
-                raise TraubeError(
-                    f"{self.name}: '{key}' is no parameter: it comes from the split's classes or the seed"
-                )
+                raise Invalid(f"{self.name}: '{key}' is no parameter: it comes from the split's classes or the seed")
             if key not in self.params and not self.chooses_k({key: given[key]}):
                 raise unknown(f"parameter of {self.name}", str(key), self.params)
         typed = {key: _convert_like(self.params.get(key), value) for key, value in given.items()}
@@ -165,7 +163,7 @@ class Component:
                 _make_adapter(self.types[key]).validate_python(plain[key], strict=True)
             except ValidationError as error:
                 said = " or ".join(dict.fromkeys(fault["msg"] for fault in error.errors()))
-                raise TraubeError(f"{self.name}: {key} cannot be {str(plain[key])[:60]!r}: {said}") from None
+                raise Invalid(f"{self.name}: {key} cannot be {str(plain[key])[:60]!r}: {said}") from None
         return plain
 
 
@@ -442,13 +440,13 @@ def _get(kind: str, registry: Mapping[str, Component], component: str | Componen
 
 def _register(registry: Registry[Component], component: Component, replace: bool) -> Component:
     if not re.fullmatch(r"[a-z0-9][a-z0-9_+.-]*", component.name):
-        raise TraubeError(
+        raise Invalid(
             f"'{component.name}' is no name for a method's component: use lower-case letters, digits and _ + . -"
         )
     # One name space for both: a protocol sets parameters by the component's name alone.
     taken = component.name in REDUCERS or component.name in CLUSTERERS
     if taken and not (replace and component.name in registry):
-        raise TraubeError(f"'{component.name}' is taken: choose another name (or, of the same kind, give replace=True)")
+        raise Conflict(f"'{component.name}' is taken: choose another name (or, of the same kind, give replace=True)")
     registry[component.name] = component
     return component
 
@@ -462,5 +460,5 @@ def _make_plain(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     try:
         plain: dict[str, Any] = json.loads(json.dumps(dict(params), allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise TraubeError(f"{name}: parameters must be numbers, texts, truth values, lists or null ({error})") from None
+        raise Invalid(f"{name}: parameters must be numbers, texts, truth values, lists or null ({error})") from None
     return plain

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Conflict, Invalid
 from traube.components._apply import Fitted, apply_clusterer
 from traube.components._components import Component, get_clusterer, get_reducer
 from traube.components._method import Method
@@ -102,7 +102,7 @@ def decide_n_clusters(
 ) -> tuple[int | None, pd.DataFrame | None]:
     """Return the number of clusters that a clusterer is given, None if none is, and the table if it was chosen."""
     if clusterer.n_clusters == "found" and n_clusters is not None:
-        raise TraubeError(f"{clusterer.name} finds the number of clusters by itself: leave out n_clusters")
+        raise Conflict(f"{clusterer.name} finds the number of clusters by itself: leave out n_clusters")
     if clusterer.chooses_k(params) or (clusterer.n_clusters == "given" and n_clusters is None):
         return view.choose_n_clusters(clusterer, params, seed)
     return n_clusters, None
@@ -110,9 +110,7 @@ def decide_n_clusters(
 
 def _check_number(clusterer: Component, n_clusters: int, n: int) -> int:
     if not isinstance(n_clusters, int | np.integer) or isinstance(n_clusters, bool):
-        raise TraubeError(f"{clusterer.name} needs the number of clusters as a whole number, not {n_clusters!r}")
+        raise Invalid(f"{clusterer.name} needs the number of clusters as a whole number, not {n_clusters!r}")
     if not 1 <= n_clusters <= n:
-        raise TraubeError(
-            f"{clusterer.name}: cannot make {n_clusters} clusters of {n} texts: give at least 1, at most {n}"
-        )
+        raise Invalid(f"{clusterer.name}: cannot make {n_clusters} clusters of {n} texts: give at least 1, at most {n}")
     return int(n_clusters)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Self
 
-from traube._core.errors import TraubeError, unknown
+from traube._core.errors import Unknown, unknown
 from traube.components._components import CLUSTERERS, REDUCERS, get_clusterer, get_reducer
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def parse_method(name: str, params: Params | None = None) -> Method:
     reducer, clusterer = _match_case(reducer, REDUCERS), _match_case(clusterer, CLUSTERERS)
     if not slash and clusterer not in CLUSTERERS:
         near = ", ".join(get_close_matches(clusterer, CLUSTERERS, n=3))
-        raise TraubeError(
+        raise Unknown(
             f"'{name}' is no method: write a clusterer{f' ({near}?)' if near else ''}, or reducer/clusterer, such as umap/hdbscan"
         )
     params = params or {}

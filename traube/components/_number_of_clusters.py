@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from traube._core.errors import TraubeError
+from traube._core.errors import TooFew
 from traube.components._apply import apply_clusterer, reduce
 from traube.components._components import Component, get_clusterer
 from traube.components._new_points import Matrix
@@ -56,7 +56,7 @@ def choose_by_correlation(
     square = np.asarray(distances if len(rows) == len(distances) else distances[np.ix_(rows, rows)], dtype=np.float64)
     pairs = square[~np.eye(len(square), dtype=bool)]
     if pairs.min() == pairs.max():
-        raise TraubeError("no number of clusters suits these texts: they are all equally alike")
+        raise TooFew("no number of clusters suits these texts: they are all equally alike")
 
     def correlation(k: int) -> float:
         labels = apply_clusterer(clusterer, suited, square, len(rows), {"n_clusters": k}, seed).labels
@@ -76,7 +76,7 @@ def _draw_rows(n: int, seed: int) -> NDArray[np.int64]:
 def _list_candidates(n: int, rows: int) -> list[int]:
     """Return a geometric grid from 2 to 1.5 sqrt(n), at most 100."""
     if rows < 3:
-        raise TraubeError(f"choosing a number of clusters takes three distinct texts, not {rows}")
+        raise TooFew(f"choosing a number of clusters takes three distinct texts, not {rows}")
     most = max(2, min(MOST, n - 1, int(1.5 * np.sqrt(n))))
     steps = int(np.ceil(np.log(most / 2) / np.log(1.25))) + 1
     return sorted({int(k) for k in np.geomspace(2, most, steps).round()})
@@ -85,5 +85,5 @@ def _list_candidates(n: int, rows: int) -> list[int]:
 def _choose_best(tried: list[int], name: str, fit: Callable[[int], float], otherwise: str) -> tuple[int, pd.DataFrame]:
     table = pd.DataFrame({"k": tried, name: [fit(k) for k in tried]})
     if table[name].isna().all():
-        raise TraubeError(f"no number of clusters suits these texts: {otherwise}")
+        raise TooFew(f"no number of clusters suits these texts: {otherwise}")
     return tried[int(table[name].argmax())], table

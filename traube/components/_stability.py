@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Invalid
 from traube.components._spherical import (
     Array,
     Labels,
@@ -131,7 +131,7 @@ def sample_clusters(
     ks = grid if candidates is None else sorted(set(candidates))
     faulty = [k for k in ks if not 2 <= k <= most]
     if faulty:
-        raise TraubeError(f"the numbers of clusters to try must lie between 2 and {most}; got {faulty}")
+        raise Invalid(f"the numbers of clusters to try must lie between 2 and {most}; got {faulty}")
     if not ks:
         return 1, _make_table([], np.empty(0), np.empty(0), np.empty(0)), sample_some(points, 1, seed)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from traube._core.arrays import Floats
-from traube._core.errors import TraubeError, Unsupported
+from traube._core.errors import Invalid, Malformed, TooFew, Unsupported
 from traube.components._apply import check_vectors, make_dense, reduce, refuse_long
 from traube.components._components import Component
 from traube.components._new_points import Clusters, Matrix, compute_centers, find_nearest_on_average
@@ -67,7 +67,7 @@ class View(ABC):
 
     def choose_n_clusters(self, clusterer: Component, params: Mapping[str, Any], seed: int) -> tuple[int, pd.DataFrame]:
         """Return the number of clusters that fits best, and the table of all that were tried."""
-        raise TraubeError(f"{clusterer.name} needs the number of clusters: nothing says how well one fits texts")
+        raise Invalid(f"{clusterer.name} needs the number of clusters: nothing says how well one fits texts")
 
     @abstractmethod
     def prepare(
@@ -332,7 +332,7 @@ class TextView(View):
         if clusterer.input_kind != "texts":
             raise Unsupported(f"{clusterer.name} works on {clusterer.fitted_on}, not on texts")
         if not self.texts:
-            raise TraubeError("there are no texts to group")
+            raise TooFew("there are no texts to group")
 
     def prepare(
         self, clusterer: Component, params: Mapping[str, Any], n_clusters: int | None, memory: int | None
@@ -352,7 +352,7 @@ class TextView(View):
 def check_dimensions(known: Matrix, new: Matrix) -> None:
     """Refuse new vectors that have other dimensions than the known ones."""
     if new.shape[1] != known.shape[1]:
-        raise TraubeError(
+        raise Malformed(
             f"the model gives {new.shape[1]} dimensions for new texts, and gave {known.shape[1]} before: "
             "it must encode each text by itself"
         )

@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn import metrics as sk
 
 from traube._core.arrays import Bools, Floats, Ints
-from traube._core.errors import TraubeError
+from traube._core.errors import Malformed
 from traube.metrics._contingency import Contingency, Labels
 from traube.metrics._measures import MEASURES, compute_measures
 from traube.metrics._names import GROUPS, METRICS, NOISE_POLICIES
@@ -123,7 +123,7 @@ def internal(
     """
     labels = _integers(labels)
     if len(labels) != vectors.shape[0]:
-        raise TraubeError(f"{vectors.shape[0]} vectors but {len(labels)} cluster labels")
+        raise Malformed(f"{vectors.shape[0]} vectors but {len(labels)} cluster labels")
     rows, values = np.flatnonzero(labels != NOISE), np.empty(0)
     if len(rows) > SILHOUETTE_ROWS:
         rows = np.sort(np.random.default_rng(seed).choice(rows, SILHOUETTE_ROWS, replace=False))
@@ -144,9 +144,9 @@ def _readings(labels_true: Labels, labels_pred: Labels) -> Iterator[tuple[Sequen
     true, _ = pd.factorize(pd.Series(labels_true, dtype=object))
     predicted = _integers(labels_pred)
     if len(true) != len(predicted):
-        raise TraubeError(f"{len(true)} gold labels but {len(predicted)} cluster labels")
+        raise Malformed(f"{len(true)} gold labels but {len(predicted)} cluster labels")
     if (true < 0).any():
-        raise TraubeError(f"item {int(np.argmin(true))}: the gold label is missing")
+        raise Malformed(f"item {int(np.argmin(true))}: the gold label is missing")
 
     noise = predicted == NOISE
     if not noise.any():
@@ -162,7 +162,7 @@ def _readings(labels_true: Labels, labels_pred: Labels) -> Iterator[tuple[Sequen
 def _integers(labels: Labels) -> Ints:
     array = np.asarray(labels)
     if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
-        raise TraubeError(f"cluster labels must be a non-empty list of integers, not {array.dtype} {array.shape}")
+        raise Malformed(f"cluster labels must be a non-empty list of integers, not {array.dtype} {array.shape}")
     return array.astype(np.int64)
 
 

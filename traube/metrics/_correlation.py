@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from traube._core.arrays import Floats
-from traube._core.errors import TraubeError
+from traube._core.errors import Malformed
 
 Kind = Literal["pearson", "spearman"]
 
@@ -119,9 +119,9 @@ def correlation(
 def _check_scores(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
     left, right = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if left.shape != right.shape:
-        raise TraubeError(f"{left.size} predicted scores and {right.size} gold scores: there must be as many")
+        raise Malformed(f"{left.size} predicted scores and {right.size} gold scores: there must be as many")
     if not (np.isfinite(left).all() and np.isfinite(right).all()):
-        raise TraubeError("a score is NaN or infinite: it cannot be correlated")
+        raise Malformed("a score is NaN or infinite: it cannot be correlated")
     return left, right
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from traube._core import inputs
 from traube._core.cards import is_generated, model_file, model_files, read_each, read_one
 from traube._core.config import parse, read_yaml
-from traube._core.errors import TraubeError, Unknown, unknown
+from traube._core.errors import Conflict, Invalid, TraubeError, Unknown, Unsafe, unknown
 from traube._core.settings import MODEL_KEY
 from traube._core.versions import get_version
 from traube._core.words import get_words_version
@@ -124,16 +124,16 @@ def read_card(path: Path) -> ModelCard:
     entry, lines = read_yaml(path)
     card = parse(ModelCard, {"name": path.stem, **entry}, path, lines)
     if card.name in catalogue():
-        raise TraubeError(f"{path}: the name '{card.name}' is taken by a model of the catalogue; rename the file")
+        raise Conflict(f"{path}: the name '{card.name}' is taken by a model of the catalogue; rename the file")
     if card.kind not in ("transformer", "endpoint"):
         line = lines.get(("kind",), 1)
-        raise TraubeError(f"{path}: line {line}: kind: a card's model is a transformer or an endpoint")
+        raise Invalid(f"{path}: line {line}: kind: a card's model is a transformer or an endpoint")
     if is_generated(path) and card.key_env != MODEL_KEY:  # a backup of somebody else may have brought it
         line = lines.get(("key_env",), 1)
-        raise TraubeError(f"{path}: line {line}: key_env: a card that names a key belongs into cards/")
+        raise Unsafe(f"{path}: line {line}: key_env: a card that names a key belongs into cards/")
     if not card.model:
         line = lines.get(("model",), 1)
-        raise TraubeError(f"{path}: line {line}: model: expected a Hugging Face id or a local folder")
+        raise Invalid(f"{path}: line {line}: model: expected a Hugging Face id or a local folder")
     return card
 
 
@@ -187,7 +187,7 @@ def _card_of(name: str) -> ModelCard:
     if dimensions is not None and not inputs.is_folder(Path(name)):
         card = _card_of(whole)
         if card.kind not in ("packaged", "transformer", "endpoint") or card.similarity:
-            raise TraubeError(f"model '{name}': only vectors of transformers can be cut, and {whole} is none")
+            raise Invalid(f"model '{name}': only vectors of transformers can be cut, and {whole} is none")
         return card.model_copy(update={"name": f"{card.name}@{dimensions}", "dimensions": dimensions})
     # no other card is read, so that looking up hundreds of models is quick
     if name in catalogue():
@@ -244,7 +244,7 @@ def to_model(given: Any, name: str | None = None, precision: Precision | None = 
     'length'
     """
     if name is not None and not _NAME.fullmatch(name):
-        raise TraubeError(f"'{name}' is no name for a model: use lower-case letters, digits and _ . -")
+        raise Invalid(f"'{name}' is no name for a model: use lower-case letters, digits and _ . -")
     if isinstance(given, (str, Path)):
         found = load_model("minilm" if given == "auto" else given, precision=precision)
         return found if name in (None, found.name) else model_of(found.card.model_copy(update={"name": name}))

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from traube._core.arrays import Ints
-from traube._core.errors import TraubeError
+from traube._core.errors import TooFew
 from traube._core.hashing import digest
 from traube.models._card import ModelCard
 from traube.models._similarity import Similarity
@@ -173,7 +173,7 @@ class BatchEncoder(OwnEncoder, ABC):
                 vectors = np.empty((len(texts), block.shape[1]), dtype=np.float32)
             vectors[positions] = block
         if vectors is None:
-            raise TraubeError(f"model '{self.name}': there are no texts to encode")
+            raise TooFew(f"model '{self.name}': there are no texts to encode")
         return vectors
 
     def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Dense:

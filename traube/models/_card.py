@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from traube._core.config import PathName, Strict, parse, read_yaml
-from traube._core.errors import TraubeError
+from traube._core.errors import Changed, TraubeError
 from traube._core.settings import MODEL_KEY
 from traube.models._chat import parse_endpoint
 
@@ -188,7 +188,7 @@ def catalogue() -> dict[str, ModelCard]:
     generated, generated_lines = read_yaml(GENERATED)
     about = generated["about"]
     if unknown := sorted(about.keys() - entries.keys()) or sorted(generated["models"].keys() & entries.keys()):
-        raise TraubeError(f"{GENERATED}: {unknown[0]}: run `make catalogue`, since catalogue.yaml has changed")
+        raise Changed(f"{GENERATED}: {unknown[0]}: run `make catalogue`, since catalogue.yaml has changed")
     cards = {}
     for name, entry in entries.items():
         facts = {key: about[name][key] for key in FACTS if key in about.get(name, {}) and key not in entry}

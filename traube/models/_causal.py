@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Failed, Malformed, Missing
 from traube._core.hashing import file_sha256
 from traube._core.inputs import is_file, resolve_path
 from traube.models._language import load_language_model
@@ -73,14 +73,14 @@ class CausalModel:
         folder = resolve_path(Path.cwd(), name)
         if not folder.is_dir():
             if name.startswith((".", "/", "~")) or name.count("/") > 1:
-                raise TraubeError(f"{name}: there is no such folder")
+                raise Missing(f"{name}: there is no such folder")
             from huggingface_hub import snapshot_download
 
             try:
                 folder = Path(snapshot_download(name, local_files_only=local, **FILTER))
             except Exception as error:  # the hub's client raises many kinds; all mean: not available now
                 reason = " ".join(str(error).split())[:300]
-                raise TraubeError(f"{name}: no causal language model can be loaded: {reason}") from None
+                raise Failed(f"{name}: no causal language model can be loaded: {reason}") from None
         tokenizer, model = load_language_model(folder, "causal")
         content = [
             f"{path.relative_to(folder)} {file_sha256(path)}" for path in VettedFolder.at(folder, plain=True).files
@@ -103,11 +103,11 @@ class CausalModel:
                 one, other = self.model(input_ids=ids).logits[:, :2].float()
         except Exception as error:  # any error of an architecture that takes more than tokens
             reason = " ".join(str(error).split())[:200]
-            raise TraubeError(f"{self.name}: fails on a few tokens ({type(error).__name__}: {reason})") from None
+            raise Failed(f"{self.name}: fails on a few tokens ({type(error).__name__}: {reason})") from None
         if not bool(one.isfinite().all() and other.isfinite().all()):
-            raise TraubeError(f"{self.name}: what it says of a few tokens is NaN or infinite: its weights are broken")
+            raise Failed(f"{self.name}: what it says of a few tokens is NaN or infinite: its weights are broken")
         if not torch.allclose(one, other, rtol=0, atol=1e-4 * float(one.abs().max())):
-            raise TraubeError(f"{self.name}: no causal language model: what it says of a token depends on later ones")
+            raise Malformed(f"{self.name}: no causal language model: what it says of a token depends on later ones")
 
     @property
     def fingerprint(self) -> str:

@@ -6,7 +6,7 @@ from typing import Self
 
 from pydantic import BaseModel, Field, ValidationError
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Failed, Invalid, Malformed, Unsafe
 from traube._core.hashing import digest
 from traube._core.posting import NotPosted, parse_address, post_json
 from traube._core.settings import NAME_KEY
@@ -85,11 +85,11 @@ class ChatEndpoint:
                 # models of OpenAI that reason refuse both
                 answer = self._post(question | {"max_completion_tokens": most})
         except NotPosted as error:
-            raise TraubeError(f"{self.url} {self._explain(error)}") from None
+            raise Failed(f"{self.url} {self._explain(error)}") from None
         try:
             found = _Completion.model_validate_json(answer)
         except ValidationError:
-            raise TraubeError(
+            raise Malformed(
                 f"{self.url} answered with something else than a chat completion: check the address, which mostly ends in /v1"
             ) from None
         said = found.choices[0].message.content or ""
@@ -135,11 +135,11 @@ def parse_endpoint(name: str, key: str) -> tuple[str, str]:
     url, _, model = name.partition("#")
     address = parse_address(url)
     if address is None and url.startswith("http://"):
-        raise TraubeError(
+        raise Unsafe(
             "an endpoint by http has to be on this machine, since anyone on the way could read texts and key: use https"
         )
     if address is None or not model or address.query or "@" in address.netloc:
-        raise TraubeError(
+        raise Invalid(
             f"an endpoint is URL#MODEL, like http://127.0.0.1:11434/v1#llama3.2, by https or on this machine, and its key "
             f"stands in {key} alone"
         )

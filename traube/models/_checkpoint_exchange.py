@@ -14,7 +14,7 @@ from typing import Any
 
 from traube._core import paths, settings
 from traube._core.disk import read_json
-from traube._core.errors import TraubeError
+from traube._core.errors import Corrupt, TraubeError
 from traube._core.files import locked, write_json
 from traube._core.hashing import digest, file_sha256
 from traube._storage import Storage, open_storage
@@ -112,7 +112,7 @@ def write_folder(storage: Storage, files: Mapping[str, str], folder: Path) -> No
     # names come from any writer of the storage: each must lead to a file of its own in the folder
     is_nested = any(str(parent) in files for name in files for parent in PurePosixPath(name).parents)
     if not files or not all(map(_is_plain, files)) or is_nested:
-        raise TraubeError(f"{storage.catalog.name}: '{folder.name}' is no list of a checkpoint's files")
+        raise Corrupt(f"{storage.catalog.name}: '{folder.name}' is no list of a checkpoint's files")
     new, old = (folder.with_name(f".{folder.name}.{kind}") for kind in ("fetched", "replaced"))
     shutil.rmtree(new, ignore_errors=True)
     try:

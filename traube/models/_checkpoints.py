@@ -14,7 +14,7 @@ from traube._core import paths
 from traube._core.cards import read_each
 from traube._core.config import SHOWN
 from traube._core.disk import read_json, walk
-from traube._core.errors import TraubeError, unknown
+from traube._core.errors import Conflict, Invalid, Malformed, TraubeError, Unsafe, unknown
 from traube._core.files import locked, write_json
 from traube._core.hashing import digest
 from traube._core.inputs import is_folder
@@ -42,20 +42,20 @@ def folders() -> list[Path]:
 def make_card(folder: Path) -> ModelCard:
     """Return the model card of a checkpoint. Cheap: looks at names only."""
     if not NAME.fullmatch(folder.name) or ".." in folder.name:
-        raise TraubeError(f"{folder}: rename it: a checkpoint's name is of a-z, 0-9, _ . and -, without '..'")
+        raise Invalid(f"{folder}: rename it: a checkpoint's name is of a-z, 0-9, _ . and -, without '..'")
     if folder.name in catalogue():
-        raise TraubeError(f"{folder}: rename it: '{folder.name}' is a model of the catalogue")
+        raise Conflict(f"{folder}: rename it: '{folder.name}' is a model of the catalogue")
     root, place = paths.checkpoints().resolve(), Path(os.path.realpath(folder))
     if folder.is_symlink() and not place.is_relative_to(root):
-        raise TraubeError(f"{folder}: a link that leads out of {root.name}/; put the folder itself there")
+        raise Unsafe(f"{folder}: a link that leads out of {root.name}/; put the folder itself there")
     for entry in walk(folder):
         if entry.is_symlink() and not Path(os.path.realpath(entry)).is_relative_to(place):
-            raise TraubeError(f"{entry.path}: a link that leads out of {folder.name}/; put the file itself there")
+            raise Unsafe(f"{entry.path}: a link that leads out of {folder.name}/; put the file itself there")
     # if the base model was evaluated in another precision than fp32, so is the trained model
     known = get_args(Precision)
     if (precision := read_about(folder).get("precision", "fp32")) not in known:
         where = f"{folder / ABOUT}: precision"
-        raise TraubeError(f"{where}: '{str(precision)[:SHOWN]}' is none of {', '.join(known)}")
+        raise Invalid(f"{where}: '{str(precision)[:SHOWN]}' is none of {', '.join(known)}")
     # whatever that folder holds: a broken similarity must not be taken for its encoder
     kind: Literal["pairwise", "transformer"] = "pairwise" if is_folder(folder / FOLDER) else "transformer"
     return ModelCard(name=folder.name, kind=kind, model=str(folder), precision=precision)
@@ -100,12 +100,12 @@ def check(folder: Path) -> ModelCard:
         names = vetted.weights
         if card.kind == "pairwise":
             if (folder / FOLDER).is_symlink():
-                raise TraubeError(f"{folder}: {FOLDER} is a link to a folder; put the folder itself there")
+                raise Unsafe(f"{folder}: {FOLDER} is a link to a folder; put the folder itself there")
             names.append(f"{FOLDER}/{WEIGHTS}")
         for file in (ModelFile(folder, name) for name in names):
             path = file.locate()
             if fault := _find_fault(path, path.stat().st_mtime_ns):
-                raise TraubeError(f"{file.path}: {fault}")
+                raise Malformed(f"{file.path}: {fault}")
         check_tensors(vetted)
         if card.kind == "pairwise":
             load_network(TrainedSimilarity.at(folder))

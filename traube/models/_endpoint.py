@@ -23,7 +23,18 @@ from typing_extensions import override
 
 from traube._core import paths
 from traube._core.arrays import Ints
-from traube._core.errors import TraubeError, Unavailable, install_hint
+from traube._core.errors import (
+    Failed,
+    Invalid,
+    Malformed,
+    OverBudget,
+    TooLarge,
+    TraubeError,
+    Unavailable,
+    Unreachable,
+    Unsafe,
+    install_hint,
+)
 from traube._core.files import locked
 from traube._core.hashing import digest
 from traube._core.spending import Spending, get_spending, in_dollars
@@ -75,7 +86,7 @@ class Probe(Document):
 def refuse_unnamed(model: object, named: Collection[str]) -> None:
     """Refuse an endpoint outside of a command of a person, unless it is among the names of params.yaml."""
     if isinstance(model, Endpoint) and get_spending() is None and model.name not in named:
-        raise TraubeError(
+        raise Unsafe(
             f"model '{model.name}' is behind an endpoint, to which runs of their own send texts only if params.yaml names it "
             "(models)"
         )
@@ -178,7 +189,7 @@ class Endpoint(OfCard, BatchEncoder):
         """
         self.fetch()
         if fault := self._spending.compared[self._key]:
-            raise TraubeError(f"model '{self.name}': {fault}")
+            raise Failed(f"model '{self.name}': {fault}")
         sent = [_clean(f"{self.prompt}{text}") for text in texts]
         tokens = [count_tokens(text) for text in sent]
         before = self._spending.dollars, self._spending.tokens
@@ -201,7 +212,7 @@ class Endpoint(OfCard, BatchEncoder):
                         if running:  # which may cost less than estimated
                             break
                         sent = f"{len(texts) - sum(map(len, waiting)):,} of {len(texts):,} texts were sent"
-                        raise TraubeError(f"{self.card.url}: {self._describe_budget()}; {sent}; {KEPT}")
+                        raise OverBudget(f"{self.card.url}: {self._describe_budget()}; {sent}; {KEPT}")
                     chosen = waiting.popleft()
                     running[requests.submit([texts[i] for i in chosen])] = chosen, estimate
                 future = next(iter(wait(running, return_when=FIRST_COMPLETED).done))
@@ -265,7 +276,7 @@ class Endpoint(OfCard, BatchEncoder):
         elif status == 400 and isinstance(said := body.get("message"), str):
             key = self.read_key()
             fault += f" ({(said.replace(key, '***') if key else said)[:SHOWN]})"
-        return TraubeError(f"{self.card.url} {fault}")
+        return Failed(f"{self.card.url} {fault}")
 
     def _read(self, answer: Any, n: int) -> Dense:
         """Return the vectors of an answer in the order of the texts, if they are what they should be."""
@@ -298,7 +309,7 @@ class Endpoint(OfCard, BatchEncoder):
             raise self._lie(f"vectors of length {vectors.shape[1]} after others of {known}")
 
     def _lie(self, what: str) -> TraubeError:
-        return TraubeError(f"{self.card.url} (model {self.card.model}) answered with {what}; {KEPT}")
+        return Malformed(f"{self.card.url} (model {self.card.model}) answered with {what}; {KEPT}")
 
     # the probe
 
@@ -310,7 +321,7 @@ class Endpoint(OfCard, BatchEncoder):
         """Return today's vectors of the sentences, float32 [5, d]."""
         estimate = sum(map(count_tokens, SENTENCES))
         if not self._can_pay(estimate):
-            raise TraubeError(f"{self.card.url}: {self._describe_budget()}")
+            raise OverBudget(f"{self.card.url}: {self._describe_budget()}")
         with _Requests(self) as requests:
             vectors, used = requests.submit(list(SENTENCES)).result()
         self._pay(estimate, used)
@@ -374,7 +385,7 @@ class Endpoint(OfCard, BatchEncoder):
         """Say what will be sent to whom, and what it costs; raise a TraubeError if the budget does not reach."""
         line = self._describe_sending(n, tokens)
         if not self._can_pay(tokens):
-            raise TraubeError(f"{line}: {self._describe_budget()}; none was sent")
+            raise OverBudget(f"{line}: {self._describe_budget()}; none was sent")
         logger.warning("sending %s", line)
 
     def _describe_sending(self, n: int, tokens: int) -> str:
@@ -402,7 +413,7 @@ class Endpoint(OfCard, BatchEncoder):
         """Return the key, from the environment alone; empty if there is none."""
         key = os.environ.get(self.card.key_env, "").strip()
         if not (key.isascii() and key.isprintable()):
-            raise TraubeError(f"{self.card.key_env} holds characters that no key has: set it to the key alone")
+            raise Invalid(f"{self.card.key_env} holds characters that no key has: set it to the key alone")
         return key
 
 
@@ -434,13 +445,13 @@ class _Requests:
             while (left := self._until - time.monotonic()) > 0 and not self.stop.is_set():
                 self.stop.wait(left)
             if self.stop.is_set():
-                raise TraubeError(f"{self.endpoint.card.url}: stopped; {KEPT}")
+                raise Failed(f"{self.endpoint.card.url}: stopped; {KEPT}")
             try:
                 return self.endpoint.ask(self._client, texts)
             except _TryAgain as error:
                 tries += 1
                 if tries > error.tries or self.stop.is_set():
-                    raise TraubeError(f"{self.endpoint.card.url} {error}") from None
+                    raise Unreachable(f"{self.endpoint.card.url} {error}") from None
                 # pauses grow, are never shorter than the server states, and no two threads come back at once
                 pause = error.pause + (2 ** (tries - 1) - 1 + random.random()) * self.endpoint.first_pause  # noqa: S311
                 self._until = max(self._until, time.monotonic() + min(pause, LONGEST_PAUSE))
@@ -467,7 +478,7 @@ def _open_client(endpoint: Endpoint) -> "openai.OpenAI":
             for part in self.parts:
                 size += len(part)
                 if size > LARGEST:
-                    raise TraubeError(f"{url} answered with more than {LARGEST:,} bytes; {KEPT}")
+                    raise TooLarge(f"{url} answered with more than {LARGEST:,} bytes; {KEPT}")
                 if time.monotonic() > end:
                     raise httpx.ReadTimeout("the answer does not end")
                 yield part
@@ -477,7 +488,7 @@ def _open_client(endpoint: Endpoint) -> "openai.OpenAI":
 
     def bound(response: "httpx.Response") -> None:
         if response.headers.get("content-encoding", "identity") != "identity":  # nothing says how long it will be
-            raise TraubeError(f"{url} answered in a packed form that was not requested; {KEPT}")
+            raise Malformed(f"{url} answered in a packed form that was not requested; {KEPT}")
         response.stream = Bounded(response.stream)
 
     def keep_few(request: "httpx.Request") -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from typing_extensions import override
 
-from traube._core.errors import TraubeError, first_line
+from traube._core.errors import Failed, Malformed, TraubeError, first_line
 from traube._core.hashing import digest
 from traube.models._base import OwnEncoder
 from traube.models._card import ModelCard
@@ -127,16 +127,16 @@ class FunctionModel(OwnEncoder):
         except TraubeError:
             raise
         except Exception as error:
-            raise TraubeError(f"model '{self.name}': fails on {len(texts)} texts ({first_line(error)})") from error
+            raise Failed(f"model '{self.name}': fails on {len(texts)} texts ({first_line(error)})") from error
         try:
             to_matrix = sparse.csr_matrix if sparse.issparse(given) else np.asarray
             values: Matrix = to_matrix(given, dtype=np.float32)
         except (TypeError, ValueError):
             fault = f"it gave a {type(given).__name__}; return an array with a row for each text"
-            raise TraubeError(f"model '{self.name}': {fault}") from None
+            raise Malformed(f"model '{self.name}': {fault}") from None
         if values.ndim != 2 or values.shape[0] != len(texts):
             fault = f"it gave {values.shape} for {len(texts)} texts; return a row of numbers for each"
-            raise TraubeError(f"model '{self.name}': {fault}")
+            raise Malformed(f"model '{self.name}': {fault}")
         return values
 
     def encode_new(self, corpus: Sequence[str], texts: Sequence[str]) -> Matrix:

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any, Literal
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Changed, Malformed, TooLarge, TraubeError
 from traube.models._tensors import BESIDE, find_excess, find_fault, quiet
 from traube.models._tokenizers import TOKENIZER, check_built
 from traube.models._transformer import copy_weights
@@ -44,7 +44,7 @@ def load_language_model(folder: Path, head: Literal["causal", "masked", "new"]) 
             before = vetted.hash_files()
             with vetted.copy() as copy, quiet():
                 if excess := find_excess(copy, kind.__name__):
-                    raise TraubeError(f"{folder}: {excess}")
+                    raise TooLarge(f"{folder}: {excess}")
                 tokenizer = AutoTokenizer.from_pretrained(copy, **LOCAL)
                 if not (copy / TOKENIZER).exists():
                     check_built(tokenizer, str(folder))
@@ -59,12 +59,12 @@ def load_language_model(folder: Path, head: Literal["causal", "masked", "new"]) 
             changed = VettedFolder.at(folder, plain=True).hash_files() != before
     except TraubeError as error:
         fault = str(error).removeprefix(f"{folder}: ").removeprefix(f"{folder}/")
-        raise TraubeError(f"{where}: {fault}") from None
+        raise type(error)(f"{where}: {fault}") from None
     base = network.base_model_prefix
     if head == "new":  # only the encoder's weights have to be there
         found = {**found, "missing_keys": [key for key in found["missing_keys"] if key.startswith(f"{base}.")]}
     if fault := find_fault(found, beside=BESIDE if head == "new" else OTHER_HEADS):
-        raise TraubeError(f"{where}: {fault}")
+        raise Malformed(f"{where}: {fault}")
     if changed:
-        raise TraubeError(f"{folder}: its files changed while they were read; run again")
+        raise Changed(f"{folder}: its files changed while they were read; run again")
     return tokenizer, network

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, issparse
 
 from traube._core.arrays import Ints
-from traube._core.errors import TraubeError
+from traube._core.errors import TooFew
 from traube._core.hashing import digest
 from traube._core.versions import get_versions
 from traube._core.words import get_words_version, split_words
@@ -82,7 +82,7 @@ class Lexical(OfWords):
             pipeline = self._make_pipeline(texts)
             return pipeline, _as_float32(pipeline.fit_transform(texts))
         except ValueError as error:
-            raise TraubeError(f"model '{self.name}': no vocabulary: the texts hold no words ({error})") from None
+            raise TooFew(f"model '{self.name}': no vocabulary: the texts hold no words ({error})") from None
 
     def _make_pipeline(self, texts: Sequence[str]) -> Any:
         """Return the unfitted estimator that makes vectors."""
@@ -96,7 +96,7 @@ class Lexical(OfWords):
 
                 components = min(self.card.components, min(words.fit_transform(texts).shape) - 1)
                 if components < 1:
-                    raise TraubeError(f"model '{self.name}': LSA needs at least two texts and two words")
+                    raise TooFew(f"model '{self.name}': LSA needs at least two texts and two words")
                 return make_pipeline(words, TruncatedSVD(components, random_state=SEED), Normalizer())
             case "lda":
                 from sklearn.decomposition import LatentDirichletAllocation
@@ -104,7 +104,7 @@ class Lexical(OfWords):
                 counts = words.fit_transform(texts).sum(axis=0)
                 known = words.get_feature_names_out()[np.asarray(counts).ravel() > 1]
                 if not len(known):
-                    raise TraubeError(f"model '{self.name}': LDA needs words that occur twice, and the texts hold none")
+                    raise TooFew(f"model '{self.name}': LDA needs words that occur twice, and the texts hold none")
                 topics = LatentDirichletAllocation(min(self.card.components, len(texts)), random_state=SEED)
                 return make_pipeline(_make_vectorizer("lda", vocabulary=known), topics)
             case _:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from traube._core.config import SHOWN
-from traube._core.errors import TraubeError
+from traube._core.errors import Changed, Inaccessible, Malformed, Unsafe
 from traube._core.inputs import check_file, too_large
 
 LARGEST_FILE = 256 * 2**20  # bytes, but for weights; the largest vocabularies take forty million
@@ -56,7 +56,7 @@ class ModelFile:
         """
         root, real = Path(os.path.realpath(self.folder)), Path(os.path.realpath(self.path))
         if not real.is_relative_to(root) and not _is_blob_of(root, real):
-            raise TraubeError(f"{self.path}: a link that leads out of {root.name}/; put the file itself there")
+            raise Unsafe(f"{self.path}: a link that leads out of {root.name}/; put the file itself there")
         check_file(self.path)
         return real
 
@@ -69,10 +69,10 @@ class ModelFile:
             with os.fdopen(descriptor, "rb") as file:
                 state = os.fstat(descriptor)
                 if not stat.S_ISREG(state.st_mode):
-                    raise TraubeError(f"{self.path}: changed while it was read; run again")
+                    raise Changed(f"{self.path}: changed while it was read; run again")
                 content = file.read(min(state.st_size, most) + 1)
         except OSError as error:
-            raise TraubeError(f"{self.path}: cannot be read ({error.strerror})") from None
+            raise Inaccessible(f"{self.path}: cannot be read ({error.strerror})") from None
         if len(content) > most:
             raise too_large(self.path, most)
         return content
@@ -82,9 +82,9 @@ class ModelFile:
         try:
             return json.loads(self.read(most), object_pairs_hook=_refuse_twice)
         except RecursionError:
-            raise TraubeError(f"{self.path}: broken json (nested too deep)") from None
+            raise Malformed(f"{self.path}: broken json (nested too deep)") from None
         except ValueError as error:
-            raise TraubeError(f"{self.path}: broken json ({error})") from None
+            raise Malformed(f"{self.path}: broken json ({error})") from None
 
 
 def _is_blob_of(root: Path, real: Path) -> bool:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from traube._core import paths
 from traube._core.cards import is_generated, list_names, model_file, model_files
-from traube._core.errors import TraubeError, Unknown, unknown
+from traube._core.errors import Missing, TraubeError, Unknown, unknown
 from traube._core.generated_cards import write_card, writing_cards
 from traube._core.inputs import is_folder, resolve_path
 from traube._core.settings import MODEL_KEY
@@ -50,7 +50,7 @@ def name_model(given: str, write: bool = False) -> str:
     if name := _find_name(given, weights):
         return name
     if is_path and not is_folder(folder):
-        raise TraubeError(f"model '{given}': there is no folder {folder}")
+        raise Missing(f"model '{given}': there is no folder {folder}")
     if not write or not (is_path or HUB_ID.fullmatch(given)):
         raise _unknown_model(given)
     with writing_cards():  # another process may have written the card meanwhile

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from traube._core import paths
 from traube._core.disk import read_json
-from traube._core.errors import TraubeError, Unavailable, install_hint
+from traube._core.errors import Corrupt, Missing, TraubeError, Unavailable, install_hint
 from traube._core.files import locked, write_json
 from traube._core.hashing import digest, file_sha256, get_sha256
 from traube._core.inputs import read_bytes
@@ -77,7 +77,7 @@ def unpack(card: ModelCard) -> Path:
     try:
         encoder = read_encoder(content)
     except TraubeError as error:
-        raise TraubeError(f"model '{card.name}': {path}: {error}") from None
+        raise Corrupt(f"model '{card.name}': {path}: {error}") from None
     with locked(folder), explain_errors(folder):
         if not _is_whole(folder):  # another process may have made it meanwhile
             new = folder.with_name(f".{folder.name}.new")
@@ -97,12 +97,12 @@ def unpack(card: ModelCard) -> Path:
 def _locate_file(card: ModelCard) -> Path:
     path = locate_package(card) / (card.file or "")
     if not path.is_file():
-        raise TraubeError(f"model '{card.name}': {path}: there is no such file; reinstall {card.package}")
+        raise Missing(f"model '{card.name}': {path}: there is no such file; reinstall {card.package}")
     return path
 
 
 def _wrong_checksum(card: ModelCard, path: Path) -> TraubeError:
-    return TraubeError(f"model '{card.name}': {path}: checksum mismatch; reinstall {card.package}")
+    return Corrupt(f"model '{card.name}': {path}: checksum mismatch; reinstall {card.package}")
 
 
 def _is_whole(folder: Path) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from traube._core.errors import TraubeError, unknown
+from traube._core.errors import Invalid, unknown
 from traube.models._card import ModelCard
 from traube.models._model_files import ModelFile
 
@@ -94,7 +94,7 @@ def choose_prompt(card: ModelCard, prompts: Mapping[str, str | None], default: s
     if card.prompt_name is not None:
         name = re.sub(r"[\W_]", "", card.prompt_name).casefold()
         if name not in by_name:
-            raise TraubeError(f"model '{card.name}': {unknown('prompt', card.prompt_name, own)}")
+            raise Invalid(f"model '{card.name}': {unknown('prompt', card.prompt_name, own)}")
         return by_name[name]
     named = next((by_name[name] for name in NAMES[purpose] if name in by_name), None)
     if named is not None and card.instruction is None and card.template is None:
@@ -103,7 +103,7 @@ def choose_prompt(card: ModelCard, prompts: Mapping[str, str | None], default: s
     if template is not None:
         return template.replace("{instruction}", card.instruction or INSTRUCTIONS[purpose]).removesuffix(TEXT)
     if card.instruction is not None:
-        raise TraubeError(f"model '{card.name}': instruction: the model has no template; say one (template)")
+        raise Invalid(f"model '{card.name}': instruction: the model has no template; say one (template)")
     return own.get(default or "", "")
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Malformed
 
 # Raise when the same file gives another folder.
 VERSION = 1
@@ -129,7 +129,7 @@ class _Content:
 
 def _expect(holds: bool, fault: str) -> None:
     if not holds:
-        raise TraubeError(f"no encoder in 4 bits, or corrupt: {fault}")
+        raise Malformed(f"no encoder in 4 bits, or corrupt: {fault}")
 
 
 def read_encoder(content: bytes) -> Q4Encoder:

@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from traube._core.arrays import Floats
 from traube._core.config import Strict, parse
-from traube._core.errors import DoesNotFit, TraubeError
+from traube._core.errors import Changed, DoesNotFit, Failed, Invalid, Malformed
 from traube._core.hashing import digest, get_sha256
 from traube._core.plugins import collect, import_plugins
 from traube.models._card import Precision
@@ -137,7 +137,7 @@ class Similarity(ABC):
     def _compare_finite(self, X: Any, query: Dense | None) -> Floats:
         alike = self.compare(X, query).astype(np.float64)
         if not np.isfinite(alike).all():
-            raise TraubeError("a similarity is NaN or infinite: the weights are broken")
+            raise Failed("a similarity is NaN or infinite: the weights are broken")
         return alike
 
     def make_query(self, X: Any, text: Dense | None) -> Dense | None:
@@ -147,7 +147,7 @@ class Similarity(ABC):
         if self.query == "passages":
             return np.asarray(X.mean(axis=0), dtype=np.float32).ravel()
         if text is None:
-            raise TraubeError("there is no query, and this similarity compares for one")
+            raise Invalid("there is no query, and this similarity compares for one")
         return text
 
 
@@ -220,7 +220,7 @@ class TrainedSimilarity(Similarity):
         file = ModelFile(checkpoint, f"{FOLDER}/{CONFIG}")
         entry = file.parse(LARGEST_CONFIG)
         if not isinstance(entry, dict):
-            raise TraubeError(f"{file.path}: expected an object of settings")
+            raise Malformed(f"{file.path}: expected an object of settings")
         config = parse(SimilarityConfig, entry, file.path, {})
         ModelFile(checkpoint, f"{FOLDER}/{WEIGHTS}").locate()
         return cls(checkpoint / FOLDER, _stamps(checkpoint / FOLDER), config)
@@ -240,7 +240,7 @@ class TrainedSimilarity(Similarity):
     def compare(self, X: Any, query: Dense | None) -> Dense:
         dimensions, vectors = self.config.dimensions, self.config.offered.vectors
         if X.shape[1] != dimensions * vectors:
-            raise TraubeError(
+            raise Malformed(
                 f"{self.folder / CONFIG}: dimensions: {dimensions}, and the vectors of its encoder are others "
                 f"(a passage has {X.shape[1]} numbers{f' in {vectors} vectors' if vectors > 1 else ''})"
             )
@@ -275,7 +275,7 @@ def page_similarities(network: Any, symmetric: bool, X: Any, query: Dense | None
 def _load_once(similarity: TrainedSimilarity) -> Any:
     network = load_network(similarity)
     if _stamps(similarity.folder) != similarity.stamps:  # otherwise results would be stored under another fingerprint
-        raise TraubeError(f"{similarity.folder}: its files changed while they were read; run again")
+        raise Changed(f"{similarity.folder}: its files changed while they were read; run again")
     return network
 
 
@@ -293,14 +293,14 @@ def load_network(similarity: TrainedSimilarity) -> Any:
         # copies: tensors mapped from a file would change with the file, or end the process with it
         network.load_state_dict({name: values.clone() for name, values in weights.items()}, assign=True)
     except (SafetensorError, OSError, RuntimeError) as error:
-        raise TraubeError(
+        raise Malformed(
             f"{file.path}: no weights of a {similarity.config.network} ({' '.join(str(error).split())[:200]})"
         ) from None
     kinds = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
     if other := next((values.dtype for values in weights.values() if values.dtype not in kinds), None):
-        raise TraubeError(f"{file.path}: its weights are {other}, not real numbers of 16 to 64 bits")
+        raise Malformed(f"{file.path}: its weights are {other}, not real numbers of 16 to 64 bits")
     if not all(bool(values.isfinite().all()) for values in weights.values()):
-        raise TraubeError(f"{file.path}: NaN or infinity in its weights")
+        raise Malformed(f"{file.path}: NaN or infinity in its weights")
     return network.float().eval()
 
 

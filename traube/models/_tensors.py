@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from traube._core.disk import read_json
-from traube._core.errors import TraubeError
+from traube._core.errors import Malformed, TraubeError
 from traube._core.inputs import format_size
 from traube.models import _allowed as allowed
 from traube.models._vetting import LOCAL, SAFE, VettedFolder, cache_by_stamps, library_errors, list_modules
@@ -37,7 +37,7 @@ COUNT = re.compile(r"(^|_)(layers?|experts|groups|blocks|stages|depth|networks|s
 def check_tensors(vetted: VettedFolder) -> None:
     """Refuse weights that are not those of the network that the folder describes."""
     if fault := _find_fault(vetted):
-        raise TraubeError(f"{vetted.folder}: {fault}")
+        raise Malformed(f"{vetted.folder}: {fault}")
 
 
 @cache_by_stamps(256)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from traube._core import paths
-from traube._core.errors import TraubeError
+from traube._core.errors import TraubeError, Unsafe
 from traube._core.files import append_line
 from traube._core.hashing import digest, file_sha256
 from traube._core.versions import get_version
@@ -123,4 +123,4 @@ def check_built(tokenizer: Any, where: str) -> None:
             path.write_text(text, encoding="utf-8")
             fault = try_tokenizer(path)
     if fault:
-        raise TraubeError(f"{where}: {fault}")
+        raise Unsafe(f"{where}: {fault}")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from traube._core.arrays import Ints
-from traube._core.errors import TraubeError, Unavailable
+from traube._core.errors import Changed, Failed, Invalid, Malformed, TooLarge, Unavailable
 from traube._core.hashing import digest
 from traube._core.versions import get_versions
 from traube.models._attention import use_products
@@ -190,7 +190,7 @@ class Transformer(OfCard, BatchEncoder):
                 tokens = int(block.lengths[rows.start])
                 if rows.stop - rows.start == 1:
                     fault = f"one text of {tokens} tokens does not fit the memory of {self.device}; set max_length"
-                    raise TraubeError(f"model '{self.name}': {fault}") from None
+                    raise TooLarge(f"model '{self.name}': {fault}") from None
                 wait([other for _, other in running])
                 running.clear()
                 start, budget = rows.start, max(1, tokens * (rows.stop - rows.start) // 2)
@@ -218,13 +218,13 @@ class Transformer(OfCard, BatchEncoder):
         if not np.isfinite(vectors).all():
             bad = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
             where = f"the vector of text {batch.positions[bad]} ({batch.texts[bad][:60]!r})"
-            raise TraubeError(f"model '{self.name}': NaN or infinity in {where}; its weights are broken")
+            raise Failed(f"model '{self.name}': NaN or infinity in {where}; its weights are broken")
         return vectors if self.card.dimensions is None else self._cut(vectors, self.card.dimensions)
 
     def _cut(self, vectors: Dense, dimensions: int) -> Dense:
         """Return the first dimensions of vectors, made unit again: of a Matryoshka model they hold the most."""
         if dimensions > vectors.shape[1]:
-            raise TraubeError(f"model '{self.name}': its vectors have {vectors.shape[1]} dimensions, not {dimensions}")
+            raise Invalid(f"model '{self.name}': its vectors have {vectors.shape[1]} dimensions, not {dimensions}")
         own = vectors[:, :dimensions]
         lengths = np.linalg.norm(own, axis=1, keepdims=True)
         return np.asarray(own / np.where(lengths > 0, lengths, 1), dtype=np.float32)
@@ -316,7 +316,7 @@ class Transformer(OfCard, BatchEncoder):
             network = _load(self.card, vetted, self.device, self.precision, self.prompt)
             changed = VettedFolder.at(self.folder).hash_files() != before
         if changed:
-            raise TraubeError(f"model '{self.name}': {self.folder}: its files changed while they were read; run again")
+            raise Changed(f"model '{self.name}': {self.folder}: its files changed while they were read; run again")
         return network
 
 
@@ -394,12 +394,12 @@ def _load(card: ModelCard, vetted: VettedFolder, device: str, precision: str, pr
                 check_built(getattr(module, "tokenizer", None), f"model '{card.name}': {folder}")
     special = getattr(network.tokenizer, "all_special_tokens", None)
     if special is not None and not set(network.tokenizer.get_vocab()) - set(special):
-        raise TraubeError(f"model '{card.name}': {folder}: its vocabulary is empty: all texts would have one vector")
+        raise Malformed(f"model '{card.name}': {folder}: its vocabulary is empty: all texts would have one vector")
     if card.max_length:
         positions = getattr(getattr(network[0], "config", None), "max_position_embeddings", None) or -1
         if 0 < positions < card.max_length:
             fault = f"max_length {card.max_length} is more than its {positions} positions"
-            raise TraubeError(f"model '{card.name}': {fault}")
+            raise Invalid(f"model '{card.name}': {fault}")
         network.max_seq_length = card.max_length
     if card.prompt is not None or prompt != get_prompt(network):
         # where sentence-transformers looks, so that a training keeps it

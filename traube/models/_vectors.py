@@ -15,10 +15,10 @@ from typing_extensions import override
 
 from traube._core.array_files import read_csr
 from traube._core.arrays import Ints
-from traube._core.errors import TraubeError
+from traube._core.errors import Corrupt, TraubeError
 from traube._core.hashing import digest
 from traube._core.short_repr import ShortRepr
-from traube._storage import Corrupt, Storage
+from traube._storage import Storage
 from traube._storage.blobs import hash_content
 
 Dense = NDArray[np.float32]

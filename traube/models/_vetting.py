@@ -20,7 +20,7 @@ from typing import Any, Self, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from traube._core.config import SHOWN, Strict, parse
-from traube._core.errors import TraubeError
+from traube._core.errors import Conflict, Failed, Malformed, Missing, TooLarge, TraubeError, Unsafe
 from traube._core.hashing import get_sha256
 from traube.models import _allowed as allowed
 from traube.models._model_files import LARGEST_FILE, ModelFile, Stamp, get_stamp
@@ -60,16 +60,16 @@ def _with_routes(folder: Path, place: str, class_path: str, deepest: int) -> Ite
         inside /= part
         if inside.is_symlink():
             link = inside.relative_to(folder)
-            raise TraubeError(f"{folder}: {link} is a link to a folder; put the folder itself there")
+            raise Unsafe(f"{folder}: {link} is a link to a folder; put the folder itself there")
     name = allowed.CLASS_PATHS[class_path]
     yield place, name
     if name != "Router":
         return
     if not deepest:
-        raise TraubeError(f"{folder}: {place}: routers are nested too deep")
+        raise Unsafe(f"{folder}: {place}: routers are nested too deep")
     settings = _below(place, "router_config.json")
     if not _is_there(folder, settings):
-        raise TraubeError(f"{folder}: no {settings}")
+        raise Missing(f"{folder}: no {settings}")
     for child, kind in _route_settings(ModelFile(folder, settings))["types"].items():
         yield from _with_routes(folder, _below(place, child), kind, deepest - 1)
 
@@ -96,7 +96,7 @@ class VettedFolder:
         for place, name in ENCODER if plain else _modules(folder):
             own = _of_module(folder, place, name)
             if both := readers.keys() & own.keys():  # two modules would read one file, and each has its own list
-                raise TraubeError(f"{folder}: modules.json: two modules lie where {min(both)} does")
+                raise Conflict(f"{folder}: modules.json: two modules lie where {min(both)} does")
             readers.update(own)
         for name in readers:
             ModelFile(folder, name).locate()
@@ -125,7 +125,7 @@ class VettedFolder:
             left -= len(content) if isinstance(content, bytes) else 0
             if left < 0:
                 most = LARGEST_FOLDER >> 20
-                raise TraubeError(f"{self.folder}: its settings and vocabularies are more than {most} MiB")
+                raise TooLarge(f"{self.folder}: its settings and vocabularies are more than {most} MiB")
         return held
 
     def hash_files(self) -> dict[Path, str]:
@@ -153,7 +153,7 @@ class VettedFolder:
                     path.write_bytes(content)
             for name in contents:
                 if Path(name).name == TOKENIZER and (fault := try_tokenizer(Path(made) / name)):
-                    raise TraubeError(f"{self.folder / name}: {fault}")
+                    raise Unsafe(f"{self.folder / name}: {fault}")
             with no_pickles():
                 yield Path(made)
 
@@ -191,12 +191,12 @@ def _of_module(folder: Path, place: str, name: str) -> dict[str, Reader]:
         return {**own, **(_weights(folder, place) if name in WITH_WEIGHTS else {})}
 
     if _is_there(folder, _below(place, "adapter_config.json")):
-        raise TraubeError(f"{folder}: adapter_config.json: an adapter is no whole model; merge it into its base model")
+        raise Malformed(f"{folder}: adapter_config.json: an adapter is no whole model; merge it into its base model")
     weights = _weights(folder, place)
     if not _is_there(folder, _below(place, "config.json")):
-        raise TraubeError(f"{folder}: no {_below(place, 'config.json')}")
+        raise Missing(f"{folder}: no {_below(place, 'config.json')}")
     if not any(_is_there(folder, _below(place, vocabulary)) for vocabulary in allowed.VOCABULARIES):
-        raise TraubeError(f"{folder}: no vocabulary; expected {_below(place, 'tokenizer.json')}")
+        raise Missing(f"{folder}: no vocabulary; expected {_below(place, 'tokenizer.json')}")
     known: dict[str, Reader] = {
         "config.json": _network,
         "tokenizer_config.json": _settings(allowed.SETTINGS["TokenizerSettings"]),
@@ -229,7 +229,7 @@ def _weights(folder: Path, place: str) -> dict[str, Reader]:
         shards = sorted({_below(place, name) for name in _weight_map(ModelFile(folder, index)).values()})
         for shard in shards:
             if not _is_there(folder, shard):
-                raise TraubeError(f"{folder}: {index}: names {shard[:SHOWN]}, which is not there")
+                raise Missing(f"{folder}: {index}: names {shard[:SHOWN]}, which is not there")
     if _is_there(folder, whole):
         return {whole: ModelFile.locate}  # libraries take it before the files of an index
     if shards:
@@ -238,15 +238,15 @@ def _weights(folder: Path, place: str) -> dict[str, Reader]:
     if pickles := sorted(path.name for path in (folder / place).glob("*") if path.suffix in PICKLES):
         which = ", ".join(_below(place, name) for name in pickles[:3])
         fix = "which can run code when loaded; convert them to safetensors"
-        raise TraubeError(f"{folder}: only pickled weights ({which}), {fix}")
-    raise TraubeError(f"{folder}: no weights; expected {whole}")
+        raise Unsafe(f"{folder}: only pickled weights ({which}), {fix}")
+    raise Missing(f"{folder}: no weights; expected {whole}")
 
 
 def _object(file: ModelFile) -> dict[str, Any]:
     """Return the object in a JSON file, without keys that are known and not handed on."""
     value = file.parse()
     if not isinstance(value, dict):
-        raise TraubeError(f"{file.path}: expected an object of settings")
+        raise Malformed(f"{file.path}: expected an object of settings")
     left_out = allowed.LEFT_OUT.get(file.path.name, frozenset())
     empty = allowed.NULLABLE | (value.keys() - allowed.NETWORK_KEYS if file.path.name == "config.json" else set())
     return {k: held for k, held in value.items() if k not in left_out and (held is not None or k not in empty)}
@@ -265,7 +265,7 @@ def _module_entries(file: ModelFile) -> list[dict[str, Any]]:
     """Return the entries of modules.json, each class by the path at which it is today."""
     entries = file.parse()
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
-        raise TraubeError(f"{file.path}: expected a list of modules")
+        raise Malformed(f"{file.path}: expected a list of modules")
     for entry in entries:
         _check_class(file, entry.get("type"))
         parse(allowed.Module, entry, file.path, {})
@@ -284,7 +284,7 @@ def _route_settings(file: ModelFile) -> dict[str, Any]:
 def _check_class(file: ModelFile, kind: Any) -> None:
     if kind is not None and (not isinstance(kind, str) or kind not in allowed.CLASS_PATHS):
         known = f"the modules that are loaded are {', '.join(allowed.MODULES)}"
-        raise TraubeError(f"{file.path}: asks for the code of '{str(kind)[:SHOWN]}'; {known}")
+        raise Unsafe(f"{file.path}: asks for the code of '{str(kind)[:SHOWN]}'; {known}")
 
 
 def _class_today(class_path: str) -> str:
@@ -296,20 +296,16 @@ def _network(file: ModelFile) -> dict[str, Any]:
     config = _object(file)
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in allowed.ARCHITECTURES:
-        raise TraubeError(
-            f"{file.path}: model_type: '{str(kind)[:SHOWN]}' is no architecture for texts that Traube loads"
-        )
+        raise Unsafe(f"{file.path}: model_type: '{str(kind)[:SHOWN]}' is no architecture for texts that Traube loads")
     for key, value in config.items():
         if key not in allowed.NETWORK_KEYS:
-            raise TraubeError(
-                f"{file.path}: {key[:SHOWN]}: no setting that Traube knows; take it out if it is not needed"
-            )
+            raise Unsafe(f"{file.path}: {key[:SHOWN]}: no setting that Traube knows; take it out if it is not needed")
         try:
             _NETWORK_VALUES.get(key, _ANY_VALUE).validate_python(value)
         except ValidationError:
             shown = json.dumps(value)
             shown = shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."
-            raise TraubeError(f"{file.path}: {key}: {shown} is not allowed") from None
+            raise Unsafe(f"{file.path}: {key}: {shown} is not allowed") from None
     return config
 
 
@@ -321,18 +317,18 @@ def _tokenizer(file: ModelFile) -> dict[str, Any]:
     """Return a tokenizer as the library tokenizers writes it: kinds of steps and their settings, and words."""
     held = file.parse()
     if not isinstance(held, dict):
-        raise TraubeError(f"{file.path}: expected an object of settings")
+        raise Malformed(f"{file.path}: expected an object of settings")
     if fault := find_fault(held):
-        raise TraubeError(f"{file.path}: {fault}")
+        raise Unsafe(f"{file.path}: {fault}")
     return held
 
 
 def _words(file: ModelFile) -> dict[str, Any]:
     held = file.parse()
     if not isinstance(held, dict) or not all(type(number) is int for number in held.values()):
-        raise TraubeError(f"{file.path}: expected a number for each word")
+        raise Malformed(f"{file.path}: expected a number for each word")
     if len(held) > MOST_WORDS or measure_words(held) > MOST_SQUARES:
-        raise TraubeError(f"{file.path}: its words are too many, or too long")
+        raise TooLarge(f"{file.path}: its words are too many, or too long")
     return held
 
 
@@ -340,10 +336,10 @@ def _weight_map(file: ModelFile) -> dict[str, str]:
     """Return which file holds each tensor: safetensors beside the index. Libraries open whatever file the index names."""
     mapped = _object(file).get("weight_map")
     if not isinstance(mapped, dict) or not mapped:
-        raise TraubeError(f"{file.path}: expected a weight_map of tensors and files")
+        raise Malformed(f"{file.path}: expected a weight_map of tensors and files")
     for name in mapped.values():
         if not isinstance(name, str) or not re.fullmatch(allowed.SHARD, name):
-            raise TraubeError(f"{file.path}: names {str(name)[:SHOWN]!r}; only safetensors beside it are opened")
+            raise Unsafe(f"{file.path}: names {str(name)[:SHOWN]!r}; only safetensors beside it are opened")
     return mapped
 
 
@@ -356,7 +352,7 @@ def library_errors(where: str, let: type[BaseException] = TraubeError) -> Iterat
         raise
     except BaseException as error:  # panics of Rust are no `Exception`
         reason = COPY.sub("the folder", " ".join(str(error).split())) or type(error).__name__
-        raise TraubeError(f"{where} ({reason if len(reason) <= 300 else f'{reason[:300]}...'})") from error
+        raise Failed(f"{where} ({reason if len(reason) <= 300 else f'{reason[:300]}...'})") from error
 
 
 _LOCK = threading.Lock()
@@ -398,7 +394,7 @@ def _guard(original: Any) -> Any:
 
     def guarded(*args: Any, **kwargs: Any) -> Any:
         if any(threading.current_thread() not in trusted for trusted in list(_TRUSTED.values())):
-            raise TraubeError("a model's folder was about to be unpickled, which can run code; nothing was run")
+            raise Unsafe("a model's folder was about to be unpickled, which can run code; nothing was run")
         return original(*args, **kwargs)
 
     return guarded

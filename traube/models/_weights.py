@@ -9,7 +9,7 @@ from pathlib import Path
 
 from traube._core import inputs, paths
 from traube._core.disk import read_kept_json
-from traube._core.errors import TraubeError, Unavailable, first_line
+from traube._core.errors import Corrupt, Malformed, TraubeError, Unavailable, first_line
 from traube._core.files import write_json
 from traube._core.hashing import file_sha256, is_revision
 from traube._core.inputs import parse_json, resolve_path
@@ -104,10 +104,10 @@ def check_folder(folder: Path, card: ModelCard) -> VettedFolder:
         vetted = VettedFolder.at(folder)
         _check(vetted)
     except TraubeError as error:
-        raise TraubeError(f"{where}: {error}") from None
+        raise type(error)(f"{where}: {error}") from None
     weights = folder / vetted.weights[0]
     if card.sha256 and not card.file and file_hash(weights, get_stamp(weights)) != card.sha256:
-        raise TraubeError(f"{where}: {folder}: {weights.name} has a wrong checksum; reinstall it")
+        raise Corrupt(f"{where}: {folder}: {weights.name} has a wrong checksum; reinstall it")
     return vetted
 
 
@@ -126,7 +126,7 @@ def _check(vetted: VettedFolder) -> None:
     assert isinstance(package, bytes)
     if (kind := parse_json(package).get("model_type", "SentenceTransformer")) != "SentenceTransformer":
         fault = f"it is a {kind}; only models that give each text one dense vector can be evaluated"
-        raise TraubeError(f"{vetted.folder}: {fault}")
+        raise Malformed(f"{vetted.folder}: {fault}")
 
 
 @lru_cache(maxsize=512)

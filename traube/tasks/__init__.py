@@ -7,7 +7,7 @@ from types import ModuleType
 
 from traube._core.cards import read_each, task_files
 from traube._core.config import read_yaml
-from traube._core.errors import TraubeError, Unknown, unknown
+from traube._core.errors import Conflict, Invalid, Malformed, TraubeError, Unknown, unknown
 from traube._core.plugins import collect, import_plugins, modules_of
 from traube.tasks._scored_pairs import PAIRS, PairCard, make_pairs
 from traube.tasks._source import Source
@@ -229,17 +229,17 @@ def _read_cards() -> tuple[dict[str, Source], dict[Path, TraubeError]]:
 
     def read(path: Path) -> Source:
         if not _LEGAL.fullmatch(path.stem):
-            raise TraubeError(f"{path}: a task's name is the name of its card: use small letters, digits and _ only")
+            raise Invalid(f"{path}: a task's name is the name of its card: use small letters, digits and _ only")
         if path.stem in taken:
-            raise TraubeError(f"{path}: the name '{path.stem}' is taken; rename the card")
+            raise Conflict(f"{path}: the name '{path.stem}' is taken; rename the card")
         value, key_lines = read_yaml(path)
         if (name := value.get("name", path.stem)) != path.stem:
             line = key_lines.get(("name",), 1)
-            raise TraubeError(f"{path}: line {line}: name: '{name}' is not the name of the card; leave it out")
+            raise Conflict(f"{path}: line {line}: name: '{name}' is not the name of the card; leave it out")
         key = next((key for key in readers if key in value), None)
         if key is None:
             keys = ", ".join(f"`{key}`" for key in sorted(readers))
-            raise TraubeError(f"{path}: line 1: expected one of the keys {keys} (a task) or `model`")
+            raise Malformed(f"{path}: line 1: expected one of the keys {keys} (a task) or `model`")
         source: Source = readers[key].from_card(path, value, key_lines)
         taken.add(path.stem)
         return source

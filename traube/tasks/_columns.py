@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from traube._core.errors import LISTED, TraubeError
+from traube._core.errors import LISTED, Invalid
 from traube.tasks._reading import Rows
 from traube.tasks._sniffing import find_words
 from traube.tasks._task import names_texts
@@ -52,7 +52,7 @@ def guess_text_column(rows: Rows) -> str:
         return first
     names = ", ".join(list(rows.columns)[:LISTED]) or "none"
     fault = f"which column holds the texts is not clear; name it with --text COLUMN (columns: {names})"
-    raise TraubeError(f"{rows.path}: {fault}")
+    raise Invalid(f"{rows.path}: {fault}")
 
 
 def guess_label_column(rows: Rows, text_column: str) -> str | None:

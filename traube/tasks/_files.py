@@ -15,7 +15,7 @@ from typing import Any
 
 from traube._core import paths
 from traube._core.cards import is_generated, list_names
-from traube._core.errors import TraubeError
+from traube._core.errors import TooFew, TraubeError
 from traube._core.generated_cards import warn_of_damage, write_card, writing_cards
 from traube._core.inputs import is_file, resolve_path
 from traube.tasks import RESERVED, card_errors, sources
@@ -113,7 +113,7 @@ def _make_task(file: Path, rows: Rows, form: TableFormat, text: str | None, labe
     for name in labels:
         read_column(rows, name, "--labels")
     if not texts:
-        raise TraubeError(f"{file}: column '{text}' holds no texts")
+        raise TooFew(f"{file}: column '{text}' holds no texts")
     languages = detect_languages(texts)
     generated = next((table for table in tables if is_generated(table.path)), None)
     if known is not None and not is_generated(known.path):

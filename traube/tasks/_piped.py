@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from traube._core import paths
 from traube._core.disk import replacing
-from traube._core.errors import TraubeError
+from traube._core.errors import Inaccessible, TooFew
 from traube._core.inputs import read_stream
 from traube.tasks._columns import LABELS, TEXTS
 from traube.tasks._reading import TableFormat
@@ -62,7 +62,7 @@ def save_piped(name: str, columns: Collection[str] = (), form: TableFormat | Non
             with open(descriptor, "rb", closefd=False) as file:
                 data = _read(file, name)
         except OSError as error:
-            raise TraubeError(f"{name}: cannot be read ({error.strerror})") from None
+            raise Inaccessible(f"{name}: cannot be read ({error.strerror})") from None
     path = (
         paths.generated_cards()
         / f"{f'pipe{descriptor}' if descriptor else 'stdin'}.{_detect_format(data, columns, form or TableFormat())}"
@@ -84,7 +84,7 @@ def _get_descriptor(name: str) -> int | None:
 def _read(stream: BinaryIO, name: str) -> bytes:
     data = read_stream(stream, name)
     if not data.strip():
-        raise TraubeError(f"{name}: {'standard input' if name == STDIN else 'the pipe'} is empty")
+        raise TooFew(f"{name}: {'standard input' if name == STDIN else 'the pipe'} is empty")
     return data
 
 

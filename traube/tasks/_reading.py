@@ -19,7 +19,20 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from traube._core import inputs
 from traube._core.config import Strict
-from traube._core.errors import LISTED, TraubeError, first_line, install_hint, join_words, unknown
+from traube._core.errors import (
+    LISTED,
+    Conflict,
+    Malformed,
+    NotInstalled,
+    TooFew,
+    TooLarge,
+    TraubeError,
+    Unknown,
+    first_line,
+    install_hint,
+    join_words,
+    unknown,
+)
 from traube._core.inputs import is_file, parse_json, read_bytes
 from traube.tasks._sniffing import (
     Dialect,
@@ -96,7 +109,7 @@ def read_text(path: Path, encoding: str = UTF_8) -> str:
     """Return the contents of a text file that is not empty, without a byte order mark."""
     text = read_any_text(path, encoding=encoding)
     if not text.strip():
-        raise TraubeError(f"{path}: the file is empty")
+        raise TooFew(f"{path}: the file is empty")
     return text
 
 
@@ -109,9 +122,9 @@ def read_any_text(path: Path, most: int | None = None, encoding: str = UTF_8) ->
         line = data.count(b"\n", 0, error.start) + 1
         byte = f"byte 0x{data[error.start]:02x}"
         name = "UTF-8" if encoding == UTF_8 else encoding
-        raise TraubeError(f"{path}:{line}: {byte} is not {name}; save the file as UTF-8") from None
+        raise Malformed(f"{path}:{line}: {byte} is not {name}; save the file as UTF-8") from None
     except (LookupError, ValueError):
-        raise TraubeError(f"{path}: unknown encoding '{encoding}'; Python's names are meant, like cp1252") from None
+        raise Unknown(f"{path}: unknown encoding '{encoding}'; Python's names are meant, like cp1252") from None
 
 
 def detect_encoding(path: Path) -> str:
@@ -137,7 +150,7 @@ def _detect_encodings(path: Path) -> list[str]:
         if found := rank_encodings(data):
             return found
         line = data.count(b"\n", 0, error.start) + 1
-        raise TraubeError(f"{path}:{line}: no text in UTF-8 or another usual encoding; save it as UTF-8") from None
+        raise Malformed(f"{path}:{line}: no text in UTF-8 or another usual encoding; save it as UTF-8") from None
 
 
 def read_lines(path: Path) -> list[str]:
@@ -164,7 +177,7 @@ def read_csv(
     for line, row in _read_fields(path, read_text(path, encoding), Dialect(separator, quote)):
         width = width or len(row)
         if len(row) != width:
-            raise TraubeError(f"{path}:{line}: {len(row)} fields instead of {width}")
+            raise Malformed(f"{path}:{line}: {len(row)} fields instead of {width}")
         yield line, row
 
 
@@ -172,7 +185,7 @@ def _read_fields(path: Path, text: str, dialect: Dialect) -> Iterator[tuple[int,
     try:
         yield from dialect.read(text)
     except RowError as error:
-        raise TraubeError(f"{path}:{error.line}: {error}, in the row that begins here") from None
+        raise Malformed(f"{path}:{error.line}: {error}, in the row that begins here") from None
 
 
 @dataclass(frozen=True)
@@ -193,13 +206,13 @@ class Rows:
         if name not in self.columns:
             more = ", ..." if len(self.columns) > LISTED else ""
             there = f" (columns of {self.path.name}: {', '.join([*self.columns][:LISTED])}{more})" if where else ""
-            raise TraubeError(f"{where or self.path}: {unknown('column', name, self.columns)}{there}")
+            raise Unknown(f"{where or self.path}: {unknown('column', name, self.columns)}{there}")
         return self.columns[name]
 
     def require_rows(self) -> None:
         """Refuse a table without rows."""
         if not self.places:
-            raise TraubeError(f"{self.path}: there are no rows")
+            raise TooFew(f"{self.path}: there are no rows")
 
     def leave_out(self, faulty: Sequence[bool], fault: str) -> "Rows":
         """Return the table without some rows, and warn of them.
@@ -215,7 +228,7 @@ class Rows:
         places = ", ".join([_shorten(place, self.path) for place in out[:NAMED]] + ["..."] * (len(out) > NAMED))
         found = f"{self.path}: {len(out):,} of {len(self):,} rows are {fault} ({places})"
         if 2 * len(out) > len(self):
-            raise TraubeError(f"{found}: fill them in, or name other columns")
+            raise Malformed(f"{found}: fill them in, or name other columns")
         logger.warning("%s: left out", found)
         kept = [not is_faulty for is_faulty in faulty]
         columns = {name: list(compress(values, kept)) for name, values in self.columns.items()}
@@ -230,10 +243,10 @@ def format_of(path: Path) -> str:
     """Return the format that a file's name says: csv, tsv, jsonl, json, txt, xlsx, xls or parquet."""
     *_, before, last = ["", "", *(suffix.lower().lstrip(".") for suffix in path.suffixes)]
     if last in PACKED:
-        raise TraubeError(f"{path}: is packed; unpack it first, or pack the table as .gz")
+        raise Malformed(f"{path}: is packed; unpack it first, or pack the table as .gz")
     kind = KINDS.get(before if last == "gz" else last) or (last if last in BINARY_FORMATS else None)
     if kind is None:
-        raise TraubeError(f"{path}: unknown format; expected {FORMATS}")
+        raise Malformed(f"{path}: unknown format; expected {FORMATS}")
     return kind
 
 
@@ -258,7 +271,7 @@ def read_rows(path: Path, form: TableFormat | None = None) -> Rows:
     encoding, *others = [form.encoding] if form.encoding else _detect_encodings(path)
     text = read_text(path, encoding)
     if text.startswith(LFS):
-        raise TraubeError(f"{path}: is a pointer of Git LFS, not the file itself: git lfs pull")
+        raise Malformed(f"{path}: is a pointer of Git LFS, not the file itself: git lfs pull")
     separator = find_separator(text) if kind == "txt" else None
     if separator is not None or (kind == "txt" and form.describes_table):
         form = form.model_copy(update={"separator": form.separator or separator})
@@ -284,7 +297,7 @@ def _refuse_useless(path: Path, kind: str, form: TableFormat) -> None:
     given = {name: getattr(form, name) for name in TableFormat.model_fields}
     useless = [name for name, value in given.items() if value is not None and name not in allowed]
     if useless:
-        raise TraubeError(f"{path}: a .{kind} file has no {join_words(useless)}: leave that out")
+        raise Conflict(f"{path}: a .{kind} file has no {join_words(useless)}: leave that out")
 
 
 def _number_lines(path: Path, text: str) -> dict[str, str]:
@@ -294,7 +307,7 @@ def _number_lines(path: Path, text: str) -> dict[str, str]:
 
 def _check_width(columns: int, place: str) -> None:
     if columns > MOST_COLUMNS:
-        raise TraubeError(f"{place}: {columns:,} columns; a table has at most {MOST_COLUMNS:,}")
+        raise TooLarge(f"{place}: {columns:,} columns; a table has at most {MOST_COLUMNS:,}")
 
 
 def _tell_apart(names: Sequence[str], place: str) -> tuple[list[str], list[str]]:
@@ -319,7 +332,7 @@ def _refuse_sparse(path: Path, rows: int, columns: int) -> None:
     """Refuse a table whose empty cells would take many times the memory that the file's size lets expect."""
     if CELL * rows * columns > max(EMPTY, inputs.UNPACKED * inputs.check_file(path).st_size):
         size = f"{rows:,} rows and {columns:,} columns"
-        raise TraubeError(f"{path}: {size}, nearly all of whose cells are empty: leave out columns that few rows have")
+        raise TooLarge(f"{path}: {size}, nearly all of whose cells are empty: leave out columns that few rows have")
 
 
 def _read_table(path: Path, text: str, kind: str, form: TableFormat) -> Rows:
@@ -337,7 +350,7 @@ def _read_table(path: Path, text: str, kind: str, form: TableFormat) -> Rows:
         if len(row) != len(rows[0]):
             fields = f"{len(row)} field{'' if len(row) == 1 else 's'} instead of {len(rows[0])}"
             how = dialect.describe("")
-            raise TraubeError(
+            raise Malformed(
                 f"{places[-1]}: {fields} ({', '.join(how)}); if it is written otherwise: --separator, --quote"
             )
     has_separator = bool(rows) and len(rows[0]) > 1
@@ -348,7 +361,7 @@ def _read_table(path: Path, text: str, kind: str, form: TableFormat) -> Rows:
 def _name_columns(path: Path, places: list[str], rows: list[list[Any]], form: TableFormat, notes: list[str]) -> Rows:
     """Return the table of rows, one of which is the header unless there is none; columns that it leaves blank are none."""
     if not rows:
-        raise TraubeError(f"{path}: there are no rows")
+        raise TooFew(f"{path}: there are no rows")
     if form.header is False or (form.header is None and lacks_header(rows)):
         names = {i: f"column_{i + 1}" for i in range(max(map(len, rows)))}
         notes = [*notes, f"no header: columns {', '.join([*names.values()][:2])}, ..."]
@@ -376,7 +389,7 @@ def _parse_json(text: str, place: str) -> Any:
         return parse_json(text)
     except ValueError as error:
         fault = f"{error.msg} (column {error.colno})" if isinstance(error, json.JSONDecodeError) else str(error)
-        raise TraubeError(f"{place}: not JSON: {fault}") from None
+        raise Malformed(f"{place}: not JSON: {fault}") from None
 
 
 def _read_json(path: Path, text: str, kind: str) -> Rows:
@@ -400,7 +413,7 @@ def _from_document(path: Path, value: Any) -> Rows:
     rows = _find_rows(value) if isinstance(value, dict) else value
     if not isinstance(rows, list):
         expected = "expected a list [...] of objects or texts, lines of objects, or an object of columns"
-        raise TraubeError(f"{path}: {expected}, not {type(value).__name__}")
+        raise Malformed(f"{path}: {expected}, not {type(value).__name__}")
     objects = ({"text": row} if isinstance(row, str) else row for row in rows)
     return _from_objects(path, ((f"{path}: element {i}", row) for i, row in enumerate(objects)))
 
@@ -425,7 +438,7 @@ def _from_objects(path: Path, found: Iterable[tuple[str, Any]]) -> Rows:
     places, rows = [], []
     for place, row in found:
         if not isinstance(row, dict):
-            raise TraubeError(f"{place}: expected an object {{...}}, not {type(row).__name__}")
+            raise Malformed(f"{place}: expected an object {{...}}, not {type(row).__name__}")
         places.append(place)
         rows.append(dict(_flatten(row)))
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -457,11 +470,11 @@ def _read_excel(path: Path, kind: str, form: TableFormat) -> Rows:
     except TraubeError:
         raise
     except ImportError as error:
-        raise TraubeError(f"{path}: Excel files need {error.name}: {install_hint('excel', 'setup')}") from None
+        raise NotInstalled(f"{path}: Excel files need {error.name}: {install_hint('excel', 'setup')}") from None
     except Exception as error:  # the parsers pass on errors of their own
-        raise TraubeError(f"{path}: not a readable .{kind} file ({first_line(error)})") from None
+        raise Malformed(f"{path}: not a readable .{kind} file ({first_line(error)})") from None
     if not filled:
-        raise TraubeError(f"{path}: sheet '{sheet}' is empty{_list_sheets(names)}")
+        raise TooFew(f"{path}: sheet '{sheet}' is empty{_list_sheets(names)}")
     notes = [f"sheet '{sheet}'{_list_sheets(names)}"] if len(names) > 1 else []
     return _name_columns(path, places, filled, form, notes)
 
@@ -471,7 +484,7 @@ def _read_sheet(path: Path, rows: Iterable[Sequence[Any]]) -> tuple[list[str], l
     places, filled, cells = [], [], 0
     for number, values in enumerate(rows, start=1):
         if number > MOST_ROWS_OF_EXCEL:  # a file may say any number of a row, and the rows before it are all given
-            raise TraubeError(f"{path}: more than {MOST_ROWS_OF_EXCEL:,} rows")
+            raise TooLarge(f"{path}: more than {MOST_ROWS_OF_EXCEL:,} rows")
         cells += len(values)
         _refuse_sparse(path, number, cells // number)
         if any(value not in (None, "") for value in values):
@@ -519,7 +532,7 @@ def _find_sheet(path: Path, names: Sequence[str], wanted: str | int) -> int:
         return names.index(str(wanted))
     if str(wanted).isdecimal() and 1 <= int(wanted) <= len(names):
         return int(wanted) - 1
-    raise TraubeError(f"{path}: {unknown('sheet', str(wanted), names)}")
+    raise Unknown(f"{path}: {unknown('sheet', str(wanted), names)}")
 
 
 def _as_date(value: Any) -> Any:
@@ -546,7 +559,7 @@ def _read_parquet(path: Path) -> Rows:
     except TraubeError:
         raise
     except Exception as error:  # Arrow raises many kinds: for unreadable files, and for values that Python cannot hold
-        raise TraubeError(f"{path}: not a readable parquet file ({first_line(error)})") from None
+        raise Malformed(f"{path}: not a readable parquet file ({first_line(error)})") from None
     return Rows(path, columns, [f"{path}: row {i}" for i in range(table.num_rows)], tuple(notes))
 
 
@@ -561,9 +574,9 @@ def as_text(value: Any, place: str, column: str) -> str | None:
         try:
             value = value.decode("utf-8")
         except UnicodeDecodeError:
-            raise TraubeError(f"{place}: column '{column}' holds bytes that are not UTF-8 text") from None
+            raise Malformed(f"{place}: column '{column}' holds bytes that are not UTF-8 text") from None
     if isinstance(value, list | dict):
-        raise TraubeError(f"{place}: column '{column}' holds a {type(value).__name__}, not a single value")
+        raise Malformed(f"{place}: column '{column}' holds a {type(value).__name__}, not a single value")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value).encode("utf-8", "replace").decode()  # JSON can hold half a surrogate pair, which no file can
@@ -574,7 +587,7 @@ def as_score(text: str, place: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise TraubeError(f"{place}: '{text[:30]}' is no score") from None
+        raise Malformed(f"{place}: '{text[:30]}' is no score") from None
 
 
 def as_cell(value: Any) -> Any:

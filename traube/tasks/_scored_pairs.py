@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from traube._core.arrays import Bools, Ints
 from traube._core.config import OneOrMany
-from traube._core.errors import TraubeError
+from traube._core.errors import Invalid, Malformed, TooFew, Unknown
 from traube.tasks._source import Source
 from traube.tasks._task import SPLIT_COLUMNS, SUBSETS, Stage, Task, TaskCard, TaskType, text_id
 
@@ -90,7 +90,7 @@ class PairCard(TaskCard):
 
 def _get_card(task: Task) -> PairCard:
     if not isinstance(task.card, PairCard):
-        raise TraubeError(f"task '{task.name}' is no pair task")
+        raise Invalid(f"task '{task.name}' is no pair task")
     return task.card
 
 
@@ -105,7 +105,7 @@ def select_pairs(task: Task, subset: str) -> Task:
     pairs = task.rows[task.rows["part"] == subset].reset_index(drop=True)
     if pairs.empty:
         there = ", ".join(name for name in SUBSETS if name in set(task.rows["part"]))
-        raise TraubeError(f"task '{task.name}': no pair is of the subset '{subset}' (there are: {there})")
+        raise TooFew(f"task '{task.name}': no pair is of the subset '{subset}' (there are: {there})")
     return replace(task, rows=pairs)
 
 
@@ -114,7 +114,7 @@ def locate_texts(task: Task) -> tuple[Ints, Ints]:
     corpus = pd.Index(task.corpus["text_id"])
     first, second = (corpus.get_indexer(task.rows[name]) for name in ("text_id_a", "text_id_b"))
     if (first < 0).any() or (second < 0).any():
-        raise TraubeError(f"task '{task.name}': a pair's text is not in the corpus")
+        raise Malformed(f"task '{task.name}': a pair's text is not in the corpus")
     return first.astype(np.int64), second.astype(np.int64)
 
 
@@ -156,7 +156,7 @@ def make_pairs(card: PairCard, records: pd.DataFrame) -> Task:
     ['a loaf', 'a bread']
     """
     if records.empty:
-        raise TraubeError(f"task '{card.name}': there are no pairs")
+        raise TooFew(f"task '{card.name}': there are no pairs")
     numbers = [str(i) for i in range(len(records))]
     given = pd.DataFrame(
         {
@@ -171,7 +171,7 @@ def make_pairs(card: PairCard, records: pd.DataFrame) -> Task:
     )
     for group in card.groups:
         if group not in records:
-            raise TraubeError(f"task '{card.name}': there is no column '{group}' to group by")
+            raise Unknown(f"task '{card.name}': there is no column '{group}' to group by")
         given[group] = _fill_texts(records, group, "")
     empty = (records["text_a"].str.strip() == "") | (records["text_b"].str.strip() == "")
     low, high = card.scale
@@ -184,7 +184,7 @@ def make_pairs(card: PairCard, records: pd.DataFrame) -> Task:
         if fault.any():
             first = int(np.flatnonzero(fault)[0])
             more = f" ({int(fault.sum())} such pairs)" if fault.sum() > 1 else ""
-            raise TraubeError(f"task '{card.name}': pair {first}: {reason}{more}")
+            raise Malformed(f"task '{card.name}': pair {first}: {reason}{more}")
     ids, texts = [*given["text_id_a"], *given["text_id_b"]], [*records["text_a"], *records["text_b"]]
     corpus = pd.DataFrame({"text_id": ids, "text": texts}).drop_duplicates("text_id", ignore_index=True)
     return Task(card, corpus, given)

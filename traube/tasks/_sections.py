@@ -11,7 +11,7 @@ from typing import Literal
 
 import pandas as pd
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Malformed
 from traube._core.frames import TEXT
 from traube.tasks._task import SPLIT_COLUMNS, Subset
 
@@ -89,7 +89,7 @@ def make_records(pages: Iterable[Page], level: Level, where: Path, subset: Subse
         if len({make_label(passage, level) for passage in passages}) < 2:
             continue
         if not page.title.strip():
-            raise TraubeError(f"{where}: a page has no title, which is its query; it begins {passages[0].text[:60]!r}")
+            raise Malformed(f"{where}: a page has no title, which is its query; it begins {passages[0].text[:60]!r}")
         lead = "\n".join(p.text.strip() for p in page.passages if not p.sections and p.text.strip())
         rows += [(page.name, page.title, lead, make_label(passage, level), passage.text) for passage in passages]
 

@@ -9,7 +9,7 @@ import pandas as pd
 from typing_extensions import override
 
 from traube._core.config import Strict, parse, read_yaml
-from traube._core.errors import TraubeError, Unavailable
+from traube._core.errors import Corrupt, TooFew, Unavailable
 from traube._core.hashing import digest, file_sha256, read_stated_sha256
 from traube._core.inputs import is_file, resolve_path
 from traube.tasks._task import Task, TaskCard, index_texts
@@ -91,7 +91,7 @@ class Source(ABC):
             stated = read_stated_sha256(path)
             if stated is not None and stated != file_sha256(path):
                 fault = f"damaged, or another file: its SHA-256 is not {stated[:64] or 'stated'}"
-                raise TraubeError(f"{path}: {fault}; delete it and get it again")
+                raise Corrupt(f"{path}: {fault}; delete it and get it again")
 
     def read_unlabeled(self) -> list[str]:
         """Return more texts of the same kind, without labels, to train on; mostly none."""
@@ -132,7 +132,7 @@ class Source(ABC):
             raise Unavailable(f"task '{self.name}': {reason}")
         corpus, records = self.ingest()
         if corpus.empty:
-            raise TraubeError(f"task '{self.name}': {', '.join(map(str, self.files())) or 'its source'} holds no texts")
+            raise TooFew(f"task '{self.name}': {', '.join(map(str, self.files())) or 'its source'} holds no texts")
         return Task(self.card, corpus, self.draw(records))
 
 

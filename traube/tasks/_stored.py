@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Self
 import pandas as pd
 from pydantic import ValidationError
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Corrupt, Missing, TraubeError
 from traube._core.hashing import frame_digest
-from traube._storage import Corrupt, Document, Storage, write_table
+from traube._storage import Document, Storage, write_table
 from traube.tasks._scored_pairs import has_history
 from traube.tasks._task import Task, TaskCard, data_version
 
@@ -60,7 +60,7 @@ class Ingested(Document):
 
 def not_read(name: str) -> TraubeError:
     """Return the error for a task whose tables are not stored."""
-    return TraubeError(f"task '{name}' has not been read yet; `traube run --task {name}` reads it")
+    return Missing(f"task '{name}' has not been read yet; `traube run --task {name}` reads it")
 
 
 def save_corpus(storage: Storage, name: str, corpus: pd.DataFrame, records: pd.DataFrame, raw_version: str) -> str:
@@ -81,7 +81,7 @@ def save_rows(storage: Storage, card: TaskCard, rows: pd.DataFrame) -> Manifest:
     """
     if (read := storage.get_document(Ingested, card.name)) is None:
         fix = f"`traube run --task {card.name}` reads it again"
-        raise TraubeError(f"task '{card.name}': its corpus was not read whole; {fix}")
+        raise Missing(f"task '{card.name}': its corpus was not read whole; {fix}")
     corpus, records = (storage.read_table(read.files[name]) for name in ("corpus", "records"))
     task = Task(card, corpus, rows)
     manifest = replace(Manifest.of(task), raw_version=read.raw_version, corpus_version=read.corpus_version)

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from traube._core.arrays import Ints
 from traube._core.config import Strict
-from traube._core.errors import TraubeError
+from traube._core.errors import Malformed, TooFew, TraubeError
 from traube._core.frames import TEXT
 from traube._core.hashing import digest, frame_digest
 from traube._core.short_repr import ShortRepr
@@ -274,7 +274,7 @@ class Task:
             if len(own) > 1:
                 named = ", ".join(f"'{self.corpus['text'].iloc[i][:60]}'" for i in sorted(own)[:3])
                 more = ", ..." if len(own) > 3 else ""
-                raise TraubeError(
+                raise Malformed(
                     f"{self.name}: split '{split}' ({level}): its rows name {len(own)} queries ({named}{more}); "
                     "a split has one at most"
                 )
@@ -296,12 +296,12 @@ class Task:
         for place, frame, columns in ((corpus, self.corpus, CORPUS_COLUMNS), (splits, self.splits, SPLIT_COLUMNS)):
             if absent := [column for column in columns if column not in frame.columns]:
                 there = ", ".join(frame.columns)
-                raise TraubeError(f"{place}: column {', '.join(absent)} is missing (there are: {there})")
+                raise Malformed(f"{place}: column {', '.join(absent)} is missing (there are: {there})")
             for column in columns:
                 if column not in NULLABLE:
                     _refuse(frame[column].isna(), place, column, "is null")
         if self.corpus.empty:
-            raise TraubeError(f"{corpus}: there are no texts")
+            raise TooFew(f"{corpus}: there are no texts")
         _refuse(~self.corpus["text"].map(lambda t: isinstance(t, str)), corpus, "text", "is no text")
         _refuse(self.corpus["text"].str.strip() == "", corpus, "text", "is empty")
         _refuse(self.corpus["text_id"].duplicated(), corpus, "text_id", "occurs twice")
@@ -316,7 +316,7 @@ class Task:
         tested = self.splits[self.splits["part"] == "test"]
         classes = tested.groupby(split, sort=False)["label"].nunique()
         for _, split, level in classes.index[classes < 2]:
-            raise TraubeError(f"{where}: split '{split}' ({level}): there is only one class; clustering needs two")
+            raise TooFew(f"{where}: split '{split}' ({level}): there is only one class; clustering needs two")
         return self
 
 
@@ -325,7 +325,7 @@ def _positions(corpus: pd.Index, text_ids: Iterable[str], where: str) -> Ints:
     ids = pd.Index(text_ids)
     positions = corpus.get_indexer(ids)
     if (positions < 0).any():
-        raise TraubeError(f"{where} '{ids[int(positions.argmin())]}' is not in the corpus")
+        raise Malformed(f"{where} '{ids[int(positions.argmin())]}' is not in the corpus")
     return positions.astype(np.int64)
 
 
@@ -338,7 +338,7 @@ def _refuse(faulty: pd.Series, where: str, column: str, fault: str) -> None:
     if faulty.any():
         row = int(np.flatnonzero(faulty.to_numpy())[0])
         more = f" ({int(faulty.sum())} such rows)" if faulty.sum() > 1 else ""
-        raise TraubeError(f"{where}: row {row}, column {column}: {fault}{more}")
+        raise Malformed(f"{where}: row {row}, column {column}: {fault}{more}")
 
 
 def index_texts(records: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -462,13 +462,13 @@ def make_task(
     values = read_texts(texts, "make_task", text_column, labels).values
     named = None if labels is None else read_labels(labels, "make_task", texts)
     if named is not None and len(named) != len(values):
-        raise TraubeError(f"{name}: there are {len(values)} texts and {len(named)} labels")
+        raise Malformed(f"{name}: there are {len(values)} texts and {len(named)} labels")
     is_kept = [bool(text.strip()) and (named is None or named[i] is not None) for i, text in enumerate(values)]
     if left_out := len(values) - sum(is_kept):
         reason = "are blank" if named is None else "are blank or have no label"
         counted = f"{name}: {left_out} of {len(values)} texts {reason}"
         if 2 * left_out > len(values):
-            raise TraubeError(f"{counted}, such as text {is_kept.index(False)}: more than half; see what was passed")
+            raise Malformed(f"{counted}, such as text {is_kept.index(False)}: more than half; see what was passed")
         warnings.warn(f"{counted}: left out", stacklevel=2)
     records = pd.DataFrame({"text": pd.array(values, dtype="object")})
     if named is not None:

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from traube._core.errors import TraubeError, unknown
+from traube._core.errors import Invalid, Malformed, unknown
 
 Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_matrix
 TEXTS = "a list of str, a NumPy array, a pandas Series, a column of Arrow or polars, or a table and text_column="
@@ -111,9 +111,9 @@ def read_embeddings(given: Any, where: str, count: int | None = None) -> Matrix:
         fix = "pass an array of numbers with a row for each text, or a sparse matrix"
         raise TypeError(f"{where}: embeddings is of type {_name(given)}: {fix}")
     if count is not None and values.shape[0] != count:
-        raise TraubeError(f"{where}: there are {count} texts and {values.shape[0]} embeddings: pass one for each text")
+        raise Malformed(f"{where}: there are {count} texts and {values.shape[0]} embeddings: pass one for each text")
     if not np.isfinite(values.data if sparse.issparse(values) else values).all():
-        raise TraubeError(f"{where}: embeddings hold NaN or infinity")
+        raise Malformed(f"{where}: embeddings hold NaN or infinity")
     return values
 
 
@@ -184,7 +184,7 @@ def _choose_column(table: pd.DataFrame, where: str, column: Any, labels: Any) ->
         return found[0]
     names = ", ".join(map(str, found or table))
     there = f"columns {names} hold texts" if found else f"none of {names} is text"
-    raise TraubeError(f"{where}: {there}: name the one to take, text_column=...")
+    raise Invalid(f"{where}: {there}: name the one to take, text_column=...")
 
 
 def _holds_texts(column: Any) -> bool:

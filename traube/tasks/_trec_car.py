@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import pandas as pd
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Malformed
 from traube._core.inputs import open_limited
 from traube._core.paths import raw
 from traube.tasks._reading import find_file, read_lines
@@ -61,7 +61,7 @@ def read_articles(path: Path) -> Iterator[list[Passage]]:
                 _, title, _, body, *_ = page
                 found = list(_of_body(str(title), (), body, path))
             except MALFORMED as error:
-                raise TraubeError(f"{path}: an article is not in the form of TREC CAR ({error})") from None
+                raise Malformed(f"{path}: an article is not in the form of TREC CAR ({error})") from None
             yield found
         return
 
@@ -71,7 +71,7 @@ def read_articles(path: Path) -> Iterator[list[Passage]]:
     judged = read_qrels(beside)
     absent = ~judged["paragraph"].isin(list(texts))
     if absent.any():
-        raise TraubeError(f"{beside}:{int(absent.argmax()) + 1}: its paragraph is not in {path.name}")
+        raise Malformed(f"{beside}:{int(absent.argmax()) + 1}: its paragraph is not in {path.name}")
     pages: dict[str, list[Passage]] = {}
     for row in judged.itertuples(index=False):
         passage = Passage(row.page, row.sections, texts[row.paragraph], row.paragraph)
@@ -92,7 +92,7 @@ def read_qrels(path: Path) -> pd.DataFrame:
     for number, line in enumerate(read_lines(path), start=1):
         fields = line.split()
         if len(fields) != 4:
-            raise TraubeError(f"{path}:{number}: expected section, 0, paragraph and 1, found {line[:60]!r}")
+            raise Malformed(f"{path}:{number}: expected section, 0, paragraph and 1, found {line[:60]!r}")
         page, *sections = map(unquote, fields[0].split("/"))
         page = page.removeprefix("enwiki:")
         rows.append((page, *_labels(tuple(sections)), fields[2], tuple(sections)))
@@ -113,11 +113,11 @@ def _objects(path: Path) -> Iterator[Any]:
                 item = decoder.decode()
                 if isinstance(item, list) and item[:1] == ["CAR"]:
                     if file.read(1) != LIST:
-                        raise TraubeError(f"{path}: there is no list after the header")
+                        raise Malformed(f"{path}: there is no list after the header")
                 else:
                     yield item
         except (cbor2.CBORDecodeError, gzip.BadGzipFile, EOFError, zlib.error, RecursionError, ValueError) as error:
-            raise TraubeError(f"{path}: no file of TREC CAR, or one that breaks off ({error})") from None
+            raise Malformed(f"{path}: no file of TREC CAR, or one that breaks off ({error})") from None
 
 
 def _of_body(page: str, sections: tuple[str, ...], body: list[Any], path: Path) -> Iterator[Passage]:
@@ -135,7 +135,7 @@ def _paragraph(paragraph: Any, path: Path) -> tuple[str, str]:
         _, identifier, bodies = paragraph
         return identifier.decode("ascii"), "".join(b[1] if b[0] == 0 else b[1][-1] for b in bodies)
     except MALFORMED as error:
-        raise TraubeError(f"{path}: a paragraph is not in the form of TREC CAR ({error})") from None
+        raise Malformed(f"{path}: a paragraph is not in the form of TREC CAR ({error})") from None
 
 
 def find_first(*places: str | Path) -> Path:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from typing_extensions import override
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Invalid, TooFew, TooLarge
 from traube._core.hashing import digest
 from traube._pipeline.params import Protocol
 from traube.components._deep.encoding import Encoded
@@ -112,12 +112,12 @@ class ClusteringTrainer(Trainer[C]):
             if split.labels is not None and self.recipe.passages in (None, split.size)
         ]
         if not problems:
-            raise TraubeError(f"{task.name}: there is no train split of exactly {self.recipe.passages} texts")
+            raise TooFew(f"{task.name}: there is no train split of exactly {self.recipe.passages} texts")
         largest = max(problems, key=lambda p: len(p.rows))
         n = len(largest.rows)
         needed, free = MATRICES * 8 * n * n, psutil.virtual_memory().available
         if needed > free:
-            raise TraubeError(
+            raise TooLarge(
                 f"{task.name}: train split '{largest.name}': {n:,} texts at once need {needed / 2**30:,.1f} GiB "
                 f"for their pairs, and {free / 2**30:,.1f} are free"
             )
@@ -155,7 +155,7 @@ def make_text_encoder(network: Any, texts: Sequence[str], recipe: ClusteringReci
     from torch import nn
 
     if recipe.layers == 0 and recipe.head == "none":
-        raise TraubeError("recipe: layers: 0 leaves nothing that learns where there is no head")
+        raise Invalid("recipe: layers: 0 leaves nothing that learns where there is no head")
     _freeze(network, recipe.layers)
     if recipe.layers == 0:
         below = _encode_below(network, texts)
@@ -219,7 +219,7 @@ def _freeze(network: Any, layers: int | None) -> None:
     body = network[0].auto_model
     stack = max((m for m in body.modules() if isinstance(m, nn.ModuleList)), key=len)
     if layers > len(stack):
-        raise TraubeError(f"recipe: layers: the encoder has {len(stack)} layers, not {layers}")
+        raise Invalid(f"recipe: layers: the encoder has {len(stack)} layers, not {layers}")
     body.requires_grad_(False)
     for layer in list(stack)[len(stack) - layers :]:
         layer.requires_grad_(True)

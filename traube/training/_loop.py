@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from traube._core.disk import read_json
-from traube._core.errors import TraubeError, first_line
+from traube._core.errors import Failed, Incompatible, TraubeError, first_line
 from traube._core.files import write_json
 from traube._core.progress import Progress
 from traube._core.recipes import Recipe
@@ -138,9 +138,7 @@ class Loop:
         except _DAMAGED as error:  # what was saved may be damaged, or somebody else's
             if saved is None:
                 raise
-            raise TraubeError(
-                f"{self.work}: cannot be resumed ({first_line(error)}); delete it to start again"
-            ) from error
+            raise Failed(f"{self.work}: cannot be resumed ({first_line(error)}); delete it to start again") from error
 
     def _train_from(self, saved: str | None) -> list[Entry]:
         path = self.work / "curve.json"
@@ -201,7 +199,7 @@ class Loop:
 
     def explain_divergence(self, step: int, what: str) -> TraubeError:
         """Return the error for numbers that are not finite."""
-        return TraubeError(
+        return Failed(
             f"after step {step}: {what}; the learning rate {self.recipe.learning_rate:g} is too high, or the base model is broken"
         )
 
@@ -285,7 +283,7 @@ def _make_trainer(loop: Loop) -> Any:
 def _refuse_transformers(does: str) -> TraubeError:
     """Return the error for a Trainer that does something in another way than the one that this loop extends."""
     version = get_versions(["transformers"])["transformers"]
-    return TraubeError(
+    return Incompatible(
         f"transformers {version} {does} in another way than Traube trains by: install an earlier version"
     )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from traube._core.errors import TraubeError, install_hint
+from traube._core.errors import Conflict, Corrupt, Invalid, Malformed, NotInstalled, TraubeError, install_hint
 from traube._core.files import locked
 from traube._core.hashing import digest
 from traube._core.progress import SILENT, Progress
@@ -48,7 +48,7 @@ def open_study(path: Path, trainer: str) -> "optuna.Study":
         import optuna
         from optuna.storages.journal import JournalFileBackend
     except ImportError:
-        raise TraubeError(
+        raise NotInstalled(
             f"optuna, which searches recipes, is not installed: {install_hint('tune', 'setup')}"
         ) from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -63,7 +63,7 @@ def open_study(path: Path, trainer: str) -> "optuna.Study":
             load_if_exists=True,
         )
     except Exception as error:  # a corrupt file raises many kinds
-        raise TraubeError(f"{path}: not a study's file ({error}); delete it to start again") from None
+        raise Malformed(f"{path}: not a study's file ({error}); delete it to start again") from None
     # not the same random numbers again after a stop
     study.sampler = optuna.samplers.TPESampler(seed=SEED + len(study.trials))
     return study
@@ -94,11 +94,9 @@ def search(
 
     ranges = trainer.searched
     if not ranges:
-        raise TraubeError(
-            f"{trainer.name}: there is nothing to search; studies are for {', '.join(searched_trainers())}"
-        )
+        raise Invalid(f"{trainer.name}: there is nothing to search; studies are for {', '.join(searched_trainers())}")
     if both := sorted(set(ranges) & set(changes or {})):
-        raise TraubeError(f"{', '.join(both)}: searched by the study, so no value can be set")
+        raise Conflict(f"{', '.join(both)}: searched by the study, so no value can be set")
 
     def objective(trial: optuna.Trial) -> float:
         suggested: dict[str, float] = {}
@@ -141,7 +139,7 @@ def _resume(study: "optuna.Study", path: Path, identity: dict[str, str]) -> None
         study.tell(trial.number, state=TrialState.FAIL)
     for key, value in identity.items():
         if study.user_attrs.get(key, value) != value:
-            raise TraubeError(f"{path}: its trials are of another {key.replace('_', ' ')}; move it away to start again")
+            raise Conflict(f"{path}: its trials are of another {key.replace('_', ' ')}; move it away to start again")
         study.set_user_attr(key, value)
 
 
@@ -158,7 +156,7 @@ def read_state(study: "optuna.Study") -> StudyState:
         IndexError,
         RuntimeError,
     ) as error:  # a damaged trial, which Optuna reads without a check
-        raise TraubeError(
+        raise Corrupt(
             f"study {study.study_name}: a trial is damaged ({error}); delete its file to start again"
         ) from None
     return StudyState(best, count_finished(study), study)

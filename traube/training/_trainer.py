@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from traube._core.disk import read_json
-from traube._core.errors import TraubeError
+from traube._core.errors import TooFew
 from traube._core.files import locked, write_json
 from traube._core.hashing import digest
 from traube._core.progress import SILENT, Progress
@@ -173,14 +173,14 @@ class Trainer(RecipeMixin[R]):
     def select_labeled_rows(self, task: Task, extra: Sequence[str], split_set: str = "default") -> pd.DataFrame:
         """Return the rows of the train and validation splits, for a trainer that learns from labels."""
         if extra:
-            raise TraubeError(f"{self.name} learns from labels; texts without labels are of no use to it")
+            raise TooFew(f"{self.name} learns from labels; texts without labels are of no use to it")
         where = f"{task.name}: split set '{split_set}'"
         rows = task.splits[task.splits["part"].isin(LEARNED) & (task.splits["split_set"] == split_set)]
         for subset in LEARNED:
             if not (rows["part"] == subset).any():
-                raise TraubeError(f"{where}: there are no {subset} splits, which {self.name} needs")
+                raise TooFew(f"{where}: there are no {subset} splits, which {self.name} needs")
         if rows["label"].isna().any():
-            raise TraubeError(f"{where}: there are splits without labels, from which {self.name} cannot learn")
+            raise TooFew(f"{where}: there are splits without labels, from which {self.name} cannot learn")
         return rows
 
     def list_subsets(self, task: Task) -> list[str]:
@@ -247,7 +247,7 @@ class Trainer(RecipeMixin[R]):
         """
         texts = self.select_texts(task, extra)
         if not texts:
-            raise TraubeError(f"{task.name}: there are no texts to train on")
+            raise TooFew(f"{task.name}: there are no texts to train on")
         name = self.name_checkpoints(task.name, base.name, bool(extra))
         folders = {kind: out / f"{name}-{kind}" for kind in ("last", "best")}
         identity = self._identity(task, base, texts)

@@ -19,7 +19,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_files
 
-from traube._core.errors import TraubeError, Unavailable
+from tests.errors import refused
+from traube._core.errors import Corrupt, Malformed, Unavailable
 from traube.papers.cob import tables
 from traube.tasks import get_source, load_task
 from traube.tasks._task import Task
@@ -73,7 +74,7 @@ def test_an_archive_with_a_link_in_it_is_refused(archive: Path) -> None:
         link = tarfile.TarInfo(f"20news-bydate-test/{GROUPS[0]}/00001")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         tar.addfile(link)
-    with pytest.raises(TraubeError, match="not a readable archive"):
+    with refused(Malformed):
         load_task("newsgroups")
 
 
@@ -102,13 +103,13 @@ def test_labels_belong_to_their_posts_but_in_the_papers_variant(archive: Path) -
 
 def test_a_broken_archive_is_an_error(archive: Path) -> None:
     archive.write_bytes(archive.read_bytes()[:300])
-    with pytest.raises(TraubeError, match=r"20news-bydate.tar.gz: not a readable archive"):
+    with refused(Malformed, "20news-bydate.tar.gz"):
         load_task("newsgroups")
 
 
 def test_an_archive_that_is_not_there_is_fetched(raw_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("traube.papers.cob.readers.newsgroups.URL", "http://127.0.0.1:9/news.tar.gz")
-    with pytest.raises(Unavailable, match=r"task 'newsgroups': http://127.0.0.1:9/news.tar.gz cannot be downloaded"):
+    with refused(Unavailable, "newsgroups", "http://127.0.0.1:9/news.tar.gz"):
         load_task("newsgroups")
 
 
@@ -128,7 +129,7 @@ def test_a_downloaded_archive_is_checked_whenever_it_is_read(
     archive.write_bytes(
         archive.read_bytes()[:4] + b"1234" + archive.read_bytes()[8:]
     )  # gzip's time, which nobody reads
-    with pytest.raises(TraubeError, match=r"20news-bydate\.tar\.gz: damaged, or another file"):
+    with refused(Corrupt, "20news-bydate.tar.gz"):
         load_task("newsgroups")
 
 
@@ -213,10 +214,10 @@ def test_paragraphs_are_joined_with_their_qrels(tmp_path: Path) -> None:
     beside.write_text("\n".join([*lines[:2], "enwiki:The%20Sun/Rise%20%2F%20set/Today 0 p2 1"]) + "\n")
     assert read_passages(path)["coarse"].tolist()[2] == "Rise / set"
     beside.write_text("\n".join([*lines, "enwiki:The%20Sun/Use 0 p9 1"]) + "\n")
-    with pytest.raises(TraubeError, match=r"hierarchical.qrels:4: its paragraph is not in pages.cbor-paragraphs.cbor"):
+    with refused(Malformed, "hierarchical.qrels:4", "pages.cbor-paragraphs.cbor"):
         read_passages(path)
     beside.write_text("nonsense\n")
-    with pytest.raises(TraubeError, match=r"hierarchical.qrels:1: expected section, 0, paragraph and 1"):
+    with refused(Malformed, "hierarchical.qrels:1", 0):
         read_passages(path)
 
 
@@ -226,13 +227,13 @@ def test_paragraphs_are_joined_with_their_qrels(tmp_path: Path) -> None:
 def test_a_damaged_file_is_an_error(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "pages.cbor"
     path.write_bytes(data)
-    with pytest.raises(TraubeError, match=r"pages\.cbor"):
+    with refused(Malformed, "pages.cbor"):
         read_passages(path)
 
 
 def test_the_parts_of_benchmark_y1(raw_folder: Path) -> None:
     """Training articles have 30, 35 or 40 passages; without them the task is there, to be scored."""
-    with pytest.raises(Unavailable, match=r"test.pages.cbor is not there"):
+    with refused(Unavailable, "test.pages.cbor"):
         load_task("trec_car_coarse")
     folder = raw_folder / "trec_car"
     for name in ("benchmarkY1-test/test.pages.cbor", "train/base.train.cbor", "benchmarkY1-train/train.pages.cbor"):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from sklearn.metrics.pairwise import cosine_similarity
 
+from tests.errors import refused
 from traube.papers.german.spread import MEASURES, spread
 
 seeds = st.integers(0, 10_000)
@@ -56,5 +57,5 @@ def test_a_sparse_matrix_is_as_good_as_a_dense_one() -> None:
 
 
 def test_one_vector_has_no_spread() -> None:
-    with pytest.raises(ValueError, match="fewer than two"):
+    with refused(ValueError):
         spread(np.ones((1, 3)))

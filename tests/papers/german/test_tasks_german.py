@@ -12,7 +12,8 @@ from urllib.parse import parse_qs, urlparse
 
 import pytest
 
-from traube._core.errors import TraubeError, Unavailable
+from tests.errors import refused
+from traube._core.errors import Malformed, Unavailable
 from traube.papers.german.readers.blurbs import read_books, select_books
 from traube.papers.german.readers.reddit import (
     Api,
@@ -57,12 +58,12 @@ def test_the_reader_bears_what_is_no_xml(write_books: Callable[..., Path]) -> No
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
-    [("<book>\n<title>A</title>\n", "has no </book>"), ("<book>\n<title>A</title>\n</book>\n", "has no <body>")],
+    "wrong",
+    ["<book>\n<title>A</title>\n", "<book>\n<title>A</title>\n</book>\n"],
 )
-def test_a_broken_book_is_named_by_its_line(write_books: Callable[..., Path], wrong: str, said: str) -> None:
+def test_a_broken_book_is_named_by_its_line(write_books: Callable[..., Path], wrong: str) -> None:
     path = write_books(book("Ganz", ("A", "B")), wrong)
-    with pytest.raises(TraubeError, match=rf"blurbs_dev.txt:7: the book that begins here {said}"):
+    with refused(Malformed, "blurbs_dev.txt:7"):
         list(read_books(path))
 
 
@@ -137,14 +138,14 @@ def test_titles_come_from_the_database(million_posts: Path) -> None:
 
 def test_the_csv_has_no_titles_and_says_so(real_raw: RealRaw) -> None:
     real_raw("10kgnad")
-    with pytest.raises(Unavailable, match=r"corpus.sqlite3 is not there; .* hold no titles"):
+    with refused(Unavailable, "corpus.sqlite3"):
         load_task("tenkgnad_s2s")
     assert len(load_task("tenkgnad_p2p").corpus) == 1028
 
 
 def test_another_database_is_named(million_posts: Path) -> None:
     million_posts.write_bytes(b"no database, but long enough to be read as one" * 9)
-    with pytest.raises(TraubeError, match="not the database of the One Million Posts corpus"):
+    with refused(Malformed):
         load_task("tenkgnad_s2s")
 
 
@@ -245,7 +246,7 @@ def test_a_download_that_was_stopped_goes_on(reddit: Any, raw_folder: Path) -> N
     path = raw_folder / "reddit_de" / "submissions.jsonl"
     path.parent.mkdir()
     path.write_text('{"id": "id000", "title": "T", "selftext": "", "subreddit": "s"}\n{"id": "id001", "ti')
-    with pytest.raises(Unavailable, match="359 submissions are still to be fetched"):
+    with refused(Unavailable, 359):
         get_source("reddit_s2s").load()
     download(path, api_of(reddit, []))
     assert reddit.handler.calls[0][0] == "id001"
@@ -254,7 +255,7 @@ def test_a_download_that_was_stopped_goes_on(reddit: Any, raw_folder: Path) -> N
 
 def test_without_credentials_it_says_which(reddit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("REDDIT_CLIENT_ID", raising=False)
-    with pytest.raises(Unavailable, match="set REDDIT_CLIENT_ID and REDDIT_CLIENT_SECRET"):
+    with refused(Unavailable, "REDDIT_CLIENT_ID", "REDDIT_CLIENT_SECRET"):
         get_source("reddit_s2s").fetch()
 
 

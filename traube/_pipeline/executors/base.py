@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from traube._core.errors import DoesNotFit, TraubeError, Unsupported, describe_error
+from traube._core.errors import DoesNotFit, Failed, TraubeError, Unsupported, describe_error
 from traube._core.progress import Progress
 from traube._pipeline import units
 from traube._pipeline.executors.loky import start_processes
@@ -51,7 +51,7 @@ class Failure:
 
     def error(self) -> TraubeError:
         """Return an error of this status and reason."""
-        return ERRORS.get(self.status, TraubeError)(self.reason)
+        return ERRORS.get(self.status, Failed)(self.reason)
 
 
 class Executor(ABC):
@@ -208,7 +208,7 @@ def failure(error: BaseException) -> Failure:
 def explain_broken_pool(error: BrokenProcessPool) -> TraubeError:
     """Return the error for processes that broke: mostly, one took too much memory and was killed."""
     if type(error).__name__ == "TerminatedWorkerError":
-        return TraubeError(
+        return Failed(
             "a worker process was killed, most likely for lack of memory; what is finished is kept, run again"
         )
-    return TraubeError(f"the worker processes cannot go on: {describe_error(error)}")
+    return Failed(f"the worker processes cannot go on: {describe_error(error)}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Invalid
 from traube._pipeline.executors.base import Executor, Job, failure, order_jobs, with_all_after
 from traube._pipeline.executors.loky import start_processes
 
@@ -26,7 +26,7 @@ def cores() -> int:
     if value is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if not value.isdigit() or int(value) < 1:
-        raise TraubeError(f"TRAUBE_WORKERS is '{value}'; it must be a whole number from 1")
+        raise Invalid(f"TRAUBE_WORKERS is '{value}'; it must be a whole number from 1")
     return int(value)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from traube._core.errors import TraubeError, install_hint
+from traube._core.errors import NotInstalled, Unreachable, Unsafe, install_hint
 from traube._core.progress import Progress
 from traube._pipeline.executors.base import Executor
 from traube._pipeline.executors.loky import ONE_THREAD
@@ -256,9 +256,9 @@ def _connect() -> Any:
     try:
         import ray
     except ImportError:
-        raise TraubeError(f"the engine is ray, which is not installed: {install_hint('ray')}") from None
+        raise NotInstalled(f"the engine is ray, which is not installed: {install_hint('ray')}") from None
     if is_here and not ip_address(ray.util.get_node_ip_address()).is_loopback:
-        raise TraubeError(
+        raise Unsafe(
             "the engine is ray, and a Ray on this machine would listen on all its addresses, because ray was imported "
             f"before: set {LOOPBACK}=0 first"
         )
@@ -280,7 +280,7 @@ def _connect() -> Any:
     except Exception as error:  # the type depends on the fault
         ray.shutdown()  # close what has been started
         where = "a Ray on this machine" if is_here else f"the cluster at {address} (RAY_ADDRESS)"
-        raise TraubeError(
+        raise Unreachable(
             f"the engine is ray, and {where} cannot be used: {shorten_message(error.__cause__ or error)}"
         ) from None
     finally:

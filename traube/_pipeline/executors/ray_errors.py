@@ -1,6 +1,6 @@
 """Errors of a Ray cluster, in words, and the checks that refuse a node."""
 
-from traube._core.errors import DoesNotFit, TraubeError
+from traube._core.errors import DoesNotFit, Failed, Incompatible, TraubeError
 from traube._pipeline.record import library_versions
 
 RETRIES = 3  # of work that is lost because a node or a process died
@@ -13,7 +13,7 @@ def check(versions: dict[str, str]) -> None:
         f"{name} {here.get(name)}, not {version}" for name, version in versions.items() if here.get(name) != version
     ]
     if others:
-        raise TraubeError(f"a node of the Ray cluster has {'; '.join(others)}: install the same there as here")
+        raise Incompatible(f"a node of the Ray cluster has {'; '.join(others)}: install the same there as here")
 
 
 def explain_error(error: BaseException) -> BaseException:
@@ -22,11 +22,11 @@ def explain_error(error: BaseException) -> BaseException:
 
     if isinstance(error, exceptions.RayTaskError):
         cause = error.cause
-        return cause if isinstance(cause, TraubeError) else TraubeError(shorten_message(cause or error))
+        return cause if isinstance(cause, TraubeError) else Failed(shorten_message(cause or error))
     if isinstance(error, exceptions.OutOfMemoryError):
         return DoesNotFit("a node of the Ray cluster ran out of memory")
     if isinstance(error, exceptions.RayError):
-        return TraubeError(f"lost on the Ray cluster ({type(error).__name__}: {shorten_message(error)})")
+        return Failed(f"lost on the Ray cluster ({type(error).__name__}: {shorten_message(error)})")
     return error
 
 

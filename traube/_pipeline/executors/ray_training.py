@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traube._core.disk import replacing
-from traube._core.errors import TraubeError
+from traube._core.errors import Failed
 from traube._core.progress import Progress
 from traube._pipeline.executors.ray_errors import RETRIES, check, explain_error
 from traube._pipeline.units import Trained, Training, picklable_errors
@@ -72,7 +72,7 @@ class _Work:
     def _advance(self, stage: str, amount: int) -> None:
         self._done += amount
         if self.stopped.is_set():
-            raise TraubeError("stopped")
+            raise Failed("stopped")
 
     def news(self, with_state: bool, trained: Trained | None = None) -> News:
         """Return what is new; with the file of the training, if it is another than the one that was reported last."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Malformed
 from traube._pipeline.validation.outcomes import RuleOutcome
 from traube._pipeline.validation.rules import CHECKS, SPLIT, Check, Table, blocks
 from traube._storage import Storage
@@ -134,7 +134,7 @@ def _refuse(storage: Storage, task: str, versions: Mapping[Table, str], stored: 
         passed = {row["name"]: row["passed"] for row in storage.read_rows("check", task=task, data_version=version)}
         for check in CHECKS[table]:
             if blocks(check, card) and not passed.get(f"{table}/{check.name}", True):
-                raise TraubeError(
+                raise Malformed(
                     f"{task}/{table}: the blocking check '{check.name}' failed; mend the data, and "
                     "`traube run` reads it again"
                 )

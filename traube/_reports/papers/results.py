@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Invalid
 from traube._core.escaping import format_csv
 from traube._core.files import write_text
 from traube._core.references import cite
@@ -50,9 +50,7 @@ def write_results(storage: Storage, output: Path) -> None:
         If the file is not called `.md`: the folder needs another name.
     """
     if output.suffix != ".md":
-        raise TraubeError(
-            f"{output}: name a file that ends in .md; its rows are written beside it, into {output.stem}/"
-        )
+        raise Invalid(f"{output}: name a file that ends in .md; its rows are written beside it, into {output.stem}/")
     folder, read_here = output.with_suffix(""), _make_reader(storage)
     shown = {}
     for name, table in _list_tables():

@@ -19,7 +19,7 @@ import numpy as np
 from pydantic import Field
 
 from traube._core.disk import replacing
-from traube._core.errors import TraubeError
+from traube._core.errors import Failed, Invalid, Missing, TooFew
 from traube._core.hashing import digest
 from traube._core.progress import SILENT, Progress
 from traube._core.recipes import Recipe, RecipeMixin
@@ -278,9 +278,9 @@ class DeepClusterer(RecipeMixin[R]):
         """
         texts = list(texts)
         if not texts:
-            raise TraubeError(f"{self.name}: there are no texts to group")
+            raise TooFew(f"{self.name}: there are no texts to group")
         if not 1 <= k <= len(texts):
-            raise TraubeError(f"{self.name}: cannot make {k} clusters of {len(texts)} texts: give at most {len(texts)}")
+            raise Invalid(f"{self.name}: cannot make {k} clusters of {len(texts)} texts: give at most {len(texts)}")
         if k == 1 or len(texts) == 1:
             self.history, self._fit = [], None
             return np.zeros(len(texts), dtype=np.int64)
@@ -318,7 +318,7 @@ class DeepClusterer(RecipeMixin[R]):
     def predict(self, texts: Sequence[str]) -> Labels:
         """Return the clusters that other texts join, int64 [n]."""
         if not texts:
-            raise TraubeError(f"{self.name}: there are no texts to group")
+            raise TooFew(f"{self.name}: there are no texts to group")
         return self.fitted.predict(list(texts))
 
     def representations(self) -> Points | None:
@@ -334,7 +334,7 @@ class DeepClusterer(RecipeMixin[R]):
     def fitted(self) -> Any:
         """The training that `fit_predict` ended."""
         if self._fit is None:
-            raise TraubeError(f"{self.name}: nothing was trained: call fit_predict first, with more than one cluster")
+            raise Missing(f"{self.name}: nothing was trained: call fit_predict first, with more than one cluster")
         return self._fit
 
     def _train(self, fit: Fit[R], kept: Work, seed: int, device: str, progress: Progress, gold: Labels | None) -> None:
@@ -376,7 +376,7 @@ class DeepClusterer(RecipeMixin[R]):
         fit.optimizer.zero_grad(set_to_none=True)
         step = fit.step(epoch, rows)
         if not math.isfinite(float(step.loss.detach())):
-            raise TraubeError(
+            raise Failed(
                 f"{self.name}: epoch {epoch + 1}: the loss is {float(step.loss.detach())}; "
                 "a learning rate or a temperature is out of range, or the base model is broken"
             )

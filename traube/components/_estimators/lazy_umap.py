@@ -12,7 +12,7 @@ from threading import Lock
 from types import ModuleType
 from typing import Any
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Incompatible
 from traube.components._estimators.compiled import UMAP, compile_once
 
 SEARCH = "pynndescent"
@@ -49,7 +49,7 @@ class _Placeholder(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # the machinery of imports asks for them
             raise AttributeError(name)
-        raise TraubeError(
+        raise Incompatible(
             f"umap-learn {version('umap-learn')} needs {self.__name__}.{name}, which Traube does not import for it: "
             "install an earlier umap-learn"
         )

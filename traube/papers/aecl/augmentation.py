@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Invalid, Malformed, Missing
 from traube.models._base import Model
 from traube.models._language import load_language_model
 from traube.models._transformer import best_device
@@ -94,7 +94,7 @@ def find_neighbors(texts: Iterable[str], model: Model) -> dict[str, list[str]]:
     The vector of a word is that of the word as a text, so any model but a corpus-bound one will do.
     """
     if model.corpus_bound:
-        raise TraubeError(f"model '{model.name}' is fitted on whole texts, and words have no neighbors in it")
+        raise Invalid(f"model '{model.name}' is fitted on whole texts, and words have no neighbors in it")
     words = sorted({word for text in texts for word in split_words(text) if word.isalpha()})
     if len(words) < 2:
         return {}
@@ -121,7 +121,7 @@ class Published:
     def __call__(self, texts: Sequence[str], seed: int) -> list[str]:
         """Return the augmented text of each, in their order."""
         if absent := [text for text in texts if text not in self.by_text]:
-            raise TraubeError(
+            raise Missing(
                 f"{len(absent)} of {len(texts)} texts have no published augmentation, such as {absent[0][:60]!r}: "
                 "use another augmentation"
             )
@@ -184,7 +184,7 @@ class Contextual:
         """The tokenizer, the network, and the tokens that are whole words."""
         tokenizer, network = load_language_model(self.folder, "masked")
         if tokenizer.mask_token is None:
-            raise TraubeError(f"{self.folder}: its tokenizer has no mask: it is of no masked language model")
+            raise Malformed(f"{self.folder}: its tokenizer has no mask: it is of no masked language model")
 
         # whole words are the tokens that begin one, where the vocabulary marks beginnings, and all but the marked ones,
         # where it marks the rest

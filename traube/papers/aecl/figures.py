@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Missing, TraubeError
 from traube._pipeline.cluster import REPRESENTATIONS
 from traube._pipeline.params import Point
 from traube._pipeline.units import sample_for_plots
@@ -178,7 +178,7 @@ def _place_cell(context: Context, task: Task, rows: NDArray[np.int64], cell: pd.
         else:
             path = locate_matrix(storage, REPRESENTATIONS, key)
             if path is None:
-                raise TraubeError("its representations are not kept")
+                raise Missing("its representations are not kept")
             points = np.asarray(open_matrix(path), dtype=np.float32)
     except (FileNotFoundError, TraubeError) as error:
         context.warn(f"{task.name}: no picture of {cell.name}: {error}")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 from typing_extensions import override
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Malformed
 from traube._core.inputs import is_file
 from traube._core.paths import raw
 from traube.papers.aecl import TASKS
@@ -70,7 +70,7 @@ class ShortText(Source):
             texts, labels = read_lines(path), read_lines(others[0])
             if len(texts) != len(labels):
                 count = f"{len(labels)} labels for the {len(texts)} texts of {path.name}"
-                raise TraubeError(f"{others[0]}:{len(labels)}: {count}")
+                raise Malformed(f"{others[0]}:{len(labels)}: {count}")
             rows = [(text.strip(), label.strip()) for text, label in zip(texts, labels, strict=True)]
         elif ".csv" in path.suffixes:
             rows = [(text, label) for label, text, _ in _aecl(path)]
@@ -78,7 +78,7 @@ class ShortText(Source):
             for number, line in enumerate(read_lines(path), start=1):
                 label, tab, text = line.partition("\t")
                 if not tab:
-                    raise TraubeError(f"{path}:{number}: expected a label, a tab and a text")
+                    raise Malformed(f"{path}:{number}: expected a label, a tab and a text")
                 rows.append((text.strip(), label))
         records = pd.DataFrame(rows, columns=["text", "topic"])
         return records.assign(text=records["text"].where(records["text"] != "", EMPTY))
@@ -103,7 +103,7 @@ def _aecl(path: Path) -> list[tuple[str, str, str]]:
     rows = read_csv(path, width=3)
     line, header = next(rows)
     if header != ["label", "text0", "text1"]:
-        raise TraubeError(f"{path}:{line}: expected the columns label, text0, text1, not {', '.join(header)}")
+        raise Malformed(f"{path}:{line}: expected the columns label, text0, text1, not {', '.join(header)}")
     return [(label, text.strip(), other.strip()) for _, (label, text, other) in rows]
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from traube._core.arrays import Bools, Floats, Ints
-from traube._core.errors import TraubeError
+from traube._core.errors import Malformed, TooFew
 from traube.metrics._correlation import spearman
 
 SEED = 42
@@ -44,7 +44,7 @@ class Judgments:
     ) -> Self:
         """Make judgments from names."""
         if not len(best):
-            raise TraubeError("there are no judgments")
+            raise TooFew("there are no judgments")
         named = np.asarray(shown, dtype=object).reshape(len(best), -1)
         codes, names = pd.factorize(np.concatenate([named.ravel(), best, worst]), sort=True)
         items, chosen = codes[: named.size].reshape(named.shape), codes[named.size :].reshape(2, -1)
@@ -55,7 +55,7 @@ class Judgments:
             if fault.any():
                 first = int(np.flatnonzero(fault)[0])
                 both = sorted({str(names[item]) for item in chosen[:, first]})
-                raise TraubeError(f"judgment {first}: {' or '.join(both)} {reason}")
+                raise Malformed(f"judgment {first}: {' or '.join(both)} {reason}")
 
         tuples = pd.DataFrame(np.sort(items, axis=1)).groupby(list(range(items.shape[1]))).ngroup().to_numpy()
         people = pd.factorize(np.asarray(annotators, dtype=object))[0]
@@ -265,7 +265,7 @@ def split_half_of_annotators(
     most = len(people) // 2
     if not 1 <= annotators <= most:
         there = f"there are {len(people)}, so a group has 1 to {most}"
-        raise TraubeError(f"two groups of {annotators} annotators: {there}")
+        raise TooFew(f"two groups of {annotators} annotators: {there}")
     rng = np.random.default_rng(seed)
     rhos = []
     for _ in range(repetitions):

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from traube._core.config import read_yaml
-from traube._core.errors import TraubeError
+from traube._core.errors import Conflict, Invalid, Malformed, TraubeError
 from traube._core.escaping import format_csv
 from traube._core.hashing import digest
 from traube._reports.rendering import render
@@ -57,12 +57,12 @@ def read_items(path: Path, form: TableFormat | None = None) -> dict[str, Item]:
     items: dict[str, Item] = {}
     for place, item, text, group, context in zip(rows.places, ids, texts, groups, contexts, strict=True):
         if not item or not text:
-            raise TraubeError(f"{place}: the {'text' if item else 'item'} is missing")
+            raise Malformed(f"{place}: the {'text' if item else 'item'} is missing")
         if item in items:
-            raise TraubeError(f"{place}: item '{item}' occurs twice")
+            raise Conflict(f"{place}: item '{item}' occurs twice")
         if item[0] in "=+-@'":
             fault = "an id cannot begin with = + - @ or ', which spreadsheets change"
-            raise TraubeError(f"{place}: item '{item}': {fault}")
+            raise Malformed(f"{place}: item '{item}': {fault}")
         parts = context if isinstance(context, list) else [context]
         shown = "\n".join(as_text(part, place, "context") or "" for part in parts).splitlines()
         items[item] = Item(item, text, group, tuple(line.strip() for line in shown if line.strip()))
@@ -72,7 +72,7 @@ def read_items(path: Path, form: TableFormat | None = None) -> dict[str, Item]:
         first = firsts.setdefault(one.group, one)
         if first.context != one.context:
             two = f"items '{first.item}' and '{one.item}' are of one group ('{one.group}')"
-            raise TraubeError(f"{path}: {two} and have different contexts")
+            raise Conflict(f"{path}: {two} and have different contexts")
     return items
 
 
@@ -86,7 +86,7 @@ def draw_designs(items: Mapping[str, Item], size: int, per_item: float = PER_ITE
         try:
             tuples += draw_tuples(names, size, per_item, seed=seed)
         except TraubeError as error:
-            raise TraubeError(f"group '{group}': {error}" if group else str(error)) from None
+            raise type(error)(f"group '{group}': {error}" if group else str(error)) from None
     return tuples
 
 
@@ -98,7 +98,7 @@ def make_sheets(tuples: Sequence[Tuple], annotators: int, each: int | None = Non
     """
     per_tuple = annotators if each is None else each
     if not 1 <= per_tuple <= annotators:
-        raise TraubeError(f"{per_tuple} annotators for each tuple: there are {annotators}")
+        raise Invalid(f"{per_tuple} annotators for each tuple: there are {annotators}")
     rng = make_rng(f"sheets {annotators} {per_tuple}", seed)
     judged: list[list[Tuple]] = [[] for _ in range(annotators)]
     order = shuffle(len(tuples), rng)

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from traube._core.arrays import Floats
-from traube._core.errors import TraubeError
+from traube._core.errors import Conflict, Invalid, Malformed, Missing, TraubeError
 from traube.papers.giccs.agreement import Judgments
 from traube.tasks._reading import Rows, TableFormat, read_rows
 from traube.tasks._splitting import SEED, make_rng, shuffle
@@ -51,11 +51,11 @@ def draw_tuples(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, 
     """
     names = list(items)
     if twice := [name for name, times in Counter(names).items() if times > 1]:
-        raise TraubeError(f"item '{twice[0]}' occurs {names.count(twice[0])} times: items differ by their ids")
+        raise Conflict(f"item '{twice[0]}' occurs {names.count(twice[0])} times: items differ by their ids")
     if not 2 <= size <= len(names):
-        raise TraubeError(f"tuples of {size}: there are {len(names)} items, so a tuple has 2 to {len(names)}")
+        raise Invalid(f"tuples of {size}: there are {len(names)} items, so a tuple has 2 to {len(names)}")
     if not 0 < per_item < inf:
-        raise TraubeError(f"{per_item:g} tuples for each item: there must be more than 0")
+        raise Invalid(f"{per_item:g} tuples for each item: there must be more than 0")
     possible = comb(len(names), size)
     wanted = max(1, min(possible, round(per_item * len(names))))
     rng = make_rng(f"tuples {size} {wanted} {' '.join(names)}", seed)
@@ -193,11 +193,11 @@ def read_judgments(
             rows.append(row)
     if not rows:
         first = f"; first: {faults[0]}" if faults else ""
-        raise TraubeError(f"no judgment can be used: {len(faults)} rows are faulty{first}")
+        raise Malformed(f"no judgment can be used: {len(faults)} rows are faulty{first}")
     width = len(rows[0].items)
     other = next((row for row in rows if len(row.items) != width), None)
     if other is not None:
-        raise TraubeError(f"{other.place}: a tuple of {len(other.items)} items, where {rows[0].place} has {width}")
+        raise Malformed(f"{other.place}: a tuple of {len(other.items)} items, where {rows[0].place} has {width}")
     answers = zip(*((row.items, row.best, row.worst, row.annotator) for row in rows), strict=True)
     return Answers(Judgments.of(*answers), tuple(faults))
 
@@ -217,7 +217,7 @@ def _read_tuples(table: Rows, names: Sequence[str] = ()) -> list[Tuple]:
     names = names or [name for name in table.columns if name.startswith(ITEM)]
     if len(names) < 2:
         there = ", ".join(table.columns)
-        raise TraubeError(f"{table.path}: no columns {ITEM}1, {ITEM}2, ... with the tuples' items (there are: {there})")
+        raise Missing(f"{table.path}: no columns {ITEM}1, {ITEM}2, ... with the tuples' items (there are: {there})")
     return list(zip(*(read_ids(table, name) for name in names), strict=True))
 
 
@@ -275,7 +275,7 @@ def read_expert(path: Path) -> dict[str, bool]:
     above: dict[str, bool] = {}
     for place, item, answer in zip(table.places, read_ids(table, "item"), read_ids(table, "above"), strict=True):
         if (is_above := words.get(answer.lower())) is None:
-            raise TraubeError(f"{place}: above: '{answer}' is neither yes nor no")
+            raise Malformed(f"{place}: above: '{answer}' is neither yes nor no")
         if above.setdefault(item, is_above) != is_above:
-            raise TraubeError(f"{place}: item '{item}' is marked above 0.5 and below")
+            raise Conflict(f"{place}: item '{item}' is marked above 0.5 and below")
     return above

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Failed, Invalid, TooLarge
 from traube.models._causal import CausalModel
 from traube.models._vetting import library_errors
 
@@ -34,10 +34,10 @@ def _likelihoods(model: CausalModel, prompt: str, continuations: Sequence[str]) 
     for text in continuations:
         whole = model.tokenize(f"{prompt} {text}" if prompt else text)
         if not text.strip() or len(whole) <= begin:
-            raise TraubeError(f"model '{model.name}': '{text[:40]}' adds no token to the prompt")
+            raise Invalid(f"model '{model.name}': '{text[:40]}' adds no token to the prompt")
         if len(whole) > model.longest:
             fault = f"prompt and answer are {len(whole)} tokens, and it takes {model.longest} at most"
-            raise TraubeError(f"model '{model.name}': {fault}")
+            raise TooLarge(f"model '{model.name}': {fault}")
         sequences.append(whole)
 
     # first tokens that all have in common; fewer than the prompt's where the tokenizer joins it and a continuation
@@ -82,5 +82,5 @@ def _sum_after_shared(model: CausalModel, sequences: list[list[int]], begin: int
         logs = torch.log_softmax(logits.double(), dim=-1).gather(2, tokens[:, :, None])[:, :, 0]
     sums = [float(logs[i, begin - shared : len(sequence) - shared].sum()) for i, sequence in enumerate(sequences)]
     if any(value != value for value in sums):
-        raise TraubeError(f"model '{model.name}': a likelihood is NaN: the weights are broken")
+        raise Failed(f"model '{model.name}': a likelihood is NaN: the weights are broken")
     return sums

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Malformed
 from traube._core.hashing import digest
 from traube._core.progress import SILENT, Progress
 from traube._pipeline.record import library_versions
@@ -50,7 +50,7 @@ def list_questions(task: Task) -> list[Question]:
     found = []
     for dialogue, pairs in task.rows.groupby("dialogue", sort=False):
         if not 2 <= len(pairs) <= len(ascii_uppercase):
-            raise TraubeError(
+            raise Malformed(
                 f"task '{task.name}': dialogue '{str(dialogue)[:60]}' has {len(pairs)} candidates to choose from"
             )
         first = pairs.iloc[0]

@@ -15,7 +15,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Invalid
 
 DASHES = "-\N{EN DASH}\N{EM DASH}"
 # punctuation of ASCII alone: German opening quotes and ellipses stay part of a token, as in LexicalRichness
@@ -61,7 +61,7 @@ def mtld(tokens: Sequence[str], threshold: float = 0.72) -> float:
     tokens has no such part: it counts as one stretch. The value is nan without tokens.
     """
     if not 0 < threshold < 1:
-        raise TraubeError(f"threshold {threshold:g}: types per token are between 0 and 1")
+        raise Invalid(f"threshold {threshold:g}: types per token are between 0 and 1")
     if not tokens:
         return float("nan")
     lengths = []

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traube._core.arrays import Bools
-from traube._core.errors import TraubeError
+from traube._core.errors import Failed
 
 
 def auc(alike: NDArray[np.floating[Any]], same: Bools) -> float:
@@ -32,7 +32,7 @@ def auc(alike: NDArray[np.floating[Any]], same: Bools) -> float:
     from sklearn.metrics import roc_auc_score
 
     if not np.isfinite(alike).all():
-        raise TraubeError("a similarity is NaN or infinite: pairs cannot be put in its order")
+        raise Failed("a similarity is NaN or infinite: pairs cannot be put in its order")
     return float(roc_auc_score(same, alike)) if 0 < np.count_nonzero(same) < len(same) else np.nan
 
 

@@ -14,11 +14,11 @@ import pandas as pd
 
 from traube._core import paths
 from traube._core.disk import read_json
-from traube._core.errors import TraubeError
+from traube._core.errors import Corrupt, TraubeError
 from traube._core.hashing import digest
 from traube._core.versions import get_versions
 from traube._reports.papers.context import Context
-from traube._storage import Corrupt, write_table
+from traube._storage import write_table
 from traube.components import DistanceView, fit, parse_method
 from traube.models import Model, model_of
 from traube.papers.qs3m.auc import auc, page_auc

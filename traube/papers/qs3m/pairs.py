@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from traube._core.arrays import Bools, Ints
-from traube._core.errors import TraubeError
+from traube._core.errors import Missing
 from traube.tasks._splitting import SEED, make_rng
 from traube.tasks._task import Split
 
@@ -88,7 +88,7 @@ class _Partners:
 def _partners(split: Split, separator: str | None) -> tuple[_Partners, _Partners]:
     """Return the pairs of the same label, and those of different ones."""
     if split.labels is None:
-        raise TraubeError(f"split '{split.split}' ({split.level}): has no labels, so no pair is known to be the same")
+        raise Missing(f"split '{split.split}' ({split.level}): has no labels, so no pair is known to be the same")
     labels, codes = np.unique(split.labels.astype(str), return_inverse=True)
     paths = [tuple(label.split(separator)) if separator else (label,) for label in labels.tolist()]
     classes = sorted(range(len(paths)), key=paths.__getitem__)  # those below another path follow it

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Missing
 from traube._core.progress import SILENT, Progress
 from traube._pipeline.workbench import Workbench
 from traube.models import Model, Vectors
@@ -24,7 +24,7 @@ def embed_with_query(
     texts, together = task.texts, []
     for split in splits:
         if split.query is None:
-            raise TraubeError(f"split '{split.split}' ({split.level}): has no query to put in front of its texts")
+            raise Missing(f"split '{split.split}' ({split.level}): has no query to put in front of its texts")
         together.append([f"{texts[split.query]}{SEPARATOR}{texts[row]}" for row in split.rows])
     different = list(dict.fromkeys(text for of_split in together for text in of_split))
     vectors = bench.vectors_of_texts(different, model, progress)

@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from typing_extensions import override
 
 from traube._core import paths
-from traube._core.errors import TraubeError
+from traube._core.errors import Invalid, TooFew
 from traube._core.files import write_text
 from traube._pipeline.workbench import Workbench
 from traube.models._base import Encoder
@@ -116,7 +116,7 @@ class Qs3m(Trainer[Qs3mRecipe]):
         if self.recipe.query != "text":
             wanted = seen["text_id"]
         elif seen["query_id"].isna().any():
-            raise TraubeError(
+            raise Invalid(
                 f"{task.name}: split set '{self.recipe.split_set}': there are splits without a query; "
                 "set query=passages or query=none"
             )
@@ -174,7 +174,7 @@ class Qs3m(Trainer[Qs3mRecipe]):
             similarities = page_similarities(loop.network.module, self.recipe.symmetric, X, query)
             values.append(page_auc(similarities, split.labels))
         if not np.isfinite(values).any():
-            raise TraubeError(f"{loop.task.name}: no validation page has pairs of the same and of different groups")
+            raise TooFew(f"{loop.task.name}: no validation page has pairs of the same and of different groups")
         return float(np.nanmean(values))
 
 
@@ -197,7 +197,7 @@ class Comparer:
             wanted = self.config.model_copy(update={"network": "qs3m"})
             same = ("network", "query", "dimensions", "projection", "output")
             if any(getattr(other.config, name) != getattr(wanted, name) for name in same):
-                raise TraubeError(f"recipe: start: {recipe.start} is no qs3m with the same query, projection and loss")
+                raise Invalid(f"recipe: start: {recipe.start} is no qs3m with the same query, projection and loss")
             self.module.head = load_network(other)
 
     @property
@@ -255,7 +255,7 @@ class PagePairs(Examples):
         queries = [self.query(split) for split in splits]
         self.queries = None if recipe.query == "none" else np.stack([query for query in queries if query is not None])
         if not len(self.same):
-            raise TraubeError("there are no pairs: no train split has two texts of one group and one of another")
+            raise TooFew("there are no pairs: no train split has two texts of one group and one of another")
         super().__init__(len(self.same), recipe.seed)
 
     def pages(self, task: Task, subset: str) -> list[Split]:

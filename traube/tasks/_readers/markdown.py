@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from typing_extensions import override
 
 from traube._core.config import PathName
-from traube._core.errors import TraubeError
+from traube._core.errors import TooFew
 from traube._core.hashing import digest
 from traube._core.inputs import is_file, is_folder, resolve_path
 from traube.tasks._reading import read_any_text
@@ -86,7 +86,7 @@ class Markdown(CardSource[MarkdownCard]):
         pages = (read_page(path, self._name(path)) for path in files)
         found = make_records(pages, self.settings.sections, self.folder)
         if found.empty:
-            raise TraubeError(f"{self.folder}: none of its {len(files)} pages has passages in two sections")
+            raise TooFew(f"{self.folder}: none of its {len(files)} pages has passages in two sections")
         return found.assign(part=found["page"].map(self._draw_subset))
 
     @override

@@ -14,7 +14,7 @@ from typing_extensions import override
 from traube._core import paths
 from traube._core.config import PathName
 from traube._core.disk import read_kept_json
-from traube._core.errors import TraubeError, Unavailable, first_line
+from traube._core.errors import Malformed, Unavailable, Unknown, first_line
 from traube._core.files import locked, write_json
 from traube._core.frames import TEXT
 from traube._core.hashing import is_revision
@@ -111,20 +111,20 @@ class MtebRows(CardSource[RowsCard]):
         rows: list[tuple[str, list[Any], list[Any]]] = []
         for path in self.files():
             if format_of(path) not in ("jsonl", "parquet"):
-                raise TraubeError(f"{path}: expected jsonl, jsonl.gz or parquet")
+                raise Malformed(f"{path}: expected jsonl, jsonl.gz or parquet")
             table = read_rows(path)
             for name in ("sentences", "labels"):
                 if name not in table.columns:
                     there = f"expected sentences and labels, found {', '.join(table.columns)}"
-                    raise TraubeError(f"{path}: there is no column '{name}'; {there}")
+                    raise Unknown(f"{path}: there is no column '{name}'; {there}")
             table.require_rows()
             rows += zip(table.places, table.columns["sentences"], table.columns["labels"], strict=True)
             for place, texts, labels in rows[-len(table) :]:
                 if not isinstance(texts, list) or not isinstance(labels, list):
                     fault = "sentences and labels must be lists; for one text per row use a card with `file`"
-                    raise TraubeError(f"{place}: {fault}")
+                    raise Malformed(f"{place}: {fault}")
                 if len(texts) != len(labels):
-                    raise TraubeError(f"{place}: {len(texts)} sentences but {len(labels)} labels")
+                    raise Malformed(f"{place}: {len(texts)} sentences but {len(labels)} labels")
 
         depth = max((len(label) for _, _, labels in rows for label in labels if isinstance(label, list)), default=0)
         names = [f"level:level_{i}" for i in range(depth)] or ["level:label"]

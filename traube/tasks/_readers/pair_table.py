@@ -23,7 +23,7 @@ from pydantic import Field, model_validator
 from typing_extensions import override
 
 from traube._core.config import OneOrMany, PathName
-from traube._core.errors import TraubeError
+from traube._core.errors import TooFew
 from traube._core.inputs import parse_json
 from traube.tasks._reading import Rows, TableFormat, as_score, as_text, read_rows
 from traube.tasks._scored_pairs import PairCard, PairSource
@@ -86,7 +86,7 @@ class PairTable(CardSource[PairTableCard], PairSource):
             ]
             for turns, place in zip(dialogues, rows.places, strict=True):
                 if not turns:
-                    raise TraubeError(f"{place}: the dialogue has no turns")
+                    raise TooFew(f"{place}: the dialogue has no turns")
             records["text_a"] = [turns[-1] for turns in dialogues]
             records["history"] = ["\n".join(turns[:-1]) for turns in dialogues]
             records["dialogue"] = ["\n".join(turns) for turns in dialogues]

@@ -7,7 +7,7 @@ import pandas as pd
 from pydantic import ValidationInfo, field_validator
 
 from traube._core.config import OneOrMany, PathName
-from traube._core.errors import TraubeError, unknown
+from traube._core.errors import Malformed, Unknown, unknown
 from traube._core.frames import TEXT
 from traube.tasks._reading import Rows, TableFormat, read_rows
 from traube.tasks._source import CardSource, KeyLines
@@ -67,7 +67,7 @@ class Table(CardSource[TableCard]):
         for level in labels:
             values = columns[f"level:{level}"] = [value if _holds(value) else None for value in rows.texts(level)]
             if not self.settings.split and names_texts(values):
-                raise TraubeError(
+                raise Malformed(
                     f"{self.place('labels')}: column '{level}' has {len(set(values)):,} different values in "
                     f"{len(values):,} rows: they name texts, not groups; name the column of groups"
                 )
@@ -78,9 +78,9 @@ class Table(CardSource[TableCard]):
             columns[key] = rows.texts(column, self.place(key))
             for value, place in zip(columns[key], rows.places, strict=True):
                 if value is None and key != "query":
-                    raise TraubeError(f"{place}: column '{column}' is empty")
+                    raise Malformed(f"{place}: column '{column}' is empty")
                 if key == "part" and value not in SUBSETS:
-                    raise TraubeError(f"{place}: column '{column}': '{value}' is none of {', '.join(SUBSETS)}")
+                    raise Malformed(f"{place}: column '{column}': '{value}' is none of {', '.join(SUBSETS)}")
         return pd.DataFrame({name: pd.array(values, dtype=TEXT) for name, values in columns.items()})
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
@@ -102,7 +102,7 @@ def _holds(value: str | None) -> bool:
 def read_column(rows: Rows, column: str, option: str = "--text") -> list[str]:
     """Return a column as texts; `option` of the command line names it."""
     if column not in rows.columns:
-        raise TraubeError(f"{rows.path}: {unknown('column', column, rows.columns)} (name it with {option} COLUMN)")
+        raise Unknown(f"{rows.path}: {unknown('column', column, rows.columns)} (name it with {option} COLUMN)")
     rows.require_rows()
     return [text or "" for text in rows.texts(column)]
 

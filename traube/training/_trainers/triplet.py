@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from typing_extensions import override
 
-from traube._core.errors import TraubeError
+from traube._core.errors import TooFew
 from traube.tasks._task import Task
 from traube.training._clusterings import ClusteringRecipe, ClusteringTrainer, Problem, make_text_encoder
 from traube.training._loop import Examples
@@ -81,7 +81,7 @@ class Triples(Examples):
         self.first_pair = np.concatenate([[0], np.cumsum([len(c) for c in counts])]).astype(np.int64)
         self.total = int(self.first_of_pair[-1])
         if not self.total:
-            raise TraubeError("there are no triples: no train split has two texts of one class and one of another")
+            raise TooFew("there are no triples: no train split has two texts of one class and one of another")
         n = max(1, round(share * self.total))
         self.drawn = None if n == self.total else np.random.default_rng(seed).choice(self.total, n, replace=False)
         super().__init__(n, seed)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from typing_extensions import override
 
-from traube._core.errors import TraubeError, Unavailable
+from traube._core.errors import Malformed, TooFew, Unavailable
 from traube._core.files import write_text
 from traube._core.inputs import CHUNK, open_limited
 from traube._core.paths import raw
@@ -81,7 +81,7 @@ class Newsgroups(Source):
                 while file.read(CHUNK):  # to the end, where gzip's checksum is
                     pass
         except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error) as error:
-            raise TraubeError(f"{path}: not a readable archive ({error})") from None
+            raise Malformed(f"{path}: not a readable archive ({error})") from None
         return pd.concat([self._blocks(path, posts, subset) for subset in ("train", "test")], ignore_index=True)
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
@@ -94,7 +94,7 @@ class Newsgroups(Source):
         folder = f"20news-bydate-{subset}"
         names = sorted(name for name in archived if name[:-2] == (folder,))
         if not names:
-            raise TraubeError(f"{path}: there is no folder {folder} in it")
+            raise Malformed(f"{path}: there is no folder {folder} in it")
         order = np.arange(len(names))
         for seed in (0, 42):  # scikit-learn shuffles as it reads a folder, and once more: the paper's random grouping
             np.random.RandomState(seed).shuffle(order)
@@ -105,7 +105,7 @@ class Newsgroups(Source):
 
         count = len(posts) // BLOCK
         if not count:
-            raise TraubeError(f"{path}: {folder} has {len(posts)} posts, fewer than a block of {BLOCK}")
+            raise TooFew(f"{path}: {folder} has {len(posts)} posts, fewer than a block of {BLOCK}")
         posts = posts[: count * BLOCK]
         number, first_held_out = posts.index // BLOCK, count - round(VALIDATION * count)
         is_held_out = (number >= first_held_out) & (subset == "train")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from typing_extensions import override
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Failed, Invalid
 from traube._pipeline.executors import cores
 from traube.tasks._task import Task
 from traube.training._clusterings import ClusteringRecipe, ClusteringTrainer, Problem, make_text_encoder
@@ -52,7 +52,7 @@ class Blackbox:
 
     def __init__(self, lam: float, cluster: Clusterer) -> None:
         if not 0 < lam < np.inf:
-            raise TraubeError(
+            raise Invalid(
                 f"lambda is {lam:g}; it must be above 0 and finite, since distances are moved by lambda times the gradient"
             )
         self.lam = lam
@@ -102,7 +102,7 @@ class Blackbox:
         """Return the adjacency matrix [n, n] of the clustering into k; one cluster and n clusters need no clusterer."""
         n = len(distances)
         if not np.isfinite(distances).all():
-            raise TraubeError("a distance between two vectors is NaN or infinite")
+            raise Failed("a distance between two vectors is NaN or infinite")
         if k == 1:
             return np.ones((n, n))
         if k == n:

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Invalid
 from traube.papers.cob.trainers.cob import Cob, CobRecipe
 from traube.training._trainer import Ranges
 
@@ -18,7 +18,7 @@ class Untrained(Cob):
     def __init__(self, recipe: CobRecipe | None = None) -> None:
         super().__init__(recipe)
         if self.recipe.epochs:
-            raise TraubeError(f"recipe: epochs: {self.name} is not trained; leave it at 0, or train by {Cob.name}")
+            raise Invalid(f"recipe: epochs: {self.name} is not trained; leave it at 0, or train by {Cob.name}")
 
 
 TRAINER = Untrained

@@ -15,7 +15,7 @@ from typing import Literal
 import pandas as pd
 from typing_extensions import override
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Malformed
 from traube._core.paths import raw
 from traube.papers.german import TASKS
 from traube.tasks._reading import find_file, read_text
@@ -108,7 +108,7 @@ def read_books(path: Path) -> Iterator[Book]:
             yield Book(_clean(title[1]), _clean(body[1]), top, second)
             continue
         line = text.count("\n", 0, begun.start()) + 1
-        raise TraubeError(f"{path}:{line}: the book that begins here {fault}")
+        raise Malformed(f"{path}:{line}: the book that begins here {fault}")
 
 
 def _clean(text: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import pandas as pd
 from typing_extensions import override
 
-from traube._core.errors import TraubeError, Unavailable
+from traube._core.errors import Malformed, Unavailable
 from traube._core.files import append_line, locked
 from traube._core.inputs import parse_json, read_bytes
 from traube._core.paths import raw
@@ -222,7 +222,7 @@ def _read_fetched(path: Path) -> dict[str, dict[str, Any]]:
                 raise TypeError
             posts[post["id"]] = post
         except (ValueError, TypeError, KeyError):
-            raise TraubeError(f"{path}:{number}: no submission; remove the line, and it is fetched again") from None
+            raise Malformed(f"{path}:{number}: no submission; remove the line, and it is fetched again") from None
     return posts
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 import pandas as pd
 from typing_extensions import override
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Malformed
 from traube._core.paths import raw
 from traube.papers.german import TASKS
 from traube.tasks._reading import find_file, read_csv
@@ -58,7 +58,7 @@ class TenKGnad(Source):
             with sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True) as database:
                 rows = database.execute(query).fetchall()
         except sqlite3.Error as error:
-            raise TraubeError(f"{path}: not the database of the One Million Posts corpus ({error})") from None
+            raise Malformed(f"{path}: not the database of the One Million Posts corpus ({error})") from None
         kept = []
         for place, title, body in rows:
             page = _Text()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from typing_extensions import override
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Failed
 from traube._core.progress import Progress
 from traube.models._language import load_language_model
 from traube.models._transformer import get_prompt
@@ -125,7 +125,7 @@ class Wwm(Trainer[WwmRecipe]):
             schedule.step()
             value = float(loss.detach())
             if not math.isfinite(value):
-                raise TraubeError(f"the head's loss is {value} after step {step}; head_learning_rate is too high")
+                raise Failed(f"the head's loss is {value} after step {step}; head_learning_rate is too high")
             progress.done("head steps", 1)
 
 

@@ -12,7 +12,7 @@ import typer
 from traube._cli.given import make_format
 from traube._cli.options import MOST_SEED, Encoding, Json, NoHeader, Quote, Separator, Sheet
 from traube._cli.printing import err, escape, format_number, out, pluralize, print_json, print_notes, print_table
-from traube._core.errors import TraubeError, unknown
+from traube._core.errors import Invalid, unknown
 from traube._core.escaping import format_csv
 from traube._core.files import write_text
 
@@ -249,7 +249,7 @@ def _parse_columns(text: str | None) -> Any:
     for part in (text or "").split(",") if text else []:
         key, found, value = part.partition("=")
         if not found or key not in ("best", "worst", "annotator", "items"):
-            raise TraubeError(
+            raise Invalid(
                 f"--columns: '{part}': expected best=, worst=, annotator= or items=a+b+c, with commas between"
             )
         given[key] = tuple(value.split("+")) if key == "items" else (value or None)
@@ -297,7 +297,7 @@ def _measure_groups(judged: "Judgments", items: Path | None, column: str, halvin
     from traube.tasks._reading import read_rows
 
     if items is None:
-        raise TraubeError(f"--by {column}: give the items' table too: --items FILE")
+        raise Invalid(f"--by {column}: give the items' table too: --items FILE")
     table = read_rows(items)
     ids, found = (read_ids(table, name) for name in ("item", column))
     value_of = dict(zip(ids, found, strict=True))

@@ -7,7 +7,7 @@ import pandas as pd
 from typing_extensions import override
 
 from traube._core.config import parse, read_yaml
-from traube._core.errors import TraubeError
+from traube._core.errors import Invalid
 from traube._core.paths import raw
 from traube.papers.giccs import TASKS
 from traube.tasks._readers.pair_table import PairTable, PairTableCard
@@ -44,7 +44,7 @@ class Giccs(PairSource):
         own = self.card.model_dump(include={"name", "scale"})
         card = parse(PairTableCard, {**value, **stated, **own, "pairs": str(table)}, path, lines)
         if other := [name for name in card.groups if name not in groups]:
-            raise TraubeError(
+            raise Invalid(
                 f"{path}: line {lines.get(('groups',), 1)}: groups: '{other[0]}' is none of GiCCS': write which column "
                 "holds which, like {domain: Thema, source: Quelle}"
             )

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 from typing_extensions import override
 
-from traube._core.errors import TraubeError
+from traube._core.errors import Malformed
 from traube._core.paths import raw
 from traube.papers.giccs import TASKS
 from traube.tasks._reading import as_score, find_file, read_lines
@@ -39,7 +39,7 @@ class StsbDe(PairSource):
                 fields = line.split("\t")
                 if len(fields) != 3:
                     expected = "score, sentence, sentence with tabs between"
-                    raise TraubeError(f"{path}:{number}: {len(fields)} fields instead of {expected}")
+                    raise Malformed(f"{path}:{number}: {len(fields)} fields instead of {expected}")
                 rows.append((as_score(fields[0], f"{path}:{number}"), fields[1].strip(), fields[2].strip(), subset))
         return pd.DataFrame(rows, columns=["score", "text_a", "text_b", "part"])
 

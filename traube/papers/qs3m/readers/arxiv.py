@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from typing_extensions import override
 
-from traube._core.errors import TraubeError, unknown
+from traube._core.errors import Malformed, TooFew, Unknown, unknown
 from traube._core.frames import TEXT
 from traube._core.paths import raw
 from traube.papers.qs3m import TASKS
@@ -48,10 +48,10 @@ class ArxivSubjects(Source):
             table[name] = rows.texts(name)
             for value, place in zip(table[name], rows.places, strict=True):
                 if not value or not value.strip():
-                    raise TraubeError(f"{place}: {name} is empty")
+                    raise Malformed(f"{place}: {name} is empty")
         for subject, place in zip(table["subject"], rows.places, strict=True):
             if subject not in SUBJECTS:
-                raise TraubeError(f"{place}: {unknown('subject', str(subject), SUBJECTS)}")
+                raise Unknown(f"{place}: {unknown('subject', str(subject), SUBJECTS)}")
         found = pd.DataFrame(table, dtype=TEXT).rename(columns={"abstract": "text"})
         found = found[~(found["subject"] + "." + found["subtopic"]).isin(self.without)]
         found = found.assign(text=found["text"].str.strip(), query=found["subject"].map(SUBJECTS))
@@ -71,7 +71,7 @@ class ArxivSubjects(Source):
             rarest = rows["subtopic"].value_counts().tail(1)
             if rarest.iloc[0] < 2:
                 fault = f"there is one abstract only of subtopic '{rarest.index[0]}'; two folds need two"
-                raise TraubeError(f"{self.files()[0]}: subject '{subject}': {fault}")
+                raise TooFew(f"{self.files()[0]}: subject '{subject}': {fault}")
             folds = [rows.iloc[fold] for _, fold in StratifiedKFold(2).split(np.empty(len(rows)), rows["subtopic"])]
             for split_set, scored, learned in zip(("default", "fold_2"), folds, reversed(folds), strict=True):
                 tenth = len(learned) // 10
