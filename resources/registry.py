@@ -235,8 +235,8 @@ class RegistryResource(dg.ConfigurableResource):
             )
 
     def _require_version(self, task: str, alias: str) -> str:
-        if found := self.find_version(task, alias):
-            return found["version"]
+        if model_version := self.find_version(task, alias):
+            return model_version["version"]
         raise TraubeError(f"{registered_name(task)} has no {alias}; `traube run` makes one")
 
     def _set_champions(self, task: str, versions: Sequence[str]) -> None:
