@@ -38,7 +38,7 @@ class Change:
 
 def in_words(changes: Iterable[Change]) -> str:
     """Return the kinds of changes, and of libraries which, in a line."""
-    found = list(changes)
-    libraries = ", ".join(str(change) for change in found if change.kind is Kind.LIBRARY)
-    kinds = dict.fromkeys(change.kind for change in found)
+    all_changes = list(changes)
+    libraries = ", ".join(str(change) for change in all_changes if change.kind is Kind.LIBRARY)
+    kinds = dict.fromkeys(change.kind for change in all_changes)
     return "; ".join(f"{kind.value}: {libraries}" if kind is Kind.LIBRARY else kind.value for kind in kinds)

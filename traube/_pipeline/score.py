@@ -62,17 +62,17 @@ def score(
         arguments = split.labels, clusters, group_of_text[split.rows], view
         jobs[Job(units.score, arguments, rows=len(clusters))] = cell_id, name, level
     progress.total("scores", len(jobs))
-    found: dict[Job, Any] = {}
+    outcomes: dict[Job, Any] = {}
     for job, outcome in executor.run(list(jobs)):
-        found[job] = outcome
+        outcomes[job] = outcome
         progress.done("scores", 1)
-    for outcome in found.values():
+    for outcome in outcomes.values():
         if isinstance(outcome, Failure):
             raise outcome.error()
     scores = [
-        (*key, metric, value, found[job][1].get(metric))
+        (*key, metric, value, outcomes[job][1].get(metric))
         for job, key in jobs.items()
-        for metric, value in found[job][0].items()
+        for metric, value in outcomes[job][0].items()
     ]
     return pd.DataFrame(scores, columns=COLUMNS)
 

@@ -94,8 +94,8 @@ def cluster_split(
     values, question = vectors.load(), None if query is None else query.load()
     with measure() as taken:
         view = show(values, similarity, question, memory)
-        found = fit_clusterer(clusterer, params, view, n_clusters, seed, memory, texts=texts)
-    return Clustered(found.labels, taken.seconds_on(), taken.memory)
+        fitted = fit_clusterer(clusterer, params, view, n_clusters, seed, memory, texts=texts)
+    return Clustered(fitted.labels, taken.seconds_on(), taken.memory)
 
 
 @picklable_errors
