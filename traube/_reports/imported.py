@@ -108,16 +108,16 @@ def _average_subsets(rows: pd.DataFrame) -> pd.DataFrame:
     different numbers of splits have no such means.
     """
     entries = []
-    for _, own in rows.groupby(["model", "revision", "source"], sort=False):
-        splits, sd = own["splits"].tolist(), own["sd"].iloc[0]
-        if len(own) > 1:
+    for _, subset_rows in rows.groupby(["model", "revision", "source"], sort=False):
+        splits, sd = subset_rows["splits"].tolist(), subset_rows["sd"].iloc[0]
+        if len(subset_rows) > 1:
             is_even = len({len(values) for values in splits}) == 1 and len(splits[0]) > 0
             averages = np.mean(splits, axis=0).tolist() if is_even else []
             splits, sd = [averages], float(np.std(averages)) if averages else np.nan
-        subsets = tuple(sorted(map(str, own["subset"])))
-        revisions = ", ".join(dict.fromkeys(map(str, own["dataset_revision"])))
-        about = {"subsets": subsets, "mean": own["mean"].mean(), "sd": sd, "splits": list(splits[0])}
-        entries.append({**own.iloc[0].to_dict(), **about, "dataset_revision": revisions})
+        subsets = tuple(sorted(map(str, subset_rows["subset"])))
+        revisions = ", ".join(dict.fromkeys(map(str, subset_rows["dataset_revision"])))
+        about = {"subsets": subsets, "mean": subset_rows["mean"].mean(), "sd": sd, "splits": list(splits[0])}
+        entries.append({**subset_rows.iloc[0].to_dict(), **about, "dataset_revision": revisions})
     table = pd.DataFrame(entries)
     same = table.assign(splits=table["splits"].map(tuple))[["model", "revision", "subsets", "mean", "splits"]]
     table = table[~same.duplicated(keep="last")].reset_index(drop=True)
@@ -145,9 +145,9 @@ def _shared(storage: Storage, task: str, splits: int) -> float | None:
         card = get_card(storage, name)
         if card is None or card.mteb != task:
             continue
-        own = {split.split: split for split in read_task(storage, name).test_splits()}
-        if len(own) == splits:
-            return overlap(list(own.values()))
+        task_splits = {split.split: split for split in read_task(storage, name).test_splits()}
+        if len(task_splits) == splits:
+            return overlap(list(task_splits.values()))
     return None
 
 

@@ -53,19 +53,20 @@ def trace_provenance(
         raise TraubeError(f"nothing is stored of {task} x {model}; `traube leaderboard --all` shows what is")
     counted = current_cells(storage, protocols, [task], own_choice=True)
     counted = counted[counted["cell_id"].isin(cells["cell_id"])]
-    shown = counted if len(counted) else cells[cells["created"] == cells["created"].max()]
-    values = storage.read_scores(shown)
-    card, found = get_card(storage, task), found_k(storage, shown, {name: p.split_set for name, p in protocols.items()})
-    records = shown.astype(object).where(shown.notna(), None).to_dict("records")
+    traced = counted if len(counted) else cells[cells["created"] == cells["created"].max()]
+    values = storage.read_scores(traced)
+    card = get_card(storage, task)
+    counts = found_k(storage, traced, {name: p.split_set for name, p in protocols.items()})
+    records = traced.astype(object).where(traced.notna(), None).to_dict("records")
     for record in records:
         record["prompt"] = _find_prompt(protocols.get(record["protocol"]), record)
         record["seed"] = None if record["seed"] is None else int(record["seed"])
-        own = values[values["cell_id"] == record["cell_id"]]
-        metric = metric_of(card, protocols.get(record["protocol"]), own["metric"])
-        means = own[own["metric"] == metric].groupby("level")["value"].mean()
+        cell_scores = values[values["cell_id"] == record["cell_id"]]
+        metric = metric_of(card, protocols.get(record["protocol"]), cell_scores["metric"])
+        means = cell_scores[cell_scores["metric"] == metric].groupby("level")["value"].mean()
         record["scores"] = {f"{level} {metric}": float(mean) for level, mean in means.items() if pd.notna(mean)}
-        own_k = found[found["cell_id"] == record["cell_id"]].itertuples()
-        record |= {f"{of.level} clusters": describe_counts(of.found_k, of.true_k) for of in own_k}
+        k_rows = counts[counts["cell_id"] == record["cell_id"]].itertuples()
+        record |= {f"{of.level} clusters": describe_counts(of.found_k, of.true_k) for of in k_rows}
         changes = [*changed_since(storage, protocols, record), *_of_raw_data(storage, task)]
         record["changed_since"] = [str(change) for change in changes]
     return records

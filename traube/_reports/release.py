@@ -58,12 +58,12 @@ def write_metrics(storage: Storage, params: Params, folder: Path) -> None:
 
     table = leaderboard(storage, protocols={params.protocol: params.chosen()})
     table = _own(table[table["status"] == "done"], params)
-    shown = ["task", "level", "model", "method", "metric", "mean", "sd", "low", "high", "rank_low", "rank_high"]
+    columns = ["task", "level", "model", "method", "metric", "mean", "sd", "low", "high", "rank_low", "rank_high"]
     if table.empty:
         raise TraubeError(
             "there is no score of params.yaml's tasks and models in TRAUBE_HOME: `dvc repro --force benchmark`"
         )
-    best = table[table["best"].astype(bool)][shown].round(DIGITS)
+    best = table[table["best"].astype(bool)][columns].round(DIGITS)
     write_text(folder / "leaderboard.csv", format_csv(best))
     with rc_context({"svg.hashsalt": "traube"}):  # equal scores, equal bytes
         draw_bars(best).savefig(folder / "leaderboard.svg", bbox_inches="tight", metadata={"Date": None})
