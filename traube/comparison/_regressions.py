@@ -114,8 +114,8 @@ def find_regressions(
     causes = {key: _find_causes(before[key], after[key]) for key in changed if key in old and key in new}
     verdicts = {
         key: compare("today", new[key][1], since, old[key][1])
-        for key, found in causes.items()
-        if all(cause.kind is not Kind.DATA for cause in found)  # scores on other texts cannot be paired
+        for key, key_causes in causes.items()
+        if all(cause.kind is not Kind.DATA for cause in key_causes)  # scores on other texts cannot be paired
     }
     tested = sum(not verdict.undecided for verdict in verdicts.values())
     rows = [
@@ -186,9 +186,9 @@ def _describe_change(
         return {**row, "verdict": "changed; not comparable"}
     if verdict.undecided:
         return {**row, "verdict": "changed; not tested"}
-    found = replace(verdict, comparisons=comparisons)
-    words = {"a": "better", "b": "worse", "": "no significant change"}[found.better]
-    return {**row, "p": found.p, "comparisons": comparisons, "verdict": words}
+    corrected = replace(verdict, comparisons=comparisons)
+    words = {"a": "better", "b": "worse", "": "no significant change"}[corrected.better]
+    return {**row, "p": corrected.p, "comparisons": comparisons, "verdict": words}
 
 
 def _find_causes(old: pd.DataFrame, new: pd.DataFrame) -> list[Change]:

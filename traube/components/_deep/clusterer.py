@@ -355,8 +355,8 @@ class DeepClusterer(RecipeMixin[R]):
                 values, weights = zip(*having, strict=True)
                 means[name] = float(np.average(values, weights=weights))
             self.history.append(means | _compare_clusters(fit, predicted, gold))
-            shown = [f"{name} {self.history[-1][name]:.3g}" for name in SHOWN if name in self.history[-1]]
-            progress.said(f"epoch {epoch + 1}: {', '.join(shown)}")
+            metrics = [f"{name} {self.history[-1][name]:.3g}" for name in SHOWN if name in self.history[-1]]
+            progress.said(f"epoch {epoch + 1}: {', '.join(metrics)}")
             kept.save(fit, self.history, epoch + 1 == epochs)
 
     def _descend(self, fit: Fit[R], epoch: int, rows: Rows) -> BatchResult:
