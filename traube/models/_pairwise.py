@@ -85,8 +85,8 @@ class Pairwise(OfCard, _OfEncoder):
     def encoder(self) -> Encoder:
         """The encoder with the settings of the checkpoint; with sentences, if the network attends to them."""
         config = self.similarity.config
-        own = config.model_dump(include={"prompt", "max_length", "pooling", "precision"})
-        card = ModelCard(name=self.card.name, kind="transformer", model=self.card.model, **own)
+        settings = config.model_dump(include={"prompt", "max_length", "pooling", "precision"})
+        card = ModelCard(name=self.card.name, kind="transformer", model=self.card.model, **settings)
         base = Transformer(card, self._device)
         return Sentences(base) if config.reads_sentences else base
 

@@ -143,9 +143,9 @@ def _tables_of(file: Path) -> list[Table]:
 
 def _agrees(table: Table, rows: Rows, text: str | None, labels: Sequence[str]) -> bool:
     """Return whether a task's columns exist and are the requested ones."""
-    own = table.settings
-    is_requested = text in (None, own.text) and (not labels or tuple(labels) == own.labels)
-    return is_requested and {own.text, *own.labels} <= {*rows.columns}
+    settings = table.settings
+    is_requested = text in (None, settings.text) and (not labels or tuple(labels) == settings.labels)
+    return is_requested and {settings.text, *settings.labels} <= {*rows.columns}
 
 
 def _free_name(file: Path) -> str:

@@ -121,8 +121,8 @@ def _distinct(total: int, count: int, rng: np.random.Generator) -> Ints:
         kept = np.ones(total, dtype=bool)
         kept[_distinct(total, total - count, rng)] = False
         return np.flatnonzero(kept)
-    found = np.empty(0, dtype=np.int64)
-    while len(found) < count:
-        drawn = (rng.random(count - len(found)) * total).astype(np.int64)
-        found = np.unique(np.concatenate([found, drawn]))
-    return found
+    numbers = np.empty(0, dtype=np.int64)
+    while len(numbers) < count:
+        drawn = (rng.random(count - len(numbers)) * total).astype(np.int64)
+        numbers = np.unique(np.concatenate([numbers, drawn]))
+    return numbers
