@@ -109,8 +109,8 @@ def _print_fit(line: str, fit: "LanguageFit", task: str) -> None:
 def with_column(command: str, task: str) -> str:
     """Return a command that clusters tables like the task's, with the column that the task's card names."""
     from traube.tasks import sources
-    from traube.tasks._readers.table import Table
+    from traube.tasks._readers.table import TableSource
 
     source = sources().get(task)
-    column = source.settings.text if isinstance(source, Table) else "text"
+    column = source.settings.text if isinstance(source, TableSource) else "text"
     return command if column == "text" else f"{command} --text {quote(column)}"

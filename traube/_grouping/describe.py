@@ -68,7 +68,7 @@ def find_keywords(texts: Sequence[str] | TermReader, clusters: Labels, count: in
     small = ((sizes < FEW) | ~has_repeated)[of_cluster]
     is_often = (having.data >= 2) | (small & is_word[having.indices])
     often = sparse.csr_matrix((is_often, having.indices, having.indptr), shape=having.shape)
-    scores = sparse.csr_matrix(share.multiply(weight * _own(terms, share)).multiply(often))
+    scores = sparse.csr_matrix(share.multiply(weight * _find_distinctive(terms, share)).multiply(often))
     ranked = [_rank_terms(terms, having[[i]], scores[[i]], CANDIDATES * count) for i in range(len(ids))]
     spelled = _spell(terms, {term for best in ranked for term in best})
     return {int(c): _choose_terms(terms, held, best, spelled, count) for c, best in zip(ids, ranked, strict=True)}
@@ -84,7 +84,7 @@ def _read(numbers: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.in
     return np.asarray(np.sort(np.concatenate(chosen)))
 
 
-def _own(terms: Terms, share: sparse.csr_matrix) -> NDArray[np.bool_]:
+def _find_distinctive(terms: Terms, share: sparse.csr_matrix) -> NDArray[np.bool_]:
     """Return which terms belong to few clusters, as does each word of a pair; bool [terms]."""
     clusters, count = share.shape
     if clusters == 1:

@@ -20,7 +20,7 @@ CELLS_AT_ONCE = 8
 COLUMNS = ["cell_id", "split", "level", "metric", "value", "replicates"]
 
 
-def score(
+def score_assignments(
     task: Task,
     assignments: pd.DataFrame,
     executor: Executor,
@@ -60,7 +60,7 @@ def score(
         clusters = pd.Series(clusters_of[rows], index=items[rows]).reindex(split.items).to_numpy(np.int64)
         view = None if split.labels is not None or vectors is None else vectors.subset(split.rows)
         arguments = split.labels, clusters, group_of_text[split.rows], view
-        jobs[Job(units.score, arguments, rows=len(clusters))] = cell_id, name, level
+        jobs[Job(units.score_split, arguments, rows=len(clusters))] = cell_id, name, level
     progress.total("scores", len(jobs))
     outcomes: dict[Job, Any] = {}
     for job, outcome in executor.run(list(jobs)):
@@ -103,7 +103,7 @@ def score_cells(
         executor.check_workers()  # an error here is not the fault of a cell
         scores: pd.DataFrame | Failure
         try:
-            scores = score(task, pd.concat(tables), executor, vectors, group[0].split_set, progress)
+            scores = score_assignments(task, pd.concat(tables), executor, vectors, group[0].split_set, progress)
         except TraubeError as error:
             scores = failure(error)
         if not isinstance(scores, Failure):

@@ -19,7 +19,7 @@ PAGE = "imported.html"
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedRanking:
     """A table of imported results."""
 
     task: str  # as its source calls it
@@ -67,13 +67,13 @@ class Imported:
         return " ".join(sentences)
 
 
-def rankings(storage: Storage, imported: pd.DataFrame) -> list[Imported]:
+def rankings(storage: Storage, imported: pd.DataFrame) -> list[ImportedRanking]:
     """Rank the models on each task of imported results (`traube._reports.exchange.imported_results`)."""
     tables = imported.groupby(["task", "split"])
     return [_ranking(storage, str(task), str(split), rows) for (task, split), rows in tables]
 
 
-def _ranking(storage: Storage, task: str, split: str, rows: pd.DataFrame) -> Imported:
+def _ranking(storage: Storage, task: str, split: str, rows: pd.DataFrame) -> ImportedRanking:
     table = _average_subsets(rows)
     counts = table["splits"].map(len).to_numpy()
     # the largest group of results on the same number of splits of the same data, with one each
@@ -88,7 +88,7 @@ def _ranking(storage: Storage, task: str, split: str, rows: pd.DataFrame) -> Imp
     order = table.assign(other=other).sort_values(["other", "mean"], ascending=[True, False], kind="stable").index
     table, comparable = table.loc[order].reset_index(drop=True), comparable[order]
     if comparable.sum() < 2:
-        return Imported(task, split, usual[0], table, 0, (0, 0), 0, None)
+        return ImportedRanking(task, split, usual[0], table, 0, (0, 0), 0, None)
     values = np.array(table.loc[comparable, "splits"].tolist(), dtype=np.float64)
     has_one_subset = usual[0] == (DEFAULT,) and split == TEST
     shared = _shared(storage, task, values.shape[1]) if has_one_subset else None
@@ -97,7 +97,7 @@ def _ranking(storage: Storage, task: str, split: str, rows: pd.DataFrame) -> Imp
     table.loc[comparable, "why"] = ""
     tied = np.diag(ranking.p, 1) >= LEVEL
     first = int((table["rank_low"] == 1).sum())
-    return Imported(task, split, usual[0], table, values.shape[1], (int(tied.sum()), len(tied)), first, shared)
+    return ImportedRanking(task, split, usual[0], table, values.shape[1], (int(tied.sum()), len(tied)), first, shared)
 
 
 def _average_subsets(rows: pd.DataFrame) -> pd.DataFrame:
@@ -158,7 +158,7 @@ def overlap(splits: list[Split]) -> float:
     return min(float(np.mean(shares)), 0.99)
 
 
-def write_page(rankings: list[Imported], folder: Path) -> Path:
+def write_page(rankings: list[ImportedRanking], folder: Path) -> Path:
     """Write a page of all rankings, as one file that needs no network."""
     from traube._core.files import write_text
     from traube._reports.explorer.board import number

@@ -16,7 +16,7 @@ from traube._core.arrays import Ints
 from traube._core.hashing import digest
 from traube.models._base import BatchEncoder, Encoder, Model, OfCard
 from traube.models._card import ModelCard
-from traube.models._similarities import Untrained
+from traube.models._similarities import UntrainedSimilarity
 from traube.models._similarity import SENTENCES, SIMILARITY_VERSION, TrainedSimilarity
 from traube.models._transformer import Transformer
 from traube.models._vectors import Dense
@@ -102,7 +102,7 @@ class Pairwise(OfCard, _OfEncoder):
 class Compared(_OfEncoder):
     """A model whose vectors are its encoder's, cached with those, and are compared by a similarity without weights."""
 
-    def __init__(self, card: ModelCard, encoder: Model, similarity: Untrained) -> None:
+    def __init__(self, card: ModelCard, encoder: Model, similarity: UntrainedSimilarity) -> None:
         self.card = card
         self.name = card.name
         self.corpus_bound = encoder.corpus_bound
