@@ -235,9 +235,9 @@ class DagsterLauncher(Launcher):
     ) -> list[str]:
         stopping.check()
         self.run_id = str(uuid4())
-        shown = nullcontext() if self.level == "DEBUG" else redirect_stderr(WithoutUnwritten(sys.stderr))
+        stderr_context = nullcontext() if self.level == "DEBUG" else redirect_stderr(WithoutUnwritten(sys.stderr))
         try:
-            with shown:
+            with stderr_context:
                 result = definitions.resolve_job_def(name).execute_in_process(
                     run_config={"loggers": {"console": {"config": {"log_level": self.level}}}, **(config or {})},
                     instance=self.instance,
