@@ -6,7 +6,7 @@ import dagster as dg
 
 from assets.used import Used
 from traube.tasks import CLUSTERING, Source
-from traube.tasks._task import Stage
+from traube.tasks.task import Stage
 
 
 def all_assets(used: Used) -> list[dg.AssetsDefinition]:

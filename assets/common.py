@@ -11,7 +11,7 @@ import dagster as dg
 from traube._core.errors import TraubeError
 from traube.components import Method
 from traube.tasks import Source, get_source
-from traube.tasks._task import Stage
+from traube.tasks.task import Stage
 
 if TYPE_CHECKING:
     import pandas as pd

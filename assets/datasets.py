@@ -22,8 +22,8 @@ from traube._pipeline.validation.rules import Table
 from traube._reports.markdown import markdown
 from traube._storage import Storage
 from traube.tasks import Source
-from traube.tasks._stored import complete_task, get_manifest, not_read, read_ingested, read_task
-from traube.tasks._task import CORPUS_COLUMNS
+from traube.tasks.stored import complete_task, get_manifest, not_read, read_ingested, read_task
+from traube.tasks.task import CORPUS_COLUMNS
 
 
 def find_dvc_hashes(source: Source) -> dict[str, str]:

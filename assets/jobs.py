@@ -5,7 +5,7 @@ import dagster as dg
 from assets.common import CHECKPOINTS, RESULTS, STUDIES, TRAINERS, Job, asset_key, data_keys, model_keys
 from assets.sweeps import sweeps
 from assets.used import Used
-from traube.tasks._task import Stage
+from traube.tasks.task import Stage
 
 
 def all_jobs(used: Used) -> list[Job]:

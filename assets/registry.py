@@ -19,14 +19,14 @@ from traube._pipeline.survey import plan
 from traube._pipeline.workbench import Workbench
 from traube._storage import Storage
 from traube.models import Model, fingerprint_on
-from traube.models._card import Precision
+from traube.models.card import Precision
 from traube.tasks import sources
-from traube.tasks._stored import get_manifest, read_task
-from traube.tasks._task import Task
+from traube.tasks.stored import get_manifest, read_task
+from traube.tasks.task import Task
 
 if TYPE_CHECKING:
-    from traube.comparison._candidates import Candidate
-    from traube.comparison._promotion import Contest, Decision
+    from traube.comparison.candidates import Candidate
+    from traube.comparison.promotion import Contest, Decision
 
 
 @result_asset(
@@ -43,8 +43,8 @@ def registry(
     models: RegistryResource,
 ) -> dg.MaterializeResult:
     """Register the best model of each task, and decide whether it becomes the champion."""
-    from traube.comparison._candidates import candidates, main_metric
-    from traube.comparison._promotion import judge
+    from traube.comparison.candidates import candidates, main_metric
+    from traube.comparison.promotion import judge
 
     opened, request, known = storage.open(), benchmark.request(), sources()
     protocol = request.protocol
@@ -124,7 +124,7 @@ def _choose_sides(
     candidates: Mapping[str, "list[Candidate]"],
 ) -> dict[str, "Contest"]:
     """Choose champion and challenger of each task, among the models that can be served."""
-    from traube.comparison._promotion import choose_sides
+    from traube.comparison.promotion import choose_sides
 
     usable: dict[str, tuple[Model, str]] = {}  # with the model's fingerprint by itself
     for name in {c.model for options in candidates.values() for c in options}:
@@ -154,7 +154,7 @@ def _serve(
 ) -> Iterator[tuple["Decision", str]]:
     """Serve the champion from the present data, register the challenger; yield decision and version of a new one."""
     from traube._grouping import served as serving
-    from traube.comparison._candidates import Candidate
+    from traube.comparison.candidates import Candidate
 
     def register(candidate: Candidate, model: Model) -> str:
         opened, vectors = storage.open(), storage.workbench().vectors(task, model)

@@ -19,7 +19,7 @@ from traube._pipeline.params import load_params
 from traube._reports.markdown import markdown
 from traube._reports.pages import SERVED, make_page, publish_index, publish_leaderboard, publish_regressions
 from traube._reports.tables import COLUMNS, CSV, NAME, show_best
-from traube.comparison._regressions import COLUMNS as CHANGED
+from traube.comparison.regressions import COLUMNS as CHANGED
 from traube.tasks import Source, sources
 
 NONE_WORSE = "none_worse"  # the check of `regressions`

@@ -35,10 +35,10 @@ from traube._reports.markdown import markdown
 from traube._reports.tables import summary
 from traube._storage import Lease, Storage
 from traube.metrics import SCORING_VERSION
-from traube.models._card import FACTS
-from traube.models._prompts import get_model_prompt
+from traube.models.card import FACTS
+from traube.models.prompts import get_model_prompt
 from traube.tasks import Source
-from traube.tasks._task import Stage
+from traube.tasks.task import Stage
 
 
 @dataclass(frozen=True)

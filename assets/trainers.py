@@ -19,7 +19,7 @@ from traube.tasks import Source, get_source
 from traube.training import TRAINERS, Trainer
 
 if TYPE_CHECKING:
-    from traube.models._transformer import Transformer
+    from traube.models.transformer import Transformer
 
 
 class TrainingConfig(dg.Config):
@@ -139,7 +139,7 @@ def train(step: TrainerStep, config: TrainingConfig) -> dg.MaterializeResult:
 def search_recipe(step: TrainerStep, config: SearchConfig) -> dg.MaterializeResult:
     """Go on with the study of a trainer's recipe, and report the study."""
     from resources.studies import history, importances, trials_table
-    from traube.training._study import locate_study, search
+    from traube.training.study import locate_study, search
 
     context, trainer, task = step.context, step.trainer, step.source.name
     path = locate_study(paths.home() / "studies", trainer.name, task, config.model, config.recipe)

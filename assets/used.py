@@ -40,9 +40,9 @@ def find_used(tasks: Collection[str] = (), trains: bool = False) -> Used:
 
     Parameters
     ----------
-    tasks
+    tasks : collection of str
         Tasks that a command works on, which may have no data yet.
-    trains
+    trains : bool
         Whether the command trains on these tasks.
     """
     every, wanted, trained = sources(None), {*tasks}, {*tasks} if trains else set[str]()

@@ -4,8 +4,8 @@ import pandas as pd
 
 from traube._core.errors import Unavailable
 from traube.tasks import get_source, load_task
-from traube.tasks._splitting import draw_fractions, make_rng, shuffle, split_whole
-from traube.tasks._task import Task, TaskCard, index_texts
+from traube.tasks.splitting import draw_fractions, make_rng, shuffle, split_whole
+from traube.tasks.task import Task, TaskCard, index_texts
 
 DRAWN, WITHIN = 10, 8
 PYDOCS_TEXTS = 2_000

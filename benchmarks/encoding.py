@@ -23,8 +23,8 @@ from sklearn.metrics import v_measure_score
 
 from traube import load_model, load_task
 from traube.components import VectorView
-from traube.components._fit import fit_clusterer
-from traube.models._transformer import Transformer
+from traube.components.fitting import fit_clusterer
+from traube.models.transformer import Transformer
 
 AGREEMENT = 0.003  # of mean V-measures
 TARGETS = {True: 3.0, False: 1.2}  # by whether the processor has bf16 instructions

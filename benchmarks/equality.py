@@ -117,7 +117,7 @@ def hashed(assignments: pd.DataFrame) -> str:
 def recorded(folder: Path, given: Path | None) -> Iterator[dict[str, int]]:
     """Record what encoders return for each text; of texts that are in the folder `given`, return what is there."""
     from traube._pipeline import ahead
-    from traube.models._transformer import Transformer
+    from traube.models.transformer import Transformer
 
     encode_ahead = ahead.encode_ahead
     encode_batches, vectors, counts = (

@@ -690,7 +690,7 @@ def _weights(world: World) -> object:
 
 def _trials(world: World) -> object:
     """Return the number of finished trials of the study."""
-    from traube.training._study import open_study, read_state
+    from traube.training.study import open_study, read_state
 
     (path,) = world.home.glob("studies/*.log")
     return read_state(open_study(path, "cob")).trials

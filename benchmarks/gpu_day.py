@@ -47,18 +47,18 @@ from traube._core import paths
 from traube._core.errors import TraubeError, Unavailable
 from traube._core.progress import Progress
 from traube.components import VectorView
-from traube.components._deep import DEEP
-from traube.components._fit import fit_clusterer
-from traube.metrics._clustering import acc
+from traube.components.deep import DEEP
+from traube.components.fitting import fit_clusterer
+from traube.metrics.clustering import acc
 from traube.models import ModelCard, load_model, model_of
 from traube.models._batching import Block, Sent, cut_blocks, make_block
-from traube.models._tensors import quiet
-from traube.models._transformer import Transformer, best_device
+from traube.models.tensors import quiet
+from traube.models.transformer import Transformer, best_device
 from traube.papers.aecl.readers import read_augmentations
 from traube.tasks import load_task
 from traube.training import TRAINERS
-from traube.training._clusterings import ARI, VALIDATED
-from traube.training._trainer import mean_score
+from traube.training.clusterings import ARI, VALIDATED
+from traube.training.trainer import mean_score
 
 GOALS = {"of peak, bf16": 0.40, "times sentence-transformers, bf16": 3.0}
 SETS = (
@@ -397,7 +397,7 @@ def memory(day: Day) -> Iterator[Unit]:
         texts = load_task("pydocs_p2p").texts[: 100 if day.tiny else 2_000]
         model, heard = day.encoder("minilm"), _Heard()
         free = model.encode(texts)
-        logger = logging.getLogger("traube.models._transformer")
+        logger = logging.getLogger("traube.models.transformer")
         logger.addHandler(heard)
         try:
             with less_memory(day, model):
@@ -433,7 +433,7 @@ def less_memory(day: Day, model: Transformer) -> Iterator[None]:
         finally:
             torch.cuda.set_per_process_memory_fraction(1.0)
         return
-    from traube.models import _transformer as transformer
+    from traube.models import transformer
 
     forward, usual = model._forward, transformer.TOKENS_A_BATCH["cpu"]
 

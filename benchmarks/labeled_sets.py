@@ -16,7 +16,7 @@ import pandas as pd
 from traube._core import paths
 from traube._pipeline.workbench import Workbench
 from traube.models import load_model
-from traube.models._vectors import Dense
+from traube.models.vectors import Dense
 from traube.tasks import get_source
 
 MOST = 3_000  # texts, drawn at random

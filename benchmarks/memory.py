@@ -33,10 +33,10 @@ from traube._pipeline.workbench import Workbench
 from traube._storage import Storage, open_storage
 from traube.components import parse_method
 from traube.models import load_model
-from traube.tasks._readers.pydocs import FULL, read_docstrings
-from traube.tasks._splitting import split_whole
-from traube.tasks._stored import complete_task, read_task, save_corpus, save_rows
-from traube.tasks._task import Task, TaskCard, index_texts
+from traube.tasks.readers.pydocs import FULL, read_docstrings
+from traube.tasks.splitting import split_whole
+from traube.tasks.stored import complete_task, read_task, save_corpus, save_rows
+from traube.tasks.task import Task, TaskCard, index_texts
 
 GIB = 2**30
 CARD = TaskCard(name="memory")

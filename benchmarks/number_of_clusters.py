@@ -14,7 +14,7 @@ import pandas as pd
 from labeled_sets import OTHERS, TUNED, load
 
 from traube.components import VectorView, choose_stable_k, get_clusterer
-from traube.components._stability import TEXTS, draw_cloud, project
+from traube.components.stability import TEXTS, draw_cloud, project
 
 
 def main() -> None:

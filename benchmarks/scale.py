@@ -34,9 +34,9 @@ from traube._storage import Storage, open_storage
 from traube.metrics import FULL_NAMES, GROUPS
 from traube.models import load_model
 from traube.tasks import get_source
-from traube.tasks._source import Source
-from traube.tasks._stored import complete_task, get_manifest, read_task, save_corpus, save_rows
-from traube.tasks._task import Task, index_texts
+from traube.tasks.source import Source
+from traube.tasks.stored import complete_task, get_manifest, read_task, save_corpus, save_rows
+from traube.tasks.task import Task, index_texts
 
 PROJECT = Path(__file__).resolve().parents[1]
 LIMITS = {"leaderboard": 3.0, "run --dry-run": 3.0, "publish": 15.0}  # seconds

@@ -35,9 +35,9 @@ from traube import components
 from traube._pipeline.params import load_params
 from traube._storage import Storage
 from traube.components import Method
-from traube.components._fit import fit_clusterer
-from traube.metrics import _clustering as clustering
-from traube.metrics._names import GROUPS
+from traube.components.fitting import fit_clusterer
+from traube.metrics import clustering
+from traube.metrics.names import GROUPS
 from traube.models import load_model
 from traube.models._batching import make_block
 

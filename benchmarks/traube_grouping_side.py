@@ -6,7 +6,7 @@ import numpy as np
 from grouping_side import run
 
 from traube._grouping.describe import find_keywords
-from traube.components._estimators.stable_kmeans import StableKMeans
+from traube.components.estimators.stable_kmeans import StableKMeans
 
 
 def group(texts: list[str], vectors: np.ndarray, seed: int) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from traube._pipeline.params import Protocol
 from traube._pipeline.plan import cells
 from traube.metrics import GROUPS
 from traube.models import load_model
-from traube.tasks._task import Task, TaskCard
+from traube.tasks.task import Task, TaskCard
 
 METHOD = "none/minibatch_kmeans"
 PROTOCOL = Protocol(

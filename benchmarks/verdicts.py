@@ -27,9 +27,9 @@ from scipy import stats
 
 from traube._core import paths
 from traube._pipeline.params import Promotion
-from traube.comparison._jackknife import Sample, choose_best
-from traube.comparison._ranking import rank
-from traube.comparison._verdict import compare
+from traube.comparison.jackknife import Sample, choose_best
+from traube.comparison.ranking import rank
+from traube.comparison.verdict import compare
 
 Values = NDArray[np.float64]
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -164,7 +164,7 @@ def scored(
     from sklearn import config_context
 
     from traube.components import VectorView
-    from traube.components._fit import fit_clusterer
+    from traube.components.fitting import fit_clusterer
     from traube.metrics._contingency import Contingency
     from traube.metrics._measures import compute_measures
 
@@ -418,8 +418,8 @@ def decide(scores: list[tuple[Values, ...]], rules: Promotion) -> str:
     from traube._pipeline.kinds.clustering import ClusteringCell
     from traube._pipeline.record import make_scores, record
     from traube._storage import open_storage
-    from traube.comparison._candidates import Candidate
-    from traube.comparison._promotion import judge
+    from traube.comparison.candidates import Candidate
+    from traube.comparison.promotion import judge
     from traube.components import parse_method
 
     tasks = dict.fromkeys(("here", "elsewhere"), "f")

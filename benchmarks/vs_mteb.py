@@ -25,7 +25,7 @@ import psutil
 import data
 from traube._core import paths
 from traube.models import load_model
-from traube.tasks._task import Task
+from traube.tasks.task import Task
 
 MTEB = "2.26.24"
 SAME = (

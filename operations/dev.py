@@ -35,7 +35,7 @@ def init() -> None:
     `make setup` calls it; calling it again does no harm.
     """
     from traube._pipeline.executors import ProcessExecutor
-    from traube.components._registered.reducers import compile_umap
+    from traube.components.registered.reducers import compile_umap
 
     with ProcessExecutor() as executor:
         compiled = executor.call_apart(compile_umap)  # takes longer than all the rest, the imports below as well

@@ -185,9 +185,9 @@ def _check_tasks() -> Iterator[Finding]:
 
 def _check_weights() -> Iterator[Finding]:
     from traube.models import model_cards
-    from traube.models._tensors import check_tensors
-    from traube.models._vetting import VettedFolder
-    from traube.models._weights import check_present, is_folder, locate
+    from traube.models.tensors import check_tensors
+    from traube.models.vetting import VettedFolder
+    from traube.models.weights import check_present, is_folder, locate
 
     absent = []
     for name, card in model_cards().items():
@@ -209,7 +209,7 @@ def _check_weights() -> Iterator[Finding]:
 
 
 def _check_checkpoints() -> Iterator[Finding]:
-    from traube.models import _checkpoints as checkpoints
+    from traube.models import checkpoints
 
     errors = checkpoints.errors()
     for path, error in errors.items():
@@ -219,7 +219,7 @@ def _check_checkpoints() -> Iterator[Finding]:
 
 
 def _check_device() -> Iterator[Finding]:
-    from traube.models._transformer import best_device
+    from traube.models.transformer import best_device
 
     device = best_device()
     yield Finding("device", "ok", device + (" (no GPU found)" if device == "cpu" else ""))

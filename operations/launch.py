@@ -41,8 +41,7 @@ from traube._core.system_errors import explain_errors
 from traube._pipeline.executors import Executor, ensure_executor
 from traube._pipeline.params import load_params
 from traube._pipeline.request import Request, list_wanted_models
-from traube.models import _checkpoints as checkpoints
-from traube.models import card_errors, model_cards, split_cut
+from traube.models import card_errors, checkpoints, model_cards, split_cut
 
 FAILED = "the run failed; see the Dagster UI (`make dev`)"
 REPOSITORY = "__repository__"

@@ -134,6 +134,6 @@ def retry(
 
     The sensor of `traube dev` does the work.
     """
-    from traube.models._checkpoints import request_again
+    from traube.models.checkpoints import request_again
 
     out.print(f"{checkpoint} is evaluated again (attempt {request_again(checkpoint)}) as soon as `traube dev` runs")

@@ -124,7 +124,7 @@ def tune(
     The validation splits judge, and poor trials are stopped early. The study is kept and can be
     continued.
     """
-    from traube.training._study import locate_study, open_study, read_state
+    from traube.training.study import locate_study, open_study, read_state
 
     chosen, values = _find_trainer(trainer, task, searched=True), _parse_values(recipe)
     chosen.with_values(**values)  # a misspelled value is an error at once

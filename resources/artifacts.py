@@ -13,7 +13,7 @@ from resources.tracking import TrackingResource
 from traube._core.hashing import digest
 from traube._reports.charts import draw_bars, draw_heatmaps
 from traube._storage import Storage
-from traube.components._method import name_methods
+from traube.components.method import name_methods
 
 VERSION = "traube.artifacts"  # the tag that says of which scores they are
 

@@ -13,8 +13,8 @@ from traube._pipeline.request import Request, make_request
 from traube._pipeline.workbench import Workbench
 from traube._storage import Storage, open_storage
 from traube.models import Model, load_model
-from traube.models._card import Precision
-from traube.models._endpoint import limit_unattended, refuse_unnamed
+from traube.models.card import Precision
+from traube.models.endpoint import limit_unattended, refuse_unnamed
 
 
 class BenchmarkResource(dg.ConfigurableResource):

@@ -11,8 +11,8 @@ from traube._pipeline.cluster import locate_reduction_of
 from traube._reports.charts import draw_bars
 from traube._reports.figures import COLORS
 from traube._storage import Storage
-from traube.models._vectors import open_matrix
-from traube.tasks._stored import read_task
+from traube.models.vectors import open_matrix
+from traube.tasks.stored import read_task
 
 MOST_PANELS = 12  # of a picture in metadata
 

@@ -14,7 +14,7 @@ from traube._pipeline.validation.validate import validate_version
 from traube._reports.markdown import markdown_rows
 from traube._reports.pages import SERVED
 from traube._storage import Storage
-from traube.tasks._task import TaskCard
+from traube.tasks.task import TaskCard
 
 
 def make_check_specs(card: TaskCard, table: Table) -> list[dg.AssetCheckSpec]:

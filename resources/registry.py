@@ -27,12 +27,12 @@ from resources.tracking import name_logged_model
 from traube._core import paths
 from traube._core.errors import Missing, TraubeError, Unknown, unknown
 from traube._core.hashing import digest
-from traube.models._pins import pin
+from traube.models.pins import pin
 
 if TYPE_CHECKING:
     from traube._grouping.served import Served
-    from traube.comparison._candidates import Candidate
-    from traube.comparison._promotion import Decision
+    from traube.comparison.candidates import Candidate
+    from traube.comparison.promotion import Decision
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 REJECTED = "traube.rejected"  # tag of a version that a person rolled back

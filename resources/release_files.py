@@ -15,8 +15,8 @@ from traube._pipeline.params import Params
 from traube._reports.charts import draw_bars
 from traube._reports.tables import leaderboard
 from traube._storage import Storage
-from traube.components._method import name_methods
-from traube.tasks._stored import get_manifest
+from traube.components.method import name_methods
+from traube.tasks.stored import get_manifest
 
 DIGITS = 6
 

@@ -67,7 +67,7 @@ def hash_requirements(pins: list[str], lock: str) -> str | None:
 def _find_package(served: Path) -> list[str]:
     """Return the package that carries the model of a clustering, where Traube itself does not need it."""
     from traube._grouping.served import ENTRY
-    from traube.models._card import catalogue
+    from traube.models.card import catalogue
 
     card = read_json(served / ENTRY).get("card")
     name = card.get("package") if isinstance(card, dict) else None

@@ -24,9 +24,9 @@ from traube._pipeline.kinds import select_kind
 from traube._pipeline.kinds.clustering import CLUSTERINGS
 from traube._reports.pages import SERVED
 from traube._reports.tables import show_rank
-from traube.comparison._verdict import format_significance
-from traube.components._method import name_methods
-from traube.tasks._task import TaskCard
+from traube.comparison.verdict import format_significance
+from traube.components.method import name_methods
+from traube.tasks.task import TaskCard
 
 
 @dataclass(frozen=True)

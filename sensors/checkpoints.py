@@ -16,9 +16,8 @@ from traube._pipeline.kinds import kind_of
 from traube._pipeline.params import Params, load_params
 from traube._pipeline.survey import find_not_ingested
 from traube._storage import open_storage
-from traube.models import _checkpoints as checkpoints
-from traube.models import load_model
-from traube.models._checkpoint_exchange import exchange_with_nodes
+from traube.models import checkpoints, load_model
+from traube.models.checkpoint_exchange import exchange_with_nodes
 from traube.tasks import get_source
 
 

@@ -14,7 +14,7 @@ from traube._core.errors import join_words
 from traube._core.inputs import format_size
 from traube._pipeline.params import load_params
 from traube._storage import open_storage
-from traube.comparison._regressions import read_changes
+from traube.comparison.regressions import read_changes
 
 
 def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:

@@ -18,7 +18,7 @@ from traube._pipeline.request import Request
 from traube._pipeline.survey import plan
 from traube._storage import open_storage
 from traube.models import is_endpoint, load_model
-from traube.models._endpoint import limit_unattended
+from traube.models.endpoint import limit_unattended
 
 
 def schedules(loaded: Loaded) -> list[dg.ScheduleDefinition]:

@@ -107,7 +107,7 @@ def _fetch(source: str, name: str, version: str) -> Path:
     if source == "hub":
         from huggingface_hub import snapshot_download
 
-        from traube.models._weights import FILTER
+        from traube.models.weights import FILTER
 
         return Path(snapshot_download(name, revision=version, **FILTER))
     import mlflow

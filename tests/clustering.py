@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traube.components import VectorView, get_clusterer
-from traube.components._fit import fit_clusterer
+from traube.components.fitting import fit_clusterer
 
 
 def cluster(

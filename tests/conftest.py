@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from tests.servers import Postgres
     from tests.shared_workers import SharedWorkers
     from traube._pipeline.executors import Executor
-    from traube.models._transformer import Transformer
-    from traube.tasks._task import Task
+    from traube.models.transformer import Transformer
+    from traube.tasks.task import Task
 
 TOPICS = {
     "cooking": {"bread": "dough yeast crust rye loaf", "soup": "broth leek ladle simmer bowl"},
@@ -176,8 +176,8 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def base(tiny_bert: Path) -> Transformer:
     """That encoder as a model, to be trained."""
-    from traube.models._card import ModelCard
-    from traube.models._transformer import Transformer
+    from traube.models.card import ModelCard
+    from traube.models.transformer import Transformer
 
     return Transformer(ModelCard(name="tiny", kind="transformer", model=str(tiny_bert)), "cpu")
 
@@ -304,7 +304,7 @@ def tiny_task(topics: pd.DataFrame) -> Task:
     """The topics as two overlapping splits of 36 texts, with the levels coarse (topic) and fine (subject)."""
     import pandas as pd
 
-    from traube.tasks._task import Task, TaskCard, index_texts, make_split
+    from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
     corpus, records = index_texts(topics)
     parts = {"early": records[:36], "late": records[12:]}
@@ -315,7 +315,7 @@ def tiny_task(topics: pd.DataFrame) -> Task:
 
 @pytest.fixture(scope="session")
 def unlabeled_task(topics: pd.DataFrame) -> Task:
-    from traube.tasks._task import Task, TaskCard, index_texts, make_split
+    from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
     corpus, records = index_texts(topics)
     return Task(TaskCard(name="unlabeled", clusters=3), corpus, make_split(records, "all", "none")).validate()

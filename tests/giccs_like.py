@@ -16,7 +16,7 @@ import pandas as pd
 
 from traube.papers.giccs.agreement import Judgments, counting_scores
 from traube.papers.giccs.best_worst import ITEM, Tuple, draw_tuples
-from traube.tasks._splitting import make_rng
+from traube.tasks.splitting import make_rng
 
 SOURCE = "hand-written sample, simulated judgments"
 DESIGN_VALUES = (1.0, 0.75, 0.5, 0.25, 0.0)

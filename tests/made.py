@@ -30,9 +30,9 @@ from traube._storage.blobs import FolderBlobs
 from traube.components import parse_method
 from traube.metrics import GROUPS, SCORING_VERSION
 from traube.models import Model, load_model
-from traube.models._similarity import CONFIG, FOLDER, WEIGHTS, SimilarityConfig, make_network
-from traube.tasks._stored import complete_task, save_corpus, save_rows
-from traube.tasks._task import Task
+from traube.models.similarity import CONFIG, FOLDER, WEIGHTS, SimilarityConfig, make_network
+from traube.tasks.stored import complete_task, save_corpus, save_rows
+from traube.tasks.task import Task
 
 
 def store_task(storage: Storage, task: Task) -> None:

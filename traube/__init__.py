@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from traube._reports.evaluations import compare, leaderboard
     from traube.models import load_model
     from traube.tasks import load_pairs, load_task
-    from traube.tasks._task import make_task
+    from traube.tasks.task import make_task
 
 # Set before torch is imported: OpenMP threads that spin while they wait slow down every other process, and torch
 # itself. With GNU OpenMP, a brief spin before they sleep takes half the time of none; only GNU OpenMP reads
@@ -85,7 +85,7 @@ _DEFINED_IN = {
     "load_model": "traube.models",
     "load_pairs": "traube.tasks",
     "load_task": "traube.tasks",
-    "make_task": "traube.tasks._task",
+    "make_task": "traube.tasks.task",
 }
 
 

@@ -18,9 +18,9 @@ from traube._pipeline.request import Request
 from traube._pipeline.workbench import Workbench
 from traube._storage import Storage
 from traube.models import Model, fingerprint_on
-from traube.tasks._scored_pairs import ALL, PAIR_COLUMNS, select_pairs
-from traube.tasks._stored import Manifest
-from traube.tasks._task import Stage, Task
+from traube.tasks.scored_pairs import ALL, PAIR_COLUMNS, select_pairs
+from traube.tasks.stored import Manifest
+from traube.tasks.task import Stage, Task
 
 VERSION = "1"
 

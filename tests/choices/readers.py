@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import pandas as pd
 
-from traube.tasks._scored_pairs import PairCard, PairSource, make_splits
-from traube.tasks._task import Stage, TaskType
+from traube.tasks.scored_pairs import PairCard, PairSource, make_splits
+from traube.tasks.task import Stage, TaskType
 
 CHOICES = TaskType("choices", "pairs", (Stage.EMBEDDINGS, Stage.SCORES), make_splits)
 

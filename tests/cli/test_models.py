@@ -3,7 +3,7 @@
 import json
 
 from tests.cli.conftest import Traube
-from traube.models._card import catalogue
+from traube.models.card import catalogue
 
 
 def rows_of(traube: Traube, *options: str) -> dict[str, dict[str, object]]:

@@ -15,13 +15,13 @@ from traube._pipeline.kinds.clustering import ClusteringCell
 from traube._pipeline.params import Promotion, Protocol
 from traube._pipeline.record import record
 from traube._storage import Storage, open_storage
-from traube.comparison._candidates import Candidate, candidates, find
-from traube.comparison._promotion import Contest, Decision, Why, choose_sides, judge
-from traube.comparison._standings import compare_on_tasks, list_common_tasks, read_standing
-from traube.comparison._verdict import Undecided
+from traube.comparison.candidates import Candidate, candidates, find
+from traube.comparison.promotion import Contest, Decision, Why, choose_sides, judge
+from traube.comparison.standings import compare_on_tasks, list_common_tasks, read_standing
+from traube.comparison.verdict import Undecided
 from traube.components import parse_method
-from traube.tasks._stored import get_manifest
-from traube.tasks._task import Task, TaskCard, text_id
+from traube.tasks.stored import get_manifest
+from traube.tasks.task import Task, TaskCard, text_id
 
 METRIC = "v_measure/noise_as_cluster"
 PAPER = Protocol(reducers=("none",), clusterers=("kmeans",), seeds=(1, 2, 3))

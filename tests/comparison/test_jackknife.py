@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import v_measure_score
 
-from traube.comparison._jackknife import RESPONSE, Sample, choose_best, compute_intervals
-from traube.comparison._ranking import rank
-from traube.comparison._verdict import Undecided, Verdict, compare
+from traube.comparison.jackknife import RESPONSE, Sample, choose_best, compute_intervals
+from traube.comparison.ranking import rank
+from traube.comparison.verdict import Undecided, Verdict, compare
 from traube.metrics import GROUPS
-from traube.metrics._clustering import replicates
+from traube.metrics.clustering import replicates
 
 METRIC = "v_measure/noise_as_cluster"
 

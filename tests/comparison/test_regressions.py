@@ -16,7 +16,7 @@ from traube._pipeline.record import record
 from traube._reports.pages import leaderboard_page
 from traube._reports.tables import leaderboard
 from traube._storage import Storage, open_storage
-from traube.comparison._regressions import (
+from traube.comparison.regressions import (
     CHANGES,
     Night,
     find_regressions,
@@ -25,8 +25,8 @@ from traube.comparison._regressions import (
     select_counting_cells,
 )
 from traube.components import parse_method
-from traube.tasks._stored import complete_task, get_manifest, save_corpus, save_rows
-from traube.tasks._task import TaskCard, text_id
+from traube.tasks.stored import complete_task, get_manifest, save_corpus, save_rows
+from traube.tasks.task import TaskCard, text_id
 
 OWN = Protocol(reducers=("none",), clusterers=("kmeans",), seeds=(1,))
 METRIC = "v_measure/noise_as_cluster"

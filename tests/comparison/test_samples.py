@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from traube._reports.tables import summary
-from traube.comparison._jackknife import Sample, compute_intervals
-from traube.comparison._samples import make_samples
+from traube.comparison.jackknife import Sample, compute_intervals
+from traube.comparison.samples import make_samples
 from traube.metrics import GROUPS
 
 METRIC = "v_measure/noise_as_cluster"

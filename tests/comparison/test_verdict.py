@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from traube.comparison._jackknife import Difference, Sample
-from traube.comparison._ranking import Ranking, find_ties, rank
-from traube.comparison._verdict import Undecided, Verdict, compare_paired
+from traube.comparison.jackknife import Difference, Sample
+from traube.comparison.ranking import Ranking, find_ties, rank
+from traube.comparison.verdict import Undecided, Verdict, compare_paired
 from traube.metrics import GROUPS
 
 VERDICTS = st.builds(

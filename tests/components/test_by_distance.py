@@ -12,7 +12,7 @@ from tests.clustering import cluster
 from tests.errors import Refusal, refused
 from traube._core.errors import Invalid, Unsupported
 from traube.components import CLUSTERERS, DistanceView, parse_method
-from traube.components._fit import fit_clusterer
+from traube.components.fitting import fit_clusterer
 
 Blobs = tuple[NDArray[np.float32], NDArray[np.int64]]
 

@@ -12,9 +12,9 @@ from tests.clustering import cluster
 from tests.errors import Refusal, refused
 from traube._core.errors import DoesNotFit, Invalid, Malformed, Unknown
 from traube.components import CLUSTERERS, REDUCERS, reduce, register_clusterer
-from traube.components import _apply as applying
-from traube.components._estimators.clusterers import plus_plus
-from traube.components._estimators.reducers import Umap, find_neighbors_by
+from traube.components import apply as applying
+from traube.components.estimators.clusterers import plus_plus
+from traube.components.estimators.reducers import Umap, find_neighbors_by
 
 pytestmark = pytest.mark.filterwarnings("error")
 TAKES_K = [name for name, c in CLUSTERERS.items() if c.n_clusters == "given" and c.fitted_on == "vectors"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 COMPILE = """
-from traube.components._registered.reducers import compile_umap
+from traube.components.registered.reducers import compile_umap
 from traube._core import paths
 compile_umap()
 print(len([*paths.home().rglob("*.nbc")]))
@@ -26,8 +26,8 @@ import sys, warnings
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 from traube.components import VectorView, reduce
-from traube.components._fit import fit_clusterer
-from traube.components._estimators.lazy_umap import import_umap
+from traube.components.fitting import fit_clusterer
+from traube.components.estimators.lazy_umap import import_umap
 X = np.random.default_rng(1).normal(size=(300, 20)).astype(np.float32)
 umap = import_umap()
 reduce("umap", {}, X, 42, 10**9)
@@ -75,7 +75,7 @@ def test_only_a_neighbor_search_imports_its_library_which_finds_the_same_groups_
 
 NEEDS_MORE = """
 import sys
-from traube.components._estimators import lazy_umap
+from traube.components.estimators import lazy_umap
 class Finder:
     def find_spec(self, name, path=None, target=None):
         if name != "umap":

@@ -6,11 +6,11 @@ import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from traube._core.plugins import modules_of
-from traube.components import _estimators as estimators
-from traube.components._estimators.clusterers import Agglomerative, AgglomerativeKnn
-from traube.components._estimators.evoc import Evoc
-from traube.components._estimators.reducers import Pca, Umap
-from traube.components._estimators.stable_kmeans import StableKMeans
+from traube.components import estimators
+from traube.components.estimators.clusterers import Agglomerative, AgglomerativeKnn
+from traube.components.estimators.evoc import Evoc
+from traube.components.estimators.reducers import Pca, Umap
+from traube.components.estimators.stable_kmeans import StableKMeans
 from traube.papers import aecl, german
 from traube.papers.aecl.ecic import IterativeClassification
 from traube.papers.aecl.gsdmm import Gsdmm

@@ -21,9 +21,9 @@ from traube.components import (
     register_clusterer,
     register_reducer,
 )
-from traube.components._deep import DEEP
-from traube.components._estimators.clusterers import plus_plus
-from traube.components._method import is_method
+from traube.components.deep import DEEP
+from traube.components.estimators.clusterers import plus_plus
+from traube.components.method import is_method
 
 
 @pytest.fixture(autouse=True)

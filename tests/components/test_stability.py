@@ -14,13 +14,12 @@ from sklearn.metrics import adjusted_rand_score
 from tests.clustering import cluster
 from tests.errors import refused
 from traube._core.errors import Invalid, Unknown
-from traube.components import _stability as stability
-from traube.components import choose_stable_k, parse_method
-from traube.components._estimators import stable_kmeans
-from traube.components._estimators.stable_kmeans import StableKMeans, find_neighbors, make_fuzzy_graph
+from traube.components import choose_stable_k, parse_method, stability
 from traube.components._layers import find_layers
-from traube.components._spherical import cluster_spherical, draw_starts, run_lloyd, unit
-from traube.components._stability import (
+from traube.components.estimators import stable_kmeans
+from traube.components.estimators.stable_kmeans import StableKMeans, find_neighbors, make_fuzzy_graph
+from traube.components.spherical import cluster_spherical, draw_starts, run_lloyd, unit
+from traube.components.stability import (
     _compute_rand,
     cluster_stability,
     find_alike,
@@ -264,7 +263,7 @@ def test_equal_texts_make_one_cluster_whatever_is_requested(X: NDArray[np.float6
 
 @pytest.mark.slow
 def test_weights_of_neighbors_are_umaps(blobs: Blobs) -> None:
-    from traube.components._estimators.lazy_umap import import_umap
+    from traube.components.estimators.lazy_umap import import_umap
 
     rows, distances = find_neighbors(blobs[0], 14)
     theirs = import_umap().umap_.fuzzy_simplicial_set(

@@ -14,8 +14,8 @@ from sklearn.metrics import adjusted_rand_score, pairwise_distances
 from tests.errors import refused
 from traube._core.errors import Conflict, Malformed, TooFew, Unsupported
 from traube.components import Component, DistanceView, TextView, VectorView, View, fit, parse_method
-from traube.components._fit import fit_clusterer
-from traube.components._new_points import assign_to_nearest_center
+from traube.components.fitting import fit_clusterer
+from traube.components.new_points import assign_to_nearest_center
 
 Blobs = tuple[NDArray[np.float32], NDArray[np.int64]]
 

@@ -26,8 +26,8 @@ verse = "verse"
 """,
     "verse/__init__.py": "",
     "verse/readers.py": """
-from traube.tasks._source import Source
-from traube.tasks._task import TaskCard
+from traube.tasks.source import Source
+from traube.tasks.task import TaskCard
 
 class Verse(Source):
     def files(self): return []

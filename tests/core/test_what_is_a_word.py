@@ -13,7 +13,7 @@ from traube._core import words
 from traube._core.words import split_words
 from traube._grouping.describe import find_keywords
 from traube.models import load_model, present_version
-from traube.models._lexical import BUCKETS, _make_vectorizer
+from traube.models.lexical import BUCKETS, _make_vectorizer
 
 COMPOSED = st.characters(
     whitelist_categories=("L", "N", "P", "Zs"), min_codepoint=32, max_codepoint=0x52F, blacklist_characters="\u0130"

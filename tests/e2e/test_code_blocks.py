@@ -21,11 +21,11 @@ from traube._cli.main import app
 from traube._core import paths
 from traube._grouping.edits import Edit
 from traube._pipeline.params import Protocol
-from traube.models._card import ModelCard
-from traube.tasks._readers.markdown import MarkdownCard
-from traube.tasks._readers.mteb_rows import RowsCard
-from traube.tasks._readers.pair_table import PairTableCard
-from traube.tasks._readers.table import TableCard
+from traube.models.card import ModelCard
+from traube.tasks.readers.markdown import MarkdownCard
+from traube.tasks.readers.mteb_rows import RowsCard
+from traube.tasks.readers.pair_table import PairTableCard
+from traube.tasks.readers.table import TableCard
 
 DOCS = paths.PROJECT / "docs"
 PAGES = [

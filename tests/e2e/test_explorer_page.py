@@ -24,7 +24,7 @@ from traube._pipeline.workbench import Workbench
 from traube._reports.explorer.page import task_page
 from traube._reports.tables import leaderboard
 from traube.models import load_model
-from traube.tasks._task import Task, TaskCard, index_texts, make_split
+from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
 pytestmark = [pytest.mark.e2e, NEEDS_BROWSER]
 

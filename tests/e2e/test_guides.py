@@ -114,7 +114,7 @@ def test_a_paper_comes_with_a_plugin(copy: Copy) -> None:
 def test_a_metric_is_a_function_in_one_file(copy: Copy) -> None:
     copy.follow("adding_a_metric.md")
     scored = copy.python(
-        "from traube.metrics import _clustering as clustering, full_name\n"
+        "from traube.metrics import clustering, full_name\n"
         "full_name('inverse_purity/noise_dropped')\n"
         "print(clustering.score(['a', 'a', 'b', 'b'], [0, 1, 1, 1])['inverse_purity/noise_as_cluster'])"
     )

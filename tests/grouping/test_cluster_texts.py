@@ -23,7 +23,7 @@ from traube._grouping.terms import TermReader
 from traube._storage import open_storage
 from traube.components import DistanceView, TextView, VectorView, parse_method
 from traube.models import load_model
-from traube.tasks._languages import detect_languages
+from traube.tasks.languages import detect_languages
 
 KMEANS = parse_method("none/kmeans")
 TEXTS = ["the dough and the crust", "dough crust loaf", "a keeper, a goal", "goal! goal! penalty", "the of and"]

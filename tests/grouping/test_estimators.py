@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from tests.errors import Refusal, refused
 from traube import EmbeddingClusterer, TextClusterer, cluster_texts
 from traube._core.errors import Malformed, Unsupported
-from traube.models._transformer import Transformer
+from traube.models.transformer import Transformer
 
 TEXTS = [f"{topic} {topic} {rest}" for topic in ("bread", "goal", "moon") for rest in ("a b", "b c", "c d", "d e")]
 TOPICS = np.repeat([0, 1, 2], 4)

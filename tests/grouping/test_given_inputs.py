@@ -22,7 +22,7 @@ from traube._core.errors import Conflict, Failed, Invalid, Malformed, Unsupporte
 from traube._grouping.clustering import map_layers
 from traube._grouping.layers import Layer, make_tree
 from traube._reports.placing import color_groups, place_texts
-from traube.models._transformer import Transformer
+from traube.models.transformer import Transformer
 
 TEXTS = [f"{topic} {topic} {rest}" for topic in ("bread", "goal", "moon") for rest in ("a b", "b c", "c d", "d e")]
 TOPICS = np.repeat([0, 1, 2], 4)

@@ -17,7 +17,7 @@ from traube._grouping.cluster_texts import cluster_texts
 from traube._grouping.clustering import Clustering
 from traube._grouping.known_groups import assign_by_examples
 from traube.components import DistanceView, VectorView
-from traube.models._causal import CausalModel
+from traube.models.causal import CausalModel
 
 EXAMPLES = ["dough and bread", "a loaf of bread", "dough, a loaf", "a ship and its crew", "the crew of the ship"]
 GROUPS = ["food", "food", "food", "sea", "sea"]

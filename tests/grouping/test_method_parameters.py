@@ -13,7 +13,7 @@ from tests.cli.conftest import begin_in, call
 from traube import EmbeddingClusterer, cluster_texts
 from traube._core.errors import TraubeError
 from traube.components import CLUSTERERS, Component, VectorView, parse_method
-from traube.components._fit import fit_clusterer
+from traube.components.fitting import fit_clusterer
 
 TEXTS = [f"{about} {i}" for i in range(10) for about in ("bread dough", "ship crew", "moon crater")]
 VECTORS = np.random.default_rng(0).normal(size=(len(TEXTS), 8)).astype(np.float32)

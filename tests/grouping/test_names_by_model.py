@@ -20,7 +20,7 @@ from traube._core.errors import Invalid, Unsafe
 from traube._grouping.clustering import Clustering
 from traube._grouping.naming import load_namer
 from traube.components import VectorView
-from traube.models._chat import ChatEndpoint, count_tokens
+from traube.models.chat import ChatEndpoint, count_tokens
 
 TEXTS = [
     "dough and bread",

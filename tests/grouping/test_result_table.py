@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from traube._core.escaping import format_csv
 from traube._grouping.clustering import Clustering
 from traube._grouping.result_table import result_table
-from traube.tasks._readers.table import read_rows
+from traube.tasks.readers.table import read_rows
 
 GROUPS = Clustering(np.array([0, -1]), np.array([0.5, np.nan]), {0: ["bread"]}, {0: [0]}, None, stability={0: 0.9})
 

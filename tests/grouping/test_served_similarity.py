@@ -14,9 +14,9 @@ from traube._core import paths
 from traube._grouping import served as serving
 from traube._grouping.served import Served
 from traube.components import DistanceView, fit, parse_method
-from traube.components._new_points import find_nearest_on_average
+from traube.components.new_points import find_nearest_on_average
 from traube.models import ModelCard, load_model, model_of
-from traube.models._lexical import Lexical
+from traube.models.lexical import Lexical
 
 TEXTS = [
     f"{topic} {topic} {topic} {rest}" for topic in ("cat", "star", "soup") for rest in ("the", "a", "the a", "a a")

@@ -16,7 +16,7 @@ from tests.errors import refused
 from tests.grouping.test_serving import served
 from traube._core.errors import Corrupt, TraubeError
 from traube._grouping import served as serving
-from traube.tasks._task import Task
+from traube.tasks.task import Task
 
 NEW = ["goal keeper penalty match", "nova galaxy telescope"]
 Change = Callable[[Path], None]

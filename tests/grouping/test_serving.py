@@ -18,10 +18,10 @@ from traube._grouping import served as serving
 from traube._grouping.describe import find_keywords
 from traube._grouping.served import Served
 from traube.components import parse_method
-from traube.components._new_points import place_by_neighbors
+from traube.components.new_points import place_by_neighbors
 from traube.models import Model, load_model
-from traube.models._lexical import FittedWords, Lexical
-from traube.tasks._task import Task
+from traube.models.lexical import FittedWords, Lexical
+from traube.tasks.task import Task
 
 METHODS = [
     "none/kmeans",

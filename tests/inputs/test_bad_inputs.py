@@ -19,9 +19,9 @@ from tests.inputs.yaml_faults import FAULTS
 from traube._cli.main import app
 from traube._core.errors import TraubeError
 from traube.models import load_model, model_cards
-from traube.models._tensors import check_tensors
-from traube.models._vetting import VettedFolder
-from traube.models._weights import locate
+from traube.models.tensors import check_tensors
+from traube.models.vetting import VettedFolder
+from traube.models.weights import locate
 
 CASES = cases()
 SECONDS = 20.0  # of the processor; half a second is usual

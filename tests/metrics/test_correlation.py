@@ -8,7 +8,7 @@ from scipy import stats
 
 from tests.errors import refused
 from traube._core.errors import Malformed
-from traube.metrics._correlation import correlation, pearson, spearman
+from traube.metrics.correlation import correlation, pearson, spearman
 
 SCORES = st.lists(st.tuples(st.integers(-5, 5), st.integers(-5, 5)), min_size=3, max_size=30)
 

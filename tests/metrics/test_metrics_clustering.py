@@ -11,10 +11,9 @@ from sklearn import metrics as sk
 
 from tests.errors import Refusal, refused
 from traube._core.errors import Malformed
-from traube.metrics import GROUPS, METRICS, NOISE_POLICIES
-from traube.metrics import _clustering as clustering
+from traube.metrics import GROUPS, METRICS, NOISE_POLICIES, clustering
 from traube.metrics import _measures as measures
-from traube.metrics._clustering import internal, replicates, score
+from traube.metrics.clustering import internal, replicates, score
 
 AGREE = 1e-9
 few = settings(deadline=None, max_examples=40)

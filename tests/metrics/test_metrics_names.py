@@ -7,7 +7,7 @@ from sklearn.metrics import normalized_mutual_info_score
 from tests.errors import refused
 from traube._core.errors import Unknown
 from traube.metrics import full_name
-from traube.metrics._clustering import score
+from traube.metrics.clustering import score
 
 
 @pytest.mark.parametrize("seed", range(5))

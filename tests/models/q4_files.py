@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from traube.models._card import ModelCard, catalogue
 from traube.models._q4 import BLOCK, LARGEST, list_tensors
+from traube.models.card import ModelCard, catalogue
 
 Array = NDArray[np.float32]
 NAME = "multilingual_e5_small_q4"

@@ -21,12 +21,12 @@ from traube._core.config import read_yaml
 from traube._core.errors import Changed, Unsafe
 from traube._reports.languages import describe_count, fit_languages
 from traube.models import ModelCard
-from traube.models import _card as cards_module
+from traube.models import card as cards_module
 from traube.models._allowed import ARCHITECTURES
 from traube.models._batching import reads_tokens
-from traube.models._card import CATALOGUE, FACTS, GENERATED, catalogue
-from traube.models._choosing import find_score, fits_memory, published_scores, sort_by_promise, sort_by_score
-from traube.models._transformer import Transformer
+from traube.models.card import CATALOGUE, FACTS, GENERATED, catalogue
+from traube.models.choosing import find_score, fits_memory, published_scores, sort_by_promise, sort_by_score
+from traube.models.transformer import Transformer
 
 TEXTS = ["the cat", "a dog a star", "soup", "bread bread the dog"]
 GB = 10**9

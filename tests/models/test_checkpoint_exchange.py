@@ -12,7 +12,7 @@ from traube._core import paths
 from traube._core.errors import Corrupt
 from traube._storage import Storage
 from traube._storage.blobs import hash_content
-from traube.models._checkpoint_exchange import exchange_checkpoints, exchange_with_nodes
+from traube.models.checkpoint_exchange import exchange_checkpoints, exchange_with_nodes
 
 Exchange = Callable[..., dict[str, bytes]]
 

@@ -10,8 +10,8 @@ from tests.made import make_module
 from traube import evaluate, load_model
 from traube._core.errors import Invalid, Unknown
 from traube.models import ModelCard
-from traube.models._naming import name_model
-from traube.models._transformer import Transformer
+from traube.models.naming import name_model
+from traube.models.transformer import Transformer
 
 TEXTS = ["the cat", "a dog a star", "soup", "bread bread bread the dog"]
 

@@ -41,12 +41,12 @@ from traube._pipeline.expected import describe_sending
 from traube._pipeline.kinds.pairs import make_pair_cells
 from traube._storage import open_storage
 from traube.models import ModelCard, load_model, model_cards, model_of
-from traube.models import _endpoint as endpoints
-from traube.models._chat import count_tokens
-from traube.models._endpoint import SENTENCES, Endpoint, limit_unattended, refuse_unnamed
-from traube.models._naming import name_model
+from traube.models import endpoint as endpoints
+from traube.models.chat import count_tokens
+from traube.models.endpoint import SENTENCES, Endpoint, limit_unattended, refuse_unnamed
+from traube.models.naming import name_model
 from traube.tasks import PairCard, make_pairs
-from traube.tasks._stored import Manifest
+from traube.tasks.stored import Manifest
 
 KEY = "sk-grapes-and-more-grapes"
 D = 8

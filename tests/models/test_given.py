@@ -11,8 +11,8 @@ from scipy import sparse
 from tests.errors import Refusal, refused
 from traube._core.errors import Failed, Malformed, Unavailable, Unknown
 from traube.models import Model, load_model, to_model
-from traube.models._given import FunctionModel, wrap_embeddings
-from traube.models._transformer import Transformer
+from traube.models.given import FunctionModel, wrap_embeddings
+from traube.models.transformer import Transformer
 
 TEXTS = ["the cat", "a dog", "the moon and a star"]
 

@@ -8,7 +8,7 @@ from tests.errors import refused
 from traube._core.errors import TooFew
 from traube._pipeline.workbench import Workbench
 from traube.models import ModelCard, load_model, model_of
-from traube.tasks._task import Task
+from traube.tasks.task import Task
 
 TEXTS = ["cat dog", "dog owl", "a goal in the match", "the match had no goal", "..."]
 

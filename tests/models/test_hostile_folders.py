@@ -23,13 +23,12 @@ from tests.made import Mark, make_module, peer
 from traube._core import paths
 from traube._core.errors import Conflict, Malformed, TraubeError, Unsafe
 from traube._core.hashing import file_sha256
-from traube.models import ModelCard, load_model
+from traube.models import ModelCard, checkpoints, load_model
 from traube.models import _allowed as allowed
-from traube.models import _checkpoints as checkpoints
-from traube.models._causal import CausalModel
-from traube.models._language import load_language_model
-from traube.models._transformer import Transformer as Model
-from traube.models._vetting import VettedFolder, no_pickles
+from traube.models.causal import CausalModel
+from traube.models.language import load_language_model
+from traube.models.transformer import Transformer as Model
+from traube.models.vetting import VettedFolder, no_pickles
 
 TEXTS = ["the cat", "a dog a star", "soup"]
 Attack = Callable[[Path, Path], object]  # spoils a folder; what it would run creates the second path

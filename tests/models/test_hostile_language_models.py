@@ -13,8 +13,8 @@ from safetensors.torch import load_file, save_file
 
 from tests.models.test_hostile_folders import causal, edited, outcome
 from traube._grouping.naming import Topic, name_topics
-from traube.models import _causal
-from traube.models._causal import CausalModel
+from traube.models import causal
+from traube.models.causal import CausalModel
 from traube.papers.giccs.likelihood import likelihoods
 
 TOPIC = {0: Topic(["cat", "dog"], ["the cat a dog " * 40] * 3)}

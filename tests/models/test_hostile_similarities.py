@@ -15,9 +15,8 @@ from safetensors.torch import load_file, save_file
 from tests.made import save_similarity
 from tests.models.test_hostile_folders import outcome
 from traube._core import paths
-from traube.models import _checkpoints as checkpoints
-from traube.models import load_model
-from traube.models._similarity import CONFIG, FOLDER, WEIGHTS, TrainedSimilarity
+from traube.models import checkpoints, load_model
+from traube.models.similarity import CONFIG, FOLDER, WEIGHTS, TrainedSimilarity
 
 NETWORKS = {"qss": "text", "qs3m": "none", "attention": "text"}
 Attack = Callable[[Path], object]  # spoils `similarity/`

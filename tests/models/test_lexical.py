@@ -12,8 +12,8 @@ from traube._pipeline.embed import embed_task
 from traube._pipeline.workbench import Workbench
 from traube._storage import Storage
 from traube.models import ModelCard, fingerprint_on, load_model, model_of
-from traube.models._lexical import Lexical
-from traube.tasks._task import Task
+from traube.models.lexical import Lexical
+from traube.tasks.task import Task
 
 LEXICAL = ["bow", "tfidf", "lsa", "jaccard", "lda"]
 

@@ -5,9 +5,9 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 from traube.models import load_model, to_model
-from traube.models._card import ModelCard
-from traube.models._long_texts import SAMPLE, LongTexts, measure_long_texts
-from traube.models._transformer import Transformer
+from traube.models.card import ModelCard
+from traube.models.long_texts import SAMPLE, LongTexts, measure_long_texts
+from traube.models.transformer import Transformer
 
 SHORT, LONG = "a loaf of bread", "bread " * 300  # tokens: 6 and 302, with the two at the ends
 

@@ -15,16 +15,12 @@ from tests.models.test_hostile_folders import SOUND, causal, outcome, vectors
 from traube._core import paths
 from traube._core.errors import Inaccessible, Missing, TooLarge, Unsafe
 from traube._storage import open_storage
-from traube.models import ModelCard, load_model
-from traube.models import _checkpoint_exchange as checkpoint_exchange
-from traube.models import _checkpoints as checkpoints
-from traube.models import _packaged as packaged
-from traube.models import _weights as weights
-from traube.models._causal import CausalModel
+from traube.models import ModelCard, checkpoint_exchange, checkpoints, load_model, packaged, weights
 from traube.models._model_files import ModelFile
-from traube.models._pins import pin
-from traube.models._similarity import CONFIG, FOLDER, WEIGHTS, TrainedSimilarity
-from traube.models._vetting import VettedFolder
+from traube.models.causal import CausalModel
+from traube.models.pins import pin
+from traube.models.similarity import CONFIG, FOLDER, WEIGHTS, TrainedSimilarity
+from traube.models.vetting import VettedFolder
 
 REVISION, BLOB = "1" * 40, "2" * 64
 SECRET = "a secret of this machine"

@@ -19,12 +19,11 @@ from tests.errors import Refusal, refused
 from tests.made import make_module, peer
 from traube._core import paths
 from traube._core.errors import Changed, Malformed, Missing, Unsafe
-from traube.models import ModelCard
-from traube.models import _checkpoints as checkpoints
+from traube.models import ModelCard, checkpoints
 from traube.models._model_files import ModelFile
-from traube.models._transformer import Transformer as Model
-from traube.models._vetting import VettedFolder
-from traube.models._weights import FILTER
+from traube.models.transformer import Transformer as Model
+from traube.models.vetting import VettedFolder
+from traube.models.weights import FILTER
 
 TEXTS = ["the cat", "a dog a star", "soup", "bread bread bread the dog", "star", "the the a a cat cat"]
 PROMPT = "query the "

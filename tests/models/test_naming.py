@@ -12,8 +12,8 @@ from traube._core.errors import Missing, Unknown
 from traube._pipeline.default_model import choose_model
 from traube._reports.languages import fit_languages
 from traube.models import load_model
-from traube.models._card import catalogue
-from traube.models._naming import forget_model, name_model, near_hub_ids
+from traube.models.card import catalogue
+from traube.models.naming import forget_model, name_model, near_hub_ids
 
 E5 = "intfloat/multilingual-e5-small"
 

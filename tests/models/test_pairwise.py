@@ -13,10 +13,9 @@ from tests.made import save_similarity
 from traube._core import paths
 from traube._core.errors import Missing
 from traube._pipeline.workbench import Workbench
-from traube.models import Model, ModelCard, load_model, model_of
-from traube.models import _checkpoints as checkpoints
-from traube.models._pairwise import Pairwise
-from traube.models._pins import pin
+from traube.models import Model, ModelCard, checkpoints, load_model, model_of
+from traube.models.pairwise import Pairwise
+from traube.models.pins import pin
 
 TEXTS = ["the cat. a dog!", "star soup", "bread"]
 Drop = Callable[..., Pairwise]

@@ -7,10 +7,9 @@ import pytest
 
 from traube._core import paths
 from traube._storage import open_storage
-from traube.models import ModelCard, load_model, model_of
-from traube.models import _checkpoint_exchange as checkpoint_exchange
-from traube.models._checkpoint_exchange import exchange_checkpoints
-from traube.models._pins import locate_pinned, pin
+from traube.models import ModelCard, checkpoint_exchange, load_model, model_of
+from traube.models.checkpoint_exchange import exchange_checkpoints
+from traube.models.pins import locate_pinned, pin
 
 
 def test_a_champions_checkpoint_survives_cleaning_and_another_one_goes(

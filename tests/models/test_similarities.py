@@ -16,10 +16,10 @@ from traube._core.errors import Failed, Invalid
 from traube._pipeline.cluster import cluster_cells
 from traube._pipeline.workbench import Workbench
 from traube.models import load_model, model_of
-from traube.models._card import ModelCard, catalogue
 from traube.models._similarities import Divergence, Jaccard, JensenShannon, QuerySpace
+from traube.models.card import ModelCard, catalogue
 from traube.papers.qs3m.auc import page_auc
-from traube.tasks._task import Task, TaskCard, index_texts, make_split
+from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
 
 def compared(name: str, texts: list[str]) -> np.ndarray:

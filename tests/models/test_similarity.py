@@ -30,9 +30,9 @@ from traube._core.errors import (
     Unsafe,
 )
 from traube.components import DistanceView
-from traube.components._fit import fit_clusterer
-from traube.models import _checkpoints as checkpoints
-from traube.models._similarity import (
+from traube.components.fitting import fit_clusterer
+from traube.models import checkpoints
+from traube.models.similarity import (
     Similarity,
     SimilarityConfig,
     TrainedSimilarity,
@@ -40,7 +40,7 @@ from traube.models._similarity import (
     make_network,
     page_similarities,
 )
-from traube.models._vectors import Dense
+from traube.models.vectors import Dense
 from traube.papers.qs3m.sentences import SENTENCES
 
 D = 6  # numbers of a vector

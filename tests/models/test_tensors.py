@@ -19,11 +19,10 @@ from safetensors.torch import load_file, save_file
 from tests.errors import refused
 from tests.made import make_module
 from traube._core.errors import Malformed, Missing, Unsafe
-from traube.models import ModelCard, _tensors
-from traube.models import _checkpoints as checkpoints
-from traube.models._tensors import IDLE
-from traube.models._transformer import Transformer as Model
-from traube.models._vetting import VettedFolder
+from traube.models import ModelCard, checkpoints
+from traube.models.tensors import IDLE
+from traube.models.transformer import Transformer as Model
+from traube.models.vetting import VettedFolder
 
 
 def check_tensors(folder: Path) -> None:

@@ -19,7 +19,6 @@ from tests.models.test_hostile_folders import SOUND, edited, outcome, vectors
 from traube._core.errors import Unsafe
 from traube.models import _allowed as allowed
 from traube.models import _tokenizers as tokenizers
-from traube.models._language import load_language_model
 from traube.models._tokenizer_steps import (
     LARGEST_GROWTH,
     LONGEST_AFFIX,
@@ -29,6 +28,7 @@ from traube.models._tokenizer_steps import (
     MOST_STEPS,
     find_fault,
 )
+from traube.models.language import load_language_model
 
 WORDS = {"[PAD]": 0, "[UNK]": 1, "a": 2, "b": 3}
 Step = dict[str, Any]

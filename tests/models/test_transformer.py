@@ -23,7 +23,7 @@ from tests.waiting import wait_for
 from traube._core.errors import Corrupt, Failed, Invalid, TooFew, TooLarge, Unavailable, Unknown
 from traube.models import ModelCard, _batching, card_errors, load_model, model_cards, to_model
 from traube.models._batching import Block, Sent, cut_blocks, make_block, reads_tokens
-from traube.models._transformer import Transformer
+from traube.models.transformer import Transformer
 
 TEXTS = [
     "A cat sleeps on the warm windowsill.",

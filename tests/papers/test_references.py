@@ -8,7 +8,7 @@ import pytest
 from traube._core import paths
 from traube._core.references import cite, references, surnames
 from traube._reports.papers import papers
-from traube.models._card import catalogue
+from traube.models.card import catalogue
 from traube.tasks import PAIRS, sources
 
 FREE_TEXT = {"the packages and versions in requirements.lock"}

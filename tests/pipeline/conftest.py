@@ -11,7 +11,7 @@ from traube._pipeline.embed import embed_task
 from traube._pipeline.executors import ProcessExecutor
 from traube._storage import Storage, open_storage
 from traube.models import Vectors, load_model
-from traube.tasks._task import Task
+from traube.tasks.task import Task
 
 
 @pytest.fixture

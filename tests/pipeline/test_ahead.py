@@ -20,8 +20,8 @@ from traube._pipeline.request import Request
 from traube._storage import Storage
 from traube._storage.costs import get_cost
 from traube.models import load_model
-from traube.tasks._stored import read_task
-from traube.tasks._task import Task
+from traube.tasks.stored import read_task
+from traube.tasks.task import Task
 
 REQUEST = Request(["subjects"], ["minilm"], "own", Protocol(reducers=("none",), clusterers=("kmeans",)))
 

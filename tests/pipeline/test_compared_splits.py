@@ -18,8 +18,8 @@ from traube._pipeline.cluster import CellResult, cluster_cells
 from traube._pipeline.evaluate import evaluate
 from traube._pipeline.workbench import Workbench
 from traube.models import Model, load_model
-from traube.models._similarity import Similarity
-from traube.tasks._task import Task, TaskCard, index_texts, make_split
+from traube.models.similarity import Similarity
+from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
 METHOD = "none/agglomerative_average"
 WORDS = ["the", "a", "cat", "dog", "star", "soup", "bread"]

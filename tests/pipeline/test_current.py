@@ -16,9 +16,9 @@ from traube._reports.provenance import changed_since, trace_provenance
 from traube._storage import Storage, open_storage
 from traube.components import parse_method
 from traube.models import load_model
-from traube.models._base import fingerprint_on
-from traube.tasks._stored import complete_task, get_manifest
-from traube.tasks._task import Task
+from traube.models.base import fingerprint_on
+from traube.tasks.stored import complete_task, get_manifest
+from traube.tasks.task import Task
 
 PAPER = Protocol(reducers=("none",), clusterers=("kmeans",), seeds=(1, 2))
 Add = Callable[..., str]

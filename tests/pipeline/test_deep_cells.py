@@ -21,12 +21,12 @@ from traube._pipeline.workbench import Workbench
 from traube._reports.tables import leaderboard
 from traube._storage import Storage, open_storage
 from traube.components import parse_method
-from traube.components._deep import DEEP
+from traube.components.deep import DEEP
 from traube.models import Vectors, load_model
-from traube.models._card import ModelCard
-from traube.models._transformer import Transformer
-from traube.models._vectors import locate_matrix, open_matrix
-from traube.tasks._task import Task, make_task
+from traube.models.card import ModelCard
+from traube.models.transformer import Transformer
+from traube.models.vectors import locate_matrix, open_matrix
+from traube.tasks.task import Task, make_task
 
 OWN = Protocol(reducers=("none",), clusterers=("kmeans",))
 SHORT = {"aecl": {"epochs": 6, "stage_1": 2, "stage_2": 2, "batch": 8, "augmentation": "order"}}

@@ -19,7 +19,7 @@ from traube._pipeline.embed import embed, embed_task, open_cache
 from traube._pipeline.executors import Job, ProcessExecutor
 from traube._storage import Storage
 from traube._storage.embedding_cache import EmbeddingCache
-from traube.tasks._task import Task
+from traube.tasks.task import Task
 
 TEXTS = [f"text {i}" for i in range(9)]
 

@@ -15,8 +15,8 @@ from traube._pipeline.default_model import DefaultModel
 from traube._pipeline.evaluate import evaluate, evaluate_cells
 from traube._storage import Storage
 from traube.models import load_model
-from traube.models._transformer import Transformer
-from traube.tasks._task import Task
+from traube.models.transformer import Transformer
+from traube.tasks.task import Task
 
 
 def ordered(table: pd.DataFrame) -> pd.DataFrame:

@@ -35,7 +35,7 @@ from traube._pipeline.executors import (
 from traube._pipeline.executors.loky import start_processes
 from traube.components import register_clusterer
 from traube.models import load_model
-from traube.tasks._task import Task
+from traube.tasks.task import Task
 
 pytestmark = pytest.mark.usefixtures("two_workers")
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from traube._core.measure import measure
 from traube._pipeline.embed import embed, embed_task, open_cache
 from traube._storage import Storage
-from traube.tasks._task import Task, TaskCard, index_texts, make_split
+from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
 MEMORY = pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what was in use at the highest point")
 

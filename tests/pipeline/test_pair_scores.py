@@ -15,11 +15,11 @@ from traube import evaluate_pairs
 from traube._core.errors import Missing, Unknown, Unsupported
 from traube._pipeline.pair_scores import compare_pairs, score_pairs
 from traube._pipeline.workbench import Workbench
-from traube.metrics._correlation import FEWEST
+from traube.metrics.correlation import FEWEST
 from traube.models import load_model
 from traube.tasks import load_pairs
-from traube.tasks._scored_pairs import PairCard, join_histories, locate_texts, make_pairs, select_pairs
-from traube.tasks._task import Task
+from traube.tasks.scored_pairs import PairCard, join_histories, locate_texts, make_pairs, select_pairs
+from traube.tasks.task import Task
 
 
 @pytest.fixture

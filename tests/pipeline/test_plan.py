@@ -27,8 +27,8 @@ from traube._storage.costs import save_cost
 from traube.components import CLUSTERERS, Method, parse_method
 from traube.models import load_model
 from traube.tasks import get_source, load_task
-from traube.tasks._stored import complete_task, read_task, save_corpus, save_rows
-from traube.tasks._task import index_texts, make_task
+from traube.tasks.stored import complete_task, read_task, save_corpus, save_rows
+from traube.tasks.task import index_texts, make_task
 
 PROTOCOL = Protocol(reducers=("none",), clusterers=("kmeans", "agglomerative"), seeds=(1, 2))
 
@@ -203,7 +203,7 @@ def test_another_version_of_a_library_makes_its_cells_new_and_no_others(
     after = {c.cell_id: c for c in missing(plan(request(clusterers=methods), storage))}
     assert {c.method.clusterer for i, c in after.items() if i not in before} == {"kmeans"}
     assert {c.method.clusterer for i, c in after.items() if i in before} == {"agglomerative"}
-    monkeypatch.setattr("traube.components._components.get_versions", lambda packages: dict.fromkeys(packages, "9.9"))
+    monkeypatch.setattr("traube.components.registry.get_versions", lambda packages: dict.fromkeys(packages, "9.9"))
     assert not before.keys() & {c.cell_id for c in missing(plan(request(clusterers=methods), storage))}
 
 

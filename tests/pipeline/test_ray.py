@@ -37,10 +37,10 @@ from traube._pipeline.plan import cells
 from traube._storage import Storage, open_storage
 from traube.components import parse_method
 from traube.models import Vectors, load_model
-from traube.models._card import ModelCard
-from traube.models._transformer import Transformer
-from traube.models._vectors import pack_matrix
-from traube.tasks._task import Task, make_task
+from traube.models.card import ModelCard
+from traube.models.transformer import Transformer
+from traube.models.vectors import pack_matrix
+from traube.tasks.task import Task, make_task
 
 pytestmark = [
     pytest.mark.cluster,

@@ -17,7 +17,7 @@ from traube._pipeline.plan import cells
 from traube._pipeline.record import Recorder, library_versions
 from traube._storage import open_storage
 from traube.models import load_model
-from traube.tasks._task import Task
+from traube.tasks.task import Task
 
 ASSIGNMENTS = pd.DataFrame({"split": "early", "level": "fine", "item": [0, 1, 2], "cluster": [0, 0, 1]})
 SCORES = with_replicates(pd.DataFrame({"split": ["early"], "level": ["fine"], "metric": ["acc"], "value": [0.5]}))

@@ -21,8 +21,8 @@ from traube._pipeline.run import cluster, encode, score
 from traube._pipeline.survey import survey_stored
 from traube._pipeline.workbench import Workbench
 from traube.models import load_model
-from traube.models._lexical import Lexical
-from traube.tasks._task import Stage, Task
+from traube.models.lexical import Lexical
+from traube.tasks.task import Stage, Task
 
 PROTOCOL = Protocol(reducers=("none",), clusterers=("kmeans", "agglomerative", "hdbscan"), seeds=(1,))
 REQUEST = Request(["tiny"], ["bow"], "own", PROTOCOL)

@@ -15,7 +15,7 @@ from traube._pipeline.record import Recorder
 from traube._pipeline.score import score_assignments, score_cells
 from traube._storage import Storage
 from traube.models import load_model
-from traube.tasks._task import Task, TaskCard
+from traube.tasks.task import Task, TaskCard
 
 
 def gold(task: Task) -> pd.DataFrame:

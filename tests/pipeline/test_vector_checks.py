@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 
 from traube._pipeline.stages import check_vectors
-from traube.models._vectors import Held
+from traube.models.vectors import Held
 
 SPREAD = np.random.default_rng(0).normal(size=(50, 8)).astype(np.float32)
 ALIKE = SPREAD / 1000 + 1

@@ -12,7 +12,7 @@ from traube._core.errors import Missing
 from traube._pipeline.workbench import Workbench
 from traube._storage.costs import get_cost
 from traube.models import ModelCard, fingerprint_on, load_model, model_of
-from traube.tasks._task import Task
+from traube.tasks.task import Task
 
 
 @pytest.fixture

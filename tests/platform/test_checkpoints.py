@@ -26,9 +26,8 @@ from traube._core.errors import Unsafe
 from traube._pipeline.request import Request
 from traube._reports.tables import leaderboard
 from traube._storage import open_storage
-from traube.models import _checkpoints as checkpoints
-from traube.models import load_model, model_cards
-from traube.models._checkpoints import request_again
+from traube.models import checkpoints, load_model, model_cards
+from traube.models.checkpoints import request_again
 
 Tick = Callable[..., dg.SensorResult]
 pytestmark = pytest.mark.begin_with("read")

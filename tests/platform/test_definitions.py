@@ -23,7 +23,7 @@ from traube._pipeline.params import load_params
 from traube._pipeline.record import record
 from traube._storage import open_storage
 from traube.components import parse_method
-from traube.tasks._task import Task
+from traube.tasks.task import Task
 from traube.training import TRAINERS
 
 HEAVY = {

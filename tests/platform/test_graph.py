@@ -40,10 +40,10 @@ from traube._pipeline.validation.rules import CHECKS
 from traube._reports.pages import SERVED
 from traube._reports.tables import COLUMNS as LEADERBOARD_COLUMNS
 from traube._storage import Storage
-from traube.comparison._regressions import COLUMNS as REGRESSIONS_COLUMNS
+from traube.comparison.regressions import COLUMNS as REGRESSIONS_COLUMNS
 from traube.components import parse_method
-from traube.tasks._stored import get_manifest
-from traube.tasks._task import CORPUS_COLUMNS, SPLIT_COLUMNS
+from traube.tasks.stored import get_manifest
+from traube.tasks.task import CORPUS_COLUMNS, SPLIT_COLUMNS
 
 Planned = Callable[..., Plan]
 MakeRequest = Callable[..., Request]

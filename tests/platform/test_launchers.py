@@ -19,7 +19,7 @@ from traube._pipeline.request import Request
 from traube._pipeline.survey import plan
 from traube._reports.tables import CSV, tables_are_current
 from traube._storage import Storage, open_storage
-from traube.tasks._stored import get_manifest
+from traube.tasks.stored import get_manifest
 
 LAUNCHERS = {"platform": DagsterLauncher, "library": LocalLauncher}
 Run = Callable[..., tuple[list[str], list[str], Storage]]

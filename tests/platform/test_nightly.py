@@ -32,7 +32,7 @@ from traube._core import paths
 from traube._core.errors import Unavailable, Unsafe
 from traube._pipeline.request import Request
 from traube._storage import Storage
-from traube.comparison._regressions import Night
+from traube.comparison.regressions import Night
 
 MakeRequest = Callable[..., Request]
 WWM = dg.AssetKey(["trainers", "wwm_checkpoints"])

@@ -38,8 +38,8 @@ from traube._storage import Score, open_storage
 from traube._storage.storage import CELL_COLUMNS
 from traube.models import load_model
 from traube.tasks import load_pairs
-from traube.tasks._scored_pairs import ALL
-from traube.tasks._stored import Manifest, read_task
+from traube.tasks.scored_pairs import ALL
+from traube.tasks.stored import Manifest, read_task
 
 Run = Callable[..., dg.ExecuteInProcessResult]
 

@@ -11,7 +11,7 @@ from tests import giccs_like
 from traube._cli.main import app
 from traube._core import paths
 from traube._storage import open_storage
-from traube.models._causal import CausalModel
+from traube.models.causal import CausalModel
 from traube.papers.giccs.multiple_choice import Choices, read_choices
 from traube.tasks import load_pairs
 

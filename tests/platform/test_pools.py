@@ -14,7 +14,7 @@ from assets.common import TRAINERS, TRAININGS
 from operations.launch import DagsterLauncher, align
 from tests.waiting import wait_for
 from traube._core import paths
-from traube.tasks._task import Stage
+from traube.tasks.task import Stage
 
 JOBS = """
 import json

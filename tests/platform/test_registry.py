@@ -31,13 +31,13 @@ from traube._core.errors import Missing, Unknown
 from traube._pipeline.params import load_params
 from traube._pipeline.request import Request
 from traube._storage import Storage, open_storage
-from traube.comparison import _promotion as promotion
-from traube.comparison._candidates import candidates, main_metric
-from traube.comparison._promotion import Decision, Why
-from traube.comparison._regressions import Night
-from traube.comparison._standings import compare_candidates
-from traube.models._pins import Pin
-from traube.tasks._stored import get_card, read_task
+from traube.comparison import promotion
+from traube.comparison.candidates import candidates, main_metric
+from traube.comparison.promotion import Decision, Why
+from traube.comparison.regressions import Night
+from traube.comparison.standings import compare_candidates
+from traube.models.pins import Pin
+from traube.tasks.stored import get_card, read_task
 
 MakeRequest = Callable[..., Request]
 EVIL = b"raise SystemExit('somebody else')"

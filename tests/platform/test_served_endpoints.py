@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from assets import registry
-from traube.comparison import _promotion as promotion
+from traube.comparison import promotion
 from traube.models import ModelCard
 
 

@@ -25,10 +25,10 @@ from traube._pipeline.workbench import Workbench
 from traube._reports.pages import make_page
 from traube._reports.tables import show_rank
 from traube._storage import Storage
-from traube.comparison._candidates import candidates, main_metric
-from traube.comparison._standings import compare_candidates
-from traube.comparison._verdict import format_significance
-from traube.tasks._stored import get_card
+from traube.comparison.candidates import candidates, main_metric
+from traube.comparison.standings import compare_candidates
+from traube.comparison.verdict import format_significance
+from traube.tasks.stored import get_card
 
 MODELS = ("bow", "tfidf", "lsa")
 

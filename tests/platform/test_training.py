@@ -18,9 +18,9 @@ from traube._core.progress import SILENT
 from traube._pipeline.params import load_params
 from traube._pipeline.request import Request
 from traube._storage import open_storage
-from traube.models._checkpoints import cards as checkpoint_cards
+from traube.models.checkpoints import cards as checkpoint_cards
 from traube.training import TRAINERS
-from traube.training._study import locate_study
+from traube.training.study import locate_study
 
 RECIPE = {"layers": "1", "max_length": "16", "epochs": "4", "learning_rate": "1e-3", "evaluate_every": "40"}
 
@@ -123,7 +123,7 @@ def test_a_trainer_that_cannot_learn_from_a_task_says_why(parted: DagsterLaunche
 
 @pytest.mark.slow
 def test_models_trained_on_other_parts_are_not_marked(parted: DagsterLauncher) -> None:
-    from traube.models._checkpoints import trained_on
+    from traube.models.checkpoints import trained_on
 
     parted.train("cob", "parted", "tiny", RECIPE, unlabeled=False)
     parted.train("wwm", "parted", "tiny", {"epochs": "1", "batch": "8"}, unlabeled=False)

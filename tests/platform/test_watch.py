@@ -9,8 +9,7 @@ from definitions import build_defs
 from resources.experiment import connect, default_uri
 from tests.platform.conftest import PARAMS, sensor_of
 from traube._core import paths
-from traube.models import _checkpoints as checkpoints
-from traube.models import load_model
+from traube.models import checkpoints, load_model
 
 
 def tick() -> str | dg.RunRequest:

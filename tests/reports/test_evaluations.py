@@ -17,11 +17,11 @@ from traube._pipeline.executors import Executor, ProcessExecutor
 from traube._pipeline.params import Protocol
 from traube._reports import tables
 from traube._storage import Storage, open_storage
-from traube.comparison._candidates import candidates
-from traube.comparison._standings import Unlabeled, compare_on_tasks
-from traube.comparison._verdict import Undecided
-from traube.models._transformer import Transformer
-from traube.tasks._task import Task
+from traube.comparison.candidates import candidates
+from traube.comparison.standings import Unlabeled, compare_on_tasks
+from traube.comparison.verdict import Undecided
+from traube.models.transformer import Transformer
+from traube.tasks.task import Task
 
 METHODS = ["none/kmeans", "none/agglomerative"]
 PROTOCOL = Protocol(reducers=("none",), clusterers=("kmeans", "agglomerative"), seeds=(1, 2))

@@ -19,7 +19,7 @@ from traube._reports.mteb_results import Reason
 from traube._storage import Storage, open_storage
 from traube._storage.catalog import CELL, _encode
 from traube.models import load_model
-from traube.tasks._task import Task
+from traube.tasks.task import Task
 
 OWN = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",), seeds=(1, 2))
 METHOD = "none/minibatch_kmeans"

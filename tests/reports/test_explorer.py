@@ -33,13 +33,13 @@ from traube._reports.pages import make_page
 from traube._reports.rendering import as_json
 from traube._reports.tables import NAME, leaderboard
 from traube._storage.costs import NO_TASK, save_cost
-from traube.comparison._candidates import candidates
-from traube.comparison._jackknife import Sample, compute_intervals
-from traube.comparison._ranking import find_ties, rank
-from traube.comparison._regressions import CHANGES
-from traube.comparison._standings import Standing, read_standing
+from traube.comparison.candidates import candidates
+from traube.comparison.jackknife import Sample, compute_intervals
+from traube.comparison.ranking import find_ties, rank
+from traube.comparison.regressions import CHANGES
+from traube.comparison.standings import Standing, read_standing
 from traube.models import load_model
-from traube.tasks._task import Task
+from traube.tasks.task import Task
 
 METRIC = "v_measure/noise_as_cluster"
 OWN = Protocol(reducers=("none",), clusterers=("kmeans",), seeds=(1, 2, 3))

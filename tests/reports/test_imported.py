@@ -13,9 +13,9 @@ from traube._reports.exchange import IMPORTED_COLUMNS
 from traube._reports.imported import overlap, rankings, write_page
 from traube._reports.tables import show_rank
 from traube._storage import open_storage
-from traube.comparison._ranking import rank_by_splits
-from traube.tasks._stored import complete_task, save_corpus, save_rows
-from traube.tasks._task import Task
+from traube.comparison.ranking import rank_by_splits
+from traube.tasks.stored import complete_task, save_corpus, save_rows
+from traube.tasks.task import Task
 
 
 def results(task: str = "Tiny", **scores: list[float]) -> pd.DataFrame:

@@ -15,8 +15,8 @@ from traube._pipeline.record import record
 from traube._reports.recommendation import Recommendation, recommend
 from traube._storage import Storage, open_storage
 from traube.models import load_model
-from traube.tasks._stored import complete_task, save_corpus, save_rows
-from traube.tasks._task import Task, TaskCard, index_texts, make_split
+from traube.tasks.stored import complete_task, save_corpus, save_rows
+from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
 METRIC = "v_measure/noise_as_cluster"
 SEEDS = (1, 2, 3)

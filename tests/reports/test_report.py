@@ -30,10 +30,10 @@ from traube._reports.tables import (
     summary,
 )
 from traube._storage import Storage, open_storage
-from traube.comparison._candidates import WITHOUT_LABELS
+from traube.comparison.candidates import WITHOUT_LABELS
 from traube.components import parse_method
-from traube.tasks._stored import complete_task, save_corpus, save_rows
-from traube.tasks._task import Task, TaskCard, index_texts
+from traube.tasks.stored import complete_task, save_corpus, save_rows
+from traube.tasks.task import Task, TaskCard, index_texts
 
 METRIC = "v_measure/noise_as_cluster"
 Add = Callable[..., Cell]

@@ -16,7 +16,7 @@ from traube._pipeline.record import Recorder, record
 from traube._reports.reproduce import Reproduction, reproduce
 from traube._storage import open_storage
 from traube.models import load_model
-from traube.tasks._task import Task
+from traube.tasks.task import Task
 
 OWN = Protocol(reducers=("pca",), clusterers=("minibatch_kmeans",), seeds=(1,))
 

@@ -20,8 +20,8 @@ from traube._pipeline.validation.outcomes import RuleOutcome
 from traube._pipeline.validation.rules import CHECKS, Check, Rule
 from traube._pipeline.validation.validate import Validation, validate_table
 from traube._reports.markdown import markdown_rows
-from traube.tasks._scored_pairs import PairCard, make_pairs
-from traube.tasks._task import Declared, TaskCard
+from traube.tasks.scored_pairs import PairCard, make_pairs
+from traube.tasks.task import Declared, TaskCard
 
 DECLARED = TaskCard(
     name="fruit", declared=Declared(splits=2, rows=(6, 6), classes=(2, 2)), blocking=("texts_once", "no_mojibake")

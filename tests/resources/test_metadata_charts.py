@@ -13,7 +13,7 @@ from traube._storage import open_storage
 from traube.components import parse_method
 from traube.models import load_model
 from traube.tasks import Task
-from traube.tasks._stored import complete_task, save_corpus, save_rows
+from traube.tasks.stored import complete_task, save_corpus, save_rows
 
 
 def test_what_is_left_out_of_a_picture_is_said() -> None:

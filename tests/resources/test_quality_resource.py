@@ -10,7 +10,7 @@ from tests.pipeline.validation.fruit import CARD, SCRIPT, fruit
 from traube._pipeline.executors import ProcessExecutor
 from traube._pipeline.validation.rules import CHECKS
 from traube._storage import Storage
-from traube.tasks._task import TaskCard
+from traube.tasks.task import TaskCard
 
 CORPUS_KEY = dg.AssetKey(["fruit", "corpus"])
 SPLITS_KEY = dg.AssetKey(["fruit", "splits"])

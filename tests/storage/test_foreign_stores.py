@@ -20,7 +20,7 @@ from traube._storage.backup import copy_results
 from traube._storage.blobs import FolderBlobs, hash_content
 from traube._storage.catalog import CELL, _encode, check_entry
 from traube._storage.entries import _SCORE_SCHEMA, Entry, _write_parquet
-from traube.tasks._stored import get_card
+from traube.tasks.stored import get_card
 
 TASK = {"name": "fruit", "data_version": "d1", "type": "clustering", "state": "checked", "versions": {}, "card": {}}
 TASK |= {"files": {}, "revision": 9, "created": "2026-01-01"}

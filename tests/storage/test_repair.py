@@ -16,8 +16,8 @@ from traube._pipeline.workbench import Workbench
 from traube._storage import Storage, open_storage
 from traube._storage.blobs import FolderBlobs
 from traube.tasks import get_source
-from traube.tasks._stored import complete_task, save_corpus, save_rows
-from traube.tasks._task import index_texts
+from traube.tasks.stored import complete_task, save_corpus, save_rows
+from traube.tasks.task import index_texts
 
 PROTOCOL = Protocol(reducers=("none", "pca"), clusterers=("kmeans",), seeds=(1,))
 REQUEST = Request(["tickets", "topics"], ["bow", "lsa"], "own", PROTOCOL)

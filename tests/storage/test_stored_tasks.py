@@ -8,7 +8,7 @@ import pytest
 from tests.errors import refused
 from traube._core.errors import Missing
 from traube._storage import Storage, open_storage
-from traube.tasks._stored import (
+from traube.tasks.stored import (
     complete_task,
     get_card,
     get_manifest,
@@ -17,7 +17,7 @@ from traube.tasks._stored import (
     save_corpus,
     save_rows,
 )
-from traube.tasks._task import Task, index_texts
+from traube.tasks.task import Task, index_texts
 
 
 @pytest.fixture

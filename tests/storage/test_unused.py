@@ -28,12 +28,12 @@ from traube._reports.tables import leaderboard
 from traube._storage import Storage, unused
 from traube._storage.catalog import MARK
 from traube._storage.unused import WEEK, Unused, find_unused
-from traube.comparison._regressions import Night, save_snapshot, select_counting_cells
+from traube.comparison.regressions import Night, save_snapshot, select_counting_cells
 from traube.models import load_model
-from traube.models._vectors import store_matrix
+from traube.models.vectors import store_matrix
 from traube.tasks import get_source
-from traube.tasks._stored import complete_task, save_corpus, save_rows
-from traube.tasks._task import index_texts
+from traube.tasks.stored import complete_task, save_corpus, save_rows
+from traube.tasks.task import index_texts
 
 PROTOCOL = Protocol(reducers=("none", "pca"), clusterers=("kmeans",), seeds=(1,))
 PARAMS = Params(protocol="own", tasks=("tickets",), models=("bow",), protocols={"own": PROTOCOL})

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from traube.tasks import load_task
-from traube.tasks._task import Task
+from traube.tasks.task import Task
 
 
 @pytest.fixture

@@ -14,17 +14,17 @@ from traube._cli.main import app
 from traube._core import paths
 from traube._core.errors import Invalid
 from traube._core.generated_cards import RECORD, restore_cards
-from traube.models._naming import forget_model, name_model
+from traube.models.naming import forget_model, name_model
 from traube.tasks import card_errors, get_source, own_tasks
-from traube.tasks._files import make_task_of
+from traube.tasks.files import make_task_of
 
 TABLE = "body,area\none text,a\nanother text,b\na third text,a\n"
 # between its look-up and its card each process takes its time, so that without a lock all would have looked before
 FIRST_RUN = """
 import sys, time
 from pathlib import Path
-from traube.models import _naming
-from traube.tasks import _files
+from traube.models import naming
+from traube.tasks import files
 
 def slowly(function):
     def call(*given):

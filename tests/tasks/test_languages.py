@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from traube.tasks import _languages
-from traube.tasks._languages import NAMES, detect_languages
+from traube.tasks.languages import NAMES, detect_languages
 
 SENTENCES = {
     "en": ["The committee met on Tuesday to discuss the budget", "Nobody knew where the old library had been"],

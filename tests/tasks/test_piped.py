@@ -12,8 +12,8 @@ import pytest
 from tests.errors import refused
 from traube._core import inputs, paths
 from traube._core.errors import Inaccessible, TooFew, TooLarge
-from traube.tasks._piped import is_piped, save_piped
-from traube.tasks._reading import TableFormat
+from traube.tasks.piped import is_piped, save_piped
+from traube.tasks.reading import TableFormat
 
 TABLE = b"text,topic\na cat,cats\n"
 

@@ -20,8 +20,8 @@ from tests.errors import Refusal, refused
 from traube._core import inputs
 from traube._core.errors import Corrupt, Malformed, TooLarge, Unknown
 from traube.tasks import load_task
-from traube.tasks._readers.table import read_column
-from traube.tasks._reading import BATCH, MOST_COLUMNS, TableFormat, read_rows
+from traube.tasks.readers.table import read_column
+from traube.tasks.reading import BATCH, MOST_COLUMNS, TableFormat, read_rows
 
 
 def write(path: Path, **columns: object) -> Path:
@@ -143,7 +143,7 @@ def test_a_spreadsheet_may_have_gaps_but_no_row_beyond_the_last(tmp_path: Path) 
 
 
 def test_a_spreadsheet_of_nearly_empty_rows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("traube.tasks._reading.EMPTY", 2**20)
+    monkeypatch.setattr("traube.tasks.reading.EMPTY", 2**20)
     header = '<row r="1">' + "".join(f"<c><v>{i}</v></c>" for i in range(2_000)) + "</row>"
     rows = [f'<row r="{i}"><c r="A{i}"><v>{i}</v></c></row>' for i in range(2, 2_002)]
     with refused(TooLarge, "a.xlsx", 2000):

@@ -11,7 +11,7 @@ from tests import giccs_like
 from tests.errors import Refusal, refused
 from traube._core.errors import Invalid, Malformed, TooFew, Unavailable, Unknown
 from traube.tasks import PAIRS, card_errors, get_source, load_pairs, sources
-from traube.tasks._scored_pairs import PairCard, has_history, join_histories, locate_texts, make_pairs, select_pairs
+from traube.tasks.scored_pairs import PairCard, has_history, join_histories, locate_texts, make_pairs, select_pairs
 
 DEEPL = (
     '3.2\tEin Schild sagt "kein Tauchen".\tEin Junge taucht.\n'

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from tests.errors import refused
 from traube._core.errors import Conflict, Malformed, TooFew, TooLarge, TraubeError, Unknown
-from traube.tasks._reading import TableFormat, detect_encoding, read_rows
 from traube.tasks._sniffing import Dialect, detect_dialect, find_header, find_words, lacks_header, rank_encodings
+from traube.tasks.reading import TableFormat, detect_encoding, read_rows
 
 # encodings
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.errors import Refusal, refused
 from traube._core.errors import Malformed, TooFew
 from traube._storage.entries import read_table, write_table
-from traube.tasks._task import (
+from traube.tasks.task import (
     Task,
     TaskCard,
     index_texts,

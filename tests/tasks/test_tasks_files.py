@@ -14,9 +14,9 @@ from tests.errors import refused
 from traube._core import paths
 from traube._core.errors import Invalid, Unknown
 from traube.tasks import get_source, load_task
-from traube.tasks._columns import guess_label_column, guess_text_column
-from traube.tasks._files import find_task, make_task_of, names_file
-from traube.tasks._reading import Rows, TableFormat, detect_encoding, read_rows
+from traube.tasks.columns import guess_label_column, guess_text_column
+from traube.tasks.files import find_task, make_task_of, names_file
+from traube.tasks.reading import Rows, TableFormat, detect_encoding, read_rows
 
 GERMAN = ["Größe und Maß", "Über die Straße", "Ein ganz normaler Satz"]
 ROWS = [{"body": text, "area": f"a{i % 2}"} for i, text in enumerate(GERMAN)]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.errors import Refusal, refused
 from traube._core.errors import Malformed, TooFew, TooLarge, Unavailable
 from traube.tasks import get_source, load_task
-from traube.tasks._readers.markdown import read_page
-from traube.tasks._task import Split, Task
+from traube.tasks.readers.markdown import read_page
+from traube.tasks.task import Split, Task
 
 Wiki = Callable[..., Task]
 

@@ -15,7 +15,7 @@ from tests.errors import Refusal, check_names, refused
 from traube._core import paths
 from traube._core.errors import Corrupt, Malformed, TooFew, Unavailable, Unknown
 from traube.tasks import get_source, load_task
-from traube.tasks._task import Task
+from traube.tasks.task import Task
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ROWS = [{"sentences": ["a", "b", "c"], "labels": ["x", "y", "x"]}, {"sentences": ["c", "d"], "labels": ["y", "z"]}]

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traube.tasks import get_source
-from traube.tasks._readers import pydocs
-from traube.tasks._readers.pydocs import Pydocs, PydocsCard, Size, extract_prose, extract_summary, read_docstrings
-from traube.tasks._task import Task, index_texts
+from traube.tasks.readers import pydocs
+from traube.tasks.readers.pydocs import Pydocs, PydocsCard, Size, extract_prose, extract_summary, read_docstrings
+from traube.tasks.task import Task, index_texts
 
 NUMPYDOC = """
 fit(X, y=None)

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 from hypothesis import given
 
-from traube.tasks._splitting import draw_fraction, draw_fractions, make_rng, shuffle, split_whole
+from traube.tasks.splitting import draw_fraction, draw_fractions, make_rng, shuffle, split_whole
 
 
 def records(n: int) -> pd.DataFrame:

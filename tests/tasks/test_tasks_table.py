@@ -14,9 +14,9 @@ from traube._core import paths
 from traube._core.errors import Invalid, Malformed, Missing, Unavailable, Unknown
 from traube._core.hashing import frame_digest
 from traube.tasks import get_source, load_task
-from traube.tasks._readers.table import read_column
-from traube.tasks._reading import read_rows
-from traube.tasks._task import Task, index_texts, text_id
+from traube.tasks.readers.table import read_column
+from traube.tasks.reading import read_rows
+from traube.tasks.task import Task, index_texts, text_id
 
 Own = Callable[..., Task]
 

@@ -12,8 +12,8 @@ from scipy import sparse
 
 from tests.errors import Refusal, refused
 from traube._core.errors import Invalid, Malformed, Unknown
-from traube.tasks._task import make_task
-from traube.tasks._texts import read_embeddings, read_labels, read_texts
+from traube.tasks.task import make_task
+from traube.tasks.texts import read_embeddings, read_labels, read_texts
 
 TEXTS = ["a goal", "the moon", "a star"]
 FRAME = pd.DataFrame({"body": TEXTS, "year": [1, 2, 3]}, index=["x", "y", "z"])

@@ -8,7 +8,7 @@ from typing import Any
 
 # One process imports what is slow to import, and the others are its forks.
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["transformers.trainer", "optuna", "traube.training._study"])
+FORKS.set_forkserver_preload(["transformers.trainer", "optuna", "traube.training.study"])
 
 
 def kill() -> None:

@@ -13,16 +13,15 @@ from tests.errors import check_error
 from tests.made import make_module
 from traube._core import paths
 from traube._core.errors import Invalid
-from traube.models import ModelCard, load_model
-from traube.models import _checkpoints as checkpoints
-from traube.models._transformer import Transformer, get_prompt
+from traube.models import ModelCard, checkpoints, load_model
+from traube.models.transformer import Transformer, get_prompt
 from traube.papers.cob.trainers.cob import Cob
 from traube.papers.german.trainers.tsdae import Tsdae
 from traube.papers.german.trainers.wwm import IGNORED, Wwm
-from traube.tasks._task import Task, TaskCard, index_texts, make_split
-from traube.training import _clusterings as clusterings
-from traube.training._clusterings import make_text_encoder
+from traube.tasks.task import Task, TaskCard, index_texts, make_split
+from traube.training import clusterings
 from traube.training._trainers.triplet import Triplet
+from traube.training.clusterings import make_text_encoder
 
 PROMPT = "query the "
 TEXTS = ["cat soup", "dog star", "soup bread", "the star", "a cat a dog", "bread star"]

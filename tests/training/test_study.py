@@ -12,12 +12,12 @@ from tests.papers.cob.test_blackbox import RECIPE
 from tests.training.killing import kill, run_until_killed
 from tests.training.test_training import words_task
 from traube._core.errors import Conflict, Invalid, Malformed
-from traube.models._card import ModelCard
-from traube.models._transformer import Transformer
+from traube.models.card import ModelCard
+from traube.models.transformer import Transformer
 from traube.papers.cob.trainers.cob import Cob
 from traube.papers.german.trainers.wwm import Wwm
 from traube.training import Entry
-from traube.training._study import count_finished, find_best_by_task, locate_study, open_study, read_state, search
+from traube.training.study import count_finished, find_best_by_task, locate_study, open_study, read_state, search
 
 FIXED = {name: value for name, value in RECIPE.items() if name != "batch"}
 

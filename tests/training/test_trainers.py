@@ -11,11 +11,11 @@ from tests.errors import refused
 from tests.training.test_training import words_task
 from traube._cli.main import app
 from traube._core.errors import Conflict
-from traube.models._transformer import Transformer
+from traube.models.transformer import Transformer
 from traube.tasks import sources
-from traube.tasks._source import Source
+from traube.tasks.source import Source
 from traube.training import TRAINERS, find_trainers, searched_trainers
-from traube.training._trainer import NetworkAtStep
+from traube.training.trainer import NetworkAtStep
 
 TOY = """
 from traube.papers.german.trainers.wwm import Wwm

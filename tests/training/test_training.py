@@ -17,16 +17,16 @@ from tests.errors import refused
 from tests.training.killing import kill, run_until_killed
 from traube._core.errors import Failed, Incompatible, Invalid
 from traube.models import load_model
-from traube.models._card import ModelCard
-from traube.models._transformer import Transformer
+from traube.models.card import ModelCard
+from traube.models.transformer import Transformer
 from traube.papers.cob.trainers.cob import Cob
 from traube.papers.german.trainers.tsdae import Tsdae, damage
 from traube.papers.german.trainers.wwm import IGNORED, MaskedTexts, Wwm, choose
-from traube.tasks._task import Task, TaskCard, index_texts, make_split
+from traube.tasks.task import Task, TaskCard, index_texts, make_split
 from traube.training import Entry, Trainer
-from traube.training._clusterings import take_subset
-from traube.training._loop import find_last_step
 from traube.training._trainers.triplet import Triplet
+from traube.training.clusterings import take_subset
+from traube.training.loop import find_last_step
 
 RECIPE = {"epochs": 3, "batch": 4, "accumulate": 2, "learning_rate": 1e-3, "evaluate_every": 2}
 

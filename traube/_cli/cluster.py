@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from traube._grouping.clustering import Clustering
     from traube._grouping.edits import GroupEdits
     from traube._grouping.naming import Namer
-    from traube.components._new_points import Matrix
-    from traube.tasks._reading import Rows, TableFormat
+    from traube.components.new_points import Matrix
+    from traube.tasks.reading import Rows, TableFormat
 
 app = typer.Typer()
 LISTED = 20  # groups
@@ -185,7 +185,7 @@ def cluster(
     from traube._grouping.naming import load_namer
     from traube._grouping.result_table import result_table
     from traube._reports.cluster_report import FEWEST
-    from traube.tasks._piped import is_piped, save_piped
+    from traube.tasks.piped import is_piped, save_piped
 
     form = make_format(separator, quote, no_header, encoding, sheet)
     columns = [text] if text else []
@@ -234,7 +234,7 @@ def cluster(
 def _choose_model(texts: list[str]) -> str:
     """Return the default model for some texts; print why if that is not the usual one."""
     from traube._pipeline.default_model import choose_model
-    from traube.tasks._languages import detect_languages
+    from traube.tasks.languages import detect_languages
 
     chosen = choose_model(detect_languages(texts))
     if chosen.reason:
@@ -361,9 +361,9 @@ def _read_texts(file: Path, column: str | None, form: "TableFormat | None" = Non
 
     Prints how the file was read if that may be wrong.
     """
-    from traube.tasks._columns import guess_text_column
-    from traube.tasks._readers.table import read_column
-    from traube.tasks._reading import read_rows
+    from traube.tasks.columns import guess_text_column
+    from traube.tasks.readers.table import read_column
+    from traube.tasks.reading import read_rows
 
     rows = read_rows(file, form)
     chosen = column or guess_text_column(rows)
@@ -376,7 +376,7 @@ def _read_texts(file: Path, column: str | None, form: "TableFormat | None" = Non
 def _print_language(texts: list[str], model: str, file: Path) -> None:
     """Print a note if the model is made for another language than the texts'."""
     from traube._reports.languages import fit_languages
-    from traube.tasks._languages import detect_languages
+    from traube.tasks.languages import detect_languages
 
     fit = fit_languages(detect_languages(texts), [model])
     if fit.warning:
@@ -388,7 +388,7 @@ def _print_language(texts: list[str], model: str, file: Path) -> None:
 def _print_unknown(texts: list[str], result: "Clustering", model: str, file: Path) -> None:
     """Print how many texts hold no word that the model knows, and a model for their language."""
     from traube._reports.languages import fit_languages
-    from traube.tasks._languages import detect_languages
+    from traube.tasks.languages import detect_languages
 
     if not result.unknown.any():
         return
@@ -431,7 +431,7 @@ def _find_groups(texts: list[str], seed: int, options: Options, progress: Progre
 def _join_examples(texts: list[str], like: Path, options: Options, progress: Progress) -> tuple["Clustering", str]:
     """Put texts into the groups of labeled ones; return what made the groups, too."""
     from traube._grouping.known_groups import assign_by_examples, check_groups, keep_labeled
-    from traube.tasks._readers.table import read_column
+    from traube.tasks.readers.table import read_column
 
     model = options.model_name
     rows, candidates, _ = _read_texts(like, options.text)

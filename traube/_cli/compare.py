@@ -13,7 +13,7 @@ from traube._core.errors import Missing, TraubeError
 if TYPE_CHECKING:
     from traube._pipeline.params import Params
     from traube._storage import Storage
-    from traube.comparison._standings import Comparison
+    from traube.comparison.standings import Comparison
 
 app = typer.Typer()
 OwnChoice = Annotated[
@@ -45,7 +45,7 @@ def compare(
     """
     from traube._pipeline.params import load_params
     from traube._storage import open_storage
-    from traube.comparison._standings import list_common_tasks
+    from traube.comparison.standings import list_common_tasks
     from traube.metrics import full_name
 
     metric = full_name(metric) if metric else None
@@ -75,7 +75,7 @@ def _compare_on(
     own_choice: bool,
 ) -> list["Comparison"]:
     """Compare two models on the tasks of each protocol, and print the tasks that had to be left out."""
-    from traube.comparison._standings import compare_on_tasks
+    from traube.comparison.standings import compare_on_tasks
 
     comparisons: list[Comparison] = []
     left_out: dict[str, str] = {}
@@ -107,8 +107,8 @@ def _describe(comparison: "Comparison") -> dict[str, Any]:
 
 
 def _print_comparison(comparison: "Comparison", details: bool) -> None:
-    from traube.comparison._promotion import advise_more_seeds
-    from traube.comparison._verdict import Undecided
+    from traube.comparison.promotion import advise_more_seeds
+    from traube.comparison.verdict import Undecided
 
     left, right, verdict = comparison.a, comparison.b, comparison.verdict
     out.print(f"[bold]{left.task}[/], {left.metric}: [bold]{escape(verdict.answer)}[/]")

@@ -12,7 +12,7 @@ from traube._cli.printing import err, escape
 from traube._core.errors import Invalid
 
 if TYPE_CHECKING:
-    from traube.tasks._reading import TableFormat
+    from traube.tasks.reading import TableFormat
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def name_given_models(given: list[str] | None) -> list[str] | None:
     A name that no card has stays as it is, since the model may have been scored once.
     """
     from traube._core.errors import Unknown
-    from traube.models._naming import name_model
+    from traube.models.naming import name_model
 
     def name(one: str) -> str:
         try:
@@ -68,7 +68,7 @@ def write_given_models(given: list[str] | None) -> list[str] | None:
     """
     if not given:
         return None
-    from traube.models._naming import name_model
+    from traube.models.naming import name_model
 
     return [name_model(one, write=True) for one in given]
 
@@ -84,7 +84,7 @@ def make_format(
     """Return how a file is written, as far as options of the command line say it."""
     from pydantic import ValidationError
 
-    from traube.tasks._reading import TableFormat
+    from traube.tasks.reading import TableFormat
 
     given = {"separator": separator, "quote": quote, "encoding": encoding, "sheet": sheet}
     try:
@@ -121,8 +121,8 @@ def find_tasks(
     reread : bool, default=False
         Look at a file again that has a task.
     """
-    from traube.tasks._files import find_task, make_task_of, names_file
-    from traube.tasks._piped import is_piped, save_piped
+    from traube.tasks.files import find_task, make_task_of, names_file
+    from traube.tasks.piped import is_piped, save_piped
 
     tasks = []
     for one in given:

@@ -29,10 +29,10 @@ from traube._reports.papers import Context, papers
 from traube._reports.papers.spec import write_figure, write_table
 from traube._storage import open_storage
 from traube.models import Model, load_model
-from traube.models._checkpoint_exchange import exchange_with_nodes
+from traube.models.checkpoint_exchange import exchange_with_nodes
 from traube.tasks import get_source
-from traube.tasks._stored import complete_task
-from traube.tasks._task import Stage
+from traube.tasks.stored import complete_task
+from traube.tasks.task import Stage
 
 
 def prepare_home() -> None:

@@ -101,7 +101,7 @@ def _find_unread(storage: "Storage", table: Any) -> set[str]:
     """Return the tasks of clustering whose present data is not stored; `traube pairs` reads none."""
     from traube._pipeline.kinds import select_kind
     from traube._pipeline.kinds.clustering import CLUSTERINGS
-    from traube.tasks._stored import get_manifest
+    from traube.tasks.stored import get_manifest
 
     tasks = select_kind(table, CLUSTERINGS)["task"].unique()
     return {name for name in tasks if name and get_manifest(storage, name) is None}
@@ -276,7 +276,7 @@ def _format_row(row: Any, method: str, with_k: bool, details: bool) -> dict[str,
 
     from traube._core.spending import in_dollars
     from traube._reports.tables import show_row, show_score
-    from traube.comparison._verdict import format_significance
+    from traube.comparison.verdict import format_significance
 
     line = show_row(row, method)
     if details:
@@ -317,7 +317,7 @@ def _print_imported(storage: "Storage", tasks: list[str] | None) -> None:
     from traube._reports.exchange import imported_results
     from traube._reports.imported import rankings
     from traube._reports.tables import show_rank
-    from traube.tasks._stored import get_card
+    from traube.tasks.stored import get_card
 
     rows = imported_results(storage)
     if tasks:

@@ -69,8 +69,8 @@ def _rows(task: Any, models: list[str], subset: str, comparison: Any, groups: bo
     from traube._pipeline.pair_scores import choose_comparison
     from traube._pipeline.workbench import Given, Workbench
     from traube.models import load_model
-    from traube.tasks._scored_pairs import ALL
-    from traube.tasks._stored import Manifest
+    from traube.tasks.scored_pairs import ALL
+    from traube.tasks.stored import Manifest
 
     with make_executor() as executor, show_progress() as (progress, _):
         workbench = replace(Workbench.at(paths.home(), executor), given={task.name: Given(task)})

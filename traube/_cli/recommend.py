@@ -92,7 +92,7 @@ def print_language(storage: "Storage", task: str, models: "Sequence[str]") -> No
     """Print the models made for the language of a task without labels, those that were tried and others."""
     from traube._pipeline.default_model import languages_of
     from traube._reports.languages import fit_languages
-    from traube.tasks._stored import read_task
+    from traube.tasks.stored import read_task
 
     fit = fit_languages(languages_of(read_task(storage, task)), models)
     if line := fit.warning or fit.not_compared:
@@ -109,7 +109,7 @@ def _print_fit(line: str, fit: "LanguageFit", task: str) -> None:
 def with_column(command: str, task: str) -> str:
     """Return a command that clusters tables like the task's, with the column that the task's card names."""
     from traube.tasks import sources
-    from traube.tasks._readers.table import TableSource
+    from traube.tasks.readers.table import TableSource
 
     source = sources().get(task)
     column = source.settings.text if isinstance(source, TableSource) else "text"

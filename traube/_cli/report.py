@@ -40,7 +40,7 @@ def report(
     from traube._reports.imported import PAGE
     from traube._reports.pages import FOLDER, INDEX, make_page
     from traube.tasks import CLUSTERING, get_source
-    from traube.tasks._stored import get_card
+    from traube.tasks.stored import get_card
 
     home = paths.home()
     if task:

@@ -144,7 +144,7 @@ def _choose_models(models: Sequence[str], given: Sequence[GivenTask]) -> Sequenc
 def _answer(storage: "Storage", request: "Request", tasks: list[str], tried: list[str]) -> None:
     """Print the best model of each task, or the models for its language if it has no labels."""
     from traube._reports.recommendation import recommend
-    from traube.comparison._standings import Unlabeled
+    from traube.comparison.standings import Unlabeled
 
     for name in tasks:
         try:
@@ -243,7 +243,7 @@ def _evaluate(
     from traube._pipeline.expected import describe_slow_cells
     from traube._pipeline.survey import plan
     from traube._reports.tables import leaderboard
-    from traube.tasks._stored import read_ingested
+    from traube.tasks.stored import read_ingested
 
     errors = []
     if before.unread:
@@ -288,7 +288,7 @@ def _requests_ahead(todo: "Plan", request: "Request", turns: list[tuple[str, dic
     There are none if there is one turn only, trainings need the processor, or a cluster does the work.
     """
     from traube._pipeline.executors import engine
-    from traube.tasks._task import Stage
+    from traube.tasks.task import Stage
 
     if (
         len(turns) < 2
@@ -318,7 +318,7 @@ def _stopped(tasks: Iterable[str], plan: "Plan", storage: "Storage") -> list[str
 
 def _how_long(todo: "Plan", storage: "Storage", n_workers: int) -> str:
     from traube._pipeline.expected import estimate_run_seconds
-    from traube.tasks._task import Stage
+    from traube.tasks.task import Stage
 
     trains = any(cell.stage is Stage.DEEP_CLUSTERINGS for cell in todo.missing_cells)
     words = describe_duration(estimate_run_seconds(storage, todo.missing, n_workers))
@@ -328,7 +328,7 @@ def _how_long(todo: "Plan", storage: "Storage", n_workers: int) -> str:
 def fetch(tasks: Iterable[str], models: Iterable[str]) -> None:
     """Download the tasks and models that the command line names and that are not on this machine."""
     from traube.models import load_model
-    from traube.models._naming import forget_model, near_hub_ids
+    from traube.models.naming import forget_model, near_hub_ids
     from traube.tasks import get_source
 
     for task in tasks:

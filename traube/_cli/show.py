@@ -109,7 +109,7 @@ def models(
     v-measure in percent); others follow by size. What is fitted on your texts is left out.
     """
     from traube.models import load_model, model_cards, split_cut
-    from traube.models._choosing import sort_by_score
+    from traube.models.choosing import sort_by_score
 
     cards = model_cards()
     if model is not None:
@@ -149,9 +149,9 @@ def _to_cell(key: str, value: Any) -> str:
 
 def _describe(card: "ModelCard", languages: "Sequence[str]") -> dict[str, Any]:
     """Return a row on a model: what a person chooses by, and whether it is on this machine."""
-    from traube.models._choosing import find_score
-    from traube.models._similarity import TrainedSimilarity
-    from traube.models._weights import check_present, locate
+    from traube.models.choosing import find_score
+    from traube.models.similarity import TrainedSimilarity
+    from traube.models.weights import check_present, locate
 
     status = "ready"
     try:
@@ -186,7 +186,7 @@ def _describe(card: "ModelCard", languages: "Sequence[str]") -> dict[str, Any]:
 def _describe_prompts(card: "ModelCard") -> dict[str, str]:
     """Return the prompts of a model whose weights are here: for clustering, and for pairs if that is another one."""
     from traube.models import model_of
-    from traube.models._prompts import for_pairs, get_model_prompt
+    from traube.models.prompts import for_pairs, get_model_prompt
 
     try:
         model = model_of(card)

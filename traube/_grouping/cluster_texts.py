@@ -23,10 +23,10 @@ from traube._grouping.layers import describe_layers
 from traube._grouping.naming import BUDGET, Namer, load_namer
 from traube.components import Component, Method, VectorView, View, fit
 from traube.models import Model, to_model
-from traube.models._card import Precision
-from traube.models._long_texts import measure_long_texts
-from traube.models._views import show
-from traube.tasks._texts import check_whole, read_embeddings, read_texts
+from traube.models.card import Precision
+from traube.models.long_texts import measure_long_texts
+from traube.models.views import show
+from traube.tasks.texts import check_whole, read_embeddings, read_texts
 
 
 def cluster_texts(

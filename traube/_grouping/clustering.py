@@ -23,9 +23,9 @@ from traube._grouping.terms import TermReader
 from traube._reports.cluster_report import MapLayer, cluster_report
 from traube._reports.placing import place_texts
 from traube.components import TextView, View, fit, parse_method
-from traube.components._new_points import Matrix
-from traube.components._stability import EXACT, UNCLEAR, find_alike
-from traube.models._long_texts import LongTexts
+from traube.components.new_points import Matrix
+from traube.components.stability import EXACT, UNCLEAR, find_alike
+from traube.models.long_texts import LongTexts
 
 WEAK, CLEAR = UNCLEAR, 0.25  # scores
 LISTED, CUT = 20, 100  # clusters that a notebook shows, and characters of each typical text

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from traube._grouping.terms import TermReader, Terms
 from traube.components import View
-from traube.components._spherical import Labels
+from traube.components.spherical import Labels
 
 WIDESPREAD = 0.5  # of its greatest share in a cluster: from there on another cluster has a term as well
 TEXTS = 20_000  # that are read, of any number

@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from traube._core.config import Strict, parse, read_yaml
 from traube._core.errors import Changed, Conflict, TraubeError, Unknown, unknown
-from traube.components._spherical import Labels
+from traube.components.spherical import Labels
 
 SHORTEST = 8  # characters of a text's beginning by which its group is called
 SHOWN = 60  # characters of a name in an error

@@ -17,9 +17,9 @@ from traube._grouping.clustering import Clustering
 from traube._grouping.inputs import check_algorithm, encode_texts, open_cache
 from traube._grouping.layers import Layer, find_level, make_tree
 from traube.components import VectorView, fit
-from traube.components._apply import NestedLabels
+from traube.components.apply import NestedLabels
 from traube.models import to_model
-from traube.tasks._texts import check_whole, read_texts
+from traube.tasks.texts import check_whole, read_texts
 
 
 class _Fitted(ClusterMixin, BaseEstimator):

@@ -16,9 +16,9 @@ from traube._pipeline.default_model import AUTO, choose_model
 from traube._pipeline.executors import make_executor
 from traube._pipeline.workbench import Workbench
 from traube.components import Component, Method, View, parse_method
-from traube.components._new_points import Matrix
+from traube.components.new_points import Matrix
 from traube.models import FunctionModel, Model, Similarity
-from traube.tasks._languages import detect_languages
+from traube.tasks.languages import detect_languages
 
 STABLE = "none/stable_kmeans"
 

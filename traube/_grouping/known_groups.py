@@ -15,10 +15,10 @@ from traube._grouping.inputs import check_query, encode_texts, find_filled, find
 from traube._grouping.served import Served
 from traube.components import TextView, VectorView
 from traube.models import load_model
-from traube.models._card import Precision
-from traube.models._long_texts import measure_long_texts
-from traube.models._views import show
-from traube.tasks._task import names_texts
+from traube.models.card import Precision
+from traube.models.long_texts import measure_long_texts
+from traube.models.views import show
+from traube.tasks.task import names_texts
 
 
 def assign_by_examples(

@@ -12,7 +12,7 @@ from traube._core.short_repr import ShortRepr
 from traube._grouping.describe import find_keywords, find_typical
 from traube._grouping.terms import TermReader
 from traube.components import Fitted, View
-from traube.components._apply import NestedLabels
+from traube.components.apply import NestedLabels
 
 
 @dataclass(frozen=True, eq=False, repr=False)

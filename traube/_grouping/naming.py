@@ -12,8 +12,8 @@ from traube._core.errors import TraubeError
 from traube._core.files import write_json
 from traube._core.hashing import digest
 from traube._core.progress import SILENT, Progress
-from traube.models._causal import CausalModel
-from traube.models._chat import ChatEndpoint, count_tokens
+from traube.models.causal import CausalModel
+from traube.models.chat import ChatEndpoint, count_tokens
 
 BUDGET = 20_000  # tokens
 READ = 300  # characters of each text in the prompt

@@ -6,7 +6,7 @@ import numpy as np
 
 from traube._reports.cluster_report import MapLayer
 from traube._reports.placing import color_groups, place_texts
-from traube.components._new_points import Matrix
+from traube.components.new_points import Matrix
 
 NAMED = 20  # clusters that have their name on the map, the largest
 

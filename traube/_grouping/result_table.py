@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from traube._grouping.clustering import Clustering
-from traube.tasks._reading import Rows, as_cell
+from traube.tasks.reading import Rows, as_cell
 
 _NEGATIVE = re.compile(r"-(0|[1-9]\d{0,9})(\.\d{1,6})?", re.ASCII)
 

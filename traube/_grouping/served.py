@@ -25,18 +25,18 @@ from traube._core.short_repr import ShortRepr
 from traube._grouping.describe import find_keywords
 from traube._pipeline.cluster import locate_reduction_of
 from traube._storage import Storage
-from traube.comparison._candidates import Candidate
+from traube.comparison.candidates import Candidate
 from traube.components import Method, get_clusterer, get_reducer
-from traube.components._new_points import Matrix
-from traube.components._views import check_dimensions
+from traube.components.new_points import Matrix
+from traube.components.views import check_dimensions
 from traube.models import Model, ModelCard, Vectors, model_of
-from traube.models._lexical import FittedWords, Lexical
-from traube.models._pins import locate_pinned
-from traube.models._vectors import open_matrix
-from traube.models._views import show
-from traube.models._weights import is_folder
-from traube.tasks._task import Task
-from traube.tasks._texts import read_texts
+from traube.models.lexical import FittedWords, Lexical
+from traube.models.pins import locate_pinned
+from traube.models.vectors import open_matrix
+from traube.models.views import show
+from traube.models.weights import is_folder
+from traube.tasks.task import Task
+from traube.tasks.texts import read_texts
 
 ENTRY = "served.json"
 WEIGHTS = "./weights"  # what stands in a card for the path of weights that come along, or are pinned

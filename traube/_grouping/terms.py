@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from traube._core.words import cut_unspaced
-from traube.tasks._languages import detect_languages
+from traube.tasks.languages import detect_languages
 
 SHORTEST, SHORTEST_COMPACT = 3, 2  # letters of a word, and of one in a script whose letters are syllables
 CHARACTERS = 10_000  # that are read of a text

@@ -26,7 +26,7 @@ from traube._pipeline.workbench import Workbench
 from traube._storage import Storage, open_storage
 from traube._storage.costs import get_cost
 from traube.models import load_model
-from traube.tasks._task import Stage
+from traube.tasks.task import Stage
 
 logger = logging.getLogger(__name__)
 SECONDS = 0.5  # between two checks of the progress

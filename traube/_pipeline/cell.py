@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, Protocol
 from typing_extensions import TypeVar
 
 from traube._core.hashing import digest
-from traube.tasks._task import Stage
+from traube.tasks.task import Stage
 
 
 class Procedure(Protocol):

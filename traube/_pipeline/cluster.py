@@ -25,11 +25,11 @@ from traube._pipeline.executors import Executor, Failure, Job
 from traube._pipeline.units import Reduced, SplitClustering
 from traube._storage import Storage
 from traube.components import Component, Method
-from traube.components._deep import is_collapsed
+from traube.components.deep import is_collapsed
 from traube.models import Model, Similarity, Vectors
-from traube.models._similarity import bytes_of_distances
-from traube.models._vectors import locate_matrix, name_vectors, store_matrix
-from traube.tasks._task import Split, Task
+from traube.models.similarity import bytes_of_distances
+from traube.models.vectors import locate_matrix, name_vectors, store_matrix
+from traube.tasks.task import Split, Task
 
 # Raise when the same vectors would be clustered otherwise: all cells are new.
 CLUSTERING_VERSION = "2"

@@ -14,10 +14,10 @@ from traube._pipeline.cell import Cell
 from traube._pipeline.executors import Executor, Failure, failure
 from traube._pipeline.units import Trained, Training
 from traube.components import Method, VectorView
-from traube.components._deep.encoding import Base
-from traube.components._fit import decide_n_clusters
+from traube.components.deep.encoding import Base
+from traube.components.fitting import decide_n_clusters
 from traube.models import Model, Vectors
-from traube.tasks._task import Split
+from traube.tasks.task import Split
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from traube.models._card import catalogue
-from traube.models._packaged import is_installed
-from traube.tasks._languages import UNKNOWN, detect_languages, name_languages
-from traube.tasks._task import Task
+from traube.models.card import catalogue
+from traube.models.packaged import is_installed
+from traube.tasks.languages import UNKNOWN, detect_languages, name_languages
+from traube.tasks.task import Task
 
 AUTO = "auto"  # in place of a model's name
 DEFAULT, MULTILINGUAL = "minilm", "multilingual_e5_small_q4"  # the models of whoever names none

@@ -22,12 +22,12 @@ from traube._storage import Storage
 from traube._storage.costs import NO_TASK, save_cost
 from traube._storage.embedding_cache import EmbeddingCache
 from traube.models import Encoder, Model, Precision, Vectors, fingerprint_on, load_model, model_cards
-from traube.models._endpoint import Endpoint
-from traube.models._prompts import for_pairs
-from traube.models._transformer import BATCHES_AT_ONCE
-from traube.models._vectors import ABSENT, Dense, locate_matrix, name_vectors, open_matrix, store_matrix
-from traube.tasks._stored import get_manifest
-from traube.tasks._task import Task
+from traube.models.endpoint import Endpoint
+from traube.models.prompts import for_pairs
+from traube.models.transformer import BATCHES_AT_ONCE
+from traube.models.vectors import ABSENT, Dense, locate_matrix, name_vectors, open_matrix, store_matrix
+from traube.tasks.stored import get_manifest
+from traube.tasks.task import Task
 
 # A crash loses at most this many seconds of encoding, and no more vectors wait to be written.
 SECONDS_BETWEEN_WRITES = 5.0

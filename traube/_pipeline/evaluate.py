@@ -28,12 +28,12 @@ from traube._pipeline.stages import VECTOR_CHECKS
 from traube._pipeline.workbench import Given, Workbench
 from traube.components import Method, parse_method, register_clusterer
 from traube.models import Model, to_model
-from traube.models._given import wrap_embeddings
-from traube.models._long_texts import measure_long_texts
-from traube.tasks._scored_pairs import has_history
-from traube.tasks._stored import Manifest
-from traube.tasks._task import Stage, Task, TaskCard, make_task
-from traube.tasks._texts import check_whole, read_embeddings, read_labels, read_texts, to_frame
+from traube.models.given import wrap_embeddings
+from traube.models.long_texts import measure_long_texts
+from traube.tasks.scored_pairs import has_history
+from traube.tasks.stored import Manifest
+from traube.tasks.task import Stage, Task, TaskCard, make_task
+from traube.tasks.texts import check_whole, read_embeddings, read_labels, read_texts, to_frame
 
 # What cells need of a protocol besides methods and seeds: its name, and the usual split set.
 _OWN = Protocol(reducers=("none",), clusterers=("minibatch_kmeans",))

@@ -10,9 +10,9 @@ from traube._storage import Storage
 from traube._storage.costs import get_cost
 from traube.components import get_clusterer, get_reducer
 from traube.models import load_model, model_cards, split_cut
-from traube.models._endpoint import Endpoint
-from traube.tasks._stored import get_manifest, read_ingested, read_task
-from traube.tasks._task import CLUSTERING, CLUSTERING_STAGES, Split, Stage
+from traube.models.endpoint import Endpoint
+from traube.tasks.stored import get_manifest, read_ingested, read_task
+from traube.tasks.task import CLUSTERING, CLUSTERING_STAGES, Split, Stage
 
 WORTH_SAYING = 60.0  # seconds of a core
 SPARSE = ("bow", "tfidf", "tokens")

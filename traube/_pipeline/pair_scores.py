@@ -10,12 +10,12 @@ from scipy import sparse
 from traube._core.errors import Failed, Unsupported, unknown
 from traube._core.progress import SILENT, Progress
 from traube._pipeline.workbench import Workbench
-from traube.metrics._correlation import Kind as Correlation
-from traube.metrics._correlation import correlation
+from traube.metrics.correlation import Kind as Correlation
+from traube.metrics.correlation import correlation
 from traube.models import Model, Vectors
-from traube.models._prompts import for_pairs
-from traube.tasks._scored_pairs import has_history, iterate_groups, join_histories, locate_texts, select_pairs
-from traube.tasks._task import Task
+from traube.models.prompts import for_pairs
+from traube.tasks.scored_pairs import has_history, iterate_groups, join_histories, locate_texts, select_pairs
+from traube.tasks.task import Task
 
 Array: TypeAlias = NDArray[np.float64]
 CORRELATIONS: tuple[Correlation, ...] = get_args(Correlation)

@@ -11,9 +11,9 @@ from traube._core import paths
 from traube._core.config import Strict, parse, read_yaml
 from traube._core.errors import Conflict, Invalid, TraubeError, unknown
 from traube.components import CLUSTERERS, REDUCERS, Method, get_clusterer, grid, parse_method
-from traube.models._card import Precision
+from traube.models.card import Precision
 from traube.tasks import own_tasks, sources
-from traube.tasks._task import MetricName
+from traube.tasks.task import MetricName
 
 OWN = "own"  # the protocol of the user's own tasks
 Value: TypeAlias = float | int | str | bool | None

@@ -16,8 +16,8 @@ from traube._pipeline.params import Protocol
 from traube._pipeline.request import Request
 from traube.components import Method
 from traube.models import Model
-from traube.tasks._stored import Manifest
-from traube.tasks._task import CLUSTERING_STAGES, Stage, Task
+from traube.tasks.stored import Manifest
+from traube.tasks.task import CLUSTERING_STAGES, Stage, Task
 
 
 def cells(

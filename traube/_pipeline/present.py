@@ -11,7 +11,7 @@ from traube._pipeline.lookup import Lookup
 from traube._pipeline.params import Protocol
 from traube._storage import Storage
 from traube.models import fingerprint_on
-from traube.tasks._stored import get_manifest
+from traube.tasks.stored import get_manifest
 
 Answer = TypeVar("Answer")
 CHOICE = "own_choice"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from traube._pipeline.params import Params, Protocol
 from traube.components import Method
-from traube.models import _checkpoints as checkpoints
+from traube.models import checkpoints
 
 
 def list_wanted_models(params: Params) -> tuple[str, ...]:

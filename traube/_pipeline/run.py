@@ -12,7 +12,7 @@ from traube._pipeline.kinds import kind_of
 from traube._pipeline.kinds.kind import Work
 from traube._pipeline.plan import Cells, Plan
 from traube._pipeline.workbench import Workbench
-from traube.tasks._task import Stage
+from traube.tasks.task import Stage
 
 
 def encode(plan: Plan, workbench: Workbench, progress: Progress = SILENT) -> Iterator[Encoded]:

@@ -13,7 +13,7 @@ from traube._pipeline.cell import Cell
 from traube._pipeline.executors import Executor, Failure, Job, failure
 from traube._storage import Storage
 from traube.models import Vectors
-from traube.tasks._task import Task, get_groups
+from traube.tasks.task import Task, get_groups
 
 # A crash loses the scores of at most this many cells.
 CELLS_AT_ONCE = 8

@@ -11,8 +11,8 @@ from scipy import sparse
 from traube._core.errors import Unavailable
 from traube._storage import Storage
 from traube.models import Vectors
-from traube.tasks._source import Source
-from traube.tasks._stored import Manifest, read_ingested, save_corpus, save_rows
+from traube.tasks.source import Source
+from traube.tasks.stored import Manifest, read_ingested, save_corpus, save_rows
 
 ROWS_LOOKED_AT = 4096
 COLLAPSED = 0.9999  # mean cosine between texts from which vectors carry no information

@@ -10,7 +10,7 @@ from traube._pipeline.request import Request
 from traube._storage import Storage
 from traube.models import Model
 from traube.tasks import PAIRS, get_source, sources
-from traube.tasks._stored import Manifest, get_manifest, is_valid, not_read
+from traube.tasks.stored import Manifest, get_manifest, is_valid, not_read
 
 
 def plan(request: Request, storage: Storage) -> Plan:

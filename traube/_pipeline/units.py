@@ -20,12 +20,12 @@ from traube._core.errors import DoesNotFit, Failed, Unsupported, describe_error
 from traube._core.measure import Cost, measure
 from traube._core.progress import Progress
 from traube.components import Component
-from traube.components._deep import DeepClusterer
-from traube.components._deep.encoding import Base
-from traube.components._fit import fit_clusterer
+from traube.components.deep import DeepClusterer
+from traube.components.deep.encoding import Base
+from traube.components.fitting import fit_clusterer
 from traube.models import Similarity, Vectors
-from traube.models._vectors import Dense
-from traube.models._views import show
+from traube.models.vectors import Dense
+from traube.models.views import show
 
 Labels = NDArray[np.int64]
 Scores = tuple[dict[str, float], dict[str, NDArray[np.float64]]]
@@ -107,7 +107,7 @@ def score_split(
     memory: int,
 ) -> Scores:
     """Compute every metric of a split, against its labels or, without any, of its vectors; and without each group of texts."""
-    from traube.metrics import _clustering as clustering  # brings scikit-learn, which only workers need
+    from traube.metrics import clustering  # brings scikit-learn, which only workers need
 
     if labels is not None:
         return clustering.score(labels, clusters), clustering.replicates(labels, clusters, groups)

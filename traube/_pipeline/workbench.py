@@ -12,8 +12,8 @@ from traube._pipeline.embed import embed, embed_task
 from traube._pipeline.executors import Executor, ProcessExecutor
 from traube._storage import Lease, Storage, open_storage
 from traube.models import Model, Vectors
-from traube.tasks._stored import Manifest, get_manifest, not_read, read_task
-from traube.tasks._task import Task, text_id
+from traube.tasks.stored import Manifest, get_manifest, not_read, read_task
+from traube.tasks.task import Task, text_id
 
 
 @dataclass(frozen=True)

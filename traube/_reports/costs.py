@@ -9,8 +9,8 @@ from traube._core.measure import Cost
 from traube._pipeline.params import Protocol
 from traube._storage import Storage
 from traube._storage.costs import read_costs
-from traube.components._method import name_methods
-from traube.tasks._stored import get_manifest, read_task
+from traube.components.method import name_methods
+from traube.tasks.stored import get_manifest, read_task
 
 NOTHING = Cost(1, np.nan, np.nan)  # is known
 COLUMNS = ("task", "protocol", "model", "method", "encoding", "clustering", "seconds", "memory", "money", "earlier")

@@ -12,9 +12,9 @@ from traube._core.errors import Conflict, unknown
 from traube._pipeline.evaluate import Evaluation
 from traube._pipeline.record import record
 from traube._reports.tables import summary
-from traube.comparison._candidates import WITHOUT_LABELS, find, make_candidates, sample_of
-from traube.comparison._standings import Unlabeled, judge_pair
-from traube.comparison._verdict import Verdict
+from traube.comparison.candidates import WITHOUT_LABELS, find, make_candidates, sample_of
+from traube.comparison.standings import Unlabeled, judge_pair
+from traube.comparison.verdict import Verdict
 from traube.metrics import full_name
 
 COLUMNS = [

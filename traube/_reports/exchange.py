@@ -14,10 +14,10 @@ from traube._pipeline.params import Protocol
 from traube._reports.mteb_results import DEFAULT, TEST, Skipped, describe_skipped, read_results
 from traube._storage import Document, Storage, write_table
 from traube.components import parse_method
-from traube.components._method import name_methods
+from traube.components.method import name_methods
 from traube.models import model_cards
-from traube.tasks._stored import get_card
-from traube.tasks._task import TaskCard
+from traube.tasks.stored import get_card
+from traube.tasks.task import TaskCard
 
 V_MEASURE = "v_measure/noise_as_cluster"
 MTEB_METHOD = "none/minibatch_kmeans"

@@ -5,7 +5,7 @@ import pandas as pd
 
 from traube._storage import Storage
 from traube.components import get_clusterer
-from traube.tasks._stored import get_manifest, read_task
+from traube.tasks.stored import get_manifest, read_task
 
 COLUMNS = {
     "found_k": "Number of clusters found, mean over splits.",

@@ -10,10 +10,10 @@ import pandas as pd
 
 from traube._reports.mteb_results import DEFAULT, TEST
 from traube._storage import Storage
-from traube.comparison._ranking import rank_by_splits
-from traube.comparison._verdict import LEVEL
-from traube.tasks._stored import get_card, read_task
-from traube.tasks._task import Split
+from traube.comparison.ranking import rank_by_splits
+from traube.comparison.verdict import LEVEL
+from traube.tasks.stored import get_card, read_task
+from traube.tasks.task import Split
 
 PAGE = "imported.html"
 

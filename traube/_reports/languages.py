@@ -7,10 +7,10 @@ import psutil
 
 from traube._core.errors import join_words
 from traube.models import model_cards, split_cut
-from traube.models._card import ModelCard, catalogue
-from traube.models._choosing import fits_memory, sort_by_promise
-from traube.models._packaged import is_installed
-from traube.tasks._languages import name_languages
+from traube.models.card import ModelCard, catalogue
+from traube.models.choosing import fits_memory, sort_by_promise
+from traube.models.packaged import is_installed
+from traube.tasks.languages import name_languages
 
 NAMED = 3  # models that a line names; `traube models` lists all
 

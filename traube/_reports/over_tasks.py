@@ -10,8 +10,8 @@ import pandas as pd
 
 from traube._core.disk import replacing
 from traube._core.errors import Invalid, TooFew, join_words
-from traube.comparison._candidates import WITHOUT_LABELS
-from traube.comparison._ranking import Ranking, find_ties, rank_by_splits
+from traube.comparison.candidates import WITHOUT_LABELS
+from traube.comparison.ranking import Ranking, find_ties, rank_by_splits
 
 FORMATS = (".svg", ".png", ".pdf")
 MOST = 30  # models of a figure

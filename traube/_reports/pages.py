@@ -34,7 +34,7 @@ from traube._reports.tables import (
     state,
 )
 from traube._storage import Storage
-from traube.comparison._regressions import (
+from traube.comparison.regressions import (
     CHANGES,
     Night,
     find_regressions,
@@ -42,7 +42,7 @@ from traube.comparison._regressions import (
     save_snapshot,
     select_counting_cells,
 )
-from traube.comparison._verdict import format_significance
+from traube.comparison.verdict import format_significance
 
 FOLDER, INDEX = "report", "index.html"  # in the data directory
 SERVED = "/traube"  # where `traube dev` serves that folder, beside the Dagster UI

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traube import components
-from traube.components._new_points import Matrix
+from traube.components.new_points import Matrix
 
 FEWEST = 16  # texts that UMAP places; fewer are placed by their two principal components
 EPOCHS = 200  # of the layout: 500 take twice the time for a trustworthiness that is .004 higher
@@ -36,7 +36,7 @@ def place_texts(vectors: Matrix, random_state: int = 42) -> NDArray[np.float32]:
     """
     from threadpoolctl import threadpool_limits
 
-    from traube.components._estimators.layout import lay_out
+    from traube.components.estimators.layout import lay_out
 
     count = vectors.shape[0]
     fitted = np.unique(np.linspace(0, count - 1, min(count, FITTED), dtype=int))
@@ -61,8 +61,8 @@ def import_layout() -> None:
     """Import what `place_texts` needs."""
     from sklearn import neighbors  # noqa: F401
 
-    from traube.components._estimators import reducers
-    from traube.components._estimators.layout import lay_out  # noqa: F401
+    from traube.components.estimators import reducers
+    from traube.components.estimators.layout import lay_out  # noqa: F401
 
     reducers.load_umap()
 

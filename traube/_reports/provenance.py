@@ -16,12 +16,12 @@ from traube._pipeline.record import library_versions
 from traube._reports.found import describe_counts, found_k
 from traube._reports.tables import metric_of
 from traube._storage import Storage
-from traube.components._method import is_method, name_methods
+from traube.components.method import is_method, name_methods
 from traube.metrics import SCORING_VERSION
 from traube.models import fingerprint_on, load_model
-from traube.models._prompts import get_model_prompt
+from traube.models.prompts import get_model_prompt
 from traube.tasks import get_source
-from traube.tasks._stored import get_card, get_manifest
+from traube.tasks.stored import get_card, get_manifest
 
 
 def trace_provenance(

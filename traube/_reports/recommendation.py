@@ -16,10 +16,10 @@ from traube._reports.costs import costs
 from traube._reports.languages import LanguageFit, fit_languages
 from traube._reports.tables import INTERVAL, interval_in_words
 from traube._storage import Storage
-from traube.comparison._candidates import Candidate
-from traube.comparison._standings import Standing, read_options, read_standing
-from traube.comparison._verdict import Undecided, Verdict
-from traube.tasks._task import Task
+from traube.comparison.candidates import Candidate
+from traube.comparison.standings import Standing, read_options, read_standing
+from traube.comparison.verdict import Undecided, Verdict
+from traube.tasks.task import Task
 
 CLOSE = 0.01  # a lead up to which what costs less may be called as good
 NOTHING = 0.005  # a difference that makes none in practice

@@ -21,15 +21,15 @@ from traube._pipeline.present import CHOICE
 from traube._reports.found import COLUMNS as FOUND
 from traube._reports.found import found_k
 from traube._storage import Document, Storage, write_table
-from traube.comparison._candidates import WITHOUT_LABELS, about, main_metric
-from traube.comparison._jackknife import Sample, compute_intervals
-from traube.comparison._ranking import rank
-from traube.comparison._samples import make_samples
-from traube.comparison._standings import choose_best_method
-from traube.components._method import name_methods
-from traube.models._checkpoints import trained_on
-from traube.tasks._stored import get_card
-from traube.tasks._task import TaskCard
+from traube.comparison.candidates import WITHOUT_LABELS, about, main_metric
+from traube.comparison.jackknife import Sample, compute_intervals
+from traube.comparison.ranking import rank
+from traube.comparison.samples import make_samples
+from traube.comparison.standings import choose_best_method
+from traube.components.method import name_methods
+from traube.models.checkpoints import trained_on
+from traube.tasks.stored import get_card
+from traube.tasks.task import TaskCard
 
 COLUMNS = {  # and what each means
     "task": "Task that the score is of.",
@@ -90,9 +90,9 @@ def summary(
 
     `mean` is the unweighted mean over splits of the mean over seeds, `sd` the population standard
     deviation over splits, or over seeds where there is one split.
-    `low` and `high` are the 95 % interval of the mean (`traube.comparison._jackknife`).
+    `low` and `high` are the 95 % interval of the mean (`traube.comparison.jackknife`).
 
-    Ranks are those of each model's best method (`traube.comparison._ranking`), `rank_low` to
+    Ranks are those of each model's best method (`traube.comparison.ranking`), `rank_low` to
     `rank_high`: models whose ranks overlap are tied. `p`, `comparisons` and `verdict` (its id) are of
     the verdict on the first model against this one. The best method is chosen again in each
     replicate of the interval and of the tests, so that its choice is part of them. With one split

@@ -1,12 +1,16 @@
 """Reducers and clusterers, and the methods that combine them.
 
-The components that come with Traube are the modules of `traube.components._registered`; plug-ins register theirs in a
+The components that come with Traube are the modules of `traube.components.registered`; plug-ins register theirs in a
 module `methods`. Code that transforms vectors belongs here; code that makes vectors
 does not.
+
+Other rooms import what is listed here, and the modules without an underscore.
 """
 
-from traube.components._apply import Fitted, bytes_needed, reduce
-from traube.components._components import (
+from traube.components.apply import Fitted, bytes_needed, reduce
+from traube.components.fitting import fit
+from traube.components.method import Method, grid, parse_method
+from traube.components.registry import (
     CLUSTERERS,
     REDUCERS,
     Component,
@@ -15,10 +19,8 @@ from traube.components._components import (
     register_clusterer,
     register_reducer,
 )
-from traube.components._fit import fit
-from traube.components._method import Method, grid, parse_method
-from traube.components._stability import choose_stable_k
-from traube.components._views import DistanceView, TextView, VectorView, View
+from traube.components.stability import choose_stable_k
+from traube.components.views import DistanceView, TextView, VectorView, View
 
 __all__ = [
     "CLUSTERERS",

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from traube.components._spherical import Array, Labels, find_micro_clusters, renumber, sum_clusters, unit
-from traube.components._stability import MICRO, TEXTS_A_CLUSTER, Samples
+from traube.components.spherical import Array, Labels, find_micro_clusters, renumber, sum_clusters, unit
+from traube.components.stability import MICRO, TEXTS_A_CLUSTER, Samples
 
 STEPS = (1 / 9, 1 / 3, 2 / 3, 5 / 3, 3.0)  # of a layer's clusters to the given ones
 WINDOW = 1.32  # a layer is cut where the tree is most stable within this factor

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from traube._core.errors import TooFew
-from traube.components._apply import apply_clusterer, reduce
-from traube.components._components import Component, get_clusterer
-from traube.components._new_points import Matrix
+from traube.components.apply import apply_clusterer, reduce
+from traube.components.new_points import Matrix
+from traube.components.registry import Component, get_clusterer
 
 ROWS = 3_000  # that are clustered and scored, which bounds time and memory
 MOST = 100

@@ -1,6 +1,8 @@
 """Models: lexical baselines, sentence-transformers, checkpoints, and their vectors.
 
 Code that turns texts into vectors belongs here; the choice of texts and the use of vectors do not.
+
+Other rooms import what is listed here, and the modules without an underscore.
 """
 
 import re
@@ -15,18 +17,18 @@ from traube._core.errors import Conflict, Invalid, TraubeError, Unknown, Unsafe,
 from traube._core.settings import MODEL_KEY
 from traube._core.versions import get_version
 from traube._core.words import get_words_version
-from traube.models import _checkpoints as checkpoints
-from traube.models._base import Encoder, Model, fingerprint_on
-from traube.models._card import ModelCard, Precision, catalogue
-from traube.models._chat import parse_endpoint
-from traube.models._endpoint import Endpoint
-from traube.models._given import FunctionModel, LoadedTransformer, make_name
-from traube.models._lexical import Hashed, Lexical
-from traube.models._pairwise import Compared, Pairwise
+from traube.models import checkpoints
 from traube.models._similarities import get_similarity
-from traube.models._similarity import SIMILARITY_VERSION, Similarity
-from traube.models._transformer import ENCODER_VERSION, Transformer
-from traube.models._vectors import Vectors
+from traube.models.base import Encoder, Model, fingerprint_on
+from traube.models.card import ModelCard, Precision, catalogue
+from traube.models.chat import parse_endpoint
+from traube.models.endpoint import Endpoint
+from traube.models.given import FunctionModel, LoadedTransformer, make_name
+from traube.models.lexical import Hashed, Lexical
+from traube.models.pairwise import Compared, Pairwise
+from traube.models.similarity import SIMILARITY_VERSION, Similarity
+from traube.models.transformer import ENCODER_VERSION, Transformer
+from traube.models.vectors import Vectors
 
 __all__ = [
     "CORPUS_BOUND",

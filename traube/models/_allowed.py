@@ -1,7 +1,7 @@
 """Allowlists: what a model's folder may hold and ask for. What is not here is refused or never opened.
 
 These lists decide before any library sees a folder: names and optional settings stand in `allowed.yaml`, what says more
-here. `traube.models._vetting` applies them.
+here. `traube.models.vetting` applies them.
 """
 
 import re

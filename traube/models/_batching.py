@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traube._core.arrays import Ints
-from traube.models._vectors import Dense
+from traube.models.vectors import Dense
 
 # A block is tokenized at once, and sorted: its tokens are held, no others.
 TEXTS_A_BLOCK = 16_384

@@ -12,7 +12,7 @@ from traube._core import paths
 from traube._core.disk import read_json
 from traube._core.files import write_json
 from traube._core.hashing import digest
-from traube.models._vectors import Dense
+from traube.models.vectors import Dense
 
 logger = logging.getLogger(__name__)
 

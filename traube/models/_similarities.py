@@ -10,9 +10,9 @@ from scipy.sparse import issparse
 from typing_extensions import override
 
 from traube._core.hashing import digest
-from traube.models._card import ModelCard
-from traube.models._similarity import Query, Similarity
-from traube.models._vectors import Dense
+from traube.models.card import ModelCard
+from traube.models.similarity import Query, Similarity
+from traube.models.vectors import Dense
 
 ROUNDING = 1e-6  # share of the largest singular value; smaller values are no directions
 

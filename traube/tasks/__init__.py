@@ -1,4 +1,7 @@
-"""Tasks: the data model (`task`), the registry of the tasks that come with Traube, and the user's own cards."""
+"""Tasks: the data model (`task`), the registry of the tasks that come with Traube, and the user's own cards.
+
+Other rooms import what is listed here, and the modules without an underscore.
+"""
 
 import re
 from functools import lru_cache
@@ -9,9 +12,9 @@ from traube._core.cards import read_each, task_files
 from traube._core.config import read_yaml
 from traube._core.errors import Conflict, Invalid, Malformed, TraubeError, Unknown, unknown
 from traube._core.plugins import collect, import_plugins, modules_of
-from traube.tasks._scored_pairs import PAIRS, PairCard, make_pairs
-from traube.tasks._source import Source
-from traube.tasks._task import CLUSTERING, Task, TaskType
+from traube.tasks.scored_pairs import PAIRS, PairCard, make_pairs
+from traube.tasks.source import Source
+from traube.tasks.task import CLUSTERING, Task, TaskType
 
 __all__ = [
     "CLUSTERING",
@@ -212,7 +215,7 @@ def load_pairs(name: str) -> Task:
 
 @lru_cache(maxsize=1)
 def _import_readers() -> tuple[ModuleType, ...]:
-    from traube.tasks import _readers as readers
+    from traube.tasks import readers
 
     return (*modules_of(readers), *(module for _, module in import_plugins("readers")))
 

@@ -3,14 +3,16 @@
 Trainers are modules of `_trainers/` and of plug-ins, found by themselves; `trainer` says what a trainer is and scores on the way, `loop`
 makes the stream of examples and trains, `clusterings` is what trainers on gold clusterings share, and `study` searches
 for a recipe's best values. What is left is a model like any other: evaluating it is the pipeline's.
+
+Other rooms import what is listed here, and the modules without an underscore.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from traube._core.plugins import collect, import_plugins, modules_of
 from traube.training import _trainers as trainers
-from traube.training._loop import Entry, TrainingRecipe
-from traube.training._trainer import Checkpoint, Trainer
+from traube.training.loop import Entry, TrainingRecipe
+from traube.training.trainer import Checkpoint, Trainer
 
 __all__ = ["TRAINERS", "Checkpoint", "Entry", "Trainer", "TrainingRecipe", "find_trainers", "searched_trainers"]
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from tests.papers.aecl.conftest import QUICK
-from traube.components._deep.encoding import Encoded, copy_network
-from traube.models._transformer import Transformer
+from traube.components.deep.encoding import Encoded, copy_network
+from traube.models.transformer import Transformer
 from traube.papers.aecl.aecl import Aecl, count_stages, spread_weight
 from traube.papers.aecl.on_encoder import encode_frozen
 

@@ -12,12 +12,12 @@ from traube._pipeline.record import record
 from traube._reports.papers import Context
 from traube._reports.papers.spec import Figure, deviation
 from traube.models import load_model
-from traube.models._vectors import store_matrix
+from traube.models.vectors import store_matrix
 from traube.papers.aecl import figures, tables
 from traube.papers.aecl.figures import PLACES
 from traube.papers.aecl.paper import PAPER
-from traube.tasks._stored import complete_task, save_corpus, save_rows
-from traube.tasks._task import Task, TaskCard, index_texts, make_split
+from traube.tasks.stored import complete_task, save_corpus, save_rows
+from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
 
 @pytest.fixture

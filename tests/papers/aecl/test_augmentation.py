@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.errors import refused
 from traube._core.errors import Invalid, Malformed, Missing
 from traube.models import load_model
-from traube.models._transformer import Transformer
+from traube.models.transformer import Transformer
 from traube.papers.aecl.augmentation import Contextual, Eda, Published, find_neighbors, split_words
 
 SYNONYMS = {"cat": ["kitten", "tomcat"], "dog": ["hound"], "soup": ["broth"]}

@@ -17,11 +17,11 @@ from tests.errors import refused
 from tests.papers.aecl.conftest import QUICK, SHORT
 from traube._core.errors import Failed, Invalid, Missing, TooFew, Unknown
 from traube._core.progress import Progress
-from traube.components._deep import DEEP, DeepClusterer, is_collapsed
-from traube.components._deep.augmentation import swap_or_delete
-from traube.components._deep.clusterer import make_even_batches
-from traube.components._deep.grouping import k_means
-from traube.models._transformer import Transformer
+from traube.components.deep import DEEP, DeepClusterer, is_collapsed
+from traube.components.deep.augmentation import swap_or_delete
+from traube.components.deep.clusterer import make_even_batches
+from traube.components.deep.grouping import k_means
+from traube.models.transformer import Transformer
 
 Grouped = tuple[list[str], list[str]]
 EACH = pytest.mark.parametrize("name", DEEP)

@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 from tests.errors import refused
 from traube._core.errors import TooFew, Unsupported
 from traube.components import DistanceView, TextView, VectorView, parse_method
-from traube.components._fit import fit_clusterer
+from traube.components.fitting import fit_clusterer
 from traube.papers.aecl.gsdmm import Gsdmm, _weigh, count_words
 
 SUBJECTS = ("dough yeast crust rye loaf oven", "racket serve volley net ace court", "nova galaxy dwarf star orbit ring")

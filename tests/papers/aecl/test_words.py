@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from traube.models._transformer import Transformer
+from traube.models.transformer import Transformer
 from traube.papers.aecl.stcc import compute_spectral_codes
 from traube.papers.aecl.words import Sif, Words, make_word_vectors, split_words
 

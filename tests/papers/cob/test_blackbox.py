@@ -17,16 +17,16 @@ from sklearn.metrics import adjusted_rand_score, rand_score
 from tests.errors import refused
 from tests.training.test_training import words_task
 from traube._core.errors import Failed, Invalid, TooFew, TooLarge
-from traube.metrics._clustering import score
+from traube.metrics.clustering import score
 from traube.models import load_model
-from traube.models._card import ModelCard
-from traube.models._transformer import Transformer
+from traube.models.card import ModelCard
+from traube.models.transformer import Transformer
 from traube.papers.cob.trainers.cob import LOSSES, Blackbox, Cob, cob_loss, linkage, margin, pairwise_distances
 from traube.papers.cob.trainers.untrained import Untrained
-from traube.tasks._task import Task
+from traube.tasks.task import Task
 from traube.training import Trainer
-from traube.training._clusterings import Problem
 from traube.training._trainers.triplet import Triples, Triplet
+from traube.training.clusterings import Problem
 
 RECIPE = {"epochs": 3, "batch": 2, "learning_rate": 1e-3, "evaluate_every": 2, "max_length": 16}
 

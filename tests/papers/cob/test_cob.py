@@ -17,11 +17,11 @@ from traube._pipeline.request import Request
 from traube._pipeline.workbench import Workbench
 from traube._reports.papers import Context
 from traube._reports.papers.spec import join_printed
-from traube.models._card import ModelCard
-from traube.models._transformer import Transformer
+from traube.models.card import ModelCard
+from traube.models.transformer import Transformer
 from traube.papers.cob import figures, tables
 from traube.papers.cob.paper import NO_ARTICLES, PAPER
-from traube.tasks._task import Task
+from traube.tasks.task import Task
 from traube.training import TRAINERS
 
 RECIPE = {"learning_rate": 1e-2, "max_length": 16, "epochs": 4, "batch": 1, "evaluate_every": 40}
@@ -146,7 +146,7 @@ def test_other_tables_and_figures(trained: Context, monkeypatch: pytest.MonkeyPa
     assert sizes["20NG train", "C"] == 3  # validation is taken from it
     printed = tables.published.grid("table3", "task")
     with monkeypatch.context() as patched:
-        patched.setattr("traube.training._study.find_best_by_task", lambda *_: {"newsgroups": {"lam": 70.0, "r": 2.0}})
+        patched.setattr("traube.training.study.find_best_by_task", lambda *_: {"newsgroups": {"lam": 70.0, "r": 2.0}})
         own = tables.read_searched(trained)
     lams = join_printed(printed, own, "no study here").set_index(["task", "column"])
     assert lams.loc[("newsgroups", "lam"), ["published", "measured"]].tolist() == [90.0, 70.0]

@@ -23,8 +23,8 @@ from tests.errors import refused
 from traube._core.errors import Corrupt, Malformed, Unavailable
 from traube.papers.cob import tables
 from traube.tasks import get_source, load_task
-from traube.tasks._task import Task
-from traube.tasks._trec_car import LEAD, read_passages, read_qrels
+from traube.tasks.task import Task
+from traube.tasks.trec_car import LEAD, read_passages, read_qrels
 
 RealRaw = Callable[[str], Path]
 GROUPS = ("alt.atheism", "rec.autos", "sci.space")

@@ -25,7 +25,7 @@ from traube.papers.german.tables import (
     published_methods,
     read_adaptations,
 )
-from traube.tasks._task import Task
+from traube.tasks.task import Task
 from traube.training import TRAINERS
 
 TOLERANCE = 0.0051  # two printed decimals

@@ -20,7 +20,7 @@ from traube.papers.giccs.annotation_sheets import (
     sheet_form,
 )
 from traube.papers.giccs.best_worst import draw_tuples, read_judgments
-from traube.tasks._reading import TableFormat
+from traube.tasks.reading import TableFormat
 
 ITEMS = "item,text,group,context\n" + "".join(
     f'{d}{c},Text {c} of {d},{d},"Benutzer: Hallo {d}\nAssistent: Guten Tag"\n' for d in ("d1", "d2") for c in "abcde"

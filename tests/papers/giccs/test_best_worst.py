@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.errors import Refusal, refused
 from tests.giccs_like import simulate_judgments
 from traube._core.errors import Conflict, Invalid, Malformed
-from traube.metrics._correlation import spearman
+from traube.metrics.correlation import spearman
 from traube.papers.giccs.agreement import alpha, counting_scores, split_half
 from traube.papers.giccs.best_worst import Columns, draw_tuples, read_expert, read_judgments, scores_table
 

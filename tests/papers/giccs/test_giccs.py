@@ -15,14 +15,14 @@ from traube._pipeline.kinds.pairs import make_pair_cells
 from traube._pipeline.request import Request
 from traube._pipeline.workbench import Given
 from traube._reports.papers import Context, Table, papers
-from traube.metrics._correlation import spearman
+from traube.metrics.correlation import spearman
 from traube.models import Model
 from traube.papers.giccs.multiple_choice import save_choices
 from traube.papers.giccs.richness import lexical_tokens, mtld
 from traube.papers.giccs.tables import FEWEST, pair_scores, published, published_words
 from traube.tasks import load_pairs
-from traube.tasks._stored import Manifest
-from traube.tasks._task import Task
+from traube.tasks.stored import Manifest
+from traube.tasks.task import Task
 
 PAPER = papers()["giccs"]
 TABLES = {table.name: table for table in PAPER.tables}
@@ -197,6 +197,6 @@ def test_whether_similarity_predicts_clustering_is_measured_for_models_that_have
     alike = pair_scores(context, "giccs").set_index("model")["spearman"]
     assert row["rho"] == pytest.approx(spearman(alike[scores.index], scores), nan_ok=True)
     assert np.isnan(row["low"]) and "3 models are too few" in row["note"]
-    monkeypatch.setattr("traube.metrics._correlation.FEWEST", FEWEST)
+    monkeypatch.setattr("traube.metrics.correlation.FEWEST", FEWEST)
     (row,) = spec.make(context).to_dict("records")
     assert not row["note"] and (np.isnan(row["rho"]) or row["low"] <= row["rho"] <= row["high"])

@@ -14,11 +14,11 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from tests import giccs_like
 from tests.errors import Refusal, refused
 from traube._core.errors import Failed, Invalid, Malformed, Missing, TooLarge
-from traube.models._causal import CausalModel
+from traube.models.causal import CausalModel
 from traube.papers.giccs.likelihood import likelihoods
 from traube.papers.giccs.multiple_choice import ANSWER, Question, choose, list_questions, score_options, write_prompt
 from traube.tasks import load_pairs
-from traube.tasks._task import Task
+from traube.tasks.task import Task
 
 if TYPE_CHECKING:
     from transformers import GPT2LMHeadModel, PreTrainedTokenizerFast

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.giccs_like import simulate_judgments
-from traube.metrics._correlation import spearman
+from traube.metrics.correlation import spearman
 from traube.papers.giccs.agreement import Judgments, compliance, counting_scores, split_half, split_half_of_annotators
 from traube.papers.giccs.best_worst import Columns, draw_tuples, read_judgments, scores_table
 from traube.papers.giccs.value_scoring import learn_pairs, value_scores

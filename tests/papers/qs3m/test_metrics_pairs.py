@@ -14,7 +14,7 @@ from tests.errors import refused
 from traube._core.errors import Failed
 from traube.papers.qs3m.auc import auc, page_auc
 from traube.papers.qs3m.pairs import balanced_pairs
-from traube.tasks._task import Split
+from traube.tasks.task import Split
 
 LABELS = np.array(["milk", "milk", "rennet", "rennet", "mould"])
 TRUTH = (LABELS[:, None] == LABELS).astype(np.float32)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.errors import refused
 from traube._core.errors import Missing
 from traube.papers.qs3m.pairs import ItemPairs, all_pairs, balanced_pairs
-from traube.tasks._task import Split
+from traube.tasks.task import Split
 
 Found = dict[tuple[int, int], bool]
 

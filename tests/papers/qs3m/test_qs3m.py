@@ -13,11 +13,11 @@ from traube._core import paths
 from traube._core.errors import Invalid, TooFew, Unknown
 from traube._pipeline.workbench import Workbench
 from traube.models import load_model
-from traube.models._transformer import Transformer
-from traube.models._vetting import VettedFolder
+from traube.models.transformer import Transformer
+from traube.models.vetting import VettedFolder
 from traube.papers.qs3m.trainers import Qs3m
-from traube.tasks._sections import Page, Passage, draw, make_records
-from traube.tasks._task import Task, TaskCard, index_texts
+from traube.tasks.sections import Page, Passage, draw, make_records
+from traube.tasks.task import Task, TaskCard, index_texts
 
 QUICK = {"epochs": 2, "batch": 16, "learning_rate": 1e-3}
 SECTIONS = {

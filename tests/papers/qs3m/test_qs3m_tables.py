@@ -18,15 +18,15 @@ from traube._core import paths
 from traube._core.errors import TraubeError
 from traube._reports.papers import Context
 from traube.models import Model, load_model
-from traube.models._card import ModelCard, Precision
-from traube.models._checkpoints import trained_on
-from traube.models._transformer import Transformer
+from traube.models.card import ModelCard, Precision
+from traube.models.checkpoints import trained_on
+from traube.models.transformer import Transformer
 from traube.papers.qs3m import figures, tables
 from traube.papers.qs3m.pages import KEYS, METRICS, REFERENCE, find_trained, page_scores, score_pages
 from traube.papers.qs3m.paper import PAPER
 from traube.papers.qs3m.trainers import Qs3m
-from traube.tasks._sections import Page, Passage, draw, make_records
-from traube.tasks._task import Split, Task, TaskCard, index_texts
+from traube.tasks.sections import Page, Passage, draw, make_records
+from traube.tasks.task import Split, Task, TaskCard, index_texts
 
 NAME = "car_test200_flat"
 

@@ -11,7 +11,7 @@ from traube._core.errors import Missing
 from traube._pipeline.workbench import Workbench
 from traube.models import Model, ModelCard, model_of
 from traube.papers.qs3m.queries import embed_with_query
-from traube.tasks._task import Task, TaskCard, index_texts, make_split
+from traube.tasks.task import Task, TaskCard, index_texts, make_split
 
 TEXTS = ["a dog", "the soup", "bread"]
 

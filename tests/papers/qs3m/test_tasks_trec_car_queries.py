@@ -14,8 +14,8 @@ from tests.errors import refused
 from traube._core.errors import Malformed, TooFew
 from traube.papers.qs3m.pairs import all_pairs
 from traube.tasks import get_source, load_task
-from traube.tasks._task import Split, Task
-from traube.tasks._trec_car import read_qrels
+from traube.tasks.task import Split, Task
+from traube.tasks.trec_car import read_qrels
 
 RealRaw = Callable[[str], Path]
 

@@ -7,7 +7,7 @@ import pandas as pd
 from traube._core.frames import TEXT
 from traube._pipeline.validation.findings import Finding
 from traube._pipeline.validation.validate import validate_table
-from traube.tasks._task import SPLIT_COLUMNS, TaskCard, text_id
+from traube.tasks.task import SPLIT_COLUMNS, TaskCard, text_id
 
 CARD = TaskCard(name="fruit")
 SCRIPT = "<script>alert(1)</script>"

@@ -9,7 +9,7 @@ from traube._pipeline.validation.rules import CHECKS
 from traube._pipeline.validation.validate import validate_tasks
 from traube._reports.markdown import markdown
 from traube._storage import open_storage
-from traube.tasks._stored import complete_task, save_corpus, save_rows
+from traube.tasks.stored import complete_task, save_corpus, save_rows
 
 
 def test_at_most_twenty_short_rows_are_shown_of_all_that_are_counted() -> None:

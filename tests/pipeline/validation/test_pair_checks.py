@@ -7,8 +7,8 @@ import pytest
 
 from traube._pipeline.validation.rules import CHECKS
 from traube._pipeline.validation.validate import validate_table
-from traube.tasks._scored_pairs import PairCard, make_pairs
-from traube.tasks._task import Task
+from traube.tasks.scored_pairs import PairCard, make_pairs
+from traube.tasks.task import Task
 
 CARD = PairCard(name="pairs", scale=(0.0, 5.0))
 

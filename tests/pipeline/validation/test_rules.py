@@ -14,7 +14,7 @@ from tests.pipeline.validation.fruit import CARD, check_corpus, check_splits, co
 from traube._core.frames import TEXT
 from traube._pipeline.validation.facts import find_mojibake
 from traube._pipeline.validation.rules import CHECKS, blocks
-from traube.tasks._task import NULLABLE, SUBSETS, CheckName, Declared, TaskCard
+from traube.tasks.task import NULLABLE, SUBSETS, CheckName, Declared, TaskCard
 
 
 def test_faultless_tables_pass_every_check() -> None:

@@ -20,8 +20,8 @@ from traube._pipeline import units
 from traube._pipeline.executors.loky import start_processes
 from traube._pipeline.units import Trained, Training
 from traube.components import Component
-from traube.models._base import Encoder, Model
-from traube.models._vectors import Dense
+from traube.models.base import Encoder, Model
+from traube.models.vectors import Dense
 
 if TYPE_CHECKING:
     from joblib.externals.loky import ProcessPoolExecutor

@@ -26,7 +26,7 @@ from traube._pipeline.executors.ray_training import ToTrain, Trainings, train
 from traube._pipeline.record import library_versions
 from traube._pipeline.units import Trained, Training
 from traube.models import Encoder, Model, Transformer, Vectors
-from traube.models._vectors import Dense
+from traube.models.vectors import Dense
 
 PACKAGE = Path(__file__).parents[2]  # traube
 LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0: a Ray that is started here listens to 127.0.0.1 alone

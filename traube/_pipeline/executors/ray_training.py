@@ -18,8 +18,8 @@ from traube._core.errors import Failed
 from traube._core.progress import Progress
 from traube._pipeline.executors.ray_errors import RETRIES, check, explain_error
 from traube._pipeline.units import Trained, Training, picklable_errors
-from traube.components._deep.clusterer import FILE
-from traube.components._deep.encoding import InMemory
+from traube.components.deep.clusterer import FILE
+from traube.components.deep.encoding import InMemory
 from traube.models import Transformer
 
 LISTENS = 1.0  # seconds from news to news

@@ -8,7 +8,7 @@ import pandas as pd
 
 from traube._core.plugins import import_plugins, modules_of
 from traube._pipeline.kinds.kind import Kind
-from traube.tasks._task import TaskCard
+from traube.tasks.task import TaskCard
 
 
 @lru_cache(maxsize=1)

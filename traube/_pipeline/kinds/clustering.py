@@ -24,9 +24,9 @@ from traube._pipeline.workbench import Workbench
 from traube.components import Method, get_clusterer, get_reducer
 from traube.metrics import SCORING_VERSION
 from traube.models import Model, fingerprint_on, present_version
-from traube.models._long_texts import measure_long_texts
-from traube.tasks._stored import Manifest
-from traube.tasks._task import CLUSTERING, SPLIT_COLUMNS, Stage, Task
+from traube.models.long_texts import measure_long_texts
+from traube.tasks.stored import Manifest
+from traube.tasks.task import CLUSTERING, SPLIT_COLUMNS, Stage, Task
 
 LABELS_SHOWN = 50
 

@@ -19,8 +19,8 @@ from traube._pipeline.request import Request
 from traube._pipeline.workbench import Workbench
 from traube._storage import Storage
 from traube.models import Model
-from traube.tasks._stored import Manifest
-from traube.tasks._task import Task, TaskType
+from traube.tasks.stored import Manifest
+from traube.tasks.task import Task, TaskType
 
 P = TypeVar("P", bound=Procedure, default=Procedure)
 

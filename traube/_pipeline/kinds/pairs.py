@@ -32,10 +32,10 @@ from traube._pipeline.request import Request
 from traube._pipeline.workbench import Workbench
 from traube._storage import Storage
 from traube.models import Model, fingerprint_on, present_version
-from traube.models._prompts import for_pairs
-from traube.tasks._scored_pairs import ALL, PAIR_COLUMNS, PAIRS, join_histories, select_pairs
-from traube.tasks._stored import Manifest, get_manifest
-from traube.tasks._task import Stage, Task
+from traube.models.prompts import for_pairs
+from traube.tasks.scored_pairs import ALL, PAIR_COLUMNS, PAIRS, join_histories, select_pairs
+from traube.tasks.stored import Manifest, get_manifest
+from traube.tasks.task import Stage, Task
 
 # Raise when the same vectors and gold scores would be scored otherwise.
 PAIRS_VERSION = "1"

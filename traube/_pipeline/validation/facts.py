@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traube._pipeline.validation.rules import SPLIT, Table
-from traube.tasks._scored_pairs import PairCard
-from traube.tasks._task import NULLABLE, SPLIT_COLUMNS, TaskCard
+from traube.tasks.scored_pairs import PairCard
+from traube.tasks.task import NULLABLE, SPLIT_COLUMNS, TaskCard
 
 
 def compute_corpus_facts(card: TaskCard, rows: pd.DataFrame, corpus: pd.DataFrame) -> pd.DataFrame:

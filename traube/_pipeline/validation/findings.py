@@ -12,8 +12,8 @@ from traube._pipeline.validation.outcomes import RuleOutcome
 from traube._pipeline.validation.rules import CHECKS, SPLIT, Check, Table, blocks
 from traube._storage import Storage
 from traube.tasks import sources
-from traube.tasks._stored import get_manifest
-from traube.tasks._task import TaskCard
+from traube.tasks.stored import get_manifest
+from traube.tasks.task import TaskCard
 
 SHOWN_ROWS = 20
 SHOWN_CHARACTERS = 120

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from traube._pipeline.validation.rules import CHECKS, Rule, Table
-from traube.tasks._task import Declared
+from traube.tasks.task import Declared
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from traube._core.config import read_yaml
-from traube.tasks._task import TaskCard
+from traube.tasks.task import TaskCard
 
 SPLIT = ("split_set", "split", "level")  # what names one clustering problem
 

@@ -10,8 +10,8 @@ from traube._pipeline.validation.findings import Finding, keep_findings, make_fi
 from traube._pipeline.validation.outcomes import judge
 from traube._pipeline.validation.rules import CHECKS, Table
 from traube._storage import Storage
-from traube.tasks._stored import get_card, read_task
-from traube.tasks._task import CORPUS_COLUMNS, SPLIT_COLUMNS, TaskCard
+from traube.tasks.stored import get_card, read_task
+from traube.tasks.task import CORPUS_COLUMNS, SPLIT_COLUMNS, TaskCard
 
 COLUMNS: dict[Table, Collection[str]] = {"corpus": CORPUS_COLUMNS, "splits": SPLIT_COLUMNS}  # that are judged
 

@@ -10,10 +10,10 @@ from traube._core.spending import in_dollars
 from traube._pipeline.params import Protocol
 from traube._reports.tables import show_interval, show_name, show_rank
 from traube._storage import Storage
-from traube.comparison._candidates import WITHOUT_LABELS, main_metric
-from traube.components._method import name_methods
-from traube.models._checkpoints import trained_on
-from traube.tasks._stored import get_card
+from traube.comparison.candidates import WITHOUT_LABELS, main_metric
+from traube.components.method import name_methods
+from traube.models.checkpoints import trained_on
+from traube.tasks.stored import get_card
 
 OWN_CHOICE = ", own choice"
 STATE = ["protocol", "model", "fingerprint", "data_version", "code_version"]

@@ -18,11 +18,11 @@ from traube._reports.explorer.views import SHOWN, views
 from traube._reports.figures import COLORS, HEATMAP_MODELS, Plot, as_data, color_models, heatmap
 from traube._reports.recommendation import recommend_among
 from traube._reports.rendering import render
-from traube.comparison._candidates import WITHOUT_LABELS, Candidate, candidates, main_metric, pick_best_methods
-from traube.comparison._standings import Standing, read_standing
-from traube.comparison._verdict import format_significance
-from traube.models._prompts import get_model_prompt
-from traube.tasks._task import Task
+from traube.comparison.candidates import WITHOUT_LABELS, Candidate, candidates, main_metric, pick_best_methods
+from traube.comparison.standings import Standing, read_standing
+from traube.comparison.verdict import format_significance
+from traube.models.prompts import get_model_prompt
+from traube.tasks.task import Task
 
 MODELS = 8  # the best ones, shown in maps and compared in pairs
 Key = tuple[str, str]  # a protocol, and a level of the labels; an empty level is all of them

@@ -9,9 +9,9 @@ import numpy as np
 
 from traube._reports.explorer.board import number
 from traube._reports.figures import GRAY, Plot, Trace
-from traube.comparison._standings import Standing
-from traube.comparison._verdict import Verdict, compare
-from traube.tasks._task import Split
+from traube.comparison.standings import Standing
+from traube.comparison.verdict import Verdict, compare
+from traube.tasks.task import Split
 
 MOST = 20  # models of a diagram
 ROW = 24  # pixels

@@ -14,9 +14,9 @@ from traube._pipeline.lookup import Lookup
 from traube._pipeline.params import Protocol
 from traube._pipeline.workbench import Workbench
 from traube._reports.placing import place_texts
-from traube.comparison._candidates import Candidate
-from traube.models._vectors import open_matrix
-from traube.tasks._task import Split, Task
+from traube.comparison.candidates import Candidate
+from traube.models.vectors import open_matrix
+from traube.tasks.task import Split, Task
 
 SHOWN = 3000  # texts of a map; more of them take a phone's browser seconds, and hide each other
 CHARACTERS = 300  # of a text

@@ -16,10 +16,10 @@ from traube._pipeline.request import Request
 from traube._pipeline.survey import unavailable
 from traube._pipeline.workbench import Workbench
 from traube._storage import Storage
-from traube.components._method import name_methods
+from traube.components.method import name_methods
 from traube.models import Model, Precision, Vectors
-from traube.tasks._stored import get_manifest, read_task
-from traube.tasks._task import Task
+from traube.tasks.stored import get_manifest, read_task
+from traube.tasks.task import Task
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ import numpy as np
 from pydantic import Field
 from typing_extensions import override
 
-from traube.components._deep.clusterer import BatchResult, Entry, Labels, Rows, Views, make_even_batches
-from traube.components._deep.encoding import Base
-from traube.components._deep.grouping import k_means, take_largest
+from traube.components.deep.clusterer import BatchResult, Entry, Labels, Rows, Views, make_even_batches
+from traube.components.deep.encoding import Base
+from traube.components.deep.grouping import k_means, take_largest
 from traube.papers.aecl.on_encoder import EncoderClusterer, EncoderFit, EncoderRecipe
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from traube._core.errors import Invalid, Malformed, Missing
-from traube.models._base import Model
-from traube.models._language import load_language_model
-from traube.models._transformer import best_device
+from traube.models.base import Model
+from traube.models.language import load_language_model
+from traube.models.transformer import best_device
 
 Generator: TypeAlias = np.random.Generator
 WORD = re.compile(r"\w+")

@@ -9,10 +9,10 @@ from sklearn.base import ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from traube.components._components import get_clusterer
-from traube.components._estimators.reducers import FLOATS, _SparseInput
-from traube.components._new_points import Matrix
-from traube.components._spherical import Labels
+from traube.components.estimators.reducers import FLOATS, _SparseInput
+from traube.components.new_points import Matrix
+from traube.components.registry import get_clusterer
+from traube.components.spherical import Labels
 from traube.papers.aecl.isolation import depths
 
 TREES = 100

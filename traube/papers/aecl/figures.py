@@ -12,7 +12,7 @@ from traube._reports.figures import by_label, lines, text_map, tip
 from traube._reports.papers.context import Context
 from traube._reports.papers.spec import Drawing
 from traube._reports.rendering import figures_page
-from traube.models._vectors import locate_matrix, open_matrix, store_matrix
+from traube.models.vectors import locate_matrix, open_matrix, store_matrix
 from traube.papers.aecl.tables import (
     ABLATIONS,
     FROZEN,
@@ -24,7 +24,7 @@ from traube.papers.aecl.tables import (
     WITHOUT,
     measure_scores,
 )
-from traube.tasks._task import Task
+from traube.tasks.task import Task
 
 PLACES = "places"  # kind of the artifact: where texts are in a figure
 SHOWN = ("none/kmeans", "none/sccl", "none/rstc", "none/aecl")  # as in the paper

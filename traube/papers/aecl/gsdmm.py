@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import Tags, check_random_state
 
-from traube.components._estimators.compiled import compiled
-from traube.components._spherical import Labels
+from traube.components.estimators.compiled import compiled
+from traube.components.spherical import Labels
 from traube.papers.aecl.words import split_words
 
 Counts = NDArray[np.int32]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from traube.components._estimators.compiled import compiled
+from traube.components.estimators.compiled import compiled
 
 # Where each row's numbers begin, their columns, the numbers themselves, and the number of columns.
 # The columns of a row that has all of them are not read.

@@ -2,9 +2,9 @@
 
 from typing import Literal
 
-from traube.components._components import NUMERICAL, LazyEstimator, get_clusterer, register_clusterer
-from traube.components._deep import register_deep_clusterer
-from traube.components._limits import Count, NotNegative, PartOf, Positive, Several, Share, with_limits
+from traube.components.deep import register_deep_clusterer
+from traube.components.limits import Count, NotNegative, PartOf, Positive, Several, Share, with_limits
+from traube.components.registry import NUMERICAL, LazyEstimator, get_clusterer, register_clusterer
 from traube.papers.aecl.aecl import Aecl
 from traube.papers.aecl.rstc import Rstc
 from traube.papers.aecl.sccl import Sccl

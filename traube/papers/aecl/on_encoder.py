@@ -9,9 +9,9 @@ from typing_extensions import override
 from traube._core import paths
 from traube._core.hashing import digest
 from traube._core.inputs import resolve_path
-from traube.components._deep.augmentation import Augment, swap_or_delete
-from traube.components._deep.clusterer import DeepClusterer, DeepRecipe, Fit, Rows, Views
-from traube.components._deep.encoding import Base, Encoded, copy_network
+from traube.components.deep.augmentation import Augment, swap_or_delete
+from traube.components.deep.clusterer import DeepClusterer, DeepRecipe, Fit, Rows, Views
+from traube.components.deep.encoding import Base, Encoded, copy_network
 
 if TYPE_CHECKING:
     from torch import Tensor

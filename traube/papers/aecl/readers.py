@@ -15,10 +15,10 @@ from traube._core.inputs import is_file
 from traube._core.paths import raw
 from traube.papers.aecl import TASKS
 from traube.tasks import get_source
-from traube.tasks._reading import find_file, read_csv, read_lines
-from traube.tasks._source import Source, catalogue_card
-from traube.tasks._splitting import split_whole
-from traube.tasks._task import TaskCard
+from traube.tasks.reading import find_file, read_csv, read_lines
+from traube.tasks.source import Source, catalogue_card
+from traube.tasks.splitting import split_whole
+from traube.tasks.task import TaskCard
 
 EMPTY = "."  # the paper's code puts this in place of a missing text
 

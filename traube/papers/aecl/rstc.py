@@ -12,9 +12,9 @@ import numpy as np
 from pydantic import Field
 from typing_extensions import override
 
-from traube.components._deep.clusterer import BatchResult, Labels, Rows, Views
-from traube.components._deep.encoding import Base
-from traube.components._deep.grouping import take_largest
+from traube.components.deep.clusterer import BatchResult, Labels, Rows, Views
+from traube.components.deep.encoding import Base
+from traube.components.deep.grouping import take_largest
 from traube.papers.aecl.on_encoder import EncoderClusterer, EncoderFit, EncoderRecipe
 
 if TYPE_CHECKING:

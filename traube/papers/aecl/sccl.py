@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 from typing_extensions import override
 
-from traube.components._deep.clusterer import BatchResult, Labels, Rows, Views
-from traube.components._deep.encoding import Base
-from traube.components._deep.grouping import k_means, take_largest
-from traube.components._new_points import find_nearest
+from traube.components.deep.clusterer import BatchResult, Labels, Rows, Views
+from traube.components.deep.encoding import Base
+from traube.components.deep.grouping import k_means, take_largest
+from traube.components.new_points import find_nearest
 from traube.papers.aecl.on_encoder import EncoderClusterer, EncoderFit, EncoderRecipe
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import numpy as np
 from pydantic import Field
 from typing_extensions import override
 
-from traube.components._deep.clusterer import BatchResult, DeepClusterer, DeepRecipe, Fit, Labels, Rows, Views
-from traube.components._deep.encoding import Base
-from traube.components._deep.grouping import k_means, take_largest
+from traube.components.deep.clusterer import BatchResult, DeepClusterer, DeepRecipe, Fit, Labels, Rows, Views
+from traube.components.deep.encoding import Base
+from traube.components.deep.grouping import k_means, take_largest
 from traube.papers.aecl.words import Sif, Source, Words
 
 if TYPE_CHECKING:

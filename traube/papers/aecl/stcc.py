@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 from typing_extensions import override
 
-from traube.components._deep.clusterer import BatchResult, DeepClusterer, DeepRecipe, Fit, Labels, Rows, Views
-from traube.components._deep.encoding import Base
-from traube.components._deep.grouping import k_means
-from traube.components._new_points import find_nearest
+from traube.components.deep.clusterer import BatchResult, DeepClusterer, DeepRecipe, Fit, Labels, Rows, Views
+from traube.components.deep.encoding import Base
+from traube.components.deep.grouping import k_means
+from traube.components.new_points import find_nearest
 from traube.papers.aecl.words import Source, Words, split_words
 
 if TYPE_CHECKING:

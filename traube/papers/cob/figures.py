@@ -9,7 +9,7 @@ from traube._reports.papers.context import Context
 from traube._reports.papers.spec import Drawing
 from traube._reports.rendering import figures_page
 from traube.papers.cob.tables import CHECKPOINT, METRICS, PROTOCOL, REFERENCE, trained_cells
-from traube.tasks._task import Task
+from traube.tasks.task import Task
 
 CURVE = ("step", "epoch", "seconds", "validation_ari")
 SHOWN_SPLITS = 4

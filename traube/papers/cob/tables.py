@@ -15,14 +15,14 @@ from traube._core.paths import home, raw
 from traube._reports.papers.context import Context
 from traube._reports.papers.published import Published, stack_grid
 from traube._reports.papers.spec import count_split_sizes, deviation
-from traube.comparison._jackknife import Sample
-from traube.comparison._verdict import compare
+from traube.comparison.jackknife import Sample
+from traube.comparison.verdict import compare
 from traube.papers.cob.readers.newsgroups import LEVEL, Newsgroups
 from traube.papers.cob.readers.trec_car import SIZES
 from traube.tasks import get_source
-from traube.tasks._reading import find_file
-from traube.tasks._task import Task, get_groups, text_id
-from traube.tasks._trec_car import read_qrels
+from traube.tasks.reading import find_file
+from traube.tasks.task import Task, get_groups, text_id
+from traube.tasks.trec_car import read_qrels
 
 PROTOCOL = "cob"
 METHOD = "none/agglomerative_average"
@@ -101,7 +101,7 @@ def _measure_car_test(context: Context) -> tuple[dict[str, float], str]:
 
 def read_searched(context: Context) -> pd.DataFrame:
     """Return table 3, lambda and r, the best of each task's study that is kept: task, column, measured, note."""
-    from traube.training._study import find_best_by_task
+    from traube.training.study import find_best_by_task
 
     studies = find_best_by_task(home() / "studies", "cob")
     printed = published.grid("table3", "task")["task"].unique()
@@ -295,8 +295,8 @@ def _read_whole_blocks(task: Task) -> list[_Labeled] | None:
 def _measure_tfidf(splits: Iterable[_Labeled], method: str, metric: str) -> pd.DataFrame:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    from traube.components._estimators.clusterers import Agglomerative
-    from traube.metrics._clustering import replicates, score
+    from traube.components.estimators.clusterers import Agglomerative
+    from traube.metrics.clustering import replicates, score
 
     rows: list[tuple[Any, ...]] = []
     measured = [full.partition("/")[0] for full in METRICS.values()]

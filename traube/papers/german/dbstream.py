@@ -7,9 +7,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from traube.components._estimators.reducers import FLOATS
-from traube.components._new_points import find_nearest
-from traube.components._spherical import Array, Labels
+from traube.components.estimators.reducers import FLOATS
+from traube.components.new_points import find_nearest
+from traube.components.spherical import Array, Labels
 
 
 @dataclass(eq=False, repr=False)

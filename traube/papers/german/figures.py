@@ -8,7 +8,7 @@ from traube._reports.figures import Plot, axes, band, grouped_bars, line, text_m
 from traube._reports.papers.context import Context
 from traube._reports.papers.spec import Drawing
 from traube._reports.rendering import figures_page
-from traube.models._vectors import open_matrix
+from traube.models.vectors import open_matrix
 from traube.papers.german.tables import PROTOCOL, read_adaptations
 
 MAPPED, HIGHLIGHTED = "tenkgnad_p2p", "Wissenschaft"

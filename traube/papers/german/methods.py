@@ -1,7 +1,7 @@
 """DBSTREAM."""
 
-from traube.components._components import NUMERICAL, LazyEstimator, register_clusterer
-from traube.components._limits import NotNegative, Positive, with_limits
+from traube.components.limits import NotNegative, Positive, with_limits
+from traube.components.registry import NUMERICAL, LazyEstimator, register_clusterer
 
 VALUES = {
     "clustering_threshold": (1.0, Positive),

@@ -12,10 +12,10 @@ from traube._reports.papers.context import Context, describe_recipe
 from traube._reports.papers.published import Published, stack_grid
 from traube._reports.papers.spec import count_split_sizes, deviation
 from traube._reports.tables import metric_of
-from traube.components._method import name_methods
+from traube.components.method import name_methods
 from traube.models import model_cards
 from traube.papers.german.spread import MEASURES, spread
-from traube.tasks._stored import get_card, read_task
+from traube.tasks.stored import get_card, read_task
 
 TASKS = ("blurbs_s2s", "blurbs_p2p", "tenkgnad_s2s", "tenkgnad_p2p", "reddit_s2s", "reddit_p2p")
 KMEANS = "none/minibatch_kmeans"

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from traube._core.arrays import Bools, Floats, Ints
 from traube._core.errors import Malformed, TooFew
-from traube.metrics._correlation import spearman
+from traube.metrics.correlation import spearman
 
 SEED = 42
 REPETITIONS = 3  # of split halves, as in the paper

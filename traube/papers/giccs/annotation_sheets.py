@@ -17,8 +17,8 @@ from traube._core.escaping import format_csv
 from traube._core.hashing import digest
 from traube._reports.rendering import render
 from traube.papers.giccs.best_worst import ITEM, PER_ITEM, Tuple, draw_tuples, least_met
-from traube.tasks._reading import TableFormat, as_text, read_rows
-from traube.tasks._splitting import SEED, make_rng, shuffle
+from traube.tasks.reading import TableFormat, as_text, read_rows
+from traube.tasks.splitting import SEED, make_rng, shuffle
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ import pandas as pd
 from traube._core.arrays import Floats
 from traube._core.errors import Conflict, Invalid, Malformed, Missing, TraubeError
 from traube.papers.giccs.agreement import Judgments
-from traube.tasks._reading import Rows, TableFormat, read_rows
-from traube.tasks._splitting import SEED, make_rng, shuffle
+from traube.tasks.reading import Rows, TableFormat, read_rows
+from traube.tasks.splitting import SEED, make_rng, shuffle
 
 PER_ITEM = 2.0  # tuples for each item: 1.5 to 2 are enough (Kiritchenko and Mohammad, 2016)
 TRIES = 20  # attempts at one tuple, before all are drawn again

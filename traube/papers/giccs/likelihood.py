@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from traube._core.errors import Failed, Invalid, TooLarge
-from traube.models._causal import CausalModel
-from traube.models._vetting import library_errors
+from traube.models.causal import CausalModel
+from traube.models.vetting import library_errors
 
 
 @dataclass(frozen=True)

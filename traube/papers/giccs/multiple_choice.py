@@ -13,10 +13,10 @@ from traube._core.hashing import digest
 from traube._core.progress import SILENT, Progress
 from traube._pipeline.record import library_versions
 from traube._storage import Document, Storage
-from traube.models._causal import CausalModel
+from traube.models.causal import CausalModel
 from traube.papers.giccs.choices import accuracy, credit, right_answers
 from traube.papers.giccs.likelihood import Likelihood, likelihoods
-from traube.tasks._task import Task
+from traube.tasks.task import Task
 
 ANSWER = "Antwort:"
 QUESTION = "Frage: Wählen Sie die Äußerung, die der letzten Äußerung im Dialog am ähnlichsten ist."

@@ -15,17 +15,17 @@ from traube._pipeline.kinds.pairs import make_pair_cells, read_pair_scores
 from traube._pipeline.pair_scores import choose_comparison
 from traube._reports.papers.context import Context
 from traube._reports.papers.published import Published, stack_grid
-from traube.metrics._correlation import correlation
+from traube.metrics.correlation import correlation
 from traube.papers.giccs.agreement import Judgments, reliability
 from traube.papers.giccs.best_worst import read_judgments
 from traube.papers.giccs.multiple_choice import read_choices
 from traube.papers.giccs.richness import richness
 from traube.tasks import PAIRS as PAIR_TYPE
 from traube.tasks import get_source
-from traube.tasks._reading import read_rows
-from traube.tasks._scored_pairs import ALL
-from traube.tasks._stored import Manifest, get_card
-from traube.tasks._task import Task
+from traube.tasks.reading import read_rows
+from traube.tasks.scored_pairs import ALL
+from traube.tasks.stored import Manifest, get_card
+from traube.tasks.task import Task
 
 LEMMATIZER = "de_core_news_sm"
 CHANCE = 0.2

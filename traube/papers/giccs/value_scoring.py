@@ -10,7 +10,7 @@ from zlib import crc32
 import numpy as np
 
 from traube._core.arrays import Floats
-from traube.components._estimators.compiled import compiled
+from traube.components.estimators.compiled import compiled
 from traube.papers.giccs.agreement import SEED, Judgments, implied_pairs
 
 ITERATIONS = 100

@@ -13,7 +13,7 @@ from traube._reports.papers.spec import Drawing
 from traube._reports.rendering import figures_page, render
 from traube.papers.qs3m.pages import KEYS, REFERENCE, find_trained, make_distances, page_scores, split_sets
 from traube.papers.qs3m.tables import WIKIPEDIA, subject_scores
-from traube.tasks._task import Task
+from traube.tasks.task import Task
 
 SHOWN = 6  # pairs of a query, each way
 TIED = 1e-9

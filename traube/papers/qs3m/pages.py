@@ -24,8 +24,8 @@ from traube.models import Model, model_of
 from traube.papers.qs3m.auc import auc, page_auc
 from traube.papers.qs3m.pairs import balanced_pairs
 from traube.papers.qs3m.queries import SEPARATOR, embed_with_query
-from traube.tasks._sections import LEVELS
-from traube.tasks._task import Split, Task
+from traube.tasks.sections import LEVELS
+from traube.tasks.task import Split, Task
 
 PAGES = "pages"  # kind of the artifact: scores of pages
 TRAINER = "qs3m"

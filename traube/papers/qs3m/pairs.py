@@ -10,8 +10,8 @@ import numpy as np
 
 from traube._core.arrays import Bools, Ints
 from traube._core.errors import Missing
-from traube.tasks._splitting import SEED, make_rng
-from traube.tasks._task import Split
+from traube.tasks.splitting import SEED, make_rng
+from traube.tasks.task import Split
 
 MOST = 2**22  # of balanced pairs, each kind
 

@@ -8,7 +8,7 @@ from traube._core.errors import Missing
 from traube._core.progress import SILENT, Progress
 from traube._pipeline.workbench import Workbench
 from traube.models import Model, Vectors
-from traube.tasks._task import Split, Task
+from traube.tasks.task import Split, Task
 
 SEPARATOR = ": "
 

@@ -7,10 +7,10 @@ import numpy as np
 
 from traube._core.arrays import Ints
 from traube._core.hashing import digest
-from traube.models._base import BatchEncoder
-from traube.models._pairwise import DelegateMixin
-from traube.models._transformer import Transformer
-from traube.models._vectors import Dense
+from traube.models.base import BatchEncoder
+from traube.models.pairwise import DelegateMixin
+from traube.models.transformer import Transformer
+from traube.models.vectors import Dense
 
 SENTENCES = 10  # of a passage, at most
 TEXTS_AT_ONCE = 256

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from traube.models._similarity import Network, SimilarityConfig
+from traube.models.similarity import Network, SimilarityConfig
 from traube.papers.qs3m.sentences import SENTENCES, Sentences
 
 

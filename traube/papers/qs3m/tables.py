@@ -6,10 +6,10 @@ import pandas as pd
 from traube._reports.papers.context import Context
 from traube._reports.papers.published import Published
 from traube._reports.papers.spec import count_split_sizes
-from traube.comparison._verdict import compare_paired
+from traube.comparison.verdict import compare_paired
 from traube.papers.qs3m.pages import KEYS, METRICS, REFERENCE, TRAINER, Key, page_scores, split_sets
-from traube.tasks._sections import LEVELS
-from traube.tasks._task import Task
+from traube.tasks.sections import LEVELS
+from traube.tasks.task import Task
 
 CAR = {"CAR-A": "trec_car", "CAR-B": "trec_car_b", "test200": "car_test200"}
 WIKIPEDIA = tuple(f"{name}_{level}" for name in CAR.values() for level in LEVELS)

@@ -20,8 +20,8 @@ from traube._core import paths
 from traube._core.errors import Invalid, TooFew
 from traube._core.files import write_text
 from traube._pipeline.workbench import Workbench
-from traube.models._base import Encoder
-from traube.models._similarity import (
+from traube.models.base import Encoder
+from traube.models.similarity import (
     CONFIG,
     FOLDER,
     WEIGHTS,
@@ -33,14 +33,14 @@ from traube.models._similarity import (
     make_network,
     page_similarities,
 )
-from traube.models._transformer import Transformer
-from traube.models._vectors import Dense
-from traube.models._vetting import VettedFolder
+from traube.models.transformer import Transformer
+from traube.models.vectors import Dense
+from traube.models.vetting import VettedFolder
 from traube.papers.qs3m.pairs import ItemPairs, all_pairs, balanced_pairs
-from traube.tasks._sections import SEPARATOR
-from traube.tasks._task import Split, Task
-from traube.training._loop import Examples, Loop, ValidatedRecipe
-from traube.training._trainer import LEARNED, Trainer
+from traube.tasks.sections import SEPARATOR
+from traube.tasks.task import Split, Task
+from traube.training.loop import Examples, Loop, ValidatedRecipe
+from traube.training.trainer import LEARNED, Trainer
 
 
 class Qs3mRecipe(ValidatedRecipe):

@@ -14,9 +14,9 @@ from pydantic import Field
 from typing_extensions import override
 
 from traube._core.errors import TooFew
-from traube.tasks._task import Task
-from traube.training._clusterings import ClusteringRecipe, ClusteringTrainer, Problem, make_text_encoder
-from traube.training._loop import Examples
+from traube.tasks.task import Task
+from traube.training.clusterings import ClusteringRecipe, ClusteringTrainer, Problem, make_text_encoder
+from traube.training.loop import Examples
 
 
 class TripletRecipe(ClusteringRecipe):

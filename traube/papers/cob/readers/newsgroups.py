@@ -15,9 +15,9 @@ from traube._core.files import write_text
 from traube._core.inputs import CHUNK, open_limited
 from traube._core.paths import raw
 from traube.papers.cob import TASKS
-from traube.tasks._source import Source, catalogue_card
-from traube.tasks._splitting import split_by_value
-from traube.tasks._task import TaskCard
+from traube.tasks.source import Source, catalogue_card
+from traube.tasks.splitting import split_by_value
+from traube.tasks.task import TaskCard
 
 URL = "https://ndownloader.figshare.com/files/5975967"
 SHA256 = "8f1b2514ca22a5ade8fbb9cfa5727df95fa587f4c87b786e15c759fa66d95610"

@@ -7,10 +7,10 @@ import pandas as pd
 from typing_extensions import override
 
 from traube.papers.cob import TASKS
-from traube.tasks._source import Source, catalogue_card
-from traube.tasks._splitting import make_rng, shuffle, split_by_value
-from traube.tasks._task import Subset, TaskCard
-from traube.tasks._trec_car import CAR_B, TRAIN, draw_subsets, find_first, read_passages
+from traube.tasks.source import Source, catalogue_card
+from traube.tasks.splitting import make_rng, shuffle, split_by_value
+from traube.tasks.task import Subset, TaskCard
+from traube.tasks.trec_car import CAR_B, TRAIN, draw_subsets, find_first, read_passages
 
 Level = Literal["coarse", "fine"]
 

@@ -16,10 +16,10 @@ from typing_extensions import override
 
 from traube._core.errors import Failed, Invalid
 from traube._pipeline.executors import cores
-from traube.tasks._task import Task
-from traube.training._clusterings import ClusteringRecipe, ClusteringTrainer, Problem, make_text_encoder
-from traube.training._loop import Examples
-from traube.training._trainer import Ranges
+from traube.tasks.task import Task
+from traube.training.clusterings import ClusteringRecipe, ClusteringTrainer, Problem, make_text_encoder
+from traube.training.loop import Examples
+from traube.training.trainer import Ranges
 
 if TYPE_CHECKING:
     import torch

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from traube._core.errors import Invalid
 from traube.papers.cob.trainers.cob import Cob, CobRecipe
-from traube.training._trainer import Ranges
+from traube.training.trainer import Ranges
 
 
 class Untrained(Cob):

@@ -21,10 +21,10 @@ from traube._core.files import append_line, locked
 from traube._core.inputs import parse_json, read_bytes
 from traube._core.paths import raw
 from traube.papers.german import TASKS
-from traube.tasks._reading import find_file, read_lines
-from traube.tasks._source import Source, catalogue_card
-from traube.tasks._splitting import SEED, make_rng, shuffle, split_whole
-from traube.tasks._task import TaskCard
+from traube.tasks.reading import find_file, read_lines
+from traube.tasks.source import Source, catalogue_card
+from traube.tasks.splitting import SEED, make_rng, shuffle, split_whole
+from traube.tasks.task import TaskCard
 
 Kind = Literal["s2s", "p2p"]
 Way = Literal["right", "paper"]

@@ -6,9 +6,9 @@ import pandas as pd
 
 from traube._core import paths
 from traube.papers.german import TASKS
-from traube.tasks._readers.mteb_rows import MtebRows, RowsCard
-from traube.tasks._reading import find_file
-from traube.tasks._source import Source, catalogue_card
+from traube.tasks.readers.mteb_rows import MtebRows, RowsCard
+from traube.tasks.reading import find_file
+from traube.tasks.source import Source, catalogue_card
 
 
 class GermanRows(MtebRows):

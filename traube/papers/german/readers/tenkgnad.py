@@ -11,10 +11,10 @@ from typing_extensions import override
 from traube._core.errors import Malformed
 from traube._core.paths import raw
 from traube.papers.german import TASKS
-from traube.tasks._reading import find_file, read_csv
-from traube.tasks._source import Source, catalogue_card
-from traube.tasks._splitting import draw_fractions
-from traube.tasks._task import TaskCard
+from traube.tasks.reading import find_file, read_csv
+from traube.tasks.source import Source, catalogue_card
+from traube.tasks.splitting import draw_fractions
+from traube.tasks.task import TaskCard
 
 Kind = Literal["s2s", "p2p"]
 

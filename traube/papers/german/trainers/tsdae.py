@@ -11,10 +11,10 @@ import numpy as np
 from pydantic import Field
 from typing_extensions import override
 
-from traube.models._transformer import get_prompt
-from traube.tasks._task import Task
-from traube.training._loop import Examples, TrainingRecipe
-from traube.training._trainer import Trainer
+from traube.models.transformer import get_prompt
+from traube.tasks.task import Task
+from traube.training.loop import Examples, TrainingRecipe
+from traube.training.trainer import Trainer
 
 DELETED = 0.6
 

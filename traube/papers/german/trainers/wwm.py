@@ -17,11 +17,11 @@ from typing_extensions import override
 
 from traube._core.errors import Failed
 from traube._core.progress import Progress
-from traube.models._language import load_language_model
-from traube.models._transformer import get_prompt
-from traube.tasks._task import Task
-from traube.training._loop import Examples, TrainingRecipe
-from traube.training._trainer import Trainer
+from traube.models.language import load_language_model
+from traube.models.transformer import get_prompt
+from traube.tasks.task import Task
+from traube.training.loop import Examples, TrainingRecipe
+from traube.training.trainer import Trainer
 
 SHARE = 0.15
 MOST = 512  # tokens chosen of a text

@@ -294,7 +294,7 @@ def _measure_groups(judged: "Judgments", items: Path | None, column: str, halvin
     import numpy as np
 
     from traube.papers.giccs.best_worst import read_ids
-    from traube.tasks._reading import read_rows
+    from traube.tasks.reading import read_rows
 
     if items is None:
         raise Invalid(f"--by {column}: give the items' table too: --items FILE")

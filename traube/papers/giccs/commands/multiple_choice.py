@@ -29,10 +29,10 @@ def multiple_choice(
     gives.
     """
     from traube._storage import open_storage
-    from traube.models._causal import CausalModel
+    from traube.models.causal import CausalModel
     from traube.papers.giccs.multiple_choice import choose, list_questions, save_choices
     from traube.tasks import load_pairs
-    from traube.tasks._scored_pairs import select_pairs
+    from traube.tasks.scored_pairs import select_pairs
 
     pairs = load_pairs(task)
     tested = select_pairs(pairs, "test")

@@ -10,10 +10,10 @@ from traube._core.config import parse, read_yaml
 from traube._core.errors import Invalid
 from traube._core.paths import raw
 from traube.papers.giccs import TASKS
-from traube.tasks._readers.pair_table import PairTable, PairTableCard
-from traube.tasks._reading import as_score, find_file, read_rows
-from traube.tasks._scored_pairs import PairCard, PairSource
-from traube.tasks._source import catalogue_card
+from traube.tasks.readers.pair_table import PairTable, PairTableCard
+from traube.tasks.reading import as_score, find_file, read_rows
+from traube.tasks.scored_pairs import PairCard, PairSource
+from traube.tasks.source import catalogue_card
 
 
 class Giccs(PairSource):

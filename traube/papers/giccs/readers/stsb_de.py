@@ -8,9 +8,9 @@ from typing_extensions import override
 from traube._core.errors import Malformed
 from traube._core.paths import raw
 from traube.papers.giccs import TASKS
-from traube.tasks._reading import as_score, find_file, read_lines
-from traube.tasks._scored_pairs import PairCard, PairSource
-from traube.tasks._source import catalogue_card
+from traube.tasks.reading import as_score, find_file, read_lines
+from traube.tasks.scored_pairs import PairCard, PairSource
+from traube.tasks.source import catalogue_card
 
 FILES = {"train": "train", "dev": "validation", "test": "test"}  # word in a file's name, and its subset
 

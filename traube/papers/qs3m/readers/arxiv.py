@@ -11,9 +11,9 @@ from traube._core.errors import Malformed, TooFew, Unknown, unknown
 from traube._core.frames import TEXT
 from traube._core.paths import raw
 from traube.papers.qs3m import TASKS
-from traube.tasks._reading import find_file, read_rows
-from traube.tasks._source import Source, catalogue_card
-from traube.tasks._task import Subset, TaskCard, make_split
+from traube.tasks.reading import find_file, read_rows
+from traube.tasks.source import Source, catalogue_card
+from traube.tasks.task import Subset, TaskCard, make_split
 
 SUBJECTS = {
     "astro-ph": "Astrophysics",

@@ -1,6 +1,6 @@
 """TREC CAR as QS3M uses it: an article's title is a query, its sections the subtopics.
 
-An article's passages are the results found for the query. See `traube.tasks._sections` for labels, split sets and what
+An article's passages are the results found for the query. See `traube.tasks.sections` for labels, split sets and what
 is left out.
 """
 
@@ -13,11 +13,11 @@ import pandas as pd
 from typing_extensions import override
 
 from traube.papers.qs3m import TASKS
-from traube.tasks._sections import LEVELS, Level, Page, Passage, draw, get_path, make_records, select_passages
-from traube.tasks._source import Source, catalogue_card
-from traube.tasks._splitting import make_rng, shuffle
-from traube.tasks._task import TaskCard, text_id
-from traube.tasks._trec_car import CAR_B, TRAIN, draw_subsets, find_first, read_articles
+from traube.tasks.sections import LEVELS, Level, Page, Passage, draw, get_path, make_records, select_passages
+from traube.tasks.source import Source, catalogue_card
+from traube.tasks.splitting import make_rng, shuffle
+from traube.tasks.task import TaskCard, text_id
+from traube.tasks.trec_car import CAR_B, TRAIN, draw_subsets, find_first, read_articles
 
 TRAINING_ARTICLES = 162_000  # of QS3M's similarity metric, section 4
 
