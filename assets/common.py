@@ -85,6 +85,14 @@ def model_keys(tasks: Iterable[str], methods: Iterable[Method] | None = None) ->
     return [key for key in keys if trains or key.path[-1] != Stage.DEEP_CLUSTERINGS]
 
 
+def tag_run(tasks: Iterable[str], model: str = "") -> dict[str, str]:
+    """Return the tags of a run by which Dagster finds it and can limit what works at once."""
+    tasks = list(tasks)
+    kinds = sorted({get_source(task, None).card.type.name for task in tasks})
+    tags = {"traube/task": ",".join(tasks), "traube/kind": ",".join(kinds), "traube/model": model}
+    return {name: value for name, value in tags.items() if value}
+
+
 @contextmanager
 def final_failures() -> Iterator[None]:
     """Turn an error into a failure of the step that is not tried again: it would fail in the same way."""

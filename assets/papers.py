@@ -22,9 +22,9 @@ def paper_assets(papers: Mapping[str, Paper], checkpoints: Collection[dg.AssetKe
     """Return an asset for each table and figure of each paper, downstream of the checkpoints it may show."""
     assets = []
     for name, paper in papers.items():
-        shown = {trainer_key(trainer, CHECKPOINTS) for trainer in paper.trainers} & {*checkpoints}
+        paper_checkpoints = {trainer_key(trainer, CHECKPOINTS) for trainer in paper.trainers} & {*checkpoints}
         specs: tuple[Table | Figure, ...] = (*paper.tables, *paper.figures)
-        assets += [_asset(name, spec, paper.tasks, shown) for spec in specs]
+        assets += [_asset(name, spec, paper.tasks, paper_checkpoints) for spec in specs]
     return assets
 
 

@@ -45,13 +45,13 @@ def leaderboard_asset(tasks: Iterable[Source]) -> dg.AssetsDefinition:
         opened = storage.open()
         table = publish_leaderboard(opened, benchmark.request(), benchmark.protocols())
         best = table[table["best"].astype(bool)]
-        shown = show_best(table)
+        best_table = show_best(table)
         official = best[~best["own_choice"].astype(bool) & (best["protocol"] == benchmark.request().protocol_name)]
         return dg.MaterializeResult(
             data_version=dg.DataVersion(frame_digest(table.drop(columns="created"))),
             metadata={
                 **describe_table(table, COLUMNS),
-                "best": dg.MetadataValue.md(markdown(shown) if len(shown) else "nothing is scored yet"),
+                "best": dg.MetadataValue.md(markdown(best_table) if len(best_table) else "nothing is scored yet"),
                 **({"chart": dg.MetadataValue.md(chart)} if (chart := show_bars(official)) else {}),
                 "path": dg.MetadataValue.path(opened.get_table_path(CSV)),
                 **{status: int(n) for status, n in table["status"].value_counts().items()},
@@ -76,8 +76,10 @@ def regressions(
     """Compare each score with the night before, and warn of those that are significantly worse."""
     night, timezone = context.run.tags.get(NIGHT), load_params().nightly.timezone
     since, changes = publish_regressions(storage.open(), benchmark.protocols(), timezone, night)
-    shown = changes.assign(**{c: (100 * changes[c].astype(float)).round(2) for c in ("before", "after", "difference")})
-    worse = shown[shown["verdict"] == "worse"]
+    percentages = changes.assign(
+        **{c: (100 * changes[c].astype(float)).round(2) for c in ("before", "after", "difference")}
+    )
+    worse = percentages[percentages["verdict"] == "worse"]
     lines = [f"{row.task}, {row.model} with {row.method}: {row.before} -> {row.after}" for row in worse.itertuples()]
     summary = f"Scores significantly worse than on {since}: {len(worse)}"
     if lines and SILENT not in context.run.tags.items():
@@ -89,7 +91,7 @@ def regressions(
             "since": since or "no earlier night",
             **describe_table(changes, CHANGED),
             "significantly_worse": len(worse),
-            "table": dg.MetadataValue.md(markdown(shown) if len(shown) else "nothing changed"),
+            "table": dg.MetadataValue.md(markdown(percentages) if len(percentages) else "nothing changed"),
         },
         check_results=[
             dg.AssetCheckResult(
@@ -128,8 +130,8 @@ def task_reports(
 ) -> dg.MaterializeResult:
     """Render a page for each scored task."""
     protocols, links, errors = benchmark.protocols(), [], []
-    shown = {*read_parquet(storage.open().get_table_path(NAME))["task"]} & {*sources()}  # pairs have no page
-    for name in sorted(shown & {*storage.open().list_scored_tasks()}):
+    clustering_tasks = {*read_parquet(storage.open().get_table_path(NAME))["task"]} & {*sources()}  # pairs have no page
+    for name in sorted(clustering_tasks & {*storage.open().list_scored_tasks()}):
         try:
             path = make_page(storage.workbench(), protocols, name, paths.home())
         except Exception as error:  # one page does not take the others along

@@ -223,7 +223,7 @@ def scores_asset(source: Source, trained: bool = True) -> dg.AssetsDefinition:
         request, plan = step.request, step.plan()
         # what counts for the protocol stands by itself: a method or seed that is requested besides is a run of its own
         official = Plan.of(replace(request, tasks=[source.name], methods=None, seeds=None), plan.at_hand).cell_ids
-        own = add_debt(*step.pending, sorted({*plan.cell_ids} - {*official}))
+        pending_ids = add_debt(*step.pending, sorted({*plan.cell_ids} - {*official}))
         for _ in score(plan.only(Stage.SCORES), step.workbench, step.progress, step.context.run.run_id):
             pass
 
@@ -237,7 +237,7 @@ def scores_asset(source: Source, trained: bool = True) -> dg.AssetsDefinition:
         setup = {"protocol": protocol.model_dump(**dump), "model": of_model}
         record = step.context.instance.get_run_record_by_id(step.context.run.run_id)
         began = record.start_time if record and record.start_time else time.time()
-        for ids, own_choice in (*((ids, True) for ids in own), (official, False)):
+        for ids, own_choice in (*((ids, True) for ids in pending_ids), (official, False)):
             cells = step.storage.read_cells(ids=ids)
             if cells.empty:
                 continue
@@ -264,10 +264,10 @@ def _describe_scores(table: pd.DataFrame, own_choice: bool) -> dict[str, dg.Meta
 
     Dagster plots the scores across models.
     """
-    shown = table[["level", "method", "metric", "mean", "sd", "low", "high", "splits", "seeds"]]
+    score_table = table[["level", "method", "metric", "mean", "sd", "low", "high", "splits", "seeds"]]
     if own_choice:
-        return {"own_choice": dg.MetadataValue.md(markdown(shown.round(4)))}
-    metadata: dict[str, dg.MetadataValue] = {"scores": dg.MetadataValue.md(markdown(shown.round(4)))}
+        return {"own_choice": dg.MetadataValue.md(markdown(score_table.round(4)))}
+    metadata: dict[str, dg.MetadataValue] = {"scores": dg.MetadataValue.md(markdown(score_table.round(4)))}
     for level, rows in table.dropna(subset="mean").groupby("level"):
         best = rows.loc[rows["mean"].idxmax()]
         metadata[f"best_{level}"] = dg.MetadataValue.float(float(best["mean"]))
@@ -291,12 +291,12 @@ def summary_asset(source: Source) -> dg.AssetsDefinition:
         plan = step.plan()
         add_debt(*step.pending)
         computed = sum(1 for _ in score(plan.only(stage), step.workbench, step.progress, step.context.run.run_id))
-        found = kind.summarize(step.storage, plan.cell_ids)
-        log = partial(step.tracking.log_metrics, source.card, plan.cells[0], found.metrics, step.origin)
+        kind_summary = kind.summarize(step.storage, plan.cell_ids)
+        log = partial(step.tracking.log_metrics, source.card, plan.cells[0], kind_summary.metrics, step.origin)
         metadata = {
             "scored_now": dg.MetadataValue.int(computed),
-            **{name: dg.MetadataValue.float(value) for name, value in found.main.items()},
-            "scores": dg.MetadataValue.md(markdown(found.table.round(4))),
+            **{name: dg.MetadataValue.float(value) for name, value in kind_summary.main.items()},
+            "scores": dg.MetadataValue.md(markdown(kind_summary.table.round(4))),
             **step.log([log]),
         }
         return dg.MaterializeResult(data_version=dg.DataVersion(digest(sorted(plan.cell_ids))), metadata=metadata)

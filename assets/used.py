@@ -60,5 +60,7 @@ def find_used(tasks: Collection[str] = (), trains: bool = False) -> Used:
         shows_all = True
     used = {name: source for name, source in every.items() if shows_all or name in wanted | stored}
     trained |= {name for name, source in used.items() if source.card.family == SHORT_TEXTS}
-    shown = {name: paper for name, paper in papers().items() if shows_all or not paper.tasks or stored & {*paper.tasks}}
-    return Used(used, trained, shown)
+    used_papers = {
+        name: paper for name, paper in papers().items() if shows_all or not paper.tasks or stored & {*paper.tasks}
+    }
+    return Used(used, trained, used_papers)

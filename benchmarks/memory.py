@@ -24,11 +24,11 @@ import psutil
 from numpy.typing import NDArray
 
 from traube._core.hashing import digest
-from traube._pipeline.cluster import cluster
+from traube._pipeline.cluster import cluster_cells
 from traube._pipeline.executors import Executor, ProcessExecutor
 from traube._pipeline.params import Protocol
 from traube._pipeline.plan import cells
-from traube._pipeline.score import score
+from traube._pipeline.score import score_assignments
 from traube._pipeline.workbench import Workbench
 from traube._storage import Storage, open_storage
 from traube.components import parse_method
@@ -197,14 +197,14 @@ def _evaluate(
     vectors = Workbench(open_storage(folder)).vectors(task, model)
     pipe.send(("stage", f"{model.name}: cluster"))
     began, done = time.monotonic(), []
-    for result in cluster(task, vectors, requested, storage, executor):
+    for result in cluster_cells(task, vectors, requested, storage, executor):
         pipe.send(("line", f"{result.cell.method.name} {result.status} {result.reason}".strip()))
         if result.assignments is not None:
             done.append(result.assignments.assign(cell_id=result.cell.cell_id))
     pipe.send(("line", f"{time.monotonic() - began:.0f} s"))
     pipe.send(("stage", f"{model.name}: score"))
     if done:
-        score(task, pd.concat(done, ignore_index=True), executor, vectors)
+        score_assignments(task, pd.concat(done, ignore_index=True), executor, vectors)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Check words, docstrings and lengths of functions: `python deploy/check_style.py FOLDER...`.
 
 Code, docstrings, help texts and pages use the words of the field, in American spelling. A docstring starts with a
-verb, not with a question. The body of a function has at most 60 lines, its docstring apart.
+verb, not with a question. The body of a function has at most 60 lines, its docstring apart. A local of the code is
+called after what it is, not after where it comes from.
 """
 
 import ast
@@ -12,7 +13,11 @@ from pathlib import Path
 
 LONGEST = 60  # lines of the body of a function
 KINDS = {".py", ".md", ".rst", ".html", ".yaml"}
+ROOT = Path(__file__).resolve().parents[1]
 
+# names of locals that say nothing of the value; fields of classes, which are stored or documented, keep theirs
+VAGUE = {"found", "own", "shown"}
+ROOMS = {"assets", "operations", "resources", "sensors", "traube"}  # whose locals are checked
 # words of no other library, and what the field says
 DIALECT = {
     "amiss": "wrong, or missing",
@@ -88,21 +93,43 @@ def find_faults(code: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, f"{node.name} has {lines} lines, more than {LONGEST}: cut it by its steps"
 
 
+def find_vague_names(code: str) -> Iterator[tuple[int, str]]:
+    """Yield the locals, parameters and loop variables whose names are `VAGUE`."""
+    tree = ast.parse(code)
+    bodies = [node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    fields = {node.target for body in bodies for node in body if isinstance(node, ast.AnnAssign)}
+    for node in ast.walk(tree):
+        name = ""
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in fields:
+            name = node.id
+        elif isinstance(node, ast.arg):
+            name = node.arg
+        elif isinstance(node, ast.alias):
+            name = node.asname or ""
+        if name in VAGUE:
+            yield node.lineno, f"'{name}': call it by what it is, such as matches, members or columns"
+
+
+def _has_checked_names(path: Path) -> bool:
+    """Return whether the names of a file's locals are checked."""
+    file = path.resolve()
+    is_in_room = file.is_relative_to(ROOT) and file.relative_to(ROOT).parts[0] in ROOMS
+    return is_in_room and file.suffix == ".py"
+
+
 def check(path: Path) -> list[str]:
     """Return the faults of a file, a line for each."""
     text = path.read_text(encoding="utf-8")
     faults = [*find_words(text), *(find_faults(text) if path.suffix == ".py" else ())]
+    faults += find_vague_names(text) if _has_checked_names(path) else ()
     return [f"{path}:{line}: {fault}" for line, fault in sorted(faults)]
 
 
 def main(places: list[str]) -> int:
     """Print the faults below files and folders; return the exit code."""
-    found = {p for place in places for p in ([Path(place)] if Path(place).is_file() else Path(place).rglob("*"))}
-    quoting = {
-        Path(__file__).resolve(),
-        Path(__file__).resolve().parents[1] / "tests" / "test_style.py",
-    }  # the words themselves
-    paths = sorted(p for p in found if p.suffix in KINDS and "_build" not in p.parts and p.resolve() not in quoting)
+    files = {p for place in places for p in ([Path(place)] if Path(place).is_file() else Path(place).rglob("*"))}
+    quoting = {Path(__file__).resolve(), ROOT / "tests" / "test_style.py"}  # the words themselves
+    paths = sorted(p for p in files if p.suffix in KINDS and "_build" not in p.parts and p.resolve() not in quoting)
     faults = [fault for path in paths for fault in check(path)]
     print(*faults, sep="\n", end="\n" * bool(faults))
     return int(bool(faults))

@@ -122,8 +122,8 @@ def _check_database() -> Iterator[Finding]:
     url = settings.database()
     if not url:
         return
-    shown, file = settings.without_password(url), os.environ.get(settings.PASSWORD_FILE)
-    if shown != url:
+    server, file = settings.without_password(url), os.environ.get(settings.PASSWORD_FILE)
+    if server != url:
         yield Finding("database", "note", f"{settings.DATABASE} holds a password; put it into {settings.PASSWORD_FILE}")
     if file and Path(file).stat().st_mode & OTHERS:
         yield Finding("database", "note", f"{file} can be read by others on this machine; chmod 600 it")
@@ -132,11 +132,11 @@ def _check_database() -> Iterator[Finding]:
         may_create = cursor.fetchone()[0]
         number = connection.server_version // 10000
     if not may_create:
-        yield Finding("database", "wrong", f"{shown}: no right to make schemas; GRANT CREATE ON DATABASE to this user")
+        yield Finding("database", "wrong", f"{server}: no right to make schemas; GRANT CREATE ON DATABASE to this user")
     elif number < OLDEST_POSTGRES:
-        yield Finding("database", "wrong", f"{shown}: Postgres {number}; MLflow and Dagster want {OLDEST_POSTGRES}")
+        yield Finding("database", "wrong", f"{server}: Postgres {number}; MLflow and Dagster want {OLDEST_POSTGRES}")
     else:
-        yield Finding("database", "ok", f"{shown}: Postgres {number}, dagster-postgres {version('dagster-postgres')}")
+        yield Finding("database", "ok", f"{server}: Postgres {number}, dagster-postgres {version('dagster-postgres')}")
 
 
 def _check_disk() -> Iterator[Finding]:
@@ -152,8 +152,8 @@ def _check_params() -> Iterator[Finding]:
     from traube._pipeline.params import load_params
 
     params = load_params()
-    found = f"{len(params.tasks)} tasks, {len(params.models)} models, protocol {params.protocol}"
-    yield Finding("params.yaml", "ok", found)
+    counts = f"{len(params.tasks)} tasks, {len(params.models)} models, protocol {params.protocol}"
+    yield Finding("params.yaml", "ok", counts)
 
 
 def _check_engine() -> Iterator[Finding]:
@@ -296,11 +296,11 @@ def find_contradictions(storage: "Storage") -> list[tuple[str, str, str, bool]]:
     from traube._core.files import read_parquet
     from traube._reports.tables import NAME
 
-    found = TrackingResource().find_contradictions(read_parquet(storage.get_table_path(NAME)))
+    contradictions = TrackingResource().find_contradictions(read_parquet(storage.get_table_path(NAME)))
     if not storage.catalog.is_read_only:
-        for model, task, protocol, _ in found:
+        for model, task, protocol, _ in contradictions:
             add_debt(model, task, protocol)
-    return found
+    return contradictions
 
 
 def mend_mlflow() -> None:

@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, redirect_stderr
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from assets.common import (
     TRAININGS,
     data_keys,
     model_keys,
+    tag_run,
     trainer_key,
 )
 from assets.registry import registry
@@ -169,7 +170,7 @@ class DagsterLauncher(Launcher):
 
     def datasets(self, tasks: Sequence[str]) -> list[str]:
         """Read tasks, and return the errors, one line each."""
-        return self._execute(self._load(tasks), "datasets", data_keys(tasks))
+        return self._execute(self._load(tasks), "datasets", data_keys(tasks), tag_run(tasks))
 
     def evaluate(self, model: str, tasks: Sequence[str], request: Request) -> list[str]:
         """Evaluate one model on tasks, and return the errors, one line each."""
@@ -183,7 +184,9 @@ class DagsterLauncher(Launcher):
         config = {"resources": {"benchmark": {"config": benchmark}}}
         methods = request.methods or request.protocol.methods()
         graph = self._load(tasks, any(method.trains for method in methods))
-        return self._execute(graph, "evaluate", model_keys(tasks, methods), config, partition_key=model)
+        return self._execute(
+            graph, "evaluate", model_keys(tasks, methods), tag_run(tasks, model), config, partition_key=model
+        )
 
     def train(self, trainer: str, task: str, model: str, recipe: dict[str, str], unlabeled: bool) -> list[str]:
         """Train a model on a task, and return the errors, one line each."""
@@ -213,32 +216,33 @@ class DagsterLauncher(Launcher):
             made_of = {key: graph.get(key).metadata.get(MADE_OF) for key in keys}
             made_of[registry.key] = load_params().tasks
             keys = [key for key, of in made_of.items() if of is None or set(of) & set(tasks)]
-        return self._execute(definitions, "publish", keys)
+        return self._execute(definitions, "publish", keys, {})
 
     def _execute_one(
         self, tasks: Collection[str], job: str, key: dg.AssetKey, config: dict[str, Any], **options: Any
     ) -> list[str]:
         config = {"ops": {key.to_python_identifier(): {"config": config}}}
-        return self._execute(self._load(tasks), job, [key], config, **options)
+        return self._execute(self._load(tasks), job, [key], tag_run(tasks), config, **options)
 
     def _execute(
         self,
         definitions: dg.Definitions,
         name: str,
         selection: list[dg.AssetKey],
+        tags: Mapping[str, str],
         config: dict[str, Any] | None = None,
         **options: Any,
     ) -> list[str]:
         stopping.check()
         self.run_id = str(uuid4())
-        shown = nullcontext() if self.level == "DEBUG" else redirect_stderr(WithoutUnwritten(sys.stderr))
+        stderr_context = nullcontext() if self.level == "DEBUG" else redirect_stderr(WithoutUnwritten(sys.stderr))
         try:
-            with shown:
+            with stderr_context:
                 result = definitions.resolve_job_def(name).execute_in_process(
                     run_config={"loggers": {"console": {"config": {"log_level": self.level}}}, **(config or {})},
                     instance=self.instance,
                     asset_selection=selection,
-                    tags={**tag_process(), **TAGS},
+                    tags={**tag_process(), **TAGS, **tags},
                     raise_on_error=False,
                     run_id=self.run_id,
                     **options,

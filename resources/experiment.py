@@ -75,8 +75,8 @@ class Experiment:
             The runs to look in, by their keys. By default MLflow is queried.
         """
         client, hashed = self.client, digest(key)
-        found = self.find_runs(f"tags.`{KEY}` = '{hashed}'") if known is None else known
-        run = found.get(hashed)
+        runs = self.find_runs(f"tags.`{KEY}` = '{hashed}'") if known is None else known
+        run = runs.get(hashed)
         if run is None:
             run = client.create_run(self.id, span[0], {**find_origin(), KEY: hashed, **tags}, name)
         else:
@@ -174,9 +174,9 @@ def connect(uri: str) -> Experiment:
     logging.getLogger("mlflow").setLevel(level or "WARNING")  # a new store is no news
     # it raises the database's errors, and prints them with a traceback beside that
     logging.getLogger("mlflow.store.db.utils").setLevel(level or "CRITICAL")
-    own = paths.home() / "mlflow.db"
-    if uri == f"sqlite:///{own}" and own.parent.is_dir():  # any other database is its owner's
-        make_mlflow(own, artifact_root())
+    database = paths.home() / "mlflow.db"
+    if uri == f"sqlite:///{database}" and database.parent.is_dir():  # any other database is its owner's
+        make_mlflow(database, artifact_root())
     elif settings.database() and uri == get_mlflow_url():
         make_shared_mlflow(artifact_root())
     try:
@@ -185,9 +185,9 @@ def connect(uri: str) -> Experiment:
     except Exception as error:
         if not _is_of_another_mlflow(error):
             raise
-        shown = settings.without_password(uri)
+        redacted_uri = settings.without_password(uri)
         raise Incompatible(
-            f"{shown}: made by another MLflow; back it up, then `mlflow db upgrade` with this URL brings it up to date"
+            f"{redacted_uri}: made by another MLflow; back it up, then `mlflow db upgrade` with this URL brings it up to date"
         ) from None
     if experiment is None:
         return Experiment(client, str(client.create_experiment(EXPERIMENT, artifact_root(), EXPERIMENT_TAGS)))

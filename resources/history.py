@@ -37,12 +37,12 @@ _BY_ID = re.compile(rf"models:/m-{_ID}")
 
 def adopt_history(file: Path) -> list[str]:
     """Copy what is data of a backup's database into MLflow's new one; return what was left out, one line each."""
-    own = paths.home() / MLFLOW
+    database = paths.home() / MLFLOW
     try:
-        make_mlflow(own, (paths.home() / MLARTIFACTS).as_uri())
+        make_mlflow(database, (paths.home() / MLARTIFACTS).as_uri())
         with (
             closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as theirs,
-            closing(sqlite3.connect(own)) as ours,
+            closing(sqlite3.connect(database)) as ours,
             ours,
         ):
             return _copy_rows(theirs, ours)
@@ -54,16 +54,16 @@ def _copy_rows(theirs: sqlite3.Connection, ours: sqlite3.Connection) -> list[str
     theirs.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
     theirs.execute("PRAGMA trusted_schema = OFF")
     known = _list_tables(ours)
-    found = {name: sql for name, sql in _list_tables(theirs).items() if name in known}
-    if other := next((name for name, sql in found.items() if not str(sql).startswith("CREATE TABLE ")), None):
+    tables = {name: sql for name, sql in _list_tables(theirs).items() if name in known}
+    if other := next((name for name, sql in tables.items() if not str(sql).startswith("CREATE TABLE ")), None):
         raise sqlite3.DatabaseError(f"{other} is no plain table")
     left_out = [
-        name for name in sorted(found.keys() - {*_COPIED, "alembic_version", "workspaces"}) if _has_rows(theirs, name)
+        name for name in sorted(tables.keys() - {*_COPIED, "alembic_version", "workspaces"}) if _has_rows(theirs, name)
     ]
     for table in reversed(_COPIED):
         ours.execute(f"DELETE FROM {table}")  # noqa: S608
     elsewhere = 0
-    for table in (name for name in _COPIED if name in found):
+    for table in (name for name in _COPIED if name in tables):
         present = {name.lower() for name in _list_columns(theirs, table)}  # SQL knows no case
         names = [name for name in _list_columns(ours, table) if name.lower() in present]
         rows = theirs.execute(f"SELECT {', '.join(names)} FROM {table}")  # noqa: S608
@@ -89,8 +89,8 @@ def _move(table: str, column: str, value: Any) -> Any:
     text = value if isinstance(value, str) else ""
     if table == "model_versions" and _BY_ID.fullmatch(text):
         return text
-    own = re.fullmatch(rf"(?:file://)?/(?:.*/)?mlartifacts({pattern})", text)
-    return f"{root}{own[1]}" if own else _Elsewhere(f"{root}/elsewhere")
+    match = re.fullmatch(rf"(?:file://)?/(?:.*/)?mlartifacts({pattern})", text)
+    return f"{root}{match[1]}" if match else _Elsewhere(f"{root}/elsewhere")
 
 
 def _list_tables(database: sqlite3.Connection) -> dict[str, Any]:

@@ -130,8 +130,8 @@ class RegistryResource(dg.ConfigurableResource):
         rows = []
         for task in sorted({task for task, _ in self.list_served()}):
             champion, challenger = (self.find_version(task, alias) or {} for alias in (CHAMPION, CHALLENGER))
-            shown = champion or challenger
-            measure = " ".join(filter(None, [shown.get("level"), shown.get("metric")]))
+            served = champion or challenger
+            measure = " ".join(filter(None, [served.get("level"), served.get("metric")]))
             rows.append(
                 {
                     "task": task,
@@ -140,7 +140,7 @@ class RegistryResource(dg.ConfigurableResource):
                     "version": champion.get("version", ""),
                     "since": champion.get("since", ""),
                     "score": _percent(champion.get("score")),
-                    "measure": f"{measure}, {shown.get('protocol', '')}",
+                    "measure": f"{measure}, {served.get('protocol', '')}",
                     "by": _percent(champion.get("difference")),
                     "against": champion.get("against", ""),
                     "challenger": " with ".join(filter(None, [challenger.get("model"), challenger.get("method")])),
@@ -291,17 +291,19 @@ class RegistryResource(dg.ConfigurableResource):
             )
 
     def _require_version(self, task: str, alias: str) -> str:
-        if found := self.find_version(task, alias):
-            return found["version"]
+        if model_version := self.find_version(task, alias):
+            return model_version["version"]
         raise Missing(f"{registered_name(task)} has no {alias}; `traube run` makes one")
 
-    def _read_version(self, task: str, version: str) -> dict[str, str]:
+    def _read_version(self, task: str, number: str) -> dict[str, str]:
         """Return the tags of a version, and its number as `version`."""
         name = registered_name(task)
-        versions = {str(found.version): found for found in self.client().search_model_versions(f"name = '{name}'")}
-        if version not in versions:
-            raise unknown(f"version of {name}", version, versions)
-        return _read_tags(versions[version])
+        versions = {
+            str(version.version): version for version in self.client().search_model_versions(f"name = '{name}'")
+        }
+        if number not in versions:
+            raise unknown(f"version of {name}", number, versions)
+        return _read_tags(versions[number])
 
     def _set_champions(self, task: str, versions: Sequence[str], since: str = "") -> None:
         """Make the last one of some versions the champion; the others are those before it."""

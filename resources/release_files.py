@@ -43,7 +43,7 @@ def write_scores(storage: Storage, params: Params, folder: Path) -> None:
     There is a row for each split, level, method, seed and metric.
     """
     protocols = {params.protocol: params.chosen()}
-    cells = _own(current_cells(storage, protocols), params)
+    cells = _select_benchmark_rows(current_cells(storage, protocols), params)
     scores = storage.read_scores(cells).merge(
         cells.assign(method=name_methods(cells))[["cell_id", "task", "model", "method", "seed"]]
     )
@@ -57,13 +57,13 @@ def write_metrics(storage: Storage, params: Params, folder: Path) -> None:
     from matplotlib import rc_context
 
     table = leaderboard(storage, protocols={params.protocol: params.chosen()})
-    table = _own(table[table["status"] == "done"], params)
-    shown = ["task", "level", "model", "method", "metric", "mean", "sd", "low", "high", "rank_low", "rank_high"]
+    table = _select_benchmark_rows(table[table["status"] == "done"], params)
+    columns = ["task", "level", "model", "method", "metric", "mean", "sd", "low", "high", "rank_low", "rank_high"]
     if table.empty:
         raise Missing(
             "there is no score of params.yaml's tasks and models in TRAUBE_HOME: `dvc repro --force benchmark`"
         )
-    best = table[table["best"].astype(bool)][shown].round(DIGITS)
+    best = table[table["best"].astype(bool)][columns].round(DIGITS)
     write_text(folder / "leaderboard.csv", format_csv(best))
     with rc_context({"svg.hashsalt": "traube"}):  # equal scores, equal bytes
         draw_bars(best).savefig(folder / "leaderboard.svg", bbox_inches="tight", metadata={"Date": None})
@@ -73,7 +73,7 @@ def write_metrics(storage: Storage, params: Params, folder: Path) -> None:
     write_text(folder / "metrics.json", json.dumps(metrics, indent=1, sort_keys=True) + "\n")
 
 
-def _own(table: pd.DataFrame, params: Params) -> pd.DataFrame:
+def _select_benchmark_rows(table: pd.DataFrame, params: Params) -> pd.DataFrame:
     """Return the rows of the tasks, models and protocol in params.yaml, without this machine's own checkpoints."""
     return table[
         table["task"].isin(params.tasks)

@@ -38,18 +38,18 @@ _LOCKED = re.compile(
 
 def pin_requirements(*names: str) -> list[str]:
     """Return the packages' requirements at the installed versions, `name==version`, but for Traube and `UNSERVED`."""
-    found: dict[str, str] = {}
+    pins: dict[str, str] = {}
     pending = [Requirement(name) for name in names]
     while pending:
         requirement = pending.pop()
         name = canonicalize_name(requirement.name)
-        if name in found or name in UNSERVED or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
+        if name in pins or name in UNSERVED or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
             continue
         with suppress(PackageNotFoundError):  # an option that is not installed
             installed = distribution(name)
-            found[name] = Version(installed.version).public  # not which build it is, as of torch for a CPU
+            pins[name] = Version(installed.version).public  # not which build it is, as of torch for a CPU
             pending += [Requirement(line) for line in installed.requires or ()]
-    return [f"{name}=={version}" for name, version in sorted(found.items()) if name != "traube"]
+    return [f"{name}=={version}" for name, version in sorted(pins.items()) if name != "traube"]
 
 
 def hash_requirements(pins: list[str], lock: str) -> str | None:
@@ -57,7 +57,7 @@ def hash_requirements(pins: list[str], lock: str) -> str | None:
 
     Pip takes hashes of all packages or of none.
     """
-    hashes = {found["pin"]: found["hashes"] for found in _LOCKED.finditer(lock)}
+    hashes = {match["pin"]: match["hashes"] for match in _LOCKED.finditer(lock)}
     hashed = [pin for pin in pins if not pin.startswith(UNHASHED)]
     if not hashes.keys() >= {*hashed}:
         return None

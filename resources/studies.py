@@ -52,8 +52,8 @@ def importances(study: "optuna.Study") -> str:
 
     title = "How much of the scores' variance each value explains"
     try:
-        found = get_param_importances(study)
+        explained = get_param_importances(study)
     except (RuntimeError, ValueError) as error:
         return figures_page(title, [], [f"Not yet: {error}"])
-    rows = pd.DataFrame({"value": list(found), "of": "", "mean": list(found.values()), "sem": 0.0})
+    rows = pd.DataFrame({"value": list(explained), "of": "", "mean": list(explained.values()), "sem": 0.0})
     return figures_page(title, [grouped_bars("", rows, "value", "of", "share")])

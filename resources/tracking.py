@@ -131,13 +131,13 @@ class TrackingResource(dg.ConfigurableResource):
 
     def find_contradictions(self, leaderboard: pd.DataFrame) -> list[tuple[str, str, str, bool]]:
         """Return model, task and protocol whose run lacks the leaderboard's best scores, and whether there is a run."""
-        found = []
+        contradictions = []
         for rows, runs in self.connect().find_official_runs(select_kind(leaderboard, CLUSTERINGS)):
             logged = runs[0].data.metrics if runs else {}
             scored = rows.dropna(subset="mean").itertuples(index=False)
             if any(logged.get(name_metric(f"best/{row.level}")) != row.mean for row in scored):
-                found.append((*rows.iloc[0][["model", "task", "protocol"]], bool(runs)))
-        return found
+                contradictions.append((*rows.iloc[0][["model", "task", "protocol"]], bool(runs)))
+        return contradictions
 
     def log_metrics(
         self, card: TaskCard, cell: Cell, metrics: Mapping[str, float], origin: Mapping[str, str]
@@ -253,9 +253,9 @@ def _ensure_logged_model(
 ) -> str:
     """Return the id of the model that a run is of, as MLflow ranks and compares models."""
     client, run_id = experiment.client, run.info.run_id
-    found = client.search_logged_models([experiment.id], f"source_run_id = '{run_id}'")
-    if found:
-        return str(found[0].model_id)
+    logged_models = client.search_logged_models([experiment.id], f"source_run_id = '{run_id}'")
+    if logged_models:
+        return str(logged_models[0].model_id)
     tags = {f"traube.{key}": identity[key] for key in ("task", "model", "protocol", "data_version")}
     name = name_logged_model(identity["task"], identity["model"])
     made = client.create_logged_model(experiment.id, name, run_id, tags, dict(params), model_type="embedding")

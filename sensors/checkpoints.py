@@ -7,7 +7,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from assets.common import MODELS, model_keys
+from assets.common import MODELS, model_keys, tag_run
 from resources.alerts import send_alert
 from sensors import Loaded
 from traube._core import paths
@@ -112,5 +112,5 @@ def _request_run(folder: Path, entry: Seen, params: Params, tasks: list[str]) ->
         run_key=f"{folder.name}@{fingerprint}#{entry.requests} since {entry.since}",
         partition_key=folder.name,
         asset_selection=model_keys(possible, params.chosen().methods()),
-        tags={"traube/fingerprint": fingerprint, "traube/attempt": str(attempt)},
+        tags={**tag_run(possible, folder.name), "traube/fingerprint": fingerprint, "traube/attempt": str(attempt)},
     )

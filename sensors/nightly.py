@@ -6,13 +6,13 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 
-from assets.common import MODELS, NIGHT, UNFINISHED, model_keys
+from assets.common import MODELS, NIGHT, UNFINISHED, model_keys, tag_run
 from resources.benchmark import BenchmarkResource
 from resources.untracked import find_untracked
 from sensors import Loaded
 from traube._core import paths
 from traube._core.errors import TraubeError
-from traube._pipeline.params import Nightly, load_params
+from traube._pipeline.params import Nightly, Params, load_params
 from traube._pipeline.plan import Plan
 from traube._pipeline.request import Request
 from traube._pipeline.survey import plan
@@ -45,19 +45,11 @@ def schedules(loaded: Loaded) -> list[dg.ScheduleDefinition]:
     )
     def nightly_benchmark(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         assert MODELS.name is not None
-        params = load_params()
-        for name in filter(is_endpoint, params.models):
-            try:
-                limit_unattended(model := load_model(name), params.nightly.budget)
-                model.fetch()  # a model that changed silently is another one, and lacks cells
-            except TraubeError as error:
-                context.log.warning(str(error))
+        faults = _look_at_endpoints(load_params())
         request, todo, work, runs = _find_lacking(context.instance)
-        _, notes = loaded.split(request.tasks)
-        for note in notes:
+        unavailable = [f"{name} is unavailable: {reason}" for name, reason in todo.unavailable.items()]
+        for note in (*faults, *loaded.split(request.tasks)[1], *unavailable):
             context.log.warning(note)
-        for name, reason in todo.unavailable.items():
-            context.log.warning(f"{name} is unavailable: {reason}")
         if not work:
             return dg.SkipReason(f"nothing is missing: {todo.total} cells are up to date")
         open_work = _drop_busy(work, runs)
@@ -70,7 +62,7 @@ def schedules(loaded: Loaded) -> list[dg.ScheduleDefinition]:
                 run_key=f"{model}@{night}",
                 partition_key=model,
                 asset_selection=model_keys(there, request.protocol.methods()),
-                tags=_tag_night(context),
+                tags={**tag_run(there, model), **_tag_night(context)},
             )
             for model, tasks in open_work.items()
             if (there := loaded.split(tasks)[0])
@@ -91,6 +83,21 @@ def schedules(loaded: Loaded) -> list[dg.ScheduleDefinition]:
         )
 
     return [nightly_benchmark, nightly_publish]
+
+
+def _look_at_endpoints(params: Params) -> list[str]:
+    """Ask the benchmark's models behind endpoints whether they are the same; return the errors.
+
+    A model that changed silently is another one, and lacks cells.
+    """
+    errors = []
+    for name in filter(is_endpoint, params.models):
+        try:
+            limit_unattended(model := load_model(name), params.nightly.budget)
+            model.fetch()
+        except TraubeError as error:
+            errors.append(str(error))
+    return errors
 
 
 def _find_lacking(

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from assets.common import data_keys
+from assets.common import data_keys, tag_run
 from sensors import Loaded
 from traube._core import paths
 from traube._core.hashing import digest
@@ -54,6 +54,6 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
             return dg.SkipReason("; ".join(["no raw data is new or has changed", *notes]))
         # Dagster drops a key that it has seen: data that comes back counts as a change, and a failed read is retried daily
         key = digest([unread, seen.changes, datetime.now(UTC).date().isoformat()])
-        return dg.RunRequest(run_key=key, asset_selection=data_keys(tasks))
+        return dg.RunRequest(run_key=key, asset_selection=data_keys(tasks), tags=tag_run(tasks))
 
     return [raw_data]

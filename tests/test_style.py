@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from numpydoc.hooks.validate_docstrings import parse_config, process_file
 
+from deploy import check_style
 from deploy.check_public import find_faults as find_missing_sections
-from deploy.check_style import LONGEST, check, main
+from deploy.check_style import LONGEST, check, find_vague_names, main
 from traube._core import paths
 from traube._core.files import write_text
 
@@ -101,3 +102,35 @@ def test_the_body_of_a_function_is_limited_and_its_docstring_is_not(tmp_path: Pa
     assert check(file) == []
     file.write_text(documented + "    print()\n" * (LONGEST + 1))
     assert "step has 61 lines, more than 60" in " ".join(check(file))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "found = [1]",
+        "def count(own: int) -> int: ...",
+        "first = [shown[0] for shown in ([1], [2])]",
+        "first = max([1], key=lambda found: -found)",
+        "if own := 1: ...",
+        "from rich import progress as shown",
+    ],
+)
+def test_a_name_that_says_nothing_of_its_value_is_found(line: str) -> None:
+    assert "call it by what it is" in " ".join(fault for _, fault in find_vague_names(line))
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["class Measured:\n    own: float = 0.0\n", "print(measured.own, shown=1)", "own_tasks = found_k = is_shown = 1"],
+)
+def test_fields_keyword_arguments_and_longer_names_pass(code: str) -> None:
+    assert list(find_vague_names(code)) == []
+
+
+def test_names_are_checked_in_the_rooms_of_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check_style, "ROOT", tmp_path)
+    for room in ("traube", "tests"):
+        (tmp_path / room).mkdir()
+        (tmp_path / room / "module.py").write_text("found = [1]")
+    assert "module.py:1: 'found'" in " ".join(check(tmp_path / "traube" / "module.py"))
+    assert check(tmp_path / "tests" / "module.py") == []

@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 from tests.errors import refused
 from tests.made import cells_of
 from traube._core.errors import Failed, Invalid
-from traube._pipeline.cluster import cluster
+from traube._pipeline.cluster import cluster_cells
 from traube._pipeline.workbench import Workbench
 from traube.models import load_model, model_of
 from traube.models._card import ModelCard, catalogue
@@ -103,7 +103,7 @@ def test_they_are_clustered_by_their_distances_and_nothing_else(tmp_path: Path, 
     requested = cells_of(tiny_task, *methods, model=model)
     results = {
         r.cell.method.name: r
-        for r in cluster(
+        for r in cluster_cells(
             tiny_task,
             bench.vectors(tiny_task, model),
             requested,
@@ -212,7 +212,7 @@ def test_on_splits_without_queries_it_is_unsupported(tmp_path: Path, tiny_bert: 
     bench = Workbench.at(tmp_path)
     requested = cells_of(tiny_task, "none/agglomerative_average", model=model)
     vectors = bench.vectors(tiny_task, model)
-    (result,) = cluster(tiny_task, vectors, requested, bench.storage, bench.executor, similarity=model.similarity)
+    (result,) = cluster_cells(tiny_task, vectors, requested, bench.storage, bench.executor, similarity=model.similarity)
     assert result.status == "unsupported" and "tiny" in result.reason
 
 
@@ -222,7 +222,7 @@ def test_where_there_are_queries_it_is_clustered(tmp_path: Path, tiny_bert: Path
     model = model_of(ModelCard(name="tiny", model=str(tiny_bert), similarity="query_space"), "cpu")
     bench = Workbench.at(tmp_path)
     requested = cells_of(task, "none/agglomerative_average", model=model)
-    (result,) = cluster(
+    (result,) = cluster_cells(
         task, bench.vectors(task, model), requested, bench.storage, bench.executor, similarity=model.similarity
     )
     assert (result.status, result.reason) == ("done", "")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.made import cells_of
-from traube._pipeline.cluster import CellResult, cluster
+from traube._pipeline.cluster import CellResult, cluster_cells
 from traube._pipeline.embed import embed_task
 from traube._pipeline.executors import ProcessExecutor
 from traube._storage import Storage, open_storage
@@ -29,7 +29,7 @@ def results(tiny_task: Task, vectors: Vectors, storage: Storage) -> Callable[...
     """Return the results of the cells of some methods, by method."""
 
     def run(*methods: str) -> dict[str, CellResult]:
-        found = list(cluster(tiny_task, vectors, cells_of(tiny_task, *methods), storage, ProcessExecutor()))
+        found = list(cluster_cells(tiny_task, vectors, cells_of(tiny_task, *methods), storage, ProcessExecutor()))
         assert len(found) == len(methods)
         return {result.cell.method.name: result for result in found}
 

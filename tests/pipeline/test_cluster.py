@@ -11,7 +11,7 @@ import pytest
 
 from tests.made import cells_of, damage_blob
 from traube._pipeline import units
-from traube._pipeline.cluster import REDUCTION, CellResult, cluster, make_reduction_key
+from traube._pipeline.cluster import REDUCTION, CellResult, cluster_cells, make_reduction_key
 from traube._pipeline.embed import embed_task
 from traube._pipeline.evaluate import evaluate_cells
 from traube._pipeline.executors import ProcessExecutor
@@ -161,7 +161,7 @@ def test_a_split_set_without_test_splits_fails_with_the_reason(
     tiny_task: Task, vectors: Vectors, storage: Storage
 ) -> None:
     train = Task(tiny_task.card, tiny_task.corpus, tiny_task.splits.assign(part="train"))
-    (result,) = cluster(train, vectors, cells_of(train, "none/kmeans"), storage, ProcessExecutor())
+    (result,) = cluster_cells(train, vectors, cells_of(train, "none/kmeans"), storage, ProcessExecutor())
     assert (result.status, result.reason) == ("failed", "there are no test splits in the split set 'default'")
 
 
@@ -174,7 +174,7 @@ def test_a_clusterer_of_texts_is_handed_each_splits_texts_under_one_model(
             return np.array([int(text.split()[-1].removeprefix("n")) for text in texts])
 
     register_clusterer("by_last_word", ByLastWord, input_kind="texts")
-    (found,) = cluster(tiny_task, vectors, cells_of(tiny_task, "none/by_last_word"), storage, ProcessExecutor())
+    (found,) = cluster_cells(tiny_task, vectors, cells_of(tiny_task, "none/by_last_word"), storage, ProcessExecutor())
     assert found.assignments is not None
     for split in tiny_task.test_splits("default"):
         rows = found.assignments
@@ -182,10 +182,10 @@ def test_a_clusterer_of_texts_is_handed_each_splits_texts_under_one_model(
         assert rows["cluster"].tolist() == [int(tiny_task.texts[row].split()[-1][1:]) for row in split.rows]
 
     other = cells_of(tiny_task, "none/by_last_word", model=load_model("tfidf"))
-    (refused,) = cluster(tiny_task, vectors, other, storage, ProcessExecutor())
+    (refused,) = cluster_cells(tiny_task, vectors, other, storage, ProcessExecutor())
     assert refused.status == "unsupported"
     assert refused.reason == "by_last_word works on texts whatever the model: its result stands under bow"
-    (reduced,) = cluster(tiny_task, vectors, cells_of(tiny_task, "pca/by_last_word"), storage, ProcessExecutor())
+    (reduced,) = cluster_cells(tiny_task, vectors, cells_of(tiny_task, "pca/by_last_word"), storage, ProcessExecutor())
     assert reduced.reason == "by_last_word works on texts, and pca reduces vectors: use none/by_last_word"
 
 
@@ -197,7 +197,8 @@ def test_k_auto_is_chosen_from_a_splits_vectors_whatever_its_classes(
     given, chosen = (cells(tiny_task, load_model("bow"), OWN, methods=[method], seeds=[1])[0] for method in requested)
     assert given.cell_id != chosen.cell_id
     found = {
-        r.cell.cell_id: r.assignments for r in cluster(tiny_task, vectors, [given, chosen], storage, ProcessExecutor())
+        r.cell.cell_id: r.assignments
+        for r in cluster_cells(tiny_task, vectors, [given, chosen], storage, ProcessExecutor())
     }
     fine = {name: frame[frame["level"] == "fine"]["cluster"] for name, frame in found.items() if frame is not None}
     assert fine[given.cell_id].nunique() == 6

@@ -14,7 +14,7 @@ from sklearn.metrics import adjusted_rand_score, silhouette_score
 from tests.errors import check_names
 from tests.made import cells_of, save_similarity
 from traube._core import paths
-from traube._pipeline.cluster import CellResult, cluster
+from traube._pipeline.cluster import CellResult, cluster_cells
 from traube._pipeline.evaluate import evaluate
 from traube._pipeline.workbench import Workbench
 from traube.models import Model, load_model
@@ -73,7 +73,9 @@ def drop(tiny_bert: Path) -> Drop:
 def results(task: Task, model: Model, home: Path, *methods: str) -> dict[str, CellResult]:
     bench = Workbench.at(home)
     cells = cells_of(task, *methods, model=model)
-    found = cluster(task, bench.vectors(task, model), cells, bench.storage, bench.executor, similarity=model.similarity)
+    found = cluster_cells(
+        task, bench.vectors(task, model), cells, bench.storage, bench.executor, similarity=model.similarity
+    )
     return {result.cell.method.name: result for result in found}
 
 

@@ -9,14 +9,13 @@ from tests.errors import refused
 from tests.made import cells_of, store_task
 from traube._core.errors import Invalid
 from traube._core.progress import Progress
-from traube._pipeline.cluster import REPRESENTATIONS, cluster
+from traube._pipeline.cluster import REPRESENTATIONS, cluster_cells
 from traube._pipeline.embed import embed_task
 from traube._pipeline.executors import ProcessExecutor
 from traube._pipeline.params import Protocol, Sweep
 from traube._pipeline.plan import Plan, cells
 from traube._pipeline.request import Request
-from traube._pipeline.run import cluster as cluster_cells
-from traube._pipeline.run import score
+from traube._pipeline.run import cluster, score
 from traube._pipeline.survey import survey_stored
 from traube._pipeline.workbench import Workbench
 from traube._reports.tables import leaderboard
@@ -55,7 +54,7 @@ def test_they_come_last_and_leave_clusters_and_a_history(
 ) -> None:
     requested = cells(pets, base, OWN, methods=[AECL, KMEANS], seeds=[1])
     results = []
-    for result in cluster(pets, vectors_of_pets, requested, storage, ProcessExecutor(), model=base):
+    for result in cluster_cells(pets, vectors_of_pets, requested, storage, ProcessExecutor(), model=base):
         if result.cell.method is AECL:
             assert (storage.folder / "trainings" / result.cell.cell_id).exists()  # nobody has stored the cell yet
         results.append(result)
@@ -85,7 +84,7 @@ def test_a_sweep_that_was_stopped_goes_on_with_the_next_cell(pets: Task, base: T
     def filled(name: str, seeds: list[int]) -> int:
         request = Request(["pets"], ["tiny"], name, points[name], seeds=seeds)
         plan = Plan.of(request, survey_stored(["pets"], base, bench.storage))
-        clustered = [event.result().cell for event in cluster_cells(plan, bench)]
+        clustered = [event.result().cell for event in cluster(plan, bench)]
         return len(list(score(plan.after(clustered), bench)))
 
     assert filled("sizes", [1]) == 1
@@ -122,7 +121,7 @@ def test_one_that_was_stopped_goes_on_and_finds_the_same(
     pets: Task, vectors_of_pets: Vectors, base: Transformer, storage: Storage, tmp_path: Path
 ) -> None:
     requested = cells(pets, base, OWN, methods=[AECL], seeds=[1])
-    (unbroken,) = cluster(
+    (unbroken,) = cluster_cells(
         pets, vectors_of_pets, requested, open_storage(tmp_path / "other"), ProcessExecutor(), model=base
     )
     steps: list[int] = []
@@ -133,19 +132,25 @@ def test_one_that_was_stopped_goes_on_and_finds_the_same(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(cluster(pets, vectors_of_pets, requested, storage, ProcessExecutor(), Progress(done=stop), model=base))
-    (resumed,) = cluster(pets, vectors_of_pets, requested, storage, ProcessExecutor(), model=base)
+        list(
+            cluster_cells(pets, vectors_of_pets, requested, storage, ProcessExecutor(), Progress(done=stop), model=base)
+        )
+    (resumed,) = cluster_cells(pets, vectors_of_pets, requested, storage, ProcessExecutor(), model=base)
     assert resumed.assignments.equals(unbroken.assignments)
 
 
 def test_only_an_encoder_can_be_trained_and_on_texts_alone(tiny_task: Task, vectors: Vectors, storage: Storage) -> None:
     bow = load_model("bow")
-    (result,) = cluster(tiny_task, vectors, cells_of(tiny_task, "none/aecl"), storage, ProcessExecutor(), model=bow)
+    (result,) = cluster_cells(
+        tiny_task, vectors, cells_of(tiny_task, "none/aecl"), storage, ProcessExecutor(), model=bow
+    )
     assert (result.status, result.reason) == (
         "unsupported",
         "aecl trains an encoder, and bow is none: use a sentence-transformers model",
     )
-    (reduced,) = cluster(tiny_task, vectors, cells_of(tiny_task, "pca/aecl"), storage, ProcessExecutor(), model=bow)
+    (reduced,) = cluster_cells(
+        tiny_task, vectors, cells_of(tiny_task, "pca/aecl"), storage, ProcessExecutor(), model=bow
+    )
     assert reduced.reason == "aecl works on texts, and pca reduces vectors: use none/aecl"
 
 
@@ -155,12 +160,12 @@ def test_one_that_fails_or_collapses_says_so_and_stops_no_other(
     same = parse_method("none/stcc", {"stcc": {"epochs": 1, "batch": 8, "codes": 1}})
     equal = make_task(["cat", "cat ", "cat  "], ["a", "a", "b"], name="equal")
     requested = cells(equal, base, OWN, methods=[same], seeds=[1])
-    (collapsed,) = cluster(equal, vectors_of_pets, requested, storage, ProcessExecutor(), model=base)
+    (collapsed,) = cluster_cells(equal, vectors_of_pets, requested, storage, ProcessExecutor(), model=base)
     assert collapsed.status == "done"
     assert collapsed.reason.endswith("all texts are in one cluster")
     too_hot = parse_method("none/aecl", {"aecl": {**SHORT["aecl"], "learning_rate": 1.0, "instance_weight": 1e6}})
     both = cells(pets, base, OWN, methods=[too_hot, AECL], seeds=[1])
-    first, second = cluster(pets, vectors_of_pets, both, storage, ProcessExecutor(), model=base)
+    first, second = cluster_cells(pets, vectors_of_pets, both, storage, ProcessExecutor(), model=base)
     assert second.status == "done"
     if first.status == "failed":  # whether it overflows is up to the machine
         assert "the loss is" in first.reason

@@ -26,7 +26,7 @@ from tests.made import cells_of
 from tests.waiting import wait_for
 from traube._core.errors import DoesNotFit, NotInstalled
 from traube._core.progress import SILENT, Progress
-from traube._pipeline.cluster import cluster
+from traube._pipeline.cluster import cluster_cells
 from traube._pipeline.embed import embed
 from traube._pipeline.evaluate import evaluate_cells
 from traube._pipeline.executors import Executor, Failure, Job, ProcessExecutor
@@ -222,7 +222,7 @@ class Trained:
         )
         vectors = embed(texts, base, Storage(folder), "")[0]
         storage, self.clusters, self.histories = open_storage(folder), dict[str, list[int]](), dict[str, Any]()
-        with closing(cluster(task, vectors, requested, storage, executor, progress, model=base)) as results:
+        with closing(cluster_cells(task, vectors, requested, storage, executor, progress, model=base)) as results:
             for result in results:
                 assert result.assignments is not None, result.reason
                 self.clusters[result.cell.cell_id] = result.assignments["cluster"].tolist()

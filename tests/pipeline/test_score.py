@@ -12,7 +12,7 @@ from traube._pipeline.cell import Cell
 from traube._pipeline.evaluate import evaluate_cells
 from traube._pipeline.executors import Failure, ProcessExecutor
 from traube._pipeline.record import Recorder
-from traube._pipeline.score import score, score_cells
+from traube._pipeline.score import score_assignments, score_cells
 from traube._storage import Storage
 from traube.models import load_model
 from traube.tasks._task import Task, TaskCard
@@ -37,13 +37,13 @@ def gold(task: Task) -> pd.DataFrame:
 
 def test_the_gold_labels_themselves_score_one_in_whatever_order_they_come(tiny_task: Task) -> None:
     for table in (gold(tiny_task), gold(tiny_task).sample(frac=1, random_state=0)):
-        scores = score(tiny_task, table, ProcessExecutor())
+        scores = score_assignments(tiny_task, table, ProcessExecutor())
         for metric in ("v_measure/noise_as_cluster", "acc/noise_as_cluster", "ari/noise_dropped"):
             assert scores[scores["metric"] == metric]["value"].tolist() == pytest.approx([1] * 4)
 
 
 def test_nothing_to_score_gives_an_empty_table(tiny_task: Task) -> None:
-    assert score(tiny_task, gold(tiny_task)[:0], ProcessExecutor()).empty
+    assert score_assignments(tiny_task, gold(tiny_task)[:0], ProcessExecutor()).empty
 
 
 def test_without_labels_there_is_only_what_the_vectors_say(unlabeled_task: Task) -> None:
@@ -79,7 +79,7 @@ def deadly(task: Task) -> Task:
 @pytest.mark.usefixtures("two_workers")
 def test_a_worker_killed_while_scoring_is_the_same_clear_error(tiny_task: Task) -> None:
     with refused(Failed):
-        score(deadly(tiny_task), gold(tiny_task), ProcessExecutor())
+        score_assignments(deadly(tiny_task), gold(tiny_task), ProcessExecutor())
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Automation never stops in silence: failed ticks, late nights and refused folders are alerts, and a night has a digest."""
+"""Automation never stops in silence: failed ticks, late results and refused folders are alerts, and a night has a digest."""
 
 import json
 from datetime import UTC, datetime, timedelta

@@ -161,7 +161,7 @@ def test_splits_of_a_corpus_that_nobody_checked_do_not_count(
     kept = storage.read_rows("check", task="words", data_version=manifest.corpus_version)
     assert storage.remove("check", kept) == len(CHECKS["corpus"])
     storage.set_task_state("words", "ingested")
-    (error,) = launcher._execute(launcher.definitions, "datasets", [dg.AssetKey(["words", "splits"])])
+    (error,) = launcher._execute(launcher.definitions, "datasets", [dg.AssetKey(["words", "splits"])], {})
     assert "`traube run --task words`" in error
     assert planned(["words"]).unread == ["words"]
 

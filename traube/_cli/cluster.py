@@ -213,18 +213,18 @@ def cluster(
     with ThreadPoolExecutor(1) as other:  # the map is laid out while groups are found and named
         placing = _Placing(texts, other)
         with show_progress(of=f"encoding and clustering {pluralize(len(texts), 'text')}") as (progress, _):
-            found = _group(texts, options, namer, replace(progress, encoded=placing.start) if pages else progress)
-        table = result_table(rows, found.result)
+            grouping = _group(texts, options, namer, replace(progress, encoded=placing.start) if pages else progress)
+        table = result_table(rows, grouping.result)
         write_text(target, format_csv(table))
-        if found.result.naming_note:
-            print_notes([found.result.naming_note])
+        if grouping.result.naming_note:
+            print_notes([grouping.result.naming_note])
         if not as_json:
-            _print_result(rows, table, texts, found, options)
+            _print_result(rows, table, texts, grouping, options)
         if pages:
             with show_progress(of="drawing the map"):
-                _write_pages(pages, rows, texts, column, found, placing.wait(options))
+                _write_pages(pages, rows, texts, column, grouping, placing.wait(options))
     if as_json:
-        print_json(_describe(texts, found) | {"k_given": k, "file": str(target), "pages": list(map(str, pages))})
+        print_json(_describe(texts, grouping) | {"k_given": k, "file": str(target), "pages": list(map(str, pages))})
         return
     if not pages and (report or default):
         out.print(f"no report: a map needs at least {FEWEST} texts")
@@ -316,7 +316,7 @@ def _write_pages(
     rows: "Rows",
     texts: list[str],
     column: str,
-    found: Grouped,
+    grouping: Grouped,
     points: "NDArray[np.float32]",
 ) -> None:
     """Write the pages (paths, and whether each has a panel)."""
@@ -324,32 +324,32 @@ def _write_pages(
 
     from traube._grouping.clustering import CLEAR
 
-    result = found.result
-    own = {name: values for name, values in rows.columns.items() if name != column and len(rows.columns) > 1}
+    result = grouping.result
+    other_columns = {name: values for name, values in rows.columns.items() if name != column and len(rows.columns) > 1}
     title = f"{rows.path.name}: {pluralize(len(result.sizes()), 'group')} of {pluralize(len(texts), 'text')}"
-    notes = [f"Grouped {found.by}."]
+    notes = [f"Grouped {grouping.by}."]
     if result.clearness:
         notes.append(f"{result.clearness.capitalize()}: score {result.score:.2f}; from {CLEAR} on groups are clear.")
-    columns = pd.DataFrame(own, dtype=object, index=range(len(texts)))
+    columns = pd.DataFrame(other_columns, dtype=object, index=range(len(texts)))
     for page, panel in pages.items():
         write_text(page, result.to_html(texts, title=title, notes=notes, columns=columns, panel=panel, points=points))
 
 
-def _print_result(rows: "Rows", table: "pd.DataFrame", texts: list[str], found: Grouped, options: Options) -> None:
+def _print_result(rows: "Rows", table: "pd.DataFrame", texts: list[str], grouping: Grouped, options: Options) -> None:
     """Print the groups, and what to bear in mind of them."""
     if options.champion is None:
         _print_language(texts, options.model_name, rows.path)
-    _print_groups(texts, found.result, found.by)
+    _print_groups(texts, grouping.result, grouping.by)
     if lack_words(texts):
         line = f"key words are n-grams of characters, for want of dictionaries: {INSTALL} gives words"
         out.print(escape(line), highlight=False, soft_wrap=True)
-    _print_unknown(texts, found.result, options.model_name, rows.path)
-    if found.result.long_texts:
-        line = found.result.long_texts.describe(options.model_name)
+    _print_unknown(texts, grouping.result, options.model_name, rows.path)
+    if grouping.result.long_texts:
+        line = grouping.result.long_texts.describe(options.model_name)
         out.print(f"{escape(line)}: the rest was not read", highlight=False, soft_wrap=True)
-    _print_caveats(found.result, found.by, options.k)
+    _print_caveats(grouping.result, grouping.by, options.k)
     if options.champion is None and options.like is None:
-        _print_layers(found)
+        _print_layers(grouping)
     moved = [name for name in table if str(name).startswith("traube_") and name not in rows.columns]
     if moved:
         names = escape(", ".join(moved))
@@ -458,11 +458,11 @@ def _join_champion(texts: list[str], task: str) -> tuple["Clustering", str]:
     return assign_by_served(served, texts), f"of {task}'s champion, by {served.card.name}, {served.method.name}"
 
 
-def _describe(texts: list[str], found: Grouped) -> dict[str, Any]:
+def _describe(texts: list[str], grouping: Grouped) -> dict[str, Any]:
     """Return the groups as JSON takes them."""
-    result = found.result
+    result = grouping.result
     return {
-        "by": found.by,
+        "by": grouping.by,
         "groups": [
             {
                 "group": c,
@@ -482,7 +482,7 @@ def _describe(texts: list[str], found: Grouped) -> dict[str, Any]:
         "clearness": result.clearness or None,
         "score": None if math.isnan(result.score) else result.score,
         "about_as_good": result.about_as_good,
-        "clustering": found.fingerprint,
+        "clustering": grouping.fingerprint,
     }
 
 
@@ -492,21 +492,21 @@ def _print_groups(texts: list[str], result: "Clustering", by: str) -> None:
 
     sizes = result.sizes()
     rated = bool(result.stability)
-    shown = Table(title=f"{pluralize(len(sizes), 'group')} {escape(by)}", title_justify="left")
+    table = Table(title=f"{pluralize(len(sizes), 'group')} {escape(by)}", title_justify="left")
     for name in ("group", "texts", *(["stability"] if rated else [])):
-        shown.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right", no_wrap=True)
     half = max(SHORTEST, (out.width - NUMBERS) // 2)
-    shown.add_column("name and key words", max_width=half)
+    table.add_column("name and key words", max_width=half)
     cut = out.is_terminal  # a file has room for more lines
-    shown.add_column("typical texts", max_width=half, no_wrap=cut, overflow="ellipsis" if cut else "fold")
+    table.add_column("typical texts", max_width=half, no_wrap=cut, overflow="ellipsis" if cut else "fold")
     for c, size in list(sizes.items())[:LISTED]:
         examples = "\n".join(escape(" ".join(texts[i][:SHOWN].split())) for i in result.typical.get(c, []))
         stability = [format_number(result.stability.get(c), 2)] if rated else []
         words = escape(", ".join(result.words[c]))
         given = f"[bold]{escape(result.names[c])}[/]\n" if result.names.get(c) else ""
-        shown.add_row(str(c), str(size), *stability, given + words, examples)
+        table.add_row(str(c), str(size), *stability, given + words, examples)
     if sizes:
-        out.print(shown)
+        out.print(table)
     if len(sizes) > LISTED:
         out.print(f"and {pluralize(len(sizes) - LISTED, 'smaller group')}: in the file, or with --json")
 
@@ -540,9 +540,9 @@ def _print_caveats(result: "Clustering", by: str, k: int | None) -> None:
         out.print(f"k was chosen by {measure}{of_what}: {fits}")
 
 
-def _print_layers(found: Grouped) -> None:
+def _print_layers(grouping: Grouped) -> None:
     """Print the layers, the changes by a groups.yaml, and the name of the clustering."""
-    result, edits = found.result, found.edits
+    result, edits = grouping.result, grouping.edits
     if result.layers:
         numbers = [len(set(layer.labels.tolist()) - {-1}) for layer in result.layers]
         sizes = ", ".join(f"[bold]{n}[/]" if i == result.level else str(n) for i, n in enumerate(numbers))
@@ -551,10 +551,10 @@ def _print_layers(found: Grouped) -> None:
         )
     if edits is not None:
         applied = f"{escape(str(edits.path))}: {pluralize(len(edits.edits), 'edit')} applied to clustering"
-        out.print(f"{applied} {found.fingerprint}", highlight=False)
+        out.print(f"{applied} {grouping.fingerprint}", highlight=False)
     else:
         out.print(
-            f"--groups FILE renames, merges and splits them; numbers in it are of clustering {found.fingerprint}",
+            f"--groups FILE renames, merges and splits them; numbers in it are of clustering {grouping.fingerprint}",
             highlight=False,
         )
 

@@ -57,11 +57,11 @@ def compare(
         protocols.setdefault(protocol or params.protocol_for(task or [one]), []).append(one)
     comparisons = _compare_on(storage, params, protocols, a, b, metric, own_choice)
     if as_json:
-        print_json([_describe(found) for found in comparisons])
+        print_json([_describe(comparison) for comparison in comparisons])
         return
-    for found in comparisons:
-        _print_comparison(found, details)
-    used = ", ".join(dict.fromkeys(found.a.protocol for found in comparisons))
+    for comparison in comparisons:
+        _print_comparison(comparison, details)
+    used = ", ".join(dict.fromkeys(comparison.a.protocol for comparison in comparisons))
     out.print(f"[dim]scores x100; CI and p are corrected for the comparisons; protocol {used}[/]")
 
 
@@ -96,20 +96,21 @@ def _compare_on(
     return comparisons
 
 
-def _describe(found: "Comparison") -> dict[str, Any]:
+def _describe(comparison: "Comparison") -> dict[str, Any]:
     """Return a comparison as a JSON object."""
     names = ("model", "method", "fingerprint", "mean", "cells")
     sides = {
-        side: {name: getattr(candidate, name) for name in names} for side, candidate in (("a", found.a), ("b", found.b))
+        side: {name: getattr(candidate, name) for name in names}
+        for side, candidate in (("a", comparison.a), ("b", comparison.b))
     }
-    return {"task": found.a.task, "metric": found.a.metric, "verdict": found.verdict.record(), **sides}
+    return {"task": comparison.a.task, "metric": comparison.a.metric, "verdict": comparison.verdict.record(), **sides}
 
 
-def _print_comparison(found: "Comparison", details: bool) -> None:
+def _print_comparison(comparison: "Comparison", details: bool) -> None:
     from traube.comparison._promotion import advise_more_seeds
     from traube.comparison._verdict import Undecided
 
-    left, right, verdict = found.a, found.b, found.verdict
+    left, right, verdict = comparison.a, comparison.b, comparison.verdict
     out.print(f"[bold]{left.task}[/], {left.metric}: [bold]{escape(verdict.answer)}[/]")
     width = max(len(left.name), len(right.name))
     for side, candidate in (("A", left), ("B", right)):

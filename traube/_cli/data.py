@@ -77,10 +77,10 @@ def import_results(
     counted = {name: pluralize(rows[name].nunique(), name) for name in ("model", "task")}
     out.print(f"imported {pluralize(len(rows), 'result')} of {counted['model']} on {counted['task']}")
     ranked = rankings(storage, imported_results(storage))
-    shown = [ranking for ranking in ranked if ranking.task in set(rows["task"])]
-    for ranking in shown:
+    imported_rankings = [ranking for ranking in ranked if ranking.task in set(rows["task"])]
+    for ranking in imported_rankings:
         out.print(f"[bold]{escape(ranking.title)}[/]: {escape(ranking.found)}", highlight=False)
-    for basis in dict.fromkeys(ranking.basis for ranking in shown if ranking.basis):
+    for basis in dict.fromkeys(ranking.basis for ranking in imported_rankings if ranking.basis):
         out.print(f"[dim]{escape(basis)}[/]", highlight=False)
     out.print(f"page: {escape(str(write_page(ranked, paths.home() / FOLDER)))}", soft_wrap=True, highlight=False)
 
@@ -112,21 +112,21 @@ def clean(
     storage, protocols = open_storage(paths.home()), load_params().protocols
     old = list_outdated_cells(storage, protocols) if outdated else ()
     owners = list_owners(storage, [protocol.precision for protocol in protocols.values()])
-    found = find_unused(storage, paths.checkpoints(), owners, old)
+    entries = find_unused(storage, paths.checkpoints(), owners, old)
     waiting = deleted = 0
     if yes:
-        found = [unused for unused in found if unused.remove()]
+        entries = [unused for unused in entries if unused.remove()]
         waiting, deleted = storage.clean()
     if as_json:
-        print_json([{"size": unused.size, "why": unused.reason, "path": unused.name} for unused in found])
+        print_json([{"size": unused.size, "why": unused.reason, "path": unused.name} for unused in entries])
         return
-    largest = sorted(found, key=lambda unused: -unused.size)[:SHOWN]
+    largest = sorted(entries, key=lambda unused: -unused.size)[:SHOWN]
     rows = [{"size": _format_size(unused.size), "why": unused.reason, "path": unused.name} for unused in largest]
     print_table(rows, fold={"why": 20, "path": 30})
-    if len(found) > SHOWN:
-        out.print(f"[dim]and {len(found) - SHOWN} smaller ones; --json lists all[/]")
-    listed = f"{pluralize(len(found), 'entry', 'entries')}, {_format_size(sum(unused.size for unused in found))}"
-    if found:
+    if len(entries) > SHOWN:
+        out.print(f"[dim]and {len(entries) - SHOWN} smaller ones; --json lists all[/]")
+    listed = f"{pluralize(len(entries), 'entry', 'entries')}, {_format_size(sum(unused.size for unused in entries))}"
+    if entries:
         out.print(f"Removed: {listed}." if yes else f"Unused: {listed}. `traube clean --yes` removes them.")
     elif not waiting and not deleted:
         out.print("Nothing that is older than a day is unused.")

@@ -129,14 +129,14 @@ def _show_over_tasks(
     params = load_params()
     best = table[table["best"].astype(bool) & (table["status"] == "done") & ~table["own_choice"].astype(bool)]
     chosen = {name: protocol or params.protocol_for([name]) for name in best["task"].unique()}
-    found = rank_over_tasks(best[best["protocol"] == best["task"].map(chosen)], models)
+    over_tasks = rank_over_tasks(best[best["protocol"] == best["task"].map(chosen)], models)
     if figure:
-        write_figure(found, figure)
-    rows = found.table()
+        write_figure(over_tasks, figure)
+    rows = over_tasks.table()
     if form in ("json", "csv"):
         _print_frame(rows, form)
         return
-    shown = [
+    formatted_rows = [
         {
             "rank": show_rank(row),
             "model": row.model,
@@ -146,9 +146,9 @@ def _show_over_tasks(
         }
         for row in rows.itertuples(index=False)
     ]
-    _print_rows(shown, f"mean ranks over {pluralize(len(found.tasks), 'task')}", form, fold={"model": 14})
+    _print_rows(formatted_rows, f"mean ranks over {pluralize(len(over_tasks.tasks), 'task')}", form, fold={"model": 14})
     if form == "table":
-        out.print(f"[dim]{escape(found.note)}[/]")
+        out.print(f"[dim]{escape(over_tasks.note)}[/]")
     if figure:
         err.print(f"written to {escape(str(figure))}")
 
@@ -215,15 +215,15 @@ def print_leaderboard(
     if not outdated and done.empty:
         out.print("Nothing has been evaluated yet. Start with `traube run`.")
     for (task, level, protocol, own_choice), rows in done.groupby(["task", "level", "protocol", "own_choice"]):
-        first, shown = rows.iloc[0], rows if every else rows.head(SHOWN)
-        with_k, method = shown["found_k"].notna().any(), "method" if every else "best method"
+        first, top_rows = rows.iloc[0], rows if every else rows.head(SHOWN)
+        with_k, method = top_rows["found_k"].notna().any(), "method" if every else "best method"
         title = f"{task}, {level}: {first['metric']} x100"
         if protocol:  # pairs have none
             title += f", {pluralize(int(first['splits']), 'split')}, protocol {protocol}"
-        if "money" in shown and not shown["money"].gt(0).any():
-            shown = shown.drop(columns="money")
+        if "money" in top_rows and not top_rows["money"].gt(0).any():
+            top_rows = top_rows.drop(columns="money")
         _print_rows(
-            [_format_row(row, method, with_k, details) for row in shown.itertuples(index=False)],
+            [_format_row(row, method, with_k, details) for row in top_rows.itertuples(index=False)],
             f"{title}, own choice" if own_choice else title,
             form,
             fold={"model": 14},
@@ -231,8 +231,8 @@ def print_leaderboard(
         )
         if form != "table":
             continue
-        if len(rows) > len(shown):
-            out.print(f"[dim]and {len(rows) - len(shown)} more models: --all shows them, --model one of them[/]")
+        if len(rows) > len(top_rows):
+            out.print(f"[dim]and {len(rows) - len(top_rows)} more models: --all shows them, --model one of them[/]")
         if task in unread:
             out.print(f"[yellow]of earlier data:[/] what is there now cannot be used; `traube run -t {task}` says why")
         for note in sorted(set(rows["note"]) - {""}):
@@ -324,7 +324,7 @@ def _print_imported(storage: "Storage", tasks: list[str] | None) -> None:
         cards = [card for name in tasks if (card := get_card(storage, name))]
         rows = rows[rows["task"].isin({*tasks, *(card.mteb for card in cards)})]
     for ranking in rankings(storage, rows):
-        shown = [
+        formatted_rows = [
             {
                 "rank": show_rank(row),
                 "model": row.model,
@@ -336,7 +336,7 @@ def _print_imported(storage: "Storage", tasks: list[str] | None) -> None:
             for row in ranking.rows.itertuples(index=False)
         ]
         print_table(
-            shown,
+            formatted_rows,
             fold={"model": 24, "source": 24},
             optional=["source", "splits", "sd"],
             title=f"{ranking.title}, imported: V-measure x100",

@@ -90,13 +90,13 @@ def _rows(task: Any, models: list[str], subset: str, comparison: Any, groups: bo
 
 
 def _format_row(row: dict[str, Any], groups: bool, histories: bool) -> dict[str, str]:
-    shown = {key: str(row[key]) for key in ("task", "model", "comparison")}
+    cells = {key: str(row[key]) for key in ("task", "model", "comparison")}
     if histories:
-        shown["history"] = "joined" if row["history"] else ""
+        cells["history"] = "joined" if row["history"] else ""
     if groups:
-        shown["of"] = f"{row['group']} {row['value']}".strip()
-    shown["pairs"] = str(row["pairs"])
+        cells["of"] = f"{row['group']} {row['value']}".strip()
+    cells["pairs"] = str(row["pairs"])
     for kind in ("pearson", "spearman"):
         low, high = (format_number(row[f"{kind}_{end}"], 2).replace("0.", ".") for end in ("low", "high"))
-        shown[kind] = format_number(row[kind]) + ("" if low == "-" else f" [{low}, {high}]")
-    return shown
+        cells[kind] = format_number(row[kind]) + ("" if low == "-" else f" [{low}, {high}]")
+    return cells

@@ -28,8 +28,8 @@ class _EscapingConsole(Console):
 
     @property  # type: ignore[misc]  # nobody sets it
     def size(self) -> ConsoleDimensions:
-        found = super().size
-        return found if self.is_terminal or "COLUMNS" in os.environ else ConsoleDimensions(200, found.height)
+        dimensions = super().size
+        return dimensions if self.is_terminal or "COLUMNS" in os.environ else ConsoleDimensions(200, dimensions.height)
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(escape_controls(text), **options)
@@ -90,19 +90,19 @@ def show_progress(hidden: bool = False, of: str = "cells") -> Iterator[tuple[Any
 
     Yields the reporter of progress, and a function that sets the number of cells.
     """
-    from rich import progress as shown
+    from rich import progress
 
-    class Rate(shown.ProgressColumn):
+    class Rate(progress.ProgressColumn):
         def render(self, task: Any) -> Text:
             speed = task.finished_speed or task.speed
             return Text(f"{speed:.1f}/s" if speed else "", style="dim")
 
     columns = (
-        shown.TextColumn("{task.description:>11}"), shown.BarColumn(), shown.MofNCompleteColumn(), Rate(),
-        shown.TimeElapsedColumn(), shown.TextColumn("left"), shown.TimeRemainingColumn(),
-        shown.TextColumn("{task.fields[said]}", style="dim"),
+        progress.TextColumn("{task.description:>11}"), progress.BarColumn(), progress.MofNCompleteColumn(), Rate(),
+        progress.TimeElapsedColumn(), progress.TextColumn("left"), progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.fields[said]}", style="dim"),
     )  # fmt: skip
-    with shown.Progress(*columns, console=err, transient=True, disable=hidden or not err.is_terminal) as bars:
+    with progress.Progress(*columns, console=err, transient=True, disable=hidden or not err.is_terminal) as bars:
         cells = bars.add_task(of, total=None, visible=False, said="")
         stage = bars.add_task("", total=None, visible=False, said="")
         current = ""
@@ -174,12 +174,12 @@ def print_table(
             break
         del least[name]
         left_out.append(name)
-    shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0))
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0))
     for name in least:
-        shown.add_column(name, no_wrap=name not in fold, overflow="fold")
+        table.add_column(name, no_wrap=name not in fold, overflow="fold")
     for row in cells:
-        shown.add_row(*(row[name] for name in least))
-    out.print(shown)
+        table.add_row(*(row[name] for name in least))
+    out.print(table)
     if left_out:
         out.print(f"[dim]no room for: {', '.join(left_out)} (a wider terminal or --json shows all)[/]")
 

@@ -41,12 +41,12 @@ def provenance(
         seed = "" if row["seed"] is None else f", seed {row['seed']}"
         out.rule(f"{row['reducer']}/{row['clusterer']}{seed}", align="left")
         changes = "; ".join(row["changed_since"]) or "nothing: today the same cell would be computed"
-        shown = Table.grid(padding=(0, 2, 0, 0))
-        shown.add_column(no_wrap=True, style="bold")
-        shown.add_column(overflow="fold")
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_column(no_wrap=True, style="bold")
+        grid.add_column(overflow="fold")
         for key, value in {**row, "changed_since": changes}.items():
-            shown.add_row(key, escape(_format_value(value)))
-        out.print(shown)
+            grid.add_row(key, escape(_format_value(value)))
+        out.print(grid)
 
 
 def _format_value(value: Any) -> str:

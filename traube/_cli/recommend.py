@@ -42,49 +42,49 @@ def recommend(
 
     params = load_params()
     name = protocol or params.protocol_for([task])
-    found = recommendation.recommend(open_storage(paths.home()), task, name, params.chosen(name))
+    recommended = recommendation.recommend(open_storage(paths.home()), task, name, params.chosen(name))
     if not as_json:
-        print_answer(found)
-        for line in found.details if details else ():
+        print_answer(recommended)
+        for line in recommended.details if details else ():
             out.print(f"[dim]{escape(line)}[/]", highlight=False, soft_wrap=True)
         return
     print_json(
         {
             "task": task,
             "protocol": name,
-            "metric": found.winner.metric,
-            "model": found.winner.model,
-            "method": found.winner.method,
-            "score": found.winner.mean,
-            "low": found.low,
-            "high": found.high,
-            "ties": [rival.candidate.model for rival in found.ties],
-            "verdicts": [rival.verdict.record() for rival in found.rivals],
-            "answer": found.answer,
-            "advice": found.advice,
-            "bargain": found.bargain,
-            "dollars": found.money.get(found.winner.name),
-            "command": with_column(found.command, task),
-            "languages": found.fit and found.fit.languages,
-            "made_for_others": found.fit and [card.name for card in found.fit.unfit],
-            "not_compared": found.fit and [card.name for card in found.fit.left_out],
+            "metric": recommended.winner.metric,
+            "model": recommended.winner.model,
+            "method": recommended.winner.method,
+            "score": recommended.winner.mean,
+            "low": recommended.low,
+            "high": recommended.high,
+            "ties": [rival.candidate.model for rival in recommended.ties],
+            "verdicts": [rival.verdict.record() for rival in recommended.rivals],
+            "answer": recommended.answer,
+            "advice": recommended.advice,
+            "bargain": recommended.bargain,
+            "dollars": recommended.money.get(recommended.winner.name),
+            "command": with_column(recommended.command, task),
+            "languages": recommended.fit and recommended.fit.languages,
+            "made_for_others": recommended.fit and [card.name for card in recommended.fit.unfit],
+            "not_compared": recommended.fit and [card.name for card in recommended.fit.left_out],
         }
     )
 
 
-def print_answer(found: "Recommendation") -> None:
+def print_answer(recommendation: "Recommendation") -> None:
     """Print the best model, and the command that clusters new texts likewise, on one line that can be copied.
 
     If only models were compared that are made for other languages than the texts', the first line says so.
     """
-    task = found.winner.task
-    command = with_column(found.command, task)
-    warning = found.fit.warning if found.fit else ""
-    if found.fit and warning:
-        _print_fit(warning, found.fit, task)
-    out.print(escape(found.text), highlight=False, soft_wrap=True)
-    if found.fit and not warning and found.fit.left_out:
-        _print_fit(found.fit.not_compared, found.fit, task)
+    task = recommendation.winner.task
+    command = with_column(recommendation.command, task)
+    warning = recommendation.fit.warning if recommendation.fit else ""
+    if recommendation.fit and warning:
+        _print_fit(warning, recommendation.fit, task)
+    out.print(escape(recommendation.text), highlight=False, soft_wrap=True)
+    if recommendation.fit and not warning and recommendation.fit.left_out:
+        _print_fit(recommendation.fit.not_compared, recommendation.fit, task)
     out.print(f"To group new texts in this way: [bold]{escape(command)}[/]", highlight=False, soft_wrap=True)
 
 
@@ -109,8 +109,8 @@ def _print_fit(line: str, fit: "LanguageFit", task: str) -> None:
 def with_column(command: str, task: str) -> str:
     """Return a command that clusters tables like the task's, with the column that the task's card names."""
     from traube.tasks import sources
-    from traube.tasks._readers.table import Table
+    from traube.tasks._readers.table import TableSource
 
     source = sources().get(task)
-    column = source.settings.text if isinstance(source, Table) else "text"
+    column = source.settings.text if isinstance(source, TableSource) else "text"
     return command if column == "text" else f"{command} --text {quote(column)}"

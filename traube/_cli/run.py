@@ -169,8 +169,8 @@ def compute(request: "Request", storage: "Storage", before: "Plan", verbose: boo
     print_unavailable(before.unavailable)
     if before.unavailable and not before.total and not before.unread and storage.read_cells().empty:
         gone = before.unavailable.keys()
-        own = sorted(own_tasks() - gone) if {*request.tasks} <= gone else []
-        yours = f"; `traube run -t {own[0]}` evaluates your own data" if own else ""
+        user_tasks = sorted(own_tasks() - gone) if {*request.tasks} <= gone else []
+        yours = f"; `traube run -t {user_tasks[0]}` evaluates your own data" if user_tasks else ""
         raise Unavailable(f"nothing can be computed: the lines above say what is missing, and what mends it{yours}")
     current = tables_are_current(storage)
     untracked: Callable[[Request], dict[str, list[str]]] = platform.part("untracked") or (lambda _: {})

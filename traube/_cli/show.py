@@ -44,8 +44,8 @@ def tasks(
 
     if task is not None:
         source = get_source(task)
-        shown = ("description", "family", "language", "license", "source", "citation")
-        about = {"task": source.name, **{name: getattr(source.card, name) for name in shown}}
+        fields = ("description", "family", "language", "license", "source", "citation")
+        about = {"task": source.name, **{name: getattr(source.card, name) for name in fields}}
         about["citation"] = cite(source.card.citation)
         _print_one({**about, "status": source.missing() or "ready"}, as_json)
         return
@@ -129,9 +129,9 @@ def models(
     if as_json:
         print_json(rows)
         return
-    shown = [{key: _to_cell(key, value) for key, value in row.items() if key != "score" or language} for row in rows]
+    cells = [{key: _to_cell(key, value) for key, value in row.items() if key != "score" or language} for row in rows]
     optional = ["revision", "source", "kind", "released", "parameters", "dimensions", "longest input", "license"]
-    print_table(shown, fold={"source": 30, "status": 16}, optional=[*optional, "languages"])
+    print_table(cells, fold={"source": 30, "status": 16}, optional=[*optional, "languages"])
 
 
 def _to_cell(key: str, value: Any) -> str:

@@ -63,11 +63,11 @@ def read_csr(path: Path) -> sparse.csr_matrix:
             refuse_bomb(path, sum(entry.file_size for entry in archive.infolist()))
             if sorted(archive.namelist()) != sorted(_MEMBERS):
                 raise ValueError("its members are not those of a csr matrix")
-            found = {name: _parse(_unpack(archive, name), kinds) for name, kinds in _MEMBERS.items()}
-        if found["format.npy"].tobytes() != b"csr" or found["shape.npy"].shape != (2,):
+            arrays = {name: _parse(_unpack(archive, name), kinds) for name, kinds in _MEMBERS.items()}
+        if arrays["format.npy"].tobytes() != b"csr" or arrays["shape.npy"].shape != (2,):
             raise ValueError("it is no csr matrix")
-        shape = tuple(map(int, found["shape.npy"]))
-        matrix = sparse.csr_matrix((found["data.npy"], found["indices.npy"], found["indptr.npy"]), shape=shape)
+        shape = tuple(map(int, arrays["shape.npy"]))
+        matrix = sparse.csr_matrix((arrays["data.npy"], arrays["indices.npy"], arrays["indptr.npy"]), shape=shape)
         matrix.check_format(full_check=True)  # that all indices lie inside
     except Exception as error:  # as above, and zipfile's, zlib's and SciPy's
         raise _corrupt(path, error) from None

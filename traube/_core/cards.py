@@ -49,14 +49,14 @@ def read_each(files: Iterable[Path], read: Callable[[Path], C]) -> tuple[dict[st
 
     A broken card takes no other down.
     """
-    found: dict[str, C] = {}
+    cards: dict[str, C] = {}
     errors: dict[Path, TraubeError] = {}
     for path in files:
         try:
-            found[path.stem] = read_one(path, read)
+            cards[path.stem] = read_one(path, read)
         except TraubeError as error:
             errors[path] = error
-    return found, errors
+    return cards, errors
 
 
 def read_one(path: Path, read: Callable[[Path], C]) -> C:
@@ -71,9 +71,9 @@ def read_one(path: Path, read: Callable[[Path], C]) -> C:
 
 
 def _files() -> list[Path]:
-    own = _in_folder(paths.cards())
-    names = {path.stem for path in own}
-    return sorted([*own, *(path for path in _in_folder(paths.generated_cards()) if path.stem not in names)])
+    user_cards = _in_folder(paths.cards())
+    names = {path.stem for path in user_cards}
+    return sorted([*user_cards, *(path for path in _in_folder(paths.generated_cards()) if path.stem not in names)])
 
 
 def _in_folder(folder: Path) -> list[Path]:

@@ -114,8 +114,8 @@ class _Loader(Composer, _SafeLoader):
         except Exception:  # whatever the making of a date, a number or a key raises
             kind = node.tag.rpartition(":")[2]
             text = str(node.value) if isinstance(node.value, str) else "this"
-            shown = repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
-            problem = f"{shown} is no {kind}; put it in quotes if it is a text"
+            excerpt = repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
+            problem = f"{excerpt} is no {kind}; put it in quotes if it is a text"
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark) from None
 
 

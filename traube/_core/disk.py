@@ -118,8 +118,8 @@ def walk(folder: Path | str) -> Iterator["os.DirEntry[str]"]:
     pending = [os.fspath(folder)]  # no recursion: a folder of others may be nested deeper than Python's stack
     while pending:
         entries: list[os.DirEntry[str]] = []
-        with suppress(OSError), os.scandir(pending.pop()) as found:
-            entries = list(found)
+        with suppress(OSError), os.scandir(pending.pop()) as iterator:
+            entries = list(iterator)
         for entry in entries:
             yield entry
             if entry.is_dir(follow_symlinks=False):

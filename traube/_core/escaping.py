@@ -20,7 +20,7 @@ _SPLITTING = ("\t", "\r", "\n")  # what follows may become a cell of its own
 
 def escape_controls(text: str) -> str:
     r"""Escape the control characters of a text, as in ``\x1b``; tabs and line feeds stay."""
-    return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _COMMANDS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def format_csv(frame: "pd.DataFrame") -> str:

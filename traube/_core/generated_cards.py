@@ -60,14 +60,14 @@ def warn_of_damage(path: Path) -> None:
 
 def _find_damaged() -> dict[Path, str]:
     """Return the recorded texts of the cards that hold something else. A card that was deleted is not missed."""
-    folder, found = paths.generated_cards(), {}
+    folder, damaged_cards = paths.generated_cards(), {}
     for name, text in read_json(paths.home() / RECORD).items():
         path = folder / name
         # whatever the record holds, nothing but a card of this folder is replaced
         is_card = path.name == name and path.suffix == ".yaml" and is_file(path) and not path.is_symlink()
         if is_card and isinstance(text, str) and not _holds(path, text):
-            found[path] = text
-    return found
+            damaged_cards[path] = text
+    return damaged_cards
 
 
 def _holds(path: Path, text: str) -> bool:

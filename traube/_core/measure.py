@@ -47,12 +47,12 @@ def measure() -> Iterator[Measured]:
         before = _megabytes("VmRSS")
     except OSError:
         before = float("nan")
-    clock, at_work, own = time.perf_counter(), time.process_time(), time.thread_time()
+    clock, at_work, thread_clock = time.perf_counter(), time.process_time(), time.thread_time()
     try:
         yield taken
     finally:
         taken.seconds = time.perf_counter() - clock
-        taken.at_work, taken.own = time.process_time() - at_work, time.thread_time() - own
+        taken.at_work, taken.own = time.process_time() - at_work, time.thread_time() - thread_clock
         taken.memory = max(_megabytes("VmHWM") - before, 0.0)  # nan stays nan: it is the first argument
 
 

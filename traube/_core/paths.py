@@ -77,8 +77,8 @@ def generated_cards() -> Path:
 
 def params() -> Path:
     """Return the benchmark file: `TRAUBE_PARAMS`, by default `params.yaml` in the project, or else the wheel's."""
-    own = PROJECT / "params.yaml"
-    return _from_environment("TRAUBE_PARAMS", own if IN_CHECKOUT or own.exists() else _PACKAGED_PARAMS)
+    file = PROJECT / "params.yaml"
+    return _from_environment("TRAUBE_PARAMS", file if IN_CHECKOUT or file.exists() else _PACKAGED_PARAMS)
 
 
 def release() -> Path:

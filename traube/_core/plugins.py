@@ -44,15 +44,15 @@ def import_plugins(kind: str) -> list[tuple[str, ModuleType]]:
     TraubeError
         If one cannot be imported.
     """
-    found: list[tuple[str, ModuleType]] = []
+    modules: list[tuple[str, ModuleType]] = []
     for name, package in find_plugins().items():
         try:
             if find_spec(f"{package}.{kind}") is not None:
                 module = import_module(f"{package}.{kind}")
-                found += [(name, one) for one in (modules_of(module) if hasattr(module, "__path__") else [module])]
+                modules += [(name, one) for one in (modules_of(module) if hasattr(module, "__path__") else [module])]
         except Exception as error:
             raise Failed(f"plug-in '{name}' ({package}): {error}; update or uninstall it") from error
-    return found
+    return modules
 
 
 class Registrations:
@@ -112,9 +112,9 @@ def collect(what: str, named: Iterable[tuple[str, T]]) -> dict[str, T]:
     TraubeError
         If two have the same name.
     """
-    found: dict[str, T] = {}
+    by_name: dict[str, T] = {}
     for name, value in named:
-        if name in found:
+        if name in by_name:
             raise Conflict(f"there are two {what}s called '{name}': rename or uninstall one of them")
-        found[name] = value
-    return found
+        by_name[name] = value
+    return by_name

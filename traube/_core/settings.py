@@ -113,8 +113,10 @@ def read_env(file: Path) -> dict[str, str]:
         lines = read_bytes(file, LARGEST).decode().splitlines()
     except (TraubeError, UnicodeDecodeError):
         return {}
-    found = [match for line in lines if len(line) <= LONGEST and "\0" not in line and (match := _LINE.fullmatch(line))]
-    return {match["name"]: match["double"] or match["single"] or match["plain"] or "" for match in found}
+    matches = [
+        match for line in lines if len(line) <= LONGEST and "\0" not in line and (match := _LINE.fullmatch(line))
+    ]
+    return {match["name"]: match["double"] or match["single"] or match["plain"] or "" for match in matches}
 
 
 def write_env(file: Path, values: Mapping[str, str | None]) -> None:

@@ -15,13 +15,13 @@ class ShortRepr:
     """A dataclass (with `repr=False`) that shows arrays and tables by their shape, and long values cut."""
 
     def __repr__(self) -> str:
-        shown = (f"{one.name}={_shorten(getattr(self, one.name))}" for one in fields(self) if one.repr)  # type: ignore[arg-type]
-        return f"{type(self).__name__}({', '.join(shown)})"
+        arguments = (f"{one.name}={_shorten(getattr(self, one.name))}" for one in fields(self) if one.repr)  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(arguments)})"
 
 
 def _shorten(value: Any) -> str:
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple):
         return f"<{type(value).__name__} {' x '.join(map(str, shape))}>"
-    shown = " ".join(_SHORT.repr(value).split())
-    return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 3]}..."
+    text = " ".join(_SHORT.repr(value).split())
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."

@@ -36,10 +36,10 @@ def split_words(text: str) -> list[str]:
     if text.isascii() or not _SPECIAL.search(text):
         return _PLAIN.findall(text.lower())
     text = unicodedata.normalize("NFC", text.lower())
-    found = []
+    words = []
     for match in _WITH_MARKS.finditer(text):
-        found += [word for _, word in cut_unspaced(match[0]) if len(word) > 1]
-    return found
+        words += [word for _, word in cut_unspaced(match[0]) if len(word) > 1]
+    return words
 
 
 def cut_unspaced(word: str) -> Iterator[tuple[int, str]]:

@@ -125,20 +125,20 @@ def cluster_texts(
         if embeddings is not None:
             view: View = VectorView(read_embeddings(embeddings, "cluster_texts", len(given.values))[first])
             check_query("embeddings", None, query)
-            found = _group(view, chosen, check_algorithm(algorithm), n_clusters, random_state)
+            clustering = _group(view, chosen, check_algorithm(algorithm), n_clusters, random_state)
         else:
             encoder = to_model(resolve_model(model, given.values), precision=precision)
             check_query(encoder.name, encoder.similarity, query)
             checked = check_algorithm(algorithm, encoder)
             view = _encode(chosen, encoder, query, progress)
-            found = _group(view, chosen, checked, n_clusters, random_state)
-            found = replace(found, long_texts=measure_long_texts(encoder, given.values), model=encoder.name)
-    found = replace(found.of_all(first, which), texts=given.values, index=given.index)
+            clustering = _group(view, chosen, checked, n_clusters, random_state)
+            clustering = replace(clustering, long_texts=measure_long_texts(encoder, given.values), model=encoder.name)
+    clustering = replace(clustering.of_all(first, which), texts=given.values, index=given.index)
     if namer is not None:
-        found = found.name_clusters(namer, budget=name_budget, cache=cache, progress=progress)
-        if found.naming_note:
-            warnings.warn(found.naming_note, stacklevel=2)
-    return found
+        clustering = clustering.name_clusters(namer, budget=name_budget, cache=cache, progress=progress)
+        if clustering.naming_note:
+            warnings.warn(clustering.naming_note, stacklevel=2)
+    return clustering
 
 
 def _check_number(n_clusters: int | None, n_texts: int) -> None:
@@ -170,19 +170,19 @@ def _group(
         of_known = _group(view.take(rows), [texts[i] for i in rows], algorithm, n_clusters, seed)
         which = np.where(unknown, -1, np.cumsum(~unknown) - 1)
         return replace(of_known.of_all(rows, which), unknown=unknown, blank=0, view=view)
-    found = fit(algorithm, view, n_clusters, seed, texts=texts)
-    layers = describe_layers(found, view, texts)
-    level = next(i for i, layer in enumerate(layers) if np.array_equal(layer.labels, found.labels))
-    own = layers[level]
+    fitted = fit(algorithm, view, n_clusters, seed, texts=texts)
+    layers = describe_layers(fitted, view, texts)
+    level = next(i for i, layer in enumerate(layers) if np.array_equal(layer.labels, fitted.labels))
+    chosen_layer = layers[level]
     return Clustering(
-        found.labels,
-        view.to_own_cluster(found.labels),
-        own.words,
-        own.typical,
-        found.n_clusters_table,
-        found.stability,
-        strays=view.strays(found.labels),
-        layers=tuple(layers) if found.layers else (),
+        fitted.labels,
+        view.to_own_cluster(fitted.labels),
+        chosen_layer.words,
+        chosen_layer.typical,
+        fitted.n_clusters_table,
+        fitted.stability,
+        strays=view.strays(fitted.labels),
+        layers=tuple(layers) if fitted.layers else (),
         level=level,
         view=view,
     )

@@ -119,20 +119,20 @@ class Clustering:
 
     def __repr__(self) -> str:
         sizes = self.sizes()
-        shown = [pluralize(len(self.labels), "text"), pluralize(len(sizes), "cluster"), self.clearness]
+        parts = [pluralize(len(self.labels), "text"), pluralize(len(sizes), "cluster"), self.clearness]
         rated = {c: size for c, size in sizes.items() if not np.isnan(self.stability.get(c, np.nan))}
         if rated:
             mean = np.average([self.stability[c] for c in rated], weights=list(rated.values()))
-            shown.append(f"stability {mean:.2f}")
-        return f"Clustering({', '.join(filter(None, shown))})"
+            parts.append(f"stability {mean:.2f}")
+        return f"Clustering({', '.join(filter(None, parts))})"
 
     def _repr_html_(self) -> str:
         table = self.summary()
         table["key_words"] = [", ".join(words) for words in table["key_words"]]
         table["typical_texts"] = [" | ".join(t[:CUT] for t in texts) for texts in table["typical_texts"]]
         more = f"<p>and {len(table) - LISTED} smaller ones</p>" if len(table) > LISTED else ""
-        shown = table.head(LISTED).to_html(index=False, float_format="{:.2f}".format, na_rep="")
-        return f"<p>{escape(repr(self))}</p>{shown}{more}"
+        html_table = table.head(LISTED).to_html(index=False, float_format="{:.2f}".format, na_rep="")
+        return f"<p>{escape(repr(self))}</p>{html_table}{more}"
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row for each text, with the index of what was passed.
@@ -160,8 +160,11 @@ class Clustering:
     def paths(self) -> list[str]:
         """Return the names of the groups that hold each text, from the coarsest layer to its own; empty for noise."""
         above = [[layer.name(c) for c in layer.labels.tolist()] for layer in self.layers[: self.level]]
-        own = [self.name(c) for c in self.labels.tolist()]
-        return [PATH.join(names) if label >= 0 else "" for *names, label in zip(*above, own, self.labels, strict=True)]
+        group_names = [self.name(c) for c in self.labels.tolist()]
+        return [
+            PATH.join(names) if label >= 0 else ""
+            for *names, label in zip(*above, group_names, self.labels, strict=True)
+        ]
 
     def summary(self) -> pd.DataFrame:
         """Return a row for each cluster, the largest first.
@@ -345,12 +348,12 @@ class Clustering:
 
     def _in_groups_of(self, layer: Layer, **changes: Any) -> "Clustering":
         """Return the same texts in the groups of a layer."""
-        found = replace(
+        regrouped = replace(
             self, labels=layer.labels, words=layer.words, typical=layer.typical, stability=layer.stability, **changes
         )
         labels, is_blank = layer.labels[self._distinct()], self.rows < 0
         return replace(
-            found,
+            regrouped,
             distances=np.where(is_blank, np.nan, self.view.to_own_cluster(labels)[self.rows]),
             strays=self.view.strays(labels)[self.rows] & ~is_blank,
         )
@@ -370,8 +373,8 @@ class Clustering:
     def _find_typical(self, labels: NDArray[np.int64]) -> dict[int, list[int]]:
         """Return the positions of typical texts of other labels."""
         first = self._distinct()
-        own = labels[first]
-        return map_positions(find_typical(own, self.view.to_own_cluster(own), self.view), first)
+        distinct_labels = labels[first]
+        return map_positions(find_typical(distinct_labels, self.view.to_own_cluster(distinct_labels), self.view), first)
 
     def _distinct(self) -> NDArray[np.int64]:
         """Return the first position of each distinct text, in the order of the vectors."""
@@ -382,10 +385,10 @@ class Clustering:
         """Cut the texts of a cluster into `n_clusters`; equal texts stay together."""
         if self.vectors is None:
             raise Unsupported("its texts were compared by a similarity: such groups are merged and renamed, not split")
-        own, which = np.unique(self.rows[rows], return_inverse=True)
-        if len(own) < n_clusters:
-            raise TooFew(f"it has {pluralize(len(own), 'distinct text')}: too few for {n_clusters} groups")
-        labels = fit(parse_method(STABLE), self.view.take(own), n_clusters, seed).labels
+        unique, which = np.unique(self.rows[rows], return_inverse=True)
+        if len(unique) < n_clusters:
+            raise TooFew(f"it has {pluralize(len(unique), 'distinct text')}: too few for {n_clusters} groups")
+        labels = fit(parse_method(STABLE), self.view.take(unique), n_clusters, seed).labels
         if len(np.unique(labels)) < n_clusters:
             raise TooFew(f"its texts are too alike for {n_clusters} groups")
         return labels[which]
@@ -551,7 +554,7 @@ def map_layers(clustering: Clustering, rows: NDArray[np.int64]) -> tuple[list[Ma
         Which of them holds the clusters themselves.
     """
     position = {int(row): i for i, row in enumerate(rows)}
-    found = [
+    layers = [
         MapLayer(
             layer.labels[rows],
             {c: layer.name(c) for c in layer.words} | (clustering.names if i == clustering.level else {}),
@@ -561,7 +564,7 @@ def map_layers(clustering: Clustering, rows: NDArray[np.int64]) -> tuple[list[Ma
         )
         for i, layer in enumerate(clustering.cuts)
     ]
-    return found, clustering.level
+    return layers, clustering.level
 
 
 def pluralize(count: int, what: str) -> str:

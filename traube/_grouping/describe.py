@@ -68,7 +68,7 @@ def find_keywords(texts: Sequence[str] | TermReader, clusters: Labels, count: in
     small = ((sizes < FEW) | ~has_repeated)[of_cluster]
     is_often = (having.data >= 2) | (small & is_word[having.indices])
     often = sparse.csr_matrix((is_often, having.indices, having.indptr), shape=having.shape)
-    scores = sparse.csr_matrix(share.multiply(weight * _own(terms, share)).multiply(often))
+    scores = sparse.csr_matrix(share.multiply(weight * _find_distinctive(terms, share)).multiply(often))
     ranked = [_rank_terms(terms, having[[i]], scores[[i]], CANDIDATES * count) for i in range(len(ids))]
     spelled = _spell(terms, {term for best in ranked for term in best})
     return {int(c): _choose_terms(terms, held, best, spelled, count) for c, best in zip(ids, ranked, strict=True)}
@@ -84,16 +84,18 @@ def _read(numbers: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.in
     return np.asarray(np.sort(np.concatenate(chosen)))
 
 
-def _own(terms: Terms, share: sparse.csr_matrix) -> NDArray[np.bool_]:
+def _find_distinctive(terms: Terms, share: sparse.csr_matrix) -> NDArray[np.bool_]:
     """Return which terms belong to few clusters, as does each word of a pair; bool [terms]."""
     clusters, count = share.shape
     if clusters == 1:
         return np.ones(count, dtype=bool)
     most = share.max(axis=0).toarray().ravel()
     wide = np.bincount(share.indices, share.data >= WIDESPREAD * most[share.indices], minlength=count)
-    own = wide <= clusters / 2
-    common = {stems[0] for stems, is_own in zip(terms.stems, own, strict=True) if len(stems) == 1 and not is_own}
-    return own & np.array([common.isdisjoint(stems) for stems in terms.stems])
+    distinctive = wide <= clusters / 2
+    common = {
+        stems[0] for stems, is_own in zip(terms.stems, distinctive, strict=True) if len(stems) == 1 and not is_own
+    }
+    return distinctive & np.array([common.isdisjoint(stems) for stems in terms.stems])
 
 
 def _rank_terms(terms: Terms, having: sparse.csr_matrix, scores: sparse.csr_matrix, most: int) -> dict[int, float]:
@@ -197,14 +199,14 @@ def find_typical(clusters: Labels, distance: NDArray[np.float64], view: View, co
         Positions by cluster.
     """
     order = np.argsort(distance, kind="stable")
-    found = {}
+    typical = {}
     for c in np.unique(clusters[clusters >= 0]).tolist():
         members = order[clusters[order] == c]
         near = members[:NEAREST]
         span = distance[members[-1]] - distance[members[0]]
         relevance = 1 - (distance[near] - distance[near[0]]) / (span or 1)
-        found[c] = near[choose_different(relevance, view.likeness(near, distance[near]), count)].tolist()
-    return found
+        typical[c] = near[choose_different(relevance, view.likeness(near, distance[near]), count)].tolist()
+    return typical
 
 
 def choose_different(relevance: NDArray[np.float64], alike: NDArray[np.float64], count: int) -> list[int]:

@@ -107,9 +107,9 @@ def read_edits(path: Path) -> GroupEdits:
         If it cannot be read, or says what it cannot say; the message names file, line and key.
     """
     value, lines = read_yaml(path)
-    found = parse(_File, value, path, lines)
-    numbers = tuple(lines.get(("edits", i), 1) for i in range(len(found.edits)))
-    return GroupEdits(path, found.clustering, found.edits, numbers)
+    content = parse(_File, value, path, lines)
+    numbers = tuple(lines.get(("edits", i), 1) for i in range(len(content.edits)))
+    return GroupEdits(path, content.clustering, content.edits, numbers)
 
 
 def apply_edits(
@@ -169,20 +169,20 @@ class _State:
                 raise Unknown(f"{where}: {unknown('group', str(group), map(str, there))}")
             return group
         called = {c: self.given.get(c) or self.names.get(c, "") for c in there}
-        found = [c for c in there if called[c] == group]
-        if not found and len(group) >= SHORTEST:
+        matches = [c for c in there if called[c] == group]
+        if not matches and len(group) >= SHORTEST:
             begin = " ".join(group.split())
             rows = [i for i, text in enumerate(self.texts) if " ".join(text.split()).startswith(begin)]
-            found = [c for c in np.unique(self.labels[rows]).tolist() if c >= 0] if rows else []
-        if len(found) > 1:
-            numbers = ", ".join(map(str, found))
+            matches = [c for c in np.unique(self.labels[rows]).tolist() if c >= 0] if rows else []
+        if len(matches) > 1:
+            numbers = ", ".join(map(str, matches))
             raise Conflict(f"{where}: '{group[:SHOWN]}' is said of groups {numbers}: call the one by more of a text")
-        if not found:
+        if not matches:
             raise Unknown(
                 f"{where}: {unknown('group', group[:SHOWN], filter(None, called.values()))}; a group is called by its "
                 "number, its name, or the beginning of a text in it"
             )
-        return found[0]
+        return matches[0]
 
     def _check_clustering(self, group: int, where: str) -> None:
         if self.edits.clustering is None:
@@ -198,7 +198,7 @@ class _State:
             )
 
     def rename(self, group: int, name: str, line: int) -> None:
-        twin = next((c for c, own in self.given.items() if own == name and c != group and c in self.labels), None)
+        twin = next((c for c, given in self.given.items() if given == name and c != group and c in self.labels), None)
         if twin is not None:
             raise Conflict(
                 f"{self.edits.path}: line {line}: group {twin} is called '{name[:SHOWN]}' already: merge them"
@@ -208,13 +208,13 @@ class _State:
     def split(self, group: int, into: int, split: Split, line: int) -> None:
         rows = np.flatnonzero(self.labels == group)
         try:
-            found = split(rows, into)
+            sublabels = split(rows, into)
         except TraubeError as error:
             raise type(error)(f"{self.edits.path}: line {line}: group {group}: {error}") from None
-        by_size = np.argsort(-np.bincount(found), kind="stable")
+        by_size = np.argsort(-np.bincount(sublabels), kind="stable")
         number = np.empty(len(by_size), dtype=np.int64)
         number[by_size] = [group, *range(self.free, self.free + len(by_size) - 1)]
-        self.labels[rows], self.parts[rows] = number[found], self.parts.max() + 1 + found
+        self.labels[rows], self.parts[rows] = number[sublabels], self.parts.max() + 1 + sublabels
         self.free += len(by_size) - 1
 
 
@@ -252,6 +252,6 @@ def _cut(layer: Labels, labels: Labels) -> Labels:
     is_first = np.diff(pairs[0], prepend=-1) > 0
     number = pairs[0].copy()
     number[~is_first] = layer.max() + 1 + np.arange((~is_first).sum())
-    found = layer.copy()
-    found[inside] = number[which.ravel()]
-    return found
+    cut_layer = layer.copy()
+    cut_layer[inside] = number[which.ravel()]
+    return cut_layer

@@ -121,13 +121,13 @@ class EmbeddingClusterer(_Fitted):
             check_whole(self.n_clusters, "n_clusters")
         if self.n_clusters is not None and not 1 <= self.n_clusters <= X.shape[0]:
             raise ValueError(f"n_clusters={self.n_clusters} clusters cannot be made of n_samples={X.shape[0]}")
-        found = fit(check_algorithm(self.algorithm), VectorView(X), self.n_clusters, _seed(self.random_state))
-        self.k_table_ = found.n_clusters_table
+        fitted = fit(check_algorithm(self.algorithm), VectorView(X), self.n_clusters, _seed(self.random_state))
+        self.k_table_ = fitted.n_clusters_table
         self._embeddings = X
         if self.layer is None:
-            return self._keep(found.labels, found.stability, found.layers)
-        chosen = found.layers[find_level(found.layers, self.layer, self.n_clusters)]
-        return self._keep(chosen.labels, chosen.stability, found.layers)
+            return self._keep(fitted.labels, fitted.stability, fitted.layers)
+        chosen = fitted.layers[find_level(fitted.layers, self.layer, self.n_clusters)]
+        return self._keep(chosen.labels, chosen.stability, fitted.layers)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Return the cluster whose mean is nearest to each embedding by the cosine.
@@ -229,7 +229,7 @@ class TextClusterer(_Fitted):
 
     def _group(self, X: Any) -> Self:
         seed = _seed(self.random_state)
-        found = cluster_texts(
+        clustering = cluster_texts(
             X,
             model=self.model,
             n_clusters=self.n_clusters,
@@ -240,12 +240,12 @@ class TextClusterer(_Fitted):
             text_column=self.text_column,
         )
         if self.layer is not None:
-            find_level(found.layers, self.layer, self.n_clusters)
-            found = found.at_layer(self.layer)
+            find_level(clustering.layers, self.layer, self.n_clusters)
+            clustering = clustering.at_layer(self.layer)
         if self.groups is not None:
-            found = found.edit(self.groups, seed)
-        self.clustering_: Clustering = found
-        return self._keep(found.labels, found.stability, found.layers)
+            clustering = clustering.edit(self.groups, seed)
+        self.clustering_: Clustering = clustering
+        return self._keep(clustering.labels, clustering.stability, clustering.layers)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Return the cluster whose mean is nearest to each text by the cosine, -1 for a blank one.
@@ -264,22 +264,22 @@ class TextClusterer(_Fitted):
         """
         check_is_fitted(self)
         new = read_texts(X, "predict", self.text_column).values
-        found, rows = self.clustering_, [i for i, text in enumerate(new) if text.strip()]
+        clustering, rows = self.clustering_, [i for i, text in enumerate(new) if text.strip()]
         labels = np.full(len(new), -1, dtype=np.int64)
         if not rows:
             return labels
         # of equal texts, the first
-        first = np.unique(found.rows[found.rows >= 0], return_index=True)[1]
-        at = np.flatnonzero(found.rows >= 0)[first]
-        corpus, texts = [found.texts[i] for i in at], [new[i] for i in rows]
+        first = np.unique(clustering.rows[clustering.rows >= 0], return_index=True)[1]
+        at = np.flatnonzero(clustering.rows >= 0)[first]
+        corpus, texts = [clustering.texts[i] for i in at], [new[i] for i in rows]
         with open_cache(self.cache):
             # the texts that were grouped may have been in other languages
-            chosen = found.model if isinstance(self.model, str) and self.model == "auto" else self.model
+            chosen = clustering.model if isinstance(self.model, str) and self.model == "auto" else self.model
             model = to_model(chosen, precision=self.precision)
             vectors = model.encode_new(corpus, texts) if model.corpus_bound else encode_texts(model, texts)
-        labels[rows] = found.view.nearest(found.view.compare(vectors), found.parts[at])[0]
+        labels[rows] = clustering.view.nearest(clustering.view.compare(vectors), clustering.parts[at])[0]
         # a new text joins the nearest of the parts that were merged, and with it what they became
-        group = dict(zip(found.parts.tolist(), found.labels.tolist(), strict=True))
+        group = dict(zip(clustering.parts.tolist(), clustering.labels.tolist(), strict=True))
         return np.array([group.get(part, -1) for part in labels.tolist()], dtype=np.int64)
 
 

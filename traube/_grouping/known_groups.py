@@ -80,16 +80,16 @@ def assign_by_examples(
     view = show(known, loaded.similarity, None if query is None else values[-1:])
     beside = view.compare(new)
     labels, distance = view.nearest(beside, of)
-    shown = TextView(texts) if loaded.similarity else VectorView(new)
-    unknown = find_unknown(shown)
+    new_view = TextView(texts) if loaded.similarity else VectorView(new)
+    unknown = find_unknown(new_view)
     labels[unknown], distance[unknown] = -1, np.nan
     strange = view.strays(of, beside, labels)
-    words, typical = find_keywords(examples, of), find_typical(labels, distance, shown)
+    words, typical = find_keywords(examples, of), find_typical(labels, distance, new_view)
     called = {c: str(name) for c, name in enumerate(names)}
-    found = Clustering(labels, distance, words, typical, None, names=called, strays=strange, unknown=unknown)
-    own = TextView(texts, distance)  # to the examples: whoever leaves a group does not change it
-    found = replace(found, long_texts=measure_long_texts(loaded, given), model=loaded.name, view=own)
-    return replace(found.of_all(rows, pd.Index(rows).get_indexer(range(len(given)))), texts=given)
+    clustering = Clustering(labels, distance, words, typical, None, names=called, strays=strange, unknown=unknown)
+    text_view = TextView(texts, distance)  # to the examples: whoever leaves a group does not change it
+    clustering = replace(clustering, long_texts=measure_long_texts(loaded, given), model=loaded.name, view=text_view)
+    return replace(clustering.of_all(rows, pd.Index(rows).get_indexer(range(len(given)))), texts=given)
 
 
 def keep_labeled(examples: Sequence[str], groups: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -113,8 +113,8 @@ def check_groups(groups: Sequence[str], column: str = "labels") -> None:
 def assign_by_served(served: Served, texts: Sequence[str]) -> Clustering:
     """Put texts into the clusters of a served clustering; blank ones join none."""
     rows = find_filled(texts)
-    found = served.predict([texts[i] for i in rows])
-    labels, distance = found["cluster"].to_numpy(np.int64), found["distance"].to_numpy(np.float64)
+    predictions = served.predict([texts[i] for i in rows])
+    labels, distance = predictions["cluster"].to_numpy(np.int64), predictions["distance"].to_numpy(np.float64)
     view = TextView([texts[i] for i in rows], distance)
     clusters = Clustering(labels, distance, served.words, find_typical(labels, distance, view), None, view=view)
     return replace(clusters.of_all(rows, pd.Index(rows).get_indexer(range(len(texts)))), texts=texts)

@@ -46,10 +46,10 @@ class Layer(ShortRepr):
         return replace(self, labels=labels, typical=map_positions(self.typical, first))
 
 
-def describe_layers(found: Fitted, view: View, texts: list[str]) -> list[Layer]:
+def describe_layers(fitted: Fitted, view: View, texts: list[str]) -> list[Layer]:
     """Return the layers with words and typical texts, or where there are none the clusters as the only one."""
     reader, layers = TermReader(texts), []
-    for labels, stability in found.layers or [(found.labels, found.stability)]:
+    for labels, stability in fitted.layers or [(fitted.labels, fitted.stability)]:
         typical = find_typical(labels, view.to_own_cluster(labels), view)
         layers.append(Layer(labels, find_keywords(reader, labels), typical, stability))
     return layers

@@ -22,15 +22,15 @@ def result_table(rows: Rows, clusters: Clustering) -> pd.DataFrame:
         `stability`, and where there are layers, `path`. If the file has a column of one of these names, the new column is
         called `traube_` and the name.
     """
-    own = {as_cell(name): [_cell(value) for value in values] for name, values in rows.columns.items()}
-    table = pd.DataFrame(own, dtype=object, index=range(len(rows)))
+    columns = {as_cell(name): [_cell(value) for value in values] for name, values in rows.columns.items()}
+    table = pd.DataFrame(columns, dtype=object, index=range(len(rows)))
     labels = clusters.labels.tolist()
-    found = {"group": labels, "name": [clusters.name(c) for c in labels], "distance": clusters.distances}
+    new_columns = {"group": labels, "name": [clusters.name(c) for c in labels], "distance": clusters.distances}
     if clusters.stability:
-        found["stability"] = [clusters.stability.get(c) for c in labels]
+        new_columns["stability"] = [clusters.stability.get(c) for c in labels]
     if clusters.layers:
-        found["path"] = clusters.paths()
-    for name, values in found.items():
+        new_columns["path"] = clusters.paths()
+    for name, values in new_columns.items():
         while name in table:
             name = f"traube_{name}"
         table[name] = values

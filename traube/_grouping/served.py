@@ -272,8 +272,8 @@ def _check_words(folder: Path, fitted: FittedWords) -> None:
         "lsa": {"idf": 1, "components": 2},
         "lda": {"components": 2},
     }
-    found = {name: values.ndim for name, values in fitted.weights.items()}
-    if found != shapes.get(fitted.kind) or any(values.shape[-1] != n_words for values in fitted.weights.values()):
+    dimensions = {name: values.ndim for name, values in fitted.weights.items()}
+    if dimensions != shapes.get(fitted.kind) or any(values.shape[-1] != n_words for values in fitted.weights.values()):
         raise _corrupt(folder, "the weights of words do not fit the model")
     if len(set(fitted.vocabulary)) != n_words or not n_words:
         raise _corrupt(folder / ENTRY, "vocabulary: a word occurs twice, or there is none")

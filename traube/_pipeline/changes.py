@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any
 
 
-class Kind(Enum):
+class ChangeKind(Enum):
     """Kind of change, as people call it."""
 
     DATA = "data"
@@ -26,7 +26,7 @@ class Kind(Enum):
 class Change:
     """A change of `what` of a kind, such as a library, from `before` to `after`; or the change in words, without these."""
 
-    kind: Kind
+    kind: ChangeKind
     what: str
     before: Any = None
     after: Any = None
@@ -38,7 +38,7 @@ class Change:
 
 def in_words(changes: Iterable[Change]) -> str:
     """Return the kinds of changes, and of libraries which, in a line."""
-    found = list(changes)
-    libraries = ", ".join(str(change) for change in found if change.kind is Kind.LIBRARY)
-    kinds = dict.fromkeys(change.kind for change in found)
-    return "; ".join(f"{kind.value}: {libraries}" if kind is Kind.LIBRARY else kind.value for kind in kinds)
+    all_changes = list(changes)
+    libraries = ", ".join(str(change) for change in all_changes if change.kind is ChangeKind.LIBRARY)
+    kinds = dict.fromkeys(change.kind for change in all_changes)
+    return "; ".join(f"{kind.value}: {libraries}" if kind is ChangeKind.LIBRARY else kind.value for kind in kinds)

@@ -22,7 +22,7 @@ from traube._core.progress import SILENT, Progress
 from traube._pipeline import deep, units
 from traube._pipeline.cell import Cell
 from traube._pipeline.executors import Executor, Failure, Job
-from traube._pipeline.units import Clustered, Reduced
+from traube._pipeline.units import Reduced, SplitClustering
 from traube._storage import Storage
 from traube.components import Component, Method
 from traube.components._deep import is_collapsed
@@ -53,7 +53,7 @@ class CellResult:
     histories: dict[str, list[dict[str, float]]] | None = None
 
 
-def cluster(
+def cluster_cells(
     task: Task,
     vectors: Vectors,
     cells: Sequence[Cell[Method]],
@@ -180,7 +180,7 @@ def _run_trainings(
             if isinstance(outcome, Failure):
                 cell.add(position, outcome)
             else:
-                cell.add(position, Clustered(outcome.labels, outcome.seconds, math.nan))
+                cell.add(position, SplitClustering(outcome.labels, outcome.seconds, math.nan))
                 cell.histories[position] = outcome.history
                 if position == work.order[0] and outcome.representations is not None:
                     store_matrix(work.storage, REPRESENTATIONS, cell_id, outcome.representations.astype(np.float16))
@@ -210,7 +210,7 @@ class _Unfinished:
     def is_complete(self) -> bool:
         return len(self.clusters) + len(self.failures) == len(self.splits)
 
-    def add(self, position: int, outcome: Clustered | Failure) -> None:
+    def add(self, position: int, outcome: SplitClustering | Failure) -> None:
         if isinstance(outcome, Failure):
             self.failures[position] = outcome
             return

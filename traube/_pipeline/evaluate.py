@@ -103,8 +103,8 @@ class Evaluation:
         return f"Evaluation(task '{self.task.name}', {counts}: {leader})"
 
     def _repr_html_(self) -> str:
-        shown = self.means().rename(columns={"value": self.metric})
-        return f"<p>{escape(repr(self))}</p>{shown.to_html(index=False, float_format='{:.3f}'.format)}"
+        means = self.means().rename(columns={"value": self.metric})
+        return f"<p>{escape(repr(self))}</p>{means.to_html(index=False, float_format='{:.3f}'.format)}"
 
 
 def evaluate(

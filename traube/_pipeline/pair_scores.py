@@ -115,9 +115,9 @@ def score_pairs(task: Task, similarities: Array) -> pd.DataFrame:
     for group, value, chosen in iterate_groups(task):
         row: dict[str, Any] = {"group": group, "value": value}
         for kind in CORRELATIONS:
-            found = correlation(kind, similarities[chosen], gold[chosen], dialogues[chosen])
-            row |= {"pairs": found.n, "dialogues": found.groups}  # the same of all kinds
-            row |= {kind: found.value, f"{kind}_low": found.low, f"{kind}_high": found.high}
+            estimate = correlation(kind, similarities[chosen], gold[chosen], dialogues[chosen])
+            row |= {"pairs": estimate.n, "dialogues": estimate.groups}  # the same of all kinds
+            row |= {kind: estimate.value, f"{kind}_low": estimate.low, f"{kind}_high": estimate.high}
         rows.append(row)
     return pd.DataFrame(rows)
 

@@ -41,8 +41,11 @@ class Protocol(Strict):
         """Return the protocol with the parameters that it has for a task."""
         if task not in self.parameters_of:
             return self
-        own = self.parameters_of[task]
-        merged = {name: {**self.parameters.get(name, {}), **own.get(name, {})} for name in {**self.parameters, **own}}
+        overrides = self.parameters_of[task]
+        merged = {
+            name: {**self.parameters.get(name, {}), **overrides.get(name, {})}
+            for name in {**self.parameters, **overrides}
+        }
         return self.model_copy(update={"parameters": merged, "parameters_of": {}})
 
     def methods(self) -> list[Method]:
@@ -74,8 +77,8 @@ class Sweep(Strict):
     def points(self, name: str, protocol: Protocol) -> dict[str, Point]:
         """Return the points by name. Values that change nothing are one point, named like the sweep."""
         component, unchanged = CLUSTERERS[self.clusterer], protocol.parameters.get(self.clusterer, {})
-        own = {"clusterers": (self.clusterer,), "seeds": self.seeds or protocol.seeds, "sweep": name}
-        start = {**protocol.model_dump(), **own, "description": self.description}
+        sweep_settings = {"clusterers": (self.clusterer,), "seeds": self.seeds or protocol.seeds, "sweep": name}
+        start = {**protocol.model_dump(), **sweep_settings, "description": self.description}
         points = {name: Point(**start)}
         for parameter, values in self.values.items():
             for value in values:
@@ -84,8 +87,8 @@ class Sweep(Strict):
                     continue
                 point = {**start, "parameters": {**protocol.parameters, self.clusterer: changed}}
                 point["parameters_of"] = {  # the value that is tried holds for all tasks
-                    task: {**own, self.clusterer: {**own.get(self.clusterer, {}), parameter: value}}
-                    for task, own in protocol.parameters_of.items()
+                    task: {**overrides, self.clusterer: {**overrides.get(self.clusterer, {}), parameter: value}}
+                    for task, overrides in protocol.parameters_of.items()
                 }
                 points[f"{name}.{parameter}={value}"] = Point(**point, parameter=parameter, value=value)
         return points
@@ -205,9 +208,9 @@ def load_params(path: Path | None = None) -> Params:
         for i, clusterer in enumerate(protocol.clusterers):
             check(clusterer, CLUSTERERS, "clusterer", *at, "clusterers", within=(i,))
         tables: dict[tuple[str, ...], dict[str, dict[str, Value]]] = {(*at, "parameters"): protocol.parameters}
-        for task, own in protocol.parameters_of.items():
+        for task, overrides in protocol.parameters_of.items():
             check(task, known_tasks, "task", *at, "parameters_of", within=(task,))
-            tables[*at, "parameters_of", task] = own
+            tables[*at, "parameters_of", task] = overrides
         for place, table in tables.items():
             for component, parameters in table.items():
                 check(component, components, "reducer or clusterer", *place, within=(component,))

@@ -159,12 +159,12 @@ class Plan:
 
 def _select(cells: Cells, is_selected: Callable[[Cell], bool]) -> Cells:
     """Return the selected cells by model and task, without models and tasks that have none."""
-    found: Cells = {}
+    selected_cells: Cells = {}
     for model, by_task in cells.items():
         for task, of_task in by_task.items():
             if selected := [cell for cell in of_task if is_selected(cell)]:
-                found.setdefault(model, {})[task] = selected
-    return found
+                selected_cells.setdefault(model, {})[task] = selected
+    return selected_cells
 
 
 def _flatten(cells: Cells) -> list[Cell]:

@@ -32,11 +32,11 @@ def keep_present_data(cells: pd.DataFrame, storage: Storage) -> pd.DataFrame:
 
 def answer_each(cells: pd.DataFrame, columns: list[str], answer: Callable[[Mapping[str, Any]], Answer]) -> list[Answer]:
     """Return the answer for each cell, found once for cells that are equal in the columns."""
-    own = cells[columns]
-    shared = {name: own[name].map(id) for name in ("params", "numerics") if name in own}  # cells share dictionaries
-    numbers = own.assign(**shared).groupby(columns, sort=False, dropna=False).ngroup().to_numpy()
+    keys = cells[columns]
+    shared = {name: keys[name].map(id) for name in ("params", "numerics") if name in keys}  # cells share dictionaries
+    numbers = keys.assign(**shared).groupby(columns, sort=False, dropna=False).ngroup().to_numpy()
     _, firsts = np.unique(numbers, return_index=True)
-    answers = [answer(row) for row in own.iloc[firsts].to_dict("records")]
+    answers = [answer(row) for row in keys.iloc[firsts].to_dict("records")]
     return [answers[number] for number in numbers]
 
 

@@ -20,7 +20,7 @@ CELLS_AT_ONCE = 8
 COLUMNS = ["cell_id", "split", "level", "metric", "value", "replicates"]
 
 
-def score(
+def score_assignments(
     task: Task,
     assignments: pd.DataFrame,
     executor: Executor,
@@ -60,19 +60,19 @@ def score(
         clusters = pd.Series(clusters_of[rows], index=items[rows]).reindex(split.items).to_numpy(np.int64)
         view = None if split.labels is not None or vectors is None else vectors.subset(split.rows)
         arguments = split.labels, clusters, group_of_text[split.rows], view
-        jobs[Job(units.score, arguments, rows=len(clusters))] = cell_id, name, level
+        jobs[Job(units.score_split, arguments, rows=len(clusters))] = cell_id, name, level
     progress.total("scores", len(jobs))
-    found: dict[Job, Any] = {}
+    outcomes: dict[Job, Any] = {}
     for job, outcome in executor.run(list(jobs)):
-        found[job] = outcome
+        outcomes[job] = outcome
         progress.done("scores", 1)
-    for outcome in found.values():
+    for outcome in outcomes.values():
         if isinstance(outcome, Failure):
             raise outcome.error()
     scores = [
-        (*key, metric, value, found[job][1].get(metric))
+        (*key, metric, value, outcomes[job][1].get(metric))
         for job, key in jobs.items()
-        for metric, value in found[job][0].items()
+        for metric, value in outcomes[job][0].items()
     ]
     return pd.DataFrame(scores, columns=COLUMNS)
 
@@ -103,7 +103,7 @@ def score_cells(
         executor.check_workers()  # an error here is not the fault of a cell
         scores: pd.DataFrame | Failure
         try:
-            scores = score(task, pd.concat(tables), executor, vectors, group[0].split_set, progress)
+            scores = score_assignments(task, pd.concat(tables), executor, vectors, group[0].split_set, progress)
         except TraubeError as error:
             scores = failure(error)
         if not isinstance(scores, Failure):

@@ -29,12 +29,12 @@ def survey(request: Request, storage: Storage) -> AtHand:
 
 def survey_stored(tasks: Iterable[str], model: Model, storage: Storage) -> AtHand:
     """Return stored tasks, even if their raw data has changed since, with a model and the stored cells."""
-    found = {}
+    manifests = {}
     for name in tasks:
         if (manifest := get_manifest(storage, name)) is None:
             raise not_read(name)
-        found[name] = manifest
-    return AtHand(found, {model.name: model}, *_stored_cells(found, storage))
+        manifests[name] = manifest
+    return AtHand(manifests, {model.name: model}, *_stored_cells(manifests, storage))
 
 
 def _stored_cells(tasks: Mapping[str, Manifest], storage: Storage) -> tuple[set[str], set[str]]:

@@ -55,7 +55,7 @@ def warm_up(reducers: Sequence[Component], memory: int) -> None:
             reducer.build(**reducer.params, **({"random_state": 0} if reducer.seeded else {})).fit_transform(points)
 
 
-class Clustered(NamedTuple):
+class SplitClustering(NamedTuple):
     """Outcome of clustering a split."""
 
     labels: Labels  # [n]
@@ -89,17 +89,17 @@ def cluster_split(
     n_clusters: int | None,
     seed: int,
     memory: int,
-) -> Clustered:
+) -> SplitClustering:
     """Cluster a split, for its query if any; the texts are those of a clusterer that works on them."""
     values, question = vectors.load(), None if query is None else query.load()
     with measure() as taken:
         view = show(values, similarity, question, memory)
-        found = fit_clusterer(clusterer, params, view, n_clusters, seed, memory, texts=texts)
-    return Clustered(found.labels, taken.seconds_on(), taken.memory)
+        fitted = fit_clusterer(clusterer, params, view, n_clusters, seed, memory, texts=texts)
+    return SplitClustering(fitted.labels, taken.seconds_on(), taken.memory)
 
 
 @picklable_errors
-def score(
+def score_split(
     labels: NDArray[np.object_] | None,
     clusters: Labels,
     groups: NDArray[np.int64],

@@ -193,10 +193,10 @@ def _draw(
 ) -> str:
     """Return datamapplot's page; `names` are those of each layer's groups."""
     named, colors = [], dict[str, str]()
-    for layer, own in zip(layers, names, strict=True):
-        if own:
-            named.append(np.array([own.get(group, ALONE) for group in layer.labels.tolist()]))
-        colors |= {own[group]: color for group, color in color_groups(points, layer.labels).items()}
+    for layer, group_names in zip(layers, names, strict=True):
+        if group_names:
+            named.append(np.array([group_names.get(group, ALONE) for group in layer.labels.tolist()]))
+        colors |= {group_names[group]: color for group, color in color_groups(points, layer.labels).items()}
     with _own_files() as folder, warnings.catch_warnings():
         datamapplot = import_datamapplot()
         warnings.simplefilter("ignore", UserWarning)  # of fewer colors than it has room for
@@ -255,13 +255,13 @@ def _own_files() -> Iterator[Path]:
     names = ("XDG_DATA_HOME", "XDG_CONFIG_HOME")
     before = {name: os.environ.get(name) for name in names}
     with tempfile.TemporaryDirectory() as folder:
-        own = Path(folder, "datamapplot")
-        own.mkdir()
+        data_folder = Path(folder, "datamapplot")
+        data_folder.mkdir()
         for kind in ("js", "css", "fonts"):
-            (own / f"datamapplot_{kind}_encoded.json").write_text("{}")
+            (data_folder / f"datamapplot_{kind}_encoded.json").write_text("{}")
         os.environ |= dict.fromkeys(names, folder)
         try:
-            yield own
+            yield data_folder
         finally:
             for name, value in before.items():
                 os.environ.pop(name) if value is None else os.environ.update({name: value})
@@ -273,19 +273,19 @@ def _name_groups(layers: Sequence[MapLayer]) -> list[dict[int, str]]:
     # the texts of the coarsest group of each name
     holders = {_sort_words(ALONE): np.zeros(len(layers[0].labels), dtype=bool)}
     for layer in layers:
-        found: dict[int, str] = {}
+        layer_names: dict[int, str] = {}
         taken = set[str]()
         for c in np.unique(layer.labels[layer.labels >= 0]).tolist():
-            own = layer.labels == c
+            members = layer.labels == c
             name = " ".join(layer.names.get(c, "").split()) or f"group {c}"
             words = _sort_words(name)
-            while words in taken or (words in holders and holders[words][own].mean() <= 0.5):
+            while words in taken or (words in holders and holders[words][members].mean() <= 0.5):
                 name = f"{name} ({c})"
                 words = _sort_words(name)
-            found[c] = name
+            layer_names[c] = name
             taken.add(words)
-            holders.setdefault(words, own)
-        named.append(found)
+            holders.setdefault(words, members)
+        named.append(layer_names)
     return named
 
 
@@ -340,15 +340,15 @@ def _scales(columns: pd.DataFrame) -> dict[str, Any]:
             colored.append(typed.fillna(typed.median()).to_numpy(dtype=float))
         elif kind == "times":
             ranges.insert(0, typed)
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     if colors:
-        found |= {"colormap_metadata": colors[:COLORED], "colormap_rawdata": colored[:COLORED]}
+        settings |= {"colormap_metadata": colors[:COLORED], "colormap_rawdata": colored[:COLORED]}
     if ranges:
         chosen = ranges[0].reset_index(drop=True)
-        found["histogram_data"] = chosen.fillna(chosen.median())
-        found["histogram_n_bins"] = BINS
-        found["histogram_settings"] = {"histogram_title": str(chosen.name).translate(_HARMLESS)}
-    return found
+        settings["histogram_data"] = chosen.fillna(chosen.median())
+        settings["histogram_n_bins"] = BINS
+        settings["histogram_settings"] = {"histogram_title": str(chosen.name).translate(_HARMLESS)}
+    return settings
 
 
 def _typed(values: pd.Series) -> tuple[str, pd.Series]:

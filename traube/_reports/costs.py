@@ -77,5 +77,5 @@ def _clustered(storage: Storage, protocols: Mapping[str, Protocol], task: str, p
     if get_manifest(storage, task) is None:
         return float("nan")
     splits, chosen = read_task(storage, task).splits, protocols.get(protocol)
-    own = (splits["part"] == "test") & (splits["split_set"] == (chosen.split_set if chosen else "default"))
-    return float(own.sum()) or float("nan")
+    is_clustered = (splits["part"] == "test") & (splits["split_set"] == (chosen.split_set if chosen else "default"))
+    return float(is_clustered.sum()) or float("nan")

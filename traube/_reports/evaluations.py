@@ -56,11 +56,11 @@ def leaderboard(results: Evaluation | Sequence[Evaluation], metric: str | None =
     >>> leaderboard(result)[["model", "rank_low", "rank_high"]].values.tolist()
     [['bow', 1.0, 2.0], ['tfidf', 1.0, 2.0]]
     """
-    found = _check_results(results)
-    cells = _list_cells(found)
-    scores = pd.concat([result.samples for result in found])
+    evaluations = _check_results(results)
+    cells = _list_cells(evaluations)
+    scores = pd.concat([result.samples for result in evaluations])
     scores = scores.drop_duplicates(["cell_id", "split", "level", "metric"])
-    cards = {result.task.name: result.task for result in found}
+    cards = {result.task.name: result.task for result in evaluations}
     table = summary(cells, scores, cards, _full_name(metric, scores))
     return table[COLUMNS].reset_index(drop=True)
 
@@ -100,33 +100,33 @@ def compare(results: Evaluation | Sequence[Evaluation], a: str, b: str, metric: 
     >>> compare(result, "bow", "tfidf").better
     ''
     """
-    found = _check_results(results)
-    names = sorted({result.task.name for result in found})
+    evaluations = _check_results(results)
+    names = sorted({result.task.name for result in evaluations})
     if len(names) > 1:
         raise Conflict(
             f"compare: the results are of several tasks ({', '.join(names)}): compare on one after the other"
         )
-    scores = pd.concat([result.samples for result in found])
-    wanted = _full_name(metric, scores) or found[0].metric
+    scores = pd.concat([result.samples for result in evaluations])
+    wanted = _full_name(metric, scores) or evaluations[0].metric
     if wanted == WITHOUT_LABELS:
         raise Unlabeled(f"{names[0]} has no labels, so nothing says which model is best")
-    cells = _list_cells(found)
+    cells = _list_cells(evaluations)
     scores = scores[scores["metric"] == wanted].drop_duplicates(["cell_id", "split", "level"])
-    options = make_candidates(cells, scores, found[0].data_version)
+    options = make_candidates(cells, scores, evaluations[0].data_version)
     one, other = find(options, a), find(options, b)
     return judge_pair(options, one, other, partial(sample_of, cells, scores), 1 if ":" in a + b else None)
 
 
 def _check_results(results: Evaluation | Sequence[Evaluation]) -> list[Evaluation]:
-    found = [results] if isinstance(results, Evaluation) else list(results)
-    if not found or not all(isinstance(result, Evaluation) for result in found):
+    evaluations = [results] if isinstance(results, Evaluation) else list(results)
+    if not evaluations or not all(isinstance(result, Evaluation) for result in evaluations):
         raise TypeError("pass what traube.evaluate returned, one result or a list of them")
     versions: dict[str, str] = {}
-    for result in found:
+    for result in evaluations:
         name = result.task.name
         if versions.setdefault(name, result.data_version) != result.data_version:
             raise Conflict(f"two tasks are called '{name}' and differ: name them, make_task(..., name=...)")
-    return found
+    return evaluations
 
 
 def _list_cells(results: Sequence[Evaluation]) -> pd.DataFrame:

@@ -70,9 +70,9 @@ def export_mteb(
         if method not in set(cells["method"]):
             raise Missing(f"nothing is scored by {method}; `traube run --method {method}` scores it")
     usual = {}
-    for name, own in cells.groupby("protocol"):
-        nearest = [near for near in (MTEB_METHOD, "none/kmeans") if near in set(own["method"])]
-        usual[name] = method or [*nearest, own["method"].min()][0]
+    for name, protocol_cells in cells.groupby("protocol"):
+        nearest = [near for near in (MTEB_METHOD, "none/kmeans") if near in set(protocol_cells["method"])]
+        usual[name] = method or [*nearest, protocol_cells["method"].min()][0]
     cells = cells[cells["method"] == cells["protocol"].map(usual)]
     scores = storage.read_scores(cells, [V_MEASURE, "ami/noise_as_cluster"]).merge(cells, on="cell_id")
     written = {}
@@ -99,8 +99,8 @@ def export_mteb(
 def _result(card: TaskCard, rows: pd.DataFrame) -> dict[str, Any]:
     entry: dict[str, Any] = {}
     for metric, name, plural in ((V_MEASURE, "v_measure", "v_measures"), ("ami/noise_as_cluster", "ami", "ami_scores")):
-        own = rows[rows["metric"] == metric]
-        by_split = own.groupby(["level", "split"], sort=False)["value"].mean()
+        metric_rows = rows[rows["metric"] == metric]
+        by_split = metric_rows.groupby(["level", "split"], sort=False)["value"].mean()
         levels = {f"Level {i}": by_split[level].tolist() for i, level in enumerate(by_split.index.unique("level"))}
         values = by_split.to_numpy()
         entry |= {name: float(values.mean()), f"{name}_std": float(values.std()), plural: levels}
@@ -139,16 +139,16 @@ def import_mteb(storage: Storage, path: Path) -> tuple[pd.DataFrame, list[Skippe
     TraubeError
         If nothing can be read; the message names the first fault.
     """
-    found = read_results(path)
-    if not found.rows:
-        faults = describe_skipped(found.skipped)
+    results = read_results(path)
+    if not results.rows:
+        faults = describe_skipped(results.skipped)
         if path.is_dir() or not faults:
             faults = [f"{path}: holds no clustering results in MTEB's form", *faults]
         raise Malformed("; ".join(faults[:2]))
-    rows = [{**row, "metric": V_MEASURE} for row in found.rows]
+    rows = [{**row, "metric": V_MEASURE} for row in results.rows]
     table = pd.DataFrame(rows, columns=list(IMPORTED_COLUMNS))
     storage.save_document(Imported(key=str(path.resolve())), {"results": write_table(table)})
-    return table, found.skipped
+    return table, results.skipped
 
 
 def imported_results(storage: Storage) -> pd.DataFrame:

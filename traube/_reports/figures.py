@@ -85,7 +85,7 @@ def text_map(
     loud = [name for name in groups if name != quiet]
     traces = []
     for name in sorted(groups, key=lambda name: name != quiet):
-        own = groups[name]
+        members = groups[name]
         place = loud.index(name) if name != quiet else 0
         marker = {"size": 6, "color": COLORS[place % len(COLORS)]}
         marker |= {"symbol": MARKS[place // len(COLORS) % len(MARKS)], "opacity": 0.8}
@@ -94,9 +94,9 @@ def text_map(
                 **kind,
                 "mode": "markers",
                 "name": escape(name),
-                **{axis: numbers(at[own, column]) for column, axis in enumerate("xyz"[: at.shape[1]])},
+                **{axis: numbers(at[members, column]) for column, axis in enumerate("xyz"[: at.shape[1]])},
                 "marker": {"size": 3, "color": GRAY} if name == quiet else marker,
-                "hovertext": [tips[i] for i in own],
+                "hovertext": [tips[i] for i in members],
                 "hoverinfo": "text",
             }
         )
@@ -119,9 +119,9 @@ def line(name: str, x: ArrayLike, y: ArrayLike, place: int, **more: Any) -> Trac
 def band(name: str, x: ArrayLike, low: ArrayLike, high: ArrayLike, place: int) -> Trace:
     """Return the area between two lines, in the color of its place among the lines."""
     around = [*numbers(x), *numbers(x)[::-1]], [*numbers(high), *numbers(low)[::-1]]
-    own = {"x": around[0], "y": around[1], "fill": "toself", "fillcolor": COLORS[place % len(COLORS)], "opacity": 0.2}
+    area = {"x": around[0], "y": around[1], "fill": "toself", "fillcolor": COLORS[place % len(COLORS)], "opacity": 0.2}
     quiet = {"hoverinfo": "skip", "showlegend": False, "legendgroup": escape(name)}
-    return {"type": "scatter", "mode": "none", **own, **quiet}
+    return {"type": "scatter", "mode": "none", **area, **quiet}
 
 
 def axes(x: str, y: str, height: int = 380, **more: Any) -> dict[str, Any]:

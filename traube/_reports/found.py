@@ -37,11 +37,13 @@ def found_k(storage: Storage, cells: pd.DataFrame, split_sets: dict[str, str] | 
         is_auto.append(bool(component and (component.finds_k or component.chooses_k(cell.params["clusterer_params"]))))
     auto = cells[np.array(is_auto, dtype=bool)]
     tables = []
-    for task, own in auto.groupby("task"):
+    for task, task_cells in auto.groupby("task"):
         if get_manifest(storage, str(task)) is None:
             continue
         read = read_task(storage, str(task))
-        for split_set, some in own.groupby(own["protocol"].map(lambda name: (split_sets or {}).get(name, "default"))):
+        for split_set, some in task_cells.groupby(
+            task_cells["protocol"].map(lambda name: (split_sets or {}).get(name, "default"))
+        ):
             true = {(s.split, s.level): s.classes for s in read.test_splits(str(split_set)) if s.classes}
             values = storage.read_scores(some, ["clusters"]).rename(columns={"value": "found_k"})
             keys = zip(values["split"], values["level"], strict=True)
@@ -52,6 +54,6 @@ def found_k(storage: Storage, cells: pd.DataFrame, split_sets: dict[str, str] | 
     return pd.concat(tables).groupby(["cell_id", "level"], as_index=False)[list(COLUMNS)].mean()
 
 
-def describe_counts(found: float, true: float) -> str:
+def describe_counts(n_clusters: float, true: float) -> str:
     """Return the found and the true number of clusters, such as `clusters found (84) / labels (89)`."""
-    return f"clusters found ({found:.0f}) / labels ({true:.0f})"
+    return f"clusters found ({n_clusters:.0f}) / labels ({true:.0f})"

@@ -19,7 +19,7 @@ PAGE = "imported.html"
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedRanking:
     """A table of imported results."""
 
     task: str  # as its source calls it
@@ -67,13 +67,13 @@ class Imported:
         return " ".join(sentences)
 
 
-def rankings(storage: Storage, imported: pd.DataFrame) -> list[Imported]:
+def rankings(storage: Storage, imported: pd.DataFrame) -> list[ImportedRanking]:
     """Rank the models on each task of imported results (`traube._reports.exchange.imported_results`)."""
     tables = imported.groupby(["task", "split"])
     return [_ranking(storage, str(task), str(split), rows) for (task, split), rows in tables]
 
 
-def _ranking(storage: Storage, task: str, split: str, rows: pd.DataFrame) -> Imported:
+def _ranking(storage: Storage, task: str, split: str, rows: pd.DataFrame) -> ImportedRanking:
     table = _average_subsets(rows)
     counts = table["splits"].map(len).to_numpy()
     # the largest group of results on the same number of splits of the same data, with one each
@@ -88,7 +88,7 @@ def _ranking(storage: Storage, task: str, split: str, rows: pd.DataFrame) -> Imp
     order = table.assign(other=other).sort_values(["other", "mean"], ascending=[True, False], kind="stable").index
     table, comparable = table.loc[order].reset_index(drop=True), comparable[order]
     if comparable.sum() < 2:
-        return Imported(task, split, usual[0], table, 0, (0, 0), 0, None)
+        return ImportedRanking(task, split, usual[0], table, 0, (0, 0), 0, None)
     values = np.array(table.loc[comparable, "splits"].tolist(), dtype=np.float64)
     has_one_subset = usual[0] == (DEFAULT,) and split == TEST
     shared = _shared(storage, task, values.shape[1]) if has_one_subset else None
@@ -97,7 +97,7 @@ def _ranking(storage: Storage, task: str, split: str, rows: pd.DataFrame) -> Imp
     table.loc[comparable, "why"] = ""
     tied = np.diag(ranking.p, 1) >= LEVEL
     first = int((table["rank_low"] == 1).sum())
-    return Imported(task, split, usual[0], table, values.shape[1], (int(tied.sum()), len(tied)), first, shared)
+    return ImportedRanking(task, split, usual[0], table, values.shape[1], (int(tied.sum()), len(tied)), first, shared)
 
 
 def _average_subsets(rows: pd.DataFrame) -> pd.DataFrame:
@@ -108,16 +108,16 @@ def _average_subsets(rows: pd.DataFrame) -> pd.DataFrame:
     different numbers of splits have no such means.
     """
     entries = []
-    for _, own in rows.groupby(["model", "revision", "source"], sort=False):
-        splits, sd = own["splits"].tolist(), own["sd"].iloc[0]
-        if len(own) > 1:
+    for _, subset_rows in rows.groupby(["model", "revision", "source"], sort=False):
+        splits, sd = subset_rows["splits"].tolist(), subset_rows["sd"].iloc[0]
+        if len(subset_rows) > 1:
             is_even = len({len(values) for values in splits}) == 1 and len(splits[0]) > 0
             averages = np.mean(splits, axis=0).tolist() if is_even else []
             splits, sd = [averages], float(np.std(averages)) if averages else np.nan
-        subsets = tuple(sorted(map(str, own["subset"])))
-        revisions = ", ".join(dict.fromkeys(map(str, own["dataset_revision"])))
-        about = {"subsets": subsets, "mean": own["mean"].mean(), "sd": sd, "splits": list(splits[0])}
-        entries.append({**own.iloc[0].to_dict(), **about, "dataset_revision": revisions})
+        subsets = tuple(sorted(map(str, subset_rows["subset"])))
+        revisions = ", ".join(dict.fromkeys(map(str, subset_rows["dataset_revision"])))
+        about = {"subsets": subsets, "mean": subset_rows["mean"].mean(), "sd": sd, "splits": list(splits[0])}
+        entries.append({**subset_rows.iloc[0].to_dict(), **about, "dataset_revision": revisions})
     table = pd.DataFrame(entries)
     same = table.assign(splits=table["splits"].map(tuple))[["model", "revision", "subsets", "mean", "splits"]]
     table = table[~same.duplicated(keep="last")].reset_index(drop=True)
@@ -145,9 +145,9 @@ def _shared(storage: Storage, task: str, splits: int) -> float | None:
         card = get_card(storage, name)
         if card is None or card.mteb != task:
             continue
-        own = {split.split: split for split in read_task(storage, name).test_splits()}
-        if len(own) == splits:
-            return overlap(list(own.values()))
+        task_splits = {split.split: split for split in read_task(storage, name).test_splits()}
+        if len(task_splits) == splits:
+            return overlap(list(task_splits.values()))
     return None
 
 
@@ -158,7 +158,7 @@ def overlap(splits: list[Split]) -> float:
     return min(float(np.mean(shares)), 0.99)
 
 
-def write_page(rankings: list[Imported], folder: Path) -> Path:
+def write_page(rankings: list[ImportedRanking], folder: Path) -> Path:
     """Write a page of all rankings, as one file that needs no network."""
     from traube._core.files import write_text
     from traube._reports.explorer.board import number

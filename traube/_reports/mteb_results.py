@@ -110,26 +110,26 @@ def read_results(path: Path) -> Results:
     Results
         A row for each model, task, split and subset, with scores in [0, 1]; and what was not read.
     """
-    found, results = Results(), defaultdict[tuple[str, ...], list[Entry]](list)
+    collected, results = Results(), defaultdict[tuple[str, ...], list[Entry]](list)
     files = [path]
     if path.is_dir():
         named = (p for p in path.rglob("*") if p.name.endswith((".json", *DUMPS)) and p.name != META)
         files = sorted(p for p in named if not p.is_dir())
     for file in files:
-        for entry in _read_entries(file, path, found.skipped):
+        for entry in _read_entries(file, path, collected.skipped):
             result = (str(entry.get(name)) for name in ("model", "model_revision", "task"))
             results[str(file), *result].append(entry)
 
     seen = set[tuple[str, ...]]()
     for entries in results.values():
-        for entry, row in _validate(entries, found.skipped):
+        for entry, row in _validate(entries, collected.skipped):
             key = tuple(row[name] for name in ("source", "task", "split", "subset", "model", "revision"))
             if key in seen:
-                found.skipped.append(Skipped(entry["where"], Reason.REPEATED))
+                collected.skipped.append(Skipped(entry["where"], Reason.REPEATED))
             else:
-                found.rows.append(row)
+                collected.rows.append(row)
             seen.add(key)
-    return found
+    return collected
 
 
 def describe_skipped(skipped: Sequence[Skipped]) -> list[str]:
@@ -160,8 +160,8 @@ def _read_entries(file: Path, root: Path, skipped: list[Skipped]) -> Iterator[En
         about, parts = _locate(file, root), [(str(file), content)]
     for where, part in parts:
         try:
-            found = _find_entries(parse_json(part))
-            entries = [{**about, **entry, "source": about["source"], "where": where} for entry in found]
+            raw_entries = _find_entries(parse_json(part))
+            entries = [{**about, **entry, "source": about["source"], "where": where} for entry in raw_entries]
         except KeyError as error:
             skipped.append(_fault(where, f"{error} is missing"))
         except (ValueError, TypeError, AttributeError) as error:

@@ -80,11 +80,11 @@ def rank_over_tasks(best: pd.DataFrame, models: Collection[str] = ()) -> OverTas
     return OverTasks(tuple(complete.columns), ranks, complete.mean(axis="columns"), ranking, left_out)
 
 
-def write_figure(found: OverTasks, path: Path) -> None:
+def write_figure(over_tasks: OverTasks, path: Path) -> None:
     """Write the critical-difference diagram as SVG, PNG or PDF, as the file's name says."""
     if path.suffix.lower() not in FORMATS:
         raise Invalid(f"--figure {path}: unknown format; expected a name that ends in {', '.join(FORMATS)}")
-    figure = draw_critical_difference(found.ranks, found.ranking.p)
+    figure = draw_critical_difference(over_tasks.ranks, over_tasks.ranking.p)
     with replacing(path) as temporary:
         figure.savefig(temporary, format=path.suffix[1:].lower(), bbox_inches="tight", dpi=200)
 

@@ -61,10 +61,10 @@ def make_page(bench: Workbench, protocols: Mapping[str, Protocol], task: str, ho
         table = pd.concat([table[table["task"] != task], of_task], ignore_index=True)
     changes = read_changes(bench.storage)
     # a hash of what the page is made of
-    own = table[table["task"].isin((task, ""))]
+    task_rows = table[table["task"].isin((task, ""))]
     changed = changes[changes["task"] == task] if len(changes) else changes
     ours = [file_sha256(path) for path in sorted((Path(__file__).parent / "templates").iterdir())]
-    made_of = digest([own.to_json(), changed.to_json(), get_version("traube"), ours])
+    made_of = digest([task_rows.to_json(), changed.to_json(), get_version("traube"), ours])
     path = home / FOLDER / f"{task}.html"
     with locked(path):
         is_new, is_current = not path.exists(), False

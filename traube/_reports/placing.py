@@ -100,5 +100,5 @@ def _nearest(known: Matrix, new: Matrix) -> NDArray[np.int64]:
     from sklearn.neighbors import NearestNeighbors
     from sklearn.preprocessing import normalize
 
-    found = NearestNeighbors(n_neighbors=NEIGHBORS, algorithm="brute").fit(normalize(known))
-    return np.asarray(found.kneighbors(normalize(new), return_distance=False))
+    neighbors = NearestNeighbors(n_neighbors=NEIGHBORS, algorithm="brute").fit(normalize(known))
+    return np.asarray(neighbors.kneighbors(normalize(new), return_distance=False))

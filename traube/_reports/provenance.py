@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from traube._core.errors import Missing, TraubeError, unknown
-from traube._pipeline.changes import Change, Kind
+from traube._pipeline.changes import Change, ChangeKind
 from traube._pipeline.cluster import CLUSTERING_VERSION
 from traube._pipeline.current import current_cells
 from traube._pipeline.kinds import select_kind
@@ -53,18 +53,21 @@ def trace_provenance(
         raise Missing(f"nothing is stored of {task} x {model}; `traube leaderboard --all` shows what is")
     counted = current_cells(storage, protocols, [task], own_choice=True)
     counted = counted[counted["cell_id"].isin(cells["cell_id"])]
-    shown = counted if len(counted) else cells[cells["created"] == cells["created"].max()]
-    values = storage.read_scores(shown)
-    card, found = get_card(storage, task), found_k(storage, shown, {name: p.split_set for name, p in protocols.items()})
-    records = shown.astype(object).where(shown.notna(), None).to_dict("records")
+    traced = counted if len(counted) else cells[cells["created"] == cells["created"].max()]
+    values = storage.read_scores(traced)
+    card, counts = (
+        get_card(storage, task),
+        found_k(storage, traced, {name: p.split_set for name, p in protocols.items()}),
+    )
+    records = traced.astype(object).where(traced.notna(), None).to_dict("records")
     for record in records:
         record["prompt"] = _find_prompt(protocols.get(record["protocol"]), record)
         record["seed"] = None if record["seed"] is None else int(record["seed"])
-        own = values[values["cell_id"] == record["cell_id"]]
-        metric = metric_of(card, protocols.get(record["protocol"]), own["metric"])
-        means = own[own["metric"] == metric].groupby("level")["value"].mean()
+        cell_scores = values[values["cell_id"] == record["cell_id"]]
+        metric = metric_of(card, protocols.get(record["protocol"]), cell_scores["metric"])
+        means = cell_scores[cell_scores["metric"] == metric].groupby("level")["value"].mean()
         record["scores"] = {f"{level} {metric}": float(mean) for level, mean in means.items() if pd.notna(mean)}
-        own_k = found[found["cell_id"] == record["cell_id"]].itertuples()
+        own_k = counts[counts["cell_id"] == record["cell_id"]].itertuples()
         record |= {f"{of.level} clusters": describe_counts(of.found_k, of.true_k) for of in own_k}
         changes = [*changed_since(storage, protocols, record), *_of_raw_data(storage, task)]
         record["changed_since"] = [str(change) for change in changes]
@@ -86,38 +89,43 @@ def changed_since(storage: Storage, protocols: Mapping[str, Protocol], record: M
     manifest, protocol = get_manifest(storage, record["task"]), protocols.get(record["protocol"])
     changes = []
     if manifest is None:
-        changes.append(Change(Kind.DATA, "the task's data is not there"))
+        changes.append(Change(ChangeKind.DATA, "the task's data is not there"))
     elif manifest.data_version != record["data_version"]:
-        changes.append(Change(Kind.DATA, "data version", record["data_version"], manifest.data_version))
+        changes.append(Change(ChangeKind.DATA, "data version", record["data_version"], manifest.data_version))
     try:
         precision = protocol.precision if protocol else None
         model = load_model(record["model"], precision=precision)
         present = fingerprint_on(model, manifest.corpus_version) if manifest else record["fingerprint"]
         if present != record["fingerprint"]:
-            changes.append(Change(Kind.MODEL, "model fingerprint", record["fingerprint"], present))
+            changes.append(Change(ChangeKind.MODEL, "model fingerprint", record["fingerprint"], present))
     except TraubeError as error:
-        changes.append(Change(Kind.MODEL, f"the model cannot be had: {error}"))
+        changes.append(Change(ChangeKind.MODEL, f"the model cannot be had: {error}"))
     if protocol is None:
-        changes.append(Change(Kind.PROTOCOL, f"protocol {record['protocol']} is no longer in params.yaml"))
+        changes.append(Change(ChangeKind.PROTOCOL, f"protocol {record['protocol']} is no longer in params.yaml"))
     elif (
         protocol.for_task(record["task"]).method(f"{record['reducer']}/{record['clusterer']}").params()
         != record["params"]
     ):
-        changes.append(Change(Kind.PARAMETERS, "the method's parameters in params.yaml"))
+        changes.append(Change(ChangeKind.PARAMETERS, "the method's parameters in params.yaml"))
     clusters = None if pd.isna(record["clusters"]) else int(record["clusters"])
     for kind, what, then, now in (
-        (Kind.CLUSTERING_CODE, "clustering code version", record["code_version"], CLUSTERING_VERSION),
-        (Kind.SCORING_CODE, "scoring code version", record["scoring_version"], SCORING_VERSION),
-        (Kind.CLUSTERS, "the card's number of clusters", clusters, manifest.card.clusters if manifest else clusters),
+        (ChangeKind.CLUSTERING_CODE, "clustering code version", record["code_version"], CLUSTERING_VERSION),
+        (ChangeKind.SCORING_CODE, "scoring code version", record["scoring_version"], SCORING_VERSION),
+        (
+            ChangeKind.CLUSTERS,
+            "the card's number of clusters",
+            clusters,
+            manifest.card.clusters if manifest else clusters,
+        ),
     ):
         if then != now:
             changes.append(Change(kind, what, then, now))
     if by := find_version_changes(record):
-        changes.append(Change(Kind.NUMERICS, f"computed by other versions: {', '.join(map(str, by))}"))
+        changes.append(Change(ChangeKind.NUMERICS, f"computed by other versions: {', '.join(map(str, by))}"))
     versions = library_versions()
     for name, then in record["library_versions"].items():
         if then != versions.get(name):
-            changes.append(Change(Kind.LIBRARY, name, then, versions.get(name)))
+            changes.append(Change(ChangeKind.LIBRARY, name, then, versions.get(name)))
     return changes
 
 
@@ -129,8 +137,8 @@ def _of_raw_data(storage: Storage, task: str) -> list[Change]:
         source = get_source(task)
         missing = source.missing()
         if missing:
-            return [Change(Kind.RAW_DATA, f"the raw data is gone: {missing}")]
+            return [Change(ChangeKind.RAW_DATA, f"the raw data is gone: {missing}")]
         same = source.raw_version() == manifest.raw_version
-        return [] if same else [Change(Kind.RAW_DATA, "the raw data or its card, which has not been read again")]
+        return [] if same else [Change(ChangeKind.RAW_DATA, "the raw data or its card, which has not been read again")]
     except TraubeError as error:
-        return [Change(Kind.RAW_DATA, f"the task cannot be had: {error}")]
+        return [Change(ChangeKind.RAW_DATA, f"the task cannot be had: {error}")]

@@ -164,20 +164,20 @@ def recommend(storage: Storage, task_name: str, name: str, protocol: Protocol) -
     """
     task, options = read_options(storage, task_name, name, protocol)
     known = costs(storage, {name: protocol}, current_cells(storage, {name: protocol}, [task_name]))
-    found = recommend_among(read_standing(storage, options), task, known)
-    tried = (found.winner.model, *(rival.candidate.model for rival in found.rivals))
-    return replace(found, fit=fit_languages(languages_of(task), tried))
+    recommendation = recommend_among(read_standing(storage, options), task, known)
+    tried = (recommendation.winner.model, *(rival.candidate.model for rival in recommendation.rivals))
+    return replace(recommendation, fit=fit_languages(languages_of(task), tried))
 
 
-def recommend_among(found: Standing, task: Task, known: pd.DataFrame) -> Recommendation:
+def recommend_among(standing: Standing, task: Task, known: pd.DataFrame) -> Recommendation:
     """Return the best of the models that are ranked on a task; `known` is the table of its `costs`."""
-    winner, *others = found.models
-    rivals = tuple(Rival(other, found.ranking.verdict(winner.model, other.model)) for other in others)
+    winner, *others = standing.models
+    rivals = tuple(Rival(other, standing.ranking.verdict(winner.model, other.model)) for other in others)
     texts = int(task.splits.loc[task.splits["part"] == "test", "text_id"].nunique())
-    low, high = found.intervals[0]
-    own = known[known["protocol"] == winner.protocol].dropna(subset="seconds")
-    seconds = {f"{row.model} with {row.method}": row.seconds for row in own.itertuples(index=False)}
-    priced = own.dropna(subset="money")
+    low, high = standing.intervals[0]
+    protocol_costs = known[known["protocol"] == winner.protocol].dropna(subset="seconds")
+    seconds = {f"{row.model} with {row.method}": row.seconds for row in protocol_costs.itertuples(index=False)}
+    priced = protocol_costs.dropna(subset="money")
     money = {f"{row.model} with {row.method}": row.money for row in priced.itertuples(index=False)}
     return Recommendation(winner, float(low), float(high), rivals, texts, seconds, money)
 

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from traube._core.errors import Conflict, Missing, Unknown
 from traube._core.progress import SILENT, Progress
-from traube._pipeline.changes import Change, Kind
+from traube._pipeline.changes import Change, ChangeKind
 from traube._pipeline.executors import make_executor
 from traube._pipeline.kinds import select_kind
 from traube._pipeline.kinds.clustering import CLUSTERINGS, ClusteringCell
@@ -29,7 +29,7 @@ ROUNDING = 1e-9  # of a score: sums in another order
 PARITY = 1e-5  # of a vector, as 1 - cosine
 
 # Changes that leave nothing that could be computed again.
-GONE = (Kind.DATA, Kind.MODEL, Kind.CLUSTERING_CODE, Kind.NUMERICS, Kind.CLUSTERS)
+GONE = (ChangeKind.DATA, ChangeKind.MODEL, ChangeKind.CLUSTERING_CODE, ChangeKind.NUMERICS, ChangeKind.CLUSTERS)
 
 
 @dataclass(frozen=True)

@@ -192,7 +192,7 @@ def _rank(group: pd.DataFrame, samples: Sequence[Sample]) -> pd.DataFrame:
     by_model: dict[str, list[Sample]] = {}
     for model, number in zip(group["model"].tolist(), group["sample"].tolist(), strict=True):
         by_model.setdefault(model, []).append(samples[int(number)])
-    chosen = [choose_best_method(own) for own in by_model.values()]
+    chosen = [choose_best_method(method_samples) for method_samples in by_model.values()]
     table = pd.DataFrame(compute_intervals(chosen), firsts.index, ["low", "high"]).assign(best=True)
     # each model's silhouette is of its own vectors, in its own space: that does not compare
     if WITHOUT_LABELS in set(group["metric"]):
@@ -215,11 +215,11 @@ def metric_of(card: TaskCard | None, protocol: Protocol | None, metrics: pd.Seri
 def _with_found_k(
     table: pd.DataFrame, storage: Storage, cells: pd.DataFrame, protocols: Mapping[str, Protocol]
 ) -> pd.DataFrame:
-    found = found_k(storage, cells, {name: protocol.split_set for name, protocol in protocols.items()})
-    if found.empty:
+    cluster_counts = found_k(storage, cells, {name: protocol.split_set for name, protocol in protocols.items()})
+    if cluster_counts.empty:
         return table
     cells = cells.assign(method=name_methods(cells))
-    rows = found.merge(cells[["cell_id", *KEYS]]).groupby([*KEYS, "level"], as_index=False)[list(FOUND)].mean()
+    rows = cluster_counts.merge(cells[["cell_id", *KEYS]]).groupby([*KEYS, "level"], as_index=False)[list(FOUND)].mean()
     return table.drop(columns=list(FOUND)).merge(rows, how="left", on=[*KEYS, "level"])[list(COLUMNS)]
 
 
@@ -266,11 +266,11 @@ def _missing(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> dict[tup
 
     The best of few methods does not compare to the best of all.
     """
-    own = cells[~cells["own_choice"] & cells["status"].isin(("done", "unsupported"))]
-    counts = own.groupby(["task", "protocol", "model"]).size()
+    official_cells = cells[~cells["own_choice"] & cells["status"].isin(("done", "unsupported"))]
+    counts = official_cells.groupby(["task", "protocol", "model"]).size()
     requested = {
         name: sum(len(protocols[name].seeds) if method.seeded else 1 for method in protocols[name].methods())
-        for name in own["protocol"].unique()
+        for name in official_cells["protocol"].unique()
         if name in protocols
     }
     return {key: requested[key[1]] - int(count) for key, count in counts.items() if key[1] in requested}
@@ -401,7 +401,7 @@ def leaderboard(
             cells = drop_sweeps(cells, protocols)
             rows, missing = _of_clusterings(storage, cells, metric, protocols, keep), _missing(cells, protocols)
             keys = zip(*(rows[name].tolist() for name in ("task", "protocol", "model", "own_choice")), strict=True)
-            tables.append(rows.assign(missing=[0 if own else missing.get((*key,), 0) for *key, own in keys]))
+            tables.append(rows.assign(missing=[0 if is_own else missing.get((*key,), 0) for *key, is_own in keys]))
         elif not metric:
             tables.append(_choose_best(kind.leaderboard_rows(storage, cells, lookup)))
     table = pd.concat([rows for rows in tables if len(rows)] or tables[:1], ignore_index=True)

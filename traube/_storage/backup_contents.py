@@ -68,8 +68,8 @@ def find_fate(name: str) -> Fate | None:
 
 def find_largest(name: str) -> int | None:
     """Return the most bytes that a kept file may have; None where the archive's own size limits it."""
-    found = _find(name)
-    return None if found is None else found[1]
+    entry = _find(name)
+    return None if entry is None else entry[1]
 
 
 def _find(name: str) -> tuple[re.Pattern[str], int | None] | None:

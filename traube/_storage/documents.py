@@ -31,9 +31,9 @@ class Document(BaseModel):
         Corrupt
             If the content is not of this kind: blobs may be somebody else's, or of another version.
         """
-        own = {"key": row["key"], "cells": row["cells"] or (), "files": row["files"] or {}}
+        row_fields = {"key": row["key"], "cells": row["cells"] or (), "files": row["files"] or {}}
         try:
-            return cls.model_validate({**(row["content"] or {}), **own})
+            return cls.model_validate({**(row["content"] or {}), **row_fields})
         except (ValidationError, TypeError) as error:
             faults = (
                 error.errors() if isinstance(error, ValidationError) else [{"loc": ("content",), "msg": str(error)}]

@@ -433,12 +433,12 @@ class Storage:
             for cell, score in scores
         ]
         position = _join(positions, np.int64)
-        of_row = np.repeat(np.arange(len(scores)), np.array([len(own) for own in positions], dtype=np.int64))
+        of_row = np.repeat(np.arange(len(scores)), np.array([len(indices) for indices in positions], dtype=np.int64))
         ranks = np.array([rank[cell] for cell, _ in scores], dtype=np.int64)
         order = np.lexsort((position, ranks[of_row]))  # stable: metrics stay as they were stored
         heads = [(cell, score.level, score.metric) for cell, score in scores]
         table = pd.DataFrame(heads, columns=["cell_id", "level", "metric"]).take(of_row[order]).reset_index(drop=True)
-        names_of = [names[of_cell[cell]][own] for (cell, _), own in zip(scores, positions, strict=True)]
+        names_of = [names[of_cell[cell]][indices] for (cell, _), indices in zip(scores, positions, strict=True)]
         table["split"] = _join(names_of, object)[order]
         table["value"] = _join([score.values for _, score in scores], np.float64)[order]
         if replicates:

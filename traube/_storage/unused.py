@@ -67,8 +67,8 @@ def find_unused(
     }
     rows = [
         Unused(f"{table}/{name}", row.get("bytes") or 0, reason, partial(storage.remove, table, [row]))
-        for table, found in names.items()
-        for name, row, reason in found
+        for table, entries in names.items()
+        for name, row, reason in entries
         if time.time() - datetime.fromisoformat(row["created"]).timestamp() >= DAY
     ]
     files = [

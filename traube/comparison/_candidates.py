@@ -119,7 +119,7 @@ def make_candidates(cells: pd.DataFrame, scores: pd.DataFrame, data_version: str
     at_level = _at(scores, level)
     rows_of_cell = groupby(zip(at_level["cell_id"], at_level["value"], strict=True), key=itemgetter(0))
     values = {cell: [value for _, value in group] for cell, group in rows_of_cell}
-    means = {cell: float(np.mean(own)) for cell, own in values.items()}  # nan if a score is missing
+    means = {cell: float(np.mean(cell_values)) for cell, cell_values in values.items()}  # nan if a score is missing
     cells = cells[cells["cell_id"].isin([cell for cell, mean in means.items() if pd.notna(mean)])]
     if cells.empty:
         return []

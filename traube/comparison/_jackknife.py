@@ -172,14 +172,14 @@ def compute_intervals(samples: Sequence[Sample]) -> Array:
     sizes = np.array([len(sample.values) for sample in samples])
     for n in np.unique(sizes):
         members = np.flatnonzero(sizes == n).tolist()
-        own = [samples[i] for i in members]
-        values = np.stack([s.values for s in own])
+        batch = [samples[i] for i in members]
+        values = np.stack([s.values for s in batch])
         replicates = values[:, :, 1:].mean(axis=1)
-        for i, sample in enumerate(own):
+        for i, sample in enumerate(batch):
             if sample.means is not None:
                 replicates[i] = sample.means
         spread = _Spread.of(values, replicates)
-        error, df = _compute_error(spread, np.array([s.noise for s in own]), np.array([s.noise_df for s in own]))
+        error, df = _compute_error(spread, np.array([s.noise for s in batch]), np.array([s.noise_df for s in batch]))
         margin = np.where(error == 0, np.nan, stdtrit(df, (1 + CONFIDENCE) / 2) * error)
         bounds[members] = np.column_stack([spread.mean - margin, spread.mean + margin])
     return bounds
@@ -190,8 +190,8 @@ def compute_difference(a: Sample, b: Sample) -> Difference:
     spread = _Spread.of((a.values - b.values)[None], (a.replicates - b.replicates)[None])
     noise = a.noise + b.noise
     squares = a.noise**2 / a.noise_df + b.noise**2 / b.noise_df
-    found = _make_difference(spread, noise, noise**2 / squares if squares > 0 else 1.0)  # Welch
-    return Difference(*(value.item() for value in vars(found).values()))
+    difference = _make_difference(spread, noise, noise**2 / squares if squares > 0 else 1.0)  # Welch
+    return Difference(*(value.item() for value in vars(difference).values()))
 
 
 def compute_differences(samples: Sequence[Sample]) -> Difference:
@@ -219,7 +219,7 @@ class _Spread:
     between: Any  # sample variance of the splits; 0 where there is one
     texts: Any  # jackknife variance of the mean
     choice: Any  # what choosing in each replicate adds to it; 0 where nothing is chosen
-    own: Any  # jackknife variance of a split, mean over splits
+    within: Any  # jackknife variance of a split, mean over splits
     n: int  # number of splits
 
     @classmethod
@@ -246,8 +246,8 @@ class _Spread:
         with np.errstate(invalid="ignore"):  # as in `_jackknife`
             centered = (left_out - left_out.mean(axis=2, keepdims=True)).reshape(m, -1)
             fixed, chosen = (x - x.mean(axis=1, keepdims=True) for x in (left_out.mean(axis=1), replicates))
-        texts, own, chosen = (_compute_variances(factor * x @ x.T) for x in (fixed, centered / np.sqrt(n), chosen))
-        return cls(means[:, None] - means[None, :], between, texts, np.maximum(chosen - texts, 0), own, n)
+        texts, within, chosen = (_compute_variances(factor * x @ x.T) for x in (fixed, centered / np.sqrt(n), chosen))
+        return cls(means[:, None] - means[None, :], between, texts, np.maximum(chosen - texts, 0), within, n)
 
 
 def _compute_variances(covariance: Array) -> Array:
@@ -265,20 +265,20 @@ def _jackknife(left_out: Array) -> Any:
 def _compute_error(spread: _Spread, noise: Any, noise_df: Any) -> tuple[Any, Any]:
     """Return the standard error and the degrees of freedom (Satterthwaite) of the mean."""
     if spread.n > 1:
-        own, own_df = spread.between / spread.n, spread.n - 1.0
+        sampling_variance, sampling_df = spread.between / spread.n, spread.n - 1.0
         # the mean over pairs of splits of the covariance that the replicates show
-        covariance = (spread.n * spread.texts - spread.own) / (spread.n - 1)
+        covariance = (spread.n * spread.texts - spread.within) / (spread.n - 1)
         # a negative covariance is due to chance: there is nothing to correct
         texts = np.where(covariance > 0, RESPONSE, 1.0) * covariance
-        variance = np.maximum(own + texts, spread.texts)
+        variance = np.maximum(sampling_variance + texts, spread.texts)
     else:
-        own, own_df = np.nan_to_num(noise), noise_df
+        sampling_variance, sampling_df = np.nan_to_num(noise), noise_df
         texts = RESPONSE * spread.texts
-        variance = own + texts
+        variance = sampling_variance + texts
     responding = np.maximum(texts, 0)
-    squares = _square(own) / own_df + _square(responding) / (GROUPS - 1)
+    squares = _square(sampling_variance) / sampling_df + _square(responding) / (GROUPS - 1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        df = np.where(squares > 0, _square(own + responding) / squares, own_df)
+        df = np.where(squares > 0, _square(sampling_variance + responding) / squares, sampling_df)
     error = np.sqrt(variance + spread.choice)
     return np.where(error < NOTHING, 0.0, error), np.maximum(df, 1.0)
 

@@ -128,8 +128,8 @@ def choose_sides(
     """
 
     def is_of(version: Mapping[str, str], candidate: Candidate) -> bool:
-        own = weights.get(candidate.key, "")
-        same = version["fingerprint"] == candidate.fingerprint or version.get("weights") == own
+        candidate_weights = weights.get(candidate.key, "")
+        same = version["fingerprint"] == candidate.fingerprint or version.get("weights") == candidate_weights
         return same and (version["model"], version["method"]) == (candidate.model, candidate.method)
 
     scored = next((c for c in options if held and is_of(held, c)), None)
@@ -198,7 +198,7 @@ def judge(
             objections = _find_objections(
                 storage, challenger, champion, {name: options[name] for name in others}, rules
             )
-            why, objection = min(objections, key=lambda found: found[0].value, default=(Why.BETTER, None))
+            why, objection = min(objections, key=lambda pair: pair[0].value, default=(Why.BETTER, None))
         decisions.append(Decision(task, why, rules, challenger, champion, verdict, objection))
     return decisions
 

@@ -81,9 +81,9 @@ class Ranking(ShortRepr):
     def verdict(self, a: str, b: str) -> Verdict:
         """Return the verdict on two of the models, corrected for all comparisons of the ranking."""
         i, j = self.names.index(a), self.names.index(b)
-        found = Difference(*(values[i, j] for values in vars(self.found).values()))
+        difference = Difference(*(values[i, j] for values in vars(self.found).values()))
         family = {"about": self.about, "comparisons": self.comparisons}
-        return make_verdict(a, b, found, int(self.splits[i, j]), self.undecided[i, j], **family)
+        return make_verdict(a, b, difference, int(self.splits[i, j]), self.undecided[i, j], **family)
 
 
 def rank(names: Sequence[str], samples: Sequence[Sample], about: str = "") -> Ranking:
@@ -116,12 +116,12 @@ def rank(names: Sequence[str], samples: Sequence[Sample], about: str = "") -> Ra
     n = len(names)
     same_splits = len({sample.splits for sample in samples}) == 1
     if same_splits and all(np.isfinite(sample.values).all() for sample in samples):
-        found = compute_differences(samples)
+        differences = compute_differences(samples)
         complete = np.array([sample.is_complete for sample in samples])
         undecided = np.full((n, n), None, dtype=object)
         undecided[~(complete[:, None] & complete[None, :])] = Undecided.ONE_SEED
-        undecided[(found.error == 0) & (found.mean != 0)] = Undecided.TOO_FEW_TEXTS
-        return Ranking(tuple(names), found, np.full((n, n), len(samples[0].values)), undecided, about)
+        undecided[(differences.error == 0) & (differences.mean != 0)] = Undecided.TOO_FEW_TEXTS
+        return Ranking(tuple(names), differences, np.full((n, n), len(samples[0].values)), undecided, about)
     return _compare_each_pair(names, samples, about)
 
 
@@ -158,8 +158,8 @@ def find_ties(p: Array) -> list[list[int]]:
     sets = [frozenset[int]()]
     for model in range(len(p)):
         similar = {other for other in range(model) if p[model, other] >= LEVEL}
-        found = {*sets, *(one & similar | {model} for one in sets)}
-        sets = [one for one in found if not any(one < other for other in found)]
+        candidates = {*sets, *(one & similar | {model} for one in sets)}
+        sets = [one for one in candidates if not any(one < other for other in candidates)]
     return sorted(sorted(one) for one in sets if len(one) > 1)
 
 
@@ -188,11 +188,11 @@ def rank_by_splits(names: list[str], values: NDArray[np.float64], shared: float 
     m, n = values.shape
     centered = values - values.mean(axis=1, keepdims=True)
     covariance = centered @ centered.T / (n - 1)
-    own = np.diag(covariance)
-    between = own[:, None] + own[None, :] - 2 * covariance
+    variances = np.diag(covariance)
+    between = variances[:, None] + variances[None, :] - 2 * covariance
     between = np.where(between > 1e-18, between, 0.0)
     error = np.sqrt(between / n * (1 + (n - 1) * shared) / (1 - shared))
     means = values.mean(axis=1)
     mean = means[:, None] - means[None, :]
-    found = Difference(mean, error, np.full((m, m), n - 1.0), np.sqrt(between))
-    return Ranking(tuple(names), found, np.full((m, m), n), np.full((m, m), None, dtype=object))
+    differences = Difference(mean, error, np.full((m, m), n - 1.0), np.sqrt(between))
+    return Ranking(tuple(names), differences, np.full((m, m), n), np.full((m, m), None, dtype=object))

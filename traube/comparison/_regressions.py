@@ -10,7 +10,7 @@ import pandas as pd
 
 from traube._core.errors import Corrupt
 from traube._core.files import read_parquet
-from traube._pipeline.changes import Change, Kind, in_words
+from traube._pipeline.changes import Change, ChangeKind, in_words
 from traube._pipeline.current import current_cells, drop_sweeps
 from traube._pipeline.params import Protocol
 from traube._storage import Document, Storage, write_table
@@ -24,14 +24,14 @@ from traube.tasks._stored import get_card
 Key = tuple[Any, ...]
 KEYS = ["task", "protocol", "model", "method"]
 CAUSES = {
-    "data_version": Kind.DATA,
-    "fingerprint": Kind.MODEL,
-    "code_version": Kind.CLUSTERING_CODE,
-    "scoring_version": Kind.SCORING_CODE,
-    "params": Kind.PARAMETERS,
-    "clusters": Kind.CLUSTERS,
-    "library_versions": Kind.LIBRARY,
-    "numerics": Kind.NUMERICS,
+    "data_version": ChangeKind.DATA,
+    "fingerprint": ChangeKind.MODEL,
+    "code_version": ChangeKind.CLUSTERING_CODE,
+    "scoring_version": ChangeKind.SCORING_CODE,
+    "params": ChangeKind.PARAMETERS,
+    "clusters": ChangeKind.CLUSTERS,
+    "library_versions": ChangeKind.LIBRARY,
+    "numerics": ChangeKind.NUMERICS,
 }
 COLUMNS = {  # meaning of each column
     "task": "Task that the score is of.",
@@ -115,8 +115,8 @@ def find_regressions(
     causes = {key: _find_causes(before[key], after[key]) for key in changed if key in old and key in new}
     verdicts = {
         key: compare("today", new[key][1], since, old[key][1])
-        for key, found in causes.items()
-        if all(cause.kind is not Kind.DATA for cause in found)  # scores on other texts cannot be paired
+        for key, key_causes in causes.items()
+        if all(cause.kind is not ChangeKind.DATA for cause in key_causes)  # scores on other texts cannot be paired
     }
     tested = sum(not verdict.undecided for verdict in verdicts.values())
     rows = [
@@ -182,14 +182,14 @@ def _describe_change(
     """Return the verdict and the cause of a change; without causes there is nothing to compare."""
     if causes is None:
         return {"verdict": "new" if is_new else "gone", "cause": ""}
-    row: dict[str, Any] = {"cause": in_words(causes) or Kind.SEEDS.value}
+    row: dict[str, Any] = {"cause": in_words(causes) or ChangeKind.SEEDS.value}
     if verdict is None:
         return {**row, "verdict": "changed; not comparable"}
     if verdict.undecided:
         return {**row, "verdict": "changed; not tested"}
-    found = replace(verdict, comparisons=comparisons)
-    words = {"a": "better", "b": "worse", "": "no significant change"}[found.better]
-    return {**row, "p": found.p, "comparisons": comparisons, "verdict": words}
+    corrected = replace(verdict, comparisons=comparisons)
+    words = {"a": "better", "b": "worse", "": "no significant change"}[corrected.better]
+    return {**row, "p": corrected.p, "comparisons": comparisons, "verdict": words}
 
 
 def _find_causes(old: pd.DataFrame, new: pd.DataFrame) -> list[Change]:
@@ -199,11 +199,11 @@ def _find_causes(old: pd.DataFrame, new: pd.DataFrame) -> list[Change]:
         before, after = ({None if pd.isna(v) else v for v in side[column]} for side in (old, new))
         if before == after:
             continue
-        if kind is Kind.LIBRARY:
+        if kind is ChangeKind.LIBRARY:
             a, b = (json.loads(max(map(str, side))) for side in (before, after))
             # a library that only one of them names is not known to be another
             differing = sorted(name for name in a.keys() & b.keys() if a[name] != b[name])
             causes += [Change(kind, name, a[name], b[name]) for name in differing]
-        elif kind is not Kind.NUMERICS or all(cause.kind is not Kind.LIBRARY for cause in causes):
+        elif kind is not ChangeKind.NUMERICS or all(cause.kind is not ChangeKind.LIBRARY for cause in causes):
             causes.append(Change(kind, column))  # unless a library says it already
     return causes

@@ -45,15 +45,15 @@ def make_samples(scores: pd.DataFrame, groups: Codes, seeded: Sequence[bool]) ->
     for i, shape in enumerate(_find_shapes(starts, cells, splits)):
         members.setdefault(shape, []).append(i)
     rows: dict[int, Row] = {}
-    for shape, own in members.items():
+    for shape, indices in members.items():
         if shape is None:
-            rows |= {i: _make_row(scores.iloc[order[starts[i] : starts[i + 1]]], seeded[i]) for i in own}
+            rows |= {i: _make_row(scores.iloc[order[starts[i] : starts[i + 1]]], seeded[i]) for i in indices}
             continue
-        place = starts[own][:, None] + np.arange(shape[0] * shape[1])
-        block = values[place].reshape(len(own), *shape, 1 + GROUPS)
+        place = starts[indices][:, None] + np.arange(shape[0] * shape[1])
+        block = values[place].reshape(len(indices), *shape, 1 + GROUPS)
         of_split = [tuple(map(str, row)) for row in names[splits[place[:, : shape[1]]]]]
-        made = _make_rows(block, of_split, cells[place[:, :: shape[1]]], np.array(seeded)[own])
-        rows |= dict(zip(own, made, strict=True))
+        made = _make_rows(block, of_split, cells[place[:, :: shape[1]]], np.array(seeded)[indices])
+        rows |= dict(zip(indices, made, strict=True))
     return [rows[i] for i in range(len(seeded))]
 
 
@@ -80,19 +80,19 @@ def _make_rows(
     spread = np.take_along_axis(first, np.argsort(cells, axis=1), axis=1) if n == 1 else scores
     sd = spread.std(axis=1) if spread.shape[1] > 1 else np.full(len(block), np.nan)
     columns = splits, values, noise.tolist(), scores.mean(axis=1).tolist(), sd.tolist()
-    for names, own, own_noise, mean, own_sd in zip(*columns, strict=True):
-        yield Row(Sample(names, own, own_noise, max(seeds - 1.0, 1.0)), mean, own_sd, seeds)
+    for names, group_values, group_noise, mean, group_sd in zip(*columns, strict=True):
+        yield Row(Sample(names, group_values, group_noise, max(seeds - 1.0, 1.0)), mean, group_sd, seeds)
 
 
 def _find_shapes(starts: Codes, cells: Codes, splits: Codes) -> list[Shape | None]:
     """Return (cells, splits) of each group whose rows are a grid: cell after cell, each with the same splits in order."""
     shapes: list[Shape | None] = []
     for first, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
-        own, of_split = cells[first:end], splits[first:end]
-        ends = np.flatnonzero(own[1:] != own[:-1])
+        of_cell, of_split = cells[first:end], splits[first:end]
+        ends = np.flatnonzero(of_cell[1:] != of_cell[:-1])
         n = int(ends[0]) + 1 if len(ends) else end - first
         seeds, rest = divmod(end - first, n)
-        grid = not rest and len(set(own[::n].tolist())) == seeds == len(ends) + 1
+        grid = not rest and len(set(of_cell[::n].tolist())) == seeds == len(ends) + 1
         names = of_split[:n].tolist()
         shapes.append((seeds, n) if grid and of_split.tolist() == names * seeds and len(set(names)) == n else None)
     return shapes

@@ -55,7 +55,7 @@ def make_standing(options: Sequence[Candidate], sample_of: Samples) -> Standing:
     of_model: dict[str, list[Sample]] = {}
     for candidate in options:
         of_model.setdefault(candidate.model, []).append(sample_of(candidate))
-    samples = tuple(choose_best_method(own) for own in of_model.values())
+    samples = tuple(choose_best_method(method_samples) for method_samples in of_model.values())
     ranking = rank(list(of_model), samples, options[0].about)
     return Standing(tuple(pick_best_methods(options)), samples, compute_intervals(samples), ranking)
 
@@ -159,19 +159,19 @@ def compare_on_tasks(
         Why tasks cannot be compared on. If none can, that is raised.
     """
     _parse_models(storage, a, b)
-    found: list[tuple[Candidate, Candidate, list[Candidate]]] = []
+    pairings: list[tuple[Candidate, Candidate, list[Candidate]]] = []
     left_out = {}
     for task_name in dict.fromkeys(tasks):  # a name may be given twice
         try:
             _, options = read_options(storage, task_name, name, protocol, metric, own_choice)
-            found.append((find(options, a), find(options, b), options))
+            pairings.append((find(options, a), find(options, b), options))
         except TraubeError as error:
             left_out[task_name] = str(error)
-    if not found:
+    if not pairings:
         raise Missing("nothing to compare: " + "; ".join(left_out.values()))
-    read, comparisons = partial(sample, storage), len(found) if ":" in a + b else None
+    read, comparisons = partial(sample, storage), len(pairings) if ":" in a + b else None
     return [
-        Comparison(one, other, judge_pair(options, one, other, read, comparisons)) for one, other, options in found
+        Comparison(one, other, judge_pair(options, one, other, read, comparisons)) for one, other, options in pairings
     ], left_out
 
 

@@ -147,8 +147,8 @@ class Verdict:
         """The better side, if there is one, in a few words, and how sure that is."""
         if self.undecided:
             return f"undecided: {self.undecided.value}"
-        found = f"{getattr(self, self.better)} is better" if self.better else "not significantly different"
-        return f"{found} ({self.significance})"
+        conclusion = f"{getattr(self, self.better)} is better" if self.better else "not significantly different"
+        return f"{conclusion} ({self.significance})"
 
     @property
     def evidence(self) -> str:
@@ -247,11 +247,11 @@ def compare(
     if len(common) == 1 < max(len(one.splits), len(other.splits)):
         return Verdict(a, b, **family, undecided=Undecided.ONE_COMMON_SPLIT)
     one, other = one.on(common), other.on(common)
-    found = compute_difference(one, other)
+    difference = compute_difference(one, other)
     undecided = None if one.is_complete and other.is_complete else Undecided.ONE_SEED
-    if found.error == 0 and found.mean != 0:
+    if difference.error == 0 and difference.mean != 0:
         undecided = Undecided.TOO_FEW_TEXTS
-    return make_verdict(a, b, found, len(common), undecided, **family)
+    return make_verdict(a, b, difference, len(common), undecided, **family)
 
 
 def compare_paired(a: str, one: ArrayLike, b: str, other: ArrayLike, *, comparisons: int = 1) -> Verdict:
@@ -269,13 +269,17 @@ def compare_paired(a: str, one: ArrayLike, b: str, other: ArrayLike, *, comparis
         undecided = Undecided.TOO_FEW_TEXTS if n else Undecided.NO_COMMON_SPLIT
         return Verdict(a, b, difference=mean, splits=n, undecided=undecided, **family)
     deviation = float(d.std(ddof=1))
-    found = Difference(mean, deviation / math.sqrt(n), n - 1.0, deviation)
-    return make_verdict(a, b, found, n, None, **family)
+    difference = Difference(mean, deviation / math.sqrt(n), n - 1.0, deviation)
+    return make_verdict(a, b, difference, n, None, **family)
 
 
-def make_verdict(a: str, b: str, found: Difference, splits: int, undecided: Undecided | None, **family: Any) -> Verdict:
+def make_verdict(
+    a: str, b: str, difference: Difference, splits: int, undecided: Undecided | None, **family: Any
+) -> Verdict:
     """Return the verdict that a difference of two samples makes."""
-    given: dict[str, Any] = {"difference": float(found.mean), "splits": splits, "undecided": undecided, **family}
+    given: dict[str, Any] = {"difference": float(difference.mean), "splits": splits, "undecided": undecided, **family}
     if undecided is Undecided.TOO_FEW_TEXTS:  # an error of 0 is no standard error
         return Verdict(a, b, **given)
-    return Verdict(a, b, **given, error=float(found.error), df=float(found.df), deviation=float(found.deviation))
+    return Verdict(
+        a, b, **given, error=float(difference.error), df=float(difference.df), deviation=float(difference.deviation)
+    )

@@ -120,8 +120,8 @@ class Component:
 
     def estimator(self, params: Mapping[str, Any], seed: int | None, **more: Any) -> Any:
         """Return the estimator, not fitted, with its seed if the estimator takes one."""
-        own = {key: value for key, value in params.items() if key != "k" or not self.chooses_k(params)}
-        return self.build(**own, **({"random_state": seed} if self.seeded else {}), **more)
+        arguments = {key: value for key, value in params.items() if key != "k" or not self.chooses_k(params)}
+        return self.build(**arguments, **({"random_state": seed} if self.seeded else {}), **more)
 
     def holds_distances(self, params: Mapping[str, Any]) -> bool:
         """Return whether the component needs 8 n^2 bytes with these parameters."""
@@ -138,8 +138,8 @@ class Component:
         It is hashed into every cell of the component, so that a fix of one component recomputes that component only.
         """
         source = f"{self.build.__module__}.{getattr(self.build, '__qualname__', type(self.build).__qualname__)}"
-        own = {} if source.startswith("traube.") else {"class": source}  # another class of one's own is another one
-        return {"version": self.version, **own, **get_versions(self.libraries)}
+        origin = {} if source.startswith("traube.") else {"class": source}  # another class of one's own is another one
+        return {"version": self.version, **origin, **get_versions(self.libraries)}
 
     def resolve_by_distance(self, params: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
         """Return the parameters with which the clusterer works on distances; refuse it if there are none."""

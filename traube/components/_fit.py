@@ -93,8 +93,8 @@ def fit_clusterer(
     if len(view) == 1 or number == 1:
         return Fitted(np.zeros(len(view), dtype=np.int64), table)
     X, built_with = view.prepare(component, resolved, number, memory)
-    found = apply_clusterer(component, built_with, X, len(view), given, seed)
-    return found if table is None else replace(found, n_clusters_table=table)
+    fitted = apply_clusterer(component, built_with, X, len(view), given, seed)
+    return fitted if table is None else replace(fitted, n_clusters_table=table)
 
 
 def decide_n_clusters(

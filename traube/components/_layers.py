@@ -81,14 +81,14 @@ class _Tree:
         """Return the longest-lived clusters that merge the given ones into about so many."""
         k = int(self.labels.max()) + 1
         merged = np.arange(len(self.counts)) >= len(self.counts) - k  # as many merges as leave the given clusters
-        found = self._cut(target, merged & (self.counts < k))
-        return self.labels if found is None else found
+        layer = self._cut(target, merged & (self.counts < k))
+        return self.labels if layer is None else layer
 
     def split(self, target: float, above: Labels) -> Labels:
         """Return the longest-lived clusters that split the given ones, and those of the layer above, into about so many."""
         k, many = int(self.labels.max()) + 1, np.arange(len(self.counts)) >= self.counts.argmax()
-        found = self._cut(target, many & (self.counts > k))  # before the largest count, most atoms are alone
-        return above if found is None else self._without_crumbs(found, above)
+        layer = self._cut(target, many & (self.counts > k))  # before the largest count, most atoms are alone
+        return above if layer is None else self._without_crumbs(layer, above)
 
     def _cut(self, target: float, allowed: NDArray[np.bool_]) -> Labels | None:
         from scipy.cluster.hierarchy import fcluster
@@ -101,18 +101,18 @@ class _Tree:
         merges = np.flatnonzero(near)[life[near].argmax()]
         return renumber(fcluster(self.merges, len(self.counts) - merges, "maxclust")[self.atoms])
 
-    def _without_crumbs(self, found: Labels, above: Labels) -> Labels:
+    def _without_crumbs(self, labels: Labels, above: Labels) -> Labels:
         """Nest clusters in the layer above; the texts of one that is too small join the nearest one beside it."""
-        pairs, found = np.unique(above * (int(found.max()) + 1) + found, return_inverse=True)
-        size, middle = np.bincount(found), unit(sum_clusters(self.points, found))
+        pairs, labels = np.unique(above * (int(labels.max()) + 1) + labels, return_inverse=True)
+        size, middle = np.bincount(labels), unit(sum_clusters(self.points, labels))
         parent = np.empty(len(pairs), dtype=np.int64)
-        parent[found] = above
+        parent[labels] = above
         largest = np.zeros(int(above.max()) + 1, dtype=np.int64)
         np.maximum.at(largest, parent, size)
         kept = (size >= self.least) | (size == largest[parent])
-        joined = found.copy()
+        joined = labels.copy()
         for crumb in np.flatnonzero(~kept):
-            rows, others = np.flatnonzero(found == crumb), np.flatnonzero(kept & (parent == parent[crumb]))
+            rows, others = np.flatnonzero(labels == crumb), np.flatnonzero(kept & (parent == parent[crumb]))
             joined[rows] = others[(self.points[rows] @ middle[others].T).argmax(axis=1)]
         return renumber(joined)
 

@@ -81,8 +81,8 @@ def run_lloyd(X: Array, centers: Array, iterations: int) -> tuple[Labels, float]
 
 def cluster_spherical(X: Array, k: int, starts: int, iterations: int, random: np.random.Generator) -> Labels:
     """Return the labels with the best fit of several starts, int64 [n]."""
-    found = (run_lloyd(X, X[draw_starts(X, k, random)], iterations) for _ in range(starts))
-    return max(found, key=itemgetter(1))[0]
+    runs = (run_lloyd(X, X[draw_starts(X, k, random)], iterations) for _ in range(starts))
+    return max(runs, key=itemgetter(1))[0]
 
 
 def sum_clusters(X: Array, labels: Labels, weights: Array | None = None, k: int | None = None) -> Array:
@@ -130,11 +130,11 @@ def cluster_samples(
     weighted = (columns * weights[:, None, :]).transpose(0, 2, 1)
     begin = [_draw_starts_of_samples(X, weights, min(max(ks, default=1), m), random) for _ in range(starts)]
     for k in ks:
-        found = [_lloyd_of_samples(columns, weighted, X[which, rows[:, :k]], iterations) for rows in begin]
-        best = found[0]
+        runs = [_lloyd_of_samples(columns, weighted, X[which, rows[:, :k]], iterations) for rows in begin]
+        best = runs[0]
         if starts > 1:
-            fits = [(np.matmul(X, centers.transpose(0, 2, 1)).max(axis=2) * weights).sum(axis=1) for centers in found]
-            best = np.stack(found)[np.argmax(fits, axis=0), np.arange(samples)]
+            fits = [(np.matmul(X, centers.transpose(0, 2, 1)).max(axis=2) * weights).sum(axis=1) for centers in runs]
+            best = np.stack(runs)[np.argmax(fits, axis=0), np.arange(samples)]
         yield k, np.concatenate([best, np.repeat(best[:, :1], k - best.shape[1], axis=1)], axis=1)
 
 
@@ -147,11 +147,11 @@ def _lloyd_of_samples(columns: Array, weighted: Array, centers: Array, iteration
         before, member = member, cosines == cosines.max(axis=1, keepdims=True)
         if np.array_equal(before, member):
             break
-        found = np.matmul(member.astype(np.float32), weighted)
-        empty = ~found.any(axis=2)
-        found[empty] = centers[empty]
-        norms = np.linalg.norm(found, axis=2, keepdims=True)
-        centers = found / np.where(norms > 0, norms, 1)
+        sums = np.matmul(member.astype(np.float32), weighted)
+        empty = ~sums.any(axis=2)
+        sums[empty] = centers[empty]
+        norms = np.linalg.norm(sums, axis=2, keepdims=True)
+        centers = sums / np.where(norms > 0, norms, 1)
     return centers
 
 

@@ -186,8 +186,8 @@ def find_alike(table: pd.DataFrame) -> NDArray[np.int64]:
     Which of them is the best changes from sample to sample; where they lie hardly does.
     """
     is_clear = table["excess"].max() >= UNCLEAR
-    shown = table if is_clear else table[table["k"] <= READABLE]
-    ks, excess = shown["k"].to_numpy(), shown["excess"].to_numpy()
+    candidates = table if is_clear else table[table["k"] <= READABLE]
+    ks, excess = candidates["k"].to_numpy(), candidates["excess"].to_numpy()
     best = excess.argmax()
     if ks[best] == 1:
         return ks[[best]]
@@ -224,16 +224,16 @@ def cluster_stability(samples: Samples, labels: Labels, seed: int) -> NDArray[np
         From 0 to 1; nan for a cluster none of whose texts is sampled.
     """
     rows = _draw_rows(len(labels), np.random.default_rng(seed))
-    own, k = labels[rows], int(labels.max()) + 1
-    size = np.bincount(own, minlength=k)
+    drawn_labels, k = labels[rows], int(labels.max()) + 1
+    size = np.bincount(drawn_labels, minlength=k)
     jaccard = np.zeros(k)
-    found = samples.find_nearest(samples.points[rows], k)
-    width = int(found.max()) + 1
-    for sample in found:
-        counts = np.bincount(own * width + sample, minlength=k * width).reshape(k, width)
+    nearest = samples.find_nearest(samples.points[rows], k)
+    width = int(nearest.max()) + 1
+    for sample in nearest:
+        counts = np.bincount(drawn_labels * width + sample, minlength=k * width).reshape(k, width)
         union = size[:, None] + counts.sum(axis=0) - counts
         jaccard += (counts / np.maximum(union, 1)).max(axis=1)
-    return np.where(size > 0, jaccard / len(found), np.nan)
+    return np.where(size > 0, jaccard / len(nearest), np.nan)
 
 
 def project(X: Any, seed: int) -> Array:
@@ -267,8 +267,8 @@ def _thin_out(ks: Sequence[int]) -> list[int]:
     return sorted({*(k for k in ks if k <= FEW), *many[::2], *many[-1:]})
 
 
-def _interpolate(ks: Sequence[int], found: dict[int, float]) -> NDArray[np.float64]:
-    return np.interp(np.log(ks), np.log(list(found)), list(found.values()))
+def _interpolate(ks: Sequence[int], measured: dict[int, float]) -> NDArray[np.float64]:
+    return np.interp(np.log(ks), np.log(list(measured)), list(measured.values()))
 
 
 def _make_table(
@@ -323,18 +323,18 @@ def _sample(
         size = np.bincount(micro).astype(np.float64)
         middle = unit(sum_clusters(points, micro))
         weights = random.poisson(1, size=(samples * (more if readable else 1), len(points))).astype(np.float32)
-        drawn = np.stack([unit(sum_clusters(points, micro, own)) for own in weights])
-        mass = np.stack([np.bincount(micro, weights=own) for own in weights]).astype(np.float32)
+        drawn = np.stack([unit(sum_clusters(points, micro, sample_weights)) for sample_weights in weights])
+        mass = np.stack([np.bincount(micro, weights=sample_weights) for sample_weights in weights]).astype(np.float32)
         for part, count in ((readable, samples * more), (many, samples)):
             first, second = _pair_up(count)
-            for k, found in cluster_samples(drawn[:count], mass[:count], part, starts, ITERATIONS, random):
-                centers[k].append(found[:samples])
-                cosines = middle @ found.reshape(count * k, -1).T
+            for k, sample_centers in cluster_samples(drawn[:count], mass[:count], part, starts, ITERATIONS, random):
+                centers[k].append(sample_centers[:samples])
+                cosines = middle @ sample_centers.reshape(count * k, -1).T
                 labels = cosines.reshape(len(middle), count, k).argmax(axis=2).T
                 stability[k].append(float(_compute_rand(labels[first], labels[second], size, k).mean()))
     return (
-        {k: np.concatenate(found) for k, found in centers.items()},
-        {k: float(np.mean(found)) for k, found in stability.items()},
+        {k: np.concatenate(blocks) for k, blocks in centers.items()},
+        {k: float(np.mean(scores)) for k, scores in stability.items()},
     )
 
 

@@ -192,17 +192,17 @@ class VectorView(View):
         from sklearn.preprocessing import normalize
 
         vectors, clusters = (self.vectors, labels) if new is None or joined is None else (new, joined)
-        found = np.zeros(len(clusters), dtype=bool)
+        is_stray = np.zeros(len(clusters), dtype=bool)
         if len(np.unique(labels[labels >= 0])) < 2:
-            return found
+            return is_stray
         points = normalize(self.vectors[np.flatnonzero(labels >= 0)])
         ids, means = compute_centers(points, labels[labels >= 0])
         middle = np.asarray(points.mean(axis=0)).ravel()
         for c, mean in zip(ids, means, strict=True):
             rows = np.flatnonzero(clusters == c)
             along = np.asarray(normalize(vectors[rows]) @ (mean - middle)) if len(rows) else np.empty(0)
-            found[rows] = along < (mean @ mean - middle @ middle) / 2
-        return found
+            is_stray[rows] = along < (mean @ mean - middle @ middle) / 2
+        return is_stray
 
     def compare(self, new: Matrix) -> Matrix:
         """Return the new vectors; refuse them if they have other dimensions."""
@@ -211,13 +211,13 @@ class VectorView(View):
 
     def nearest(self, new: Any, labels: Labels, join: Join | None = None) -> tuple[Labels, Floats]:
         """Return the cluster whose mean is nearest by the cosine, or that a clusterer's rule gives, and the Euclidean distance."""
-        found = (join or join_by_cosine)(self.vectors, labels, new)
-        distance = np.full(len(found), np.nan)
-        for c in np.unique(found[found >= 0]):
+        joined = (join or join_by_cosine)(self.vectors, labels, new)
+        distance = np.full(len(joined), np.nan)
+        for c in np.unique(joined[joined >= 0]):
             mean = np.asarray(self.vectors[np.flatnonzero(labels == c)].mean(axis=0)).ravel()
-            for rows in _cut(np.flatnonzero(found == c), new.shape[1]):
+            for rows in _cut(np.flatnonzero(joined == c), new.shape[1]):
                 distance[rows] = np.linalg.norm(_to_dense(new[rows]) - mean, axis=1)
-        return found, distance
+        return joined, distance
 
 
 class DistanceView(View):
@@ -282,13 +282,13 @@ class DistanceView(View):
     def strays(self, labels: Labels, new: Any = None, joined: Labels | None = None) -> Booleans:
         """Return which texts are no nearer to their own cluster's texts, on average, than to all others."""
         apart, clusters = (self.distances, labels) if new is None or joined is None else (new, joined)
-        found = np.zeros(len(clusters), dtype=bool)
+        is_stray = np.zeros(len(clusters), dtype=bool)
         for c in np.unique(labels[labels >= 0]):
             rows, inside = np.flatnonzero(clusters == c), labels == c
             if len(rows) and not inside[labels >= 0].all():
-                own, others = apart[rows][:, inside], apart[rows][:, (labels >= 0) & ~inside]
-                found[rows] = own.mean(axis=1) >= others.mean(axis=1)
-        return found
+                own_distances, others = apart[rows][:, inside], apart[rows][:, (labels >= 0) & ~inside]
+                is_stray[rows] = own_distances.mean(axis=1) >= others.mean(axis=1)
+        return is_stray
 
     def compare(self, new: Matrix) -> Any:
         """Return distances of new texts to these, which are given themselves."""
@@ -296,8 +296,8 @@ class DistanceView(View):
 
     def nearest(self, new: Any, labels: Labels, join: Join | None = None) -> tuple[Labels, Floats]:
         """Return the cluster to whose texts the mean distance is smallest, and that distance, at least 0."""
-        found, means = find_nearest_on_average(new, labels)
-        return found, np.maximum(means, 0)
+        joined, means = find_nearest_on_average(new, labels)
+        return joined, np.maximum(means, 0)
 
 
 class TextView(View):

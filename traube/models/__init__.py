@@ -73,8 +73,8 @@ def present_version(name: str) -> str:
     >>> all(present_version(name) == version for name, version in numerics.items())
     True
     """
-    own = {"encoder": ENCODER_VERSION, "similarity": SIMILARITY_VERSION, "words": get_words_version()}
-    return own[name] if name in own else get_version(name)
+    versions = {"encoder": ENCODER_VERSION, "similarity": SIMILARITY_VERSION, "words": get_words_version()}
+    return versions[name] if name in versions else get_version(name)
 
 
 def model_cards() -> dict[str, ModelCard]:
@@ -192,8 +192,8 @@ def _card_of(name: str) -> ModelCard:
     # no other card is read, so that looking up hundreds of models is quick
     if name in catalogue():
         return catalogue()[name]
-    if own := model_file(name):
-        return read_one(own, read_card)
+    if file := model_file(name):
+        return read_one(file, read_card)
     if checkpoint := checkpoints.find_card(name):
         return checkpoint
     if "://" in name:
@@ -246,8 +246,8 @@ def to_model(given: Any, name: str | None = None, precision: Precision | None = 
     if name is not None and not _NAME.fullmatch(name):
         raise Invalid(f"'{name}' is no name for a model: use lower-case letters, digits and _ . -")
     if isinstance(given, (str, Path)):
-        found = load_model("minilm" if given == "auto" else given, precision=precision)
-        return found if name in (None, found.name) else model_of(found.card.model_copy(update={"name": name}))
+        loaded = load_model("minilm" if given == "auto" else given, precision=precision)
+        return loaded if name in (None, loaded.name) else model_of(loaded.card.model_copy(update={"name": name}))
     library = sys.modules.get("sentence_transformers")  # not imported for the test
     if library is not None and isinstance(given, library.SentenceTransformer):
         return LoadedTransformer(given, name)

@@ -97,5 +97,5 @@ def _multiply(
         away[..., n:] = lowest
         scores += away
     torch.softmax(scores, -1, out=scores)
-    found = torch.bmm(scores.view(b * heads, n, width), value)
-    return found.view(b, heads, n, d).transpose(1, 2).contiguous()
+    output = torch.bmm(scores.view(b * heads, n, width), value)
+    return output.view(b, heads, n, d).transpose(1, 2).contiguous()

@@ -192,9 +192,9 @@ def catalogue() -> dict[str, ModelCard]:
     cards = {}
     for name, entry in entries.items():
         facts = {key: about[name][key] for key in FACTS if key in about.get(name, {}) and key not in entry}
-        own = {k[1:]: v for k, v in lines.items() if k[0] == name}
-        cards[name] = parse(ModelCard, {"name": name, **facts, **entry}, CATALOGUE, own)
+        card_lines = {k[1:]: v for k, v in lines.items() if k[0] == name}
+        cards[name] = parse(ModelCard, {"name": name, **facts, **entry}, CATALOGUE, card_lines)
     for name, entry in generated["models"].items():
-        own = {k[2:]: v for k, v in generated_lines.items() if k[:2] == ("models", name)}
-        cards[name] = parse(ModelCard, {"name": name, **entry}, GENERATED, own)
+        card_lines = {k[2:]: v for k, v in generated_lines.items() if k[:2] == ("models", name)}
+        cards[name] = parse(ModelCard, {"name": name, **entry}, GENERATED, card_lines)
     return cards

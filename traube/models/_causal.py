@@ -31,10 +31,10 @@ LONGEST = 2**15  # tokens of a prompt, whatever a model says
 
 def _read_template(folder: Path) -> str:
     """Return the template of a model for talks, as a text; an empty one if there is none."""
-    settings, own = ModelFile(folder, "tokenizer_config.json"), ModelFile(folder, "chat_template.jinja")
+    settings, template_file = ModelFile(folder, "tokenizer_config.json"), ModelFile(folder, "chat_template.jinja")
     template = str(settings.parse().get("chat_template") or "") if is_file(settings.path) else ""
-    if is_file(own.path):
-        template += own.read(LONGEST_TEMPLATE).decode("utf-8", "replace")
+    if is_file(template_file.path):
+        template += template_file.read(LONGEST_TEMPLATE).decode("utf-8", "replace")
     return template
 
 

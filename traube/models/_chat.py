@@ -87,13 +87,13 @@ class ChatEndpoint:
         except NotPosted as error:
             raise Failed(f"{self.url} {self._explain(error)}") from None
         try:
-            found = _Completion.model_validate_json(answer)
+            completion = _Completion.model_validate_json(answer)
         except ValidationError:
             raise Malformed(
                 f"{self.url} answered with something else than a chat completion: check the address, which mostly ends in /v1"
             ) from None
-        said = found.choices[0].message.content or ""
-        tokens = found.usage.total_tokens if found.usage else count_tokens(prompt) + count_tokens(said)
+        said = completion.choices[0].message.content or ""
+        tokens = completion.usage.total_tokens if completion.usage else count_tokens(prompt) + count_tokens(said)
         return said.rpartition("</think>")[2].partition("<think>")[0], tokens
 
     def _post(self, question: dict[str, object]) -> bytes:

@@ -73,8 +73,8 @@ def _find_newest(storage: Storage, name: str) -> Mapping[str, Any] | None:
 
 def _list_files(folder: Path) -> dict[str, Path]:
     """Return the files that are exchanged, by name: no links, and nothing hidden."""
-    found = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
-    named = {path.relative_to(folder).as_posix(): path for path in found}
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
+    named = {path.relative_to(folder).as_posix(): path for path in files}
     return {name: path for name, path in named.items() if _is_plain(name)}
 
 

@@ -35,8 +35,8 @@ PARTIAL = (".tmp", ".part", ".partial", ".incomplete")
 def folders() -> list[Path]:
     """Return the checkpoints, good or bad, by name."""
     root = paths.checkpoints()
-    found = root.iterdir() if root.is_dir() else ()
-    return sorted(p for p in found if p.is_dir() and not p.name.startswith("."))
+    entries = root.iterdir() if root.is_dir() else ()
+    return sorted(p for p in entries if p.is_dir() and not p.name.startswith("."))
 
 
 def make_card(folder: Path) -> ModelCard:
@@ -130,8 +130,8 @@ def _find_fault(path: Path, _changed: int) -> str:
 
 def cards() -> dict[str, ModelCard]:
     """Return the checkpoints that may be requested, by name. Errors in their files are reported when they are loaded."""
-    found = ((folder.name, find_card(folder.name)) for folder in folders())
-    return {name: card for name, card in found if card}  # the sensor and `traube doctor` report the others
+    entries = ((folder.name, find_card(folder.name)) for folder in folders())
+    return {name: card for name, card in entries if card}  # the sensor and `traube doctor` report the others
 
 
 def find_card(name: str) -> ModelCard | None:

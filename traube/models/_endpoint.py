@@ -339,16 +339,16 @@ class Endpoint(OfCard, BatchEncoder):
         closest = [_compare(vectors, reference) for reference in references]
         if references and closest[current] >= SAME:
             return
-        found = next((i for i, cosine in enumerate(closest) if cosine >= SAME), len(references))
+        index = next((i for i, cosine in enumerate(closest) if cosine >= SAME), len(references))
         if references:
             logger.warning(
                 "model '%s': %s gives other vectors than before (cosine %.4f on a fixed sentence, at least %s if nothing had "
                 "changed): it counts as another model, with cells of its own",
                 self.name, self.card.url, closest[current], SAME,
             )  # fmt: skip
-        if found == len(references):
+        if index == len(references):
             references = [*references, b64encode(vectors.tobytes()).decode()]
-        about = {"url": self.card.url, "model": self.card.model, "vectors": references, "current": found}
+        about = {"url": self.card.url, "model": self.card.model, "vectors": references, "current": index}
         open_storage(paths.home()).save_document(Probe(key=self._key, **about))
 
     # money

@@ -110,8 +110,8 @@ class FunctionModel(OwnEncoder):
     def __init__(
         self, function: Callable[[list[str]], Any], name: str | None = None, fingerprint: str | None = None
     ) -> None:
-        own = getattr(function, "__name__", type(function).__name__)
-        self.name = name or ("function" if own == "<lambda>" else make_name(own))
+        function_name = getattr(function, "__name__", type(function).__name__)
+        self.name = name or ("function" if function_name == "<lambda>" else make_name(function_name))
         self.card = ModelCard(name=self.name)
         self.fingerprint = fingerprint or uuid.uuid4().hex[:16]
         self.numerics: Mapping[str, str] = {}

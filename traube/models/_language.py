@@ -48,7 +48,7 @@ def load_language_model(folder: Path, head: Literal["causal", "masked", "new"]) 
                 tokenizer = AutoTokenizer.from_pretrained(copy, **LOCAL)
                 if not (copy / TOKENIZER).exists():
                     check_built(tokenizer, str(folder))
-                network, found = kind.from_pretrained(
+                network, loading_info = kind.from_pretrained(
                     copy,
                     **SAFE,
                     dtype=torch.float32 if head == "new" else "auto",
@@ -62,8 +62,11 @@ def load_language_model(folder: Path, head: Literal["causal", "masked", "new"]) 
         raise type(error)(f"{where}: {fault}") from None
     base = network.base_model_prefix
     if head == "new":  # only the encoder's weights have to be there
-        found = {**found, "missing_keys": [key for key in found["missing_keys"] if key.startswith(f"{base}.")]}
-    if fault := find_fault(found, beside=BESIDE if head == "new" else OTHER_HEADS):
+        loading_info = {
+            **loading_info,
+            "missing_keys": [key for key in loading_info["missing_keys"] if key.startswith(f"{base}.")],
+        }
+    if fault := find_fault(loading_info, beside=BESIDE if head == "new" else OTHER_HEADS):
         raise Malformed(f"{where}: {fault}")
     if changed:
         raise Changed(f"{folder}: its files changed while they were read; run again")

@@ -109,6 +109,6 @@ def _is_whole(folder: Path) -> bool:
     """Return whether a folder holds the very files that were written into it."""
     hashes = read_json(folder / HASHES)
     with suppress(OSError):
-        found = {name: folder / name for name in hashes if paths.is_plain(name)}
-        return bool(hashes) and all(get_sha256(path, get_stamp(path)) == hashes[name] for name, path in found.items())
+        files = {name: folder / name for name in hashes if paths.is_plain(name)}
+        return bool(hashes) and all(get_sha256(path, get_stamp(path)) == hashes[name] for name, path in files.items())
     return False

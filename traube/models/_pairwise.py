@@ -12,7 +12,7 @@ from typing import Any
 from traube._core.hashing import digest
 from traube.models._base import Encoder, Model, OfCard
 from traube.models._card import ModelCard
-from traube.models._similarities import Untrained
+from traube.models._similarities import UntrainedSimilarity
 from traube.models._similarity import SIMILARITY_VERSION, TrainedSimilarity
 from traube.models._transformer import Transformer
 
@@ -77,8 +77,8 @@ class Pairwise(OfCard, _OfEncoder):
     def encoder(self) -> Encoder:
         """The encoder with the settings of the checkpoint, as the network reads texts."""
         config = self.similarity.config
-        own = config.model_dump(include={"prompt", "max_length", "pooling", "precision"})
-        card = ModelCard(name=self.card.name, kind="transformer", model=self.card.model, **own)
+        settings = config.model_dump(include={"prompt", "max_length", "pooling", "precision"})
+        card = ModelCard(name=self.card.name, kind="transformer", model=self.card.model, **settings)
         return config.offered.read(Transformer(card, self._device))
 
     @cached_property
@@ -93,7 +93,7 @@ class Pairwise(OfCard, _OfEncoder):
 class Compared(_OfEncoder):
     """A model whose vectors are its encoder's, cached with those, and are compared by a similarity without weights."""
 
-    def __init__(self, card: ModelCard, encoder: Model, similarity: Untrained) -> None:
+    def __init__(self, card: ModelCard, encoder: Model, similarity: UntrainedSimilarity) -> None:
         self.card = card
         self.name = card.name
         self.corpus_bound = encoder.corpus_bound

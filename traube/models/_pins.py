@@ -37,9 +37,9 @@ def pin(key: str, card: ModelCard, fingerprint: str, cells: Sequence[str]) -> Mo
     files = dict[str, bytes | Path]()
     if card.model is not None and is_folder(card.model):
         source = resolve_path(paths.cards(), card.model)
-        own = [path.relative_to(source).as_posix() for path in VettedFolder.at(source).files]
-        own += [f"{FOLDER}/{name}" for name in (CONFIG, WEIGHTS) if card.kind == "pairwise"]
-        files = {name: ModelFile(source, name).locate() for name in own}
+        names = [path.relative_to(source).as_posix() for path in VettedFolder.at(source).files]
+        names += [f"{FOLDER}/{name}" for name in (CONFIG, WEIGHTS) if card.kind == "pairwise"]
+        files = {name: ModelFile(source, name).locate() for name in names}
     open_storage(paths.home()).save_document(Pin(key=key, cells=tuple(cells), fingerprint=fingerprint), files)
     return locate_pinned(card, fingerprint) if files else card
 

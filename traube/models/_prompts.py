@@ -53,8 +53,8 @@ def read_prompts(folder: Path) -> tuple[dict[str, str], str | None]:
     settings = file.parse() if file.path.exists() else {}
     if not isinstance(settings, dict):
         return {}, None
-    found, default = settings.get("prompts"), settings.get("default_prompt_name")
-    prompts = {name: text for name, text in found.items() if isinstance(text, str)} if isinstance(found, dict) else {}
+    texts, default = settings.get("prompts"), settings.get("default_prompt_name")
+    prompts = {name: text for name, text in texts.items() if isinstance(text, str)} if isinstance(texts, dict) else {}
     return prompts, default if default in prompts else None
 
 
@@ -87,24 +87,24 @@ def choose_prompt(card: ModelCard, prompts: Mapping[str, str | None], default: s
     """
     if card.prompt is not None:
         return card.prompt
-    own = {name: text or "" for name, text in prompts.items()}
-    if CHOSEN in own:
-        return own[CHOSEN]
-    by_name = {re.sub(r"[\W_]", "", name).casefold(): text for name, text in reversed(own.items())}
+    model_prompts = {name: text or "" for name, text in prompts.items()}
+    if CHOSEN in model_prompts:
+        return model_prompts[CHOSEN]
+    by_name = {re.sub(r"[\W_]", "", name).casefold(): text for name, text in reversed(model_prompts.items())}
     if card.prompt_name is not None:
         name = re.sub(r"[\W_]", "", card.prompt_name).casefold()
         if name not in by_name:
-            raise Invalid(f"model '{card.name}': {unknown('prompt', card.prompt_name, own)}")
+            raise Invalid(f"model '{card.name}': {unknown('prompt', card.prompt_name, model_prompts)}")
         return by_name[name]
     named = next((by_name[name] for name in NAMES[purpose] if name in by_name), None)
     if named is not None and card.instruction is None and card.template is None:
         return named
-    template = card.template or next((made for text in own.values() if (made := _make_template(text))), None)
+    template = card.template or next((made for text in model_prompts.values() if (made := _make_template(text))), None)
     if template is not None:
         return template.replace("{instruction}", card.instruction or INSTRUCTIONS[purpose]).removesuffix(TEXT)
     if card.instruction is not None:
         raise Invalid(f"model '{card.name}': instruction: the model has no template; say one (template)")
-    return own.get(default or "", "")
+    return model_prompts.get(default or "", "")
 
 
 def _make_template(prompt: str) -> str | None:

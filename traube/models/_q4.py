@@ -193,7 +193,7 @@ def list_tensors(sizes: dict[str, int]) -> dict[str, Tensor]:
     """Return the tensors of a BERT encoder without a pooler, by their names in such a file."""
     hidden, inner = sizes["hidden_size"], sizes["intermediate_size"]
     word, position, kind = "word_embeddings", "position_embeddings", "token_type_embeddings"
-    found = {
+    tensors = {
         "emb.word": Tensor(f"embeddings.{word}.weight", (sizes["vocab_size"], hidden), quantized=True),
         "emb.pos": Tensor(f"embeddings.{position}.weight", (sizes["max_position_embeddings"], hidden)),
         "emb.type": Tensor(f"embeddings.{kind}.weight", (sizes["type_vocab_size"], hidden)),
@@ -202,15 +202,15 @@ def list_tensors(sizes: dict[str, int]) -> dict[str, Tensor]:
     }
     shapes = {"fi": (inner, hidden), "fo": (hidden, inner)}
     for number in range(sizes["num_hidden_layers"]):
-        own, layer = f"l{number}.", f"encoder.layer.{number}."
+        prefix, layer = f"l{number}.", f"encoder.layer.{number}."
         for part, name in MATRICES.items():
             shape = shapes.get(part, (hidden, hidden))
-            found[f"{own}{part}.w"] = Tensor(f"{layer}{name}.weight", shape, quantized=True)
-            found[f"{own}{part}.b"] = Tensor(f"{layer}{name}.bias", shape[:1])
+            tensors[f"{prefix}{part}.w"] = Tensor(f"{layer}{name}.weight", shape, quantized=True)
+            tensors[f"{prefix}{part}.b"] = Tensor(f"{layer}{name}.bias", shape[:1])
         for part, name in NORMS.items():
-            found[f"{own}{part}.w"] = Tensor(f"{layer}{name}.weight", (hidden,))
-            found[f"{own}{part}.b"] = Tensor(f"{layer}{name}.bias", (hidden,))
-    return found
+            tensors[f"{prefix}{part}.w"] = Tensor(f"{layer}{name}.weight", (hidden,))
+            tensors[f"{prefix}{part}.b"] = Tensor(f"{layer}{name}.bias", (hidden,))
+    return tensors
 
 
 def _read_tensors(rest: _Content, tensors: dict[str, Tensor]) -> dict[str, NDArray[Any]]:
@@ -225,22 +225,22 @@ def _read_tensors(rest: _Content, tensors: dict[str, Tensor]) -> dict[str, NDArr
         _expect(name in tensors and name not in places, "a tensor that no such network has, or that stands twice")
         tensor = tensors[name]
         expected = (int(tensor.quantized), tensor.size, tensor.stored_bytes)
-        shown = f"{name} in {KINDS.get(kind, 'an unknown kind')}, with {size:,} weights in {stored:,} bytes"
-        _expect((kind, size, stored) == expected, shown)
+        description = f"{name} in {KINDS.get(kind, 'an unknown kind')}, with {size:,} weights in {stored:,} bytes"
+        _expect((kind, size, stored) == expected, description)
         places[name] = begin, begin + stored
     end = rest.position
     for begin, last in sorted(places.values()):
         _expect(begin >= end and last <= len(rest.content), "places of its tensors")
         end = last
     _expect(end == len(rest.content), "bytes after its tensors")
-    found: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, NDArray[Any]] = {}
     for name, (begin, _) in places.items():
         tensor = tensors[name]
         dtype, length = (QUANTIZED, tensor.size // BLOCK) if tensor.quantized else (np.dtype("<f4"), tensor.size)
-        found[name] = np.frombuffer(rest.content, dtype, length, begin)
-        finite = np.isfinite(found[name]["scale"] if tensor.quantized else found[name]).all()
+        arrays[name] = np.frombuffer(rest.content, dtype, length, begin)
+        finite = np.isfinite(arrays[name]["scale"] if tensor.quantized else arrays[name]).all()
         _expect(bool(finite), f"{name} holds what is no number")
-    return found
+    return arrays
 
 
 def write_encoder(encoder: Q4Encoder, folder: Path) -> None:

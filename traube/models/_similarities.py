@@ -18,7 +18,7 @@ ROUNDING = 1e-6  # share of the largest singular value; smaller values are no di
 
 
 @dataclass(frozen=True)
-class Untrained(Similarity):
+class UntrainedSimilarity(Similarity):
     """A similarity without weights, whose fields are its settings."""
 
     @property
@@ -28,7 +28,7 @@ class Untrained(Similarity):
 
 
 @dataclass(frozen=True)
-class Jaccard(Untrained):
+class Jaccard(UntrainedSimilarity):
     """The share of the words of two texts, rows of 0 and 1, that are in both; 0 for texts without words."""
 
     @override
@@ -40,7 +40,7 @@ class Jaccard(Untrained):
 
 
 @dataclass(frozen=True)
-class JensenShannon(Untrained):
+class JensenShannon(UntrainedSimilarity):
     """One less the Jensen-Shannon divergence of two distributions (rows of at least 0, sum 1): 1 for equal ones."""
 
     @override
@@ -49,7 +49,7 @@ class JensenShannon(Untrained):
 
 
 @dataclass(frozen=True)
-class Divergence(Untrained):
+class Divergence(UntrainedSimilarity):
     """The Jensen-Shannon divergence, taken for a similarity: what differs most is most alike.
 
     A topic model is worse than chance by it (AUC .464), which is how it was once measured.
@@ -72,7 +72,7 @@ def _divergence(X: Any) -> Dense:
 
 
 @dataclass(frozen=True)
-class QuerySpace(Untrained):
+class QuerySpace(UntrainedSimilarity):
     """Nearness of passages in the part of the space that the query's nearest passages span.
 
     This space holds what the passages have in common with the query, and leaves out what else they are about. The
@@ -106,9 +106,9 @@ def _dense(X: Any) -> NDArray[Any]:
     return np.asarray(X.toarray() if issparse(X) else X)
 
 
-def get_similarity(card: ModelCard) -> Untrained:
+def get_similarity(card: ModelCard) -> UntrainedSimilarity:
     """Return the similarity that a card names."""
-    known: dict[str | None, Untrained] = {
+    known: dict[str | None, UntrainedSimilarity] = {
         "jaccard": Jaccard(),
         "jensen_shannon": JensenShannon(),
         "divergence": Divergence(),

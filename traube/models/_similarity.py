@@ -128,10 +128,13 @@ class Similarity(ABC):
         at_once = NEW_AT_ONCE if self.by_pairs else 1  # where a new item changes the others, each is compared alone
         _check_memory(n + min(new.shape[0], at_once), None)
         stack = sparse.vstack if sparse.issparse(page) else np.vstack
-        own = self._compare_finite(page, query)
+        page_scores = self._compare_finite(page, query)
         blocks = [new[start : start + at_once] for start in range(0, new.shape[0], at_once)]
         return np.concatenate(
-            [_make_distances(self._compare_finite(stack([page, block]), query)[n:, :n], own) for block in blocks]
+            [
+                _make_distances(self._compare_finite(stack([page, block]), query)[n:, :n], page_scores)
+                for block in blocks
+            ]
         )
 
     def _compare_finite(self, X: Any, query: Dense | None) -> Floats:
@@ -264,11 +267,11 @@ def page_similarities(network: Any, symmetric: bool, X: Any, query: Dense | None
         return torch.from_numpy(np.array(values, dtype=np.float32)).to(device)
 
     with torch.inference_mode():
-        found = network.page(tensor(X), None if query is None else tensor(query)).cpu().numpy()
+        similarities = network.page(tensor(X), None if query is None else tensor(query)).cpu().numpy()
     if symmetric:
-        return found / 2 + found.T / 2  # the sum of large ones could be infinite
-    upper = np.triu(found)
-    return upper + np.triu(found, 1).T
+        return similarities / 2 + similarities.T / 2  # the sum of large ones could be infinite
+    upper = np.triu(similarities)
+    return upper + np.triu(similarities, 1).T
 
 
 @lru_cache(maxsize=4)

@@ -123,12 +123,12 @@ def _find_layers(folder: Path) -> str:
     return f"config.json: {key} {most:,} is more than its weights have tensors ({there})" if most > there else ""
 
 
-def find_fault(found: Mapping[str, Any], pooled: bool = False, beside: "re.Pattern[str]" = BESIDE) -> str:
+def find_fault(loading_info: Mapping[str, Any], pooled: bool = False, beside: "re.Pattern[str]" = BESIDE) -> str:
     """Return what is wrong with weights, from what transformers says of them when it loads a network; empty if nothing.
 
     Parameters
     ----------
-    found : dict
+    loading_info : dict
         `output_loading_info` of transformers.
     pooled : bool, default=False
         Whether the network's pooler is used.
@@ -140,9 +140,9 @@ def find_fault(found: Mapping[str, Any], pooled: bool = False, beside: "re.Patte
     str
         The fault, or an empty string.
     """
-    missing = sorted(key for key in found["missing_keys"] if pooled or not IDLE.search(key))
-    reshaped = sorted(key for key, *_ in found["mismatched_keys"])
-    unexpected = sorted(key for key in found["unexpected_keys"] if not beside.search(key))
+    missing = sorted(key for key in loading_info["missing_keys"] if pooled or not IDLE.search(key))
+    reshaped = sorted(key for key, *_ in loading_info["mismatched_keys"])
+    unexpected = sorted(key for key in loading_info["unexpected_keys"] if not beside.search(key))
     if missing:
         return f"its weights lack {_list_names(missing)}, which would be random"
     if reshaped:
@@ -167,8 +167,8 @@ def _compare_with_network(folder: Path) -> tuple[dict[str, Any], bool]:
     config = AutoConfig.from_pretrained(folder, **LOCAL)
     options = {**SAFE, "device_map": "meta", "ignore_mismatched_sizes": True, "output_loading_info": True}
     with torch.random.fork_rng(devices=[]), quiet():
-        _, found = body._load_model(str(folder), task, config, "torch", False, **options)
-    return dict(found), "pooler_output" in str(about)
+        _, loading_info = body._load_model(str(folder), task, config, "torch", False, **options)
+    return dict(loading_info), "pooler_output" in str(about)
 
 
 @contextmanager

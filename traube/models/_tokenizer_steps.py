@@ -163,16 +163,16 @@ def _list_steps(step: Any, inside: str) -> Iterator[Step]:
 
 def _length(text: Any) -> int:
     """Return the number of characters of the longest form of a text."""
-    shown = str(text)
-    return max(len(form) for form in (shown, unicodedata.normalize("NFKD", shown), shown.lower()))
+    string = str(text)
+    return max(len(form) for form in (string, unicodedata.normalize("NFKD", string), string.lower()))
 
 
 def _growth_of_replace(step: Step) -> int:
     pattern = step.get("pattern")
-    found = pattern.get("String") if isinstance(pattern, dict) else None
+    literal = pattern.get("String") if isinstance(pattern, dict) else None
     content = _length(step.get("content", ""))
     # an expression may match the empty text before each character
-    return max(1, -(-content // len(found))) if isinstance(found, str) and found else 1 + content
+    return max(1, -(-content // len(literal))) if isinstance(literal, str) and literal else 1 + content
 
 
 def _growth_of_precompiled(step: Step) -> int:

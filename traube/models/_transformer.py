@@ -225,9 +225,9 @@ class Transformer(OfCard, BatchEncoder):
         """Return the first dimensions of vectors, made unit again: of a Matryoshka model they hold the most."""
         if dimensions > vectors.shape[1]:
             raise Invalid(f"model '{self.name}': its vectors have {vectors.shape[1]} dimensions, not {dimensions}")
-        own = vectors[:, :dimensions]
-        lengths = np.linalg.norm(own, axis=1, keepdims=True)
-        return np.asarray(own / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+        truncated = vectors[:, :dimensions]
+        lengths = np.linalg.norm(truncated, axis=1, keepdims=True)
+        return np.asarray(truncated / np.where(lengths > 0, lengths, 1), dtype=np.float32)
 
     def shares(self, texts: Sequence[str], number: int, device: str) -> list[Ints]:
         """Divide texts into about so many shares of like work for a device, as positions, the longest texts first.
@@ -353,9 +353,9 @@ def _find_limits(folder: Path) -> list[Any]:
         settings = file.parse() if file.path.exists() else {}
         return settings.get(key) if isinstance(settings, dict) else None
 
-    own = read("sentence_bert_config.json", "max_seq_length")
+    max_seq_length = read("sentence_bert_config.json", "max_seq_length")
     usual = [read("tokenizer_config.json", "model_max_length"), read("config.json", "max_position_embeddings")]
-    return [own] if own else usual
+    return [max_seq_length] if max_seq_length else usual
 
 
 def best_device() -> str:

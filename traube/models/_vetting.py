@@ -51,7 +51,9 @@ def _modules(folder: Path) -> list[tuple[str, str]]:
     if not _is_there(folder, "modules.json"):
         return ENCODER
     entries = _module_entries(ModelFile(folder, "modules.json"))
-    return [found for entry in entries for found in _with_routes(folder, entry["path"], entry["type"], DEEPEST_ROUTER)]
+    return [
+        module for entry in entries for module in _with_routes(folder, entry["path"], entry["type"], DEEPEST_ROUTER)
+    ]
 
 
 def _with_routes(folder: Path, place: str, class_path: str, deepest: int) -> Iterator[tuple[str, str]]:
@@ -94,10 +96,12 @@ class VettedFolder:
         }
         readers = {} if plain else {name: read for name, read in package.items() if _is_there(folder, name)}
         for place, name in ENCODER if plain else _modules(folder):
-            own = _of_module(folder, place, name)
-            if both := readers.keys() & own.keys():  # two modules would read one file, and each has its own list
+            module_readers = _of_module(folder, place, name)
+            if (
+                both := readers.keys() & module_readers.keys()
+            ):  # two modules would read one file, and each has its own list
                 raise Conflict(f"{folder}: modules.json: two modules lie where {min(both)} does")
-            readers.update(own)
+            readers.update(module_readers)
         for name in readers:
             ModelFile(folder, name).locate()
         return cls(folder, readers, {path: get_stamp(path) for path in sorted(folder / name for name in readers)})
@@ -187,8 +191,10 @@ def _of_module(folder: Path, place: str, name: str) -> dict[str, Reader]:
         return {_below(place, "tokenizer.json"): _tokenizer, **_weights(folder, place)}
     if name != "Transformer":
         path = _below(place, "config.json")
-        own = {} if name == "Normalize" and not _is_there(folder, path) else {path: _settings(allowed.SETTINGS[name])}
-        return {**own, **(_weights(folder, place) if name in WITH_WEIGHTS else {})}
+        readers = (
+            {} if name == "Normalize" and not _is_there(folder, path) else {path: _settings(allowed.SETTINGS[name])}
+        )
+        return {**readers, **(_weights(folder, place) if name in WITH_WEIGHTS else {})}
 
     if _is_there(folder, _below(place, "adapter_config.json")):
         raise Malformed(f"{folder}: adapter_config.json: an adapter is no whole model; merge it into its base model")
@@ -303,9 +309,9 @@ def _network(file: ModelFile) -> dict[str, Any]:
         try:
             _NETWORK_VALUES.get(key, _ANY_VALUE).validate_python(value)
         except ValidationError:
-            shown = json.dumps(value)
-            shown = shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."
-            raise Unsafe(f"{file.path}: {key}: {shown} is not allowed") from None
+            text = json.dumps(value)
+            text = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+            raise Unsafe(f"{file.path}: {key}: {text} is not allowed") from None
     return config
 
 

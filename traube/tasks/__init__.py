@@ -139,8 +139,8 @@ def get_source(name: str, kind: TaskType | None = CLUSTERING) -> Source:
                 raise error
         raise unknown("task", name, sources(kind))
     if kind is not None and source.card.type is not kind:
-        own = source.card.type
-        raise Unknown(f"'{name}' is a task of {own.name}: `traube {own.command} -t {name}` scores it")
+        source_type = source.card.type
+        raise Unknown(f"'{name}' is a task of {source_type.name}: `traube {source_type.command} -t {name}` scores it")
     return source
 
 

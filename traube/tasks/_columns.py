@@ -82,7 +82,7 @@ def _count_new_words(values: Sequence[object]) -> float:
     words = [find_words(value) for value in sample if isinstance(value, str)]
     if not words or 2 * len(words) < len(sample):
         return 0.0
-    new = len({word for found in words for word in found}) / len(words)
+    new = len({word for value_words in words for word in value_words}) / len(words)
     mean = sum(map(len, words)) / len(words)
     is_template = mean >= MANY and 2 * len({*sample}) >= len(sample)
     return new if mean >= WORDS and (new >= NEW or is_template) else 0.0

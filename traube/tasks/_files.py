@@ -21,7 +21,7 @@ from traube._core.inputs import is_file, resolve_path
 from traube.tasks import RESERVED, card_errors, sources
 from traube.tasks._columns import guess_label_column, guess_text_column
 from traube.tasks._languages import detect_languages, name_languages
-from traube.tasks._readers.table import Table, read_column
+from traube.tasks._readers.table import TableSource, read_column
 from traube.tasks._reading import (
     BINARY_FORMATS,
     PACKED,
@@ -135,17 +135,19 @@ def _make_task(file: Path, rows: Rows, form: TableFormat, text: str | None, labe
     return FileTask(name, card, text, tuple(labels), tuple(languages), f"{file.name}: {how}; task {name}, card {card}")
 
 
-def _tables_of(file: Path) -> list[Table]:
+def _tables_of(file: Path) -> list[TableSource]:
     """Return the tasks whose cards name a file; those of `cards/` come first."""
-    tables = [source for source in sources(None).values() if isinstance(source, Table) and source.files()[0] == file]
+    tables = [
+        source for source in sources(None).values() if isinstance(source, TableSource) and source.files()[0] == file
+    ]
     return sorted(tables, key=lambda table: is_generated(table.path))
 
 
-def _agrees(table: Table, rows: Rows, text: str | None, labels: Sequence[str]) -> bool:
+def _agrees(table: TableSource, rows: Rows, text: str | None, labels: Sequence[str]) -> bool:
     """Return whether a task's columns exist and are the requested ones."""
-    own = table.settings
-    is_requested = text in (None, own.text) and (not labels or tuple(labels) == own.labels)
-    return is_requested and {own.text, *own.labels} <= {*rows.columns}
+    settings = table.settings
+    is_requested = text in (None, settings.text) and (not labels or tuple(labels) == settings.labels)
+    return is_requested and {settings.text, *settings.labels} <= {*rows.columns}
 
 
 def _free_name(file: Path) -> str:

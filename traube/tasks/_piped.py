@@ -77,8 +77,8 @@ def _get_descriptor(name: str) -> int | None:
     """Return the file descriptor that a name means, 0 for standard input; None if it means a file."""
     if name in (STDIN, "/dev/stdin"):
         return 0
-    found = _DESCRIPTOR.fullmatch(name)
-    return int(found[1]) if found else None
+    match = _DESCRIPTOR.fullmatch(name)
+    return int(match[1]) if match else None
 
 
 def _read(stream: BinaryIO, name: str) -> bytes:

@@ -147,8 +147,8 @@ def _detect_encodings(path: Path) -> list[str]:
     except UnicodeDecodeError as error:
         if data.startswith((b"\xff\xfe", b"\xfe\xff")):
             return ["utf-16"]
-        if found := rank_encodings(data):
-            return found
+        if encodings := rank_encodings(data):
+            return encodings
         line = data.count(b"\n", 0, error.start) + 1
         raise Malformed(f"{path}:{line}: no text in UTF-8 or another usual encoding; save it as UTF-8") from None
 
@@ -226,10 +226,10 @@ class Rows:
         if not out:
             return self
         places = ", ".join([_shorten(place, self.path) for place in out[:NAMED]] + ["..."] * (len(out) > NAMED))
-        found = f"{self.path}: {len(out):,} of {len(self):,} rows are {fault} ({places})"
+        problem = f"{self.path}: {len(out):,} of {len(self):,} rows are {fault} ({places})"
         if 2 * len(out) > len(self):
-            raise Malformed(f"{found}: fill them in, or name other columns")
-        logger.warning("%s: left out", found)
+            raise Malformed(f"{problem}: fill them in, or name other columns")
+        logger.warning("%s: left out", problem)
         kept = [not is_faulty for is_faulty in faulty]
         columns = {name: list(compress(values, kept)) for name, values in self.columns.items()}
         return replace(self, columns=columns, places=list(compress(self.places, kept)))
@@ -319,13 +319,13 @@ def _tell_apart(names: Sequence[str], place: str) -> tuple[list[str], list[str]]
         If there are more columns than spreadsheets have.
     """
     _check_width(len(names), place)
-    given, found = {*names}, list[str]()
+    given, columns = {*names}, list[str]()
     for name in names:
         numbered = (f"{name}.{i}" for i in range(1, len(names)))
-        is_new = name == "" or name not in found
-        found.append(name if is_new else next(one for one in numbered if one not in given and one not in found))
-    again = [own for name, own in zip(names, found, strict=True) if name != own]
-    return found, [f"columns of one name: the second is '{again[0]}'"] if again else []
+        is_new = name == "" or name not in columns
+        columns.append(name if is_new else next(one for one in numbered if one not in given and one not in columns))
+    again = [column for name, column in zip(names, columns, strict=True) if name != column]
+    return columns, [f"columns of one name: the second is '{again[0]}'"] if again else []
 
 
 def _refuse_sparse(path: Path, rows: int, columns: int) -> None:
@@ -434,9 +434,9 @@ def _find_rows(value: dict[str, Any]) -> list[Any] | None:
     return None
 
 
-def _from_objects(path: Path, found: Iterable[tuple[str, Any]]) -> Rows:
+def _from_objects(path: Path, objects: Iterable[tuple[str, Any]]) -> Rows:
     places, rows = [], []
-    for place, row in found:
+    for place, row in objects:
         if not isinstance(row, dict):
             raise Malformed(f"{place}: expected an object {{...}}, not {type(row).__name__}")
         places.append(place)

@@ -54,9 +54,9 @@ def make_splits(task: Task) -> pd.DataFrame:
     """Return a split for each value of each group: its split set is the subset, its level the group."""
     tables = []
     for subset in task.rows["part"].unique():
-        own = select_pairs(task, subset)
-        for group, value, chosen in iterate_groups(own):
-            split = {"split_set": subset, "split": value, "level": group, "label": own.rows["dialogue"][chosen]}
+        subset_task = select_pairs(task, subset)
+        for group, value, chosen in iterate_groups(subset_task):
+            split = {"split_set": subset, "split": value, "level": group, "label": subset_task.rows["dialogue"][chosen]}
             tables.append(pd.DataFrame({**split, "part": "test"}))
     return pd.concat(tables, ignore_index=True)
 

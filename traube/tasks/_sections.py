@@ -58,11 +58,11 @@ def make_label(passage: Passage, level: Level) -> str:
 
 def select_passages(passages: Iterable[Passage]) -> list[Passage]:
     """Return a page's passages to group: those in a section (the first of several), not blank, each once."""
-    found: dict[str, Passage] = {}
+    selected: dict[str, Passage] = {}
     for passage in passages:
         if passage.sections and passage.text.strip():
-            found.setdefault(passage.identifier or passage.text, passage)
-    return list(found.values())
+            selected.setdefault(passage.identifier or passage.text, passage)
+    return list(selected.values())
 
 
 def make_records(pages: Iterable[Page], level: Level, where: Path, subset: Subset = "test") -> pd.DataFrame:
@@ -93,10 +93,10 @@ def make_records(pages: Iterable[Page], level: Level, where: Path, subset: Subse
         lead = "\n".join(p.text.strip() for p in page.passages if not p.sections and p.text.strip())
         rows += [(page.name, page.title, lead, make_label(passage, level), passage.text) for passage in passages]
 
-    found = pd.DataFrame(rows, columns=["page", "query", "lead", "label", "text"], dtype=TEXT)
-    described = found["lead"] != ""
-    titles = found.assign(split_set="default")
-    leads = found.assign(split_set="description", query=found["lead"].where(described, found["query"]))
+    records = pd.DataFrame(rows, columns=["page", "query", "lead", "label", "text"], dtype=TEXT)
+    described = records["lead"] != ""
+    titles = records.assign(split_set="default")
+    leads = records.assign(split_set="description", query=records["lead"].where(described, records["query"]))
     tables = [titles, leads] if described.any() else [titles]
     columns = ["split_set", "part", "page", "query", "label", "text"]
     return pd.concat(tables, ignore_index=True).assign(part=subset)[columns]

@@ -55,9 +55,13 @@ def rank_encodings(data: bytes) -> list[str]:
 
     decoders = {}
     sample = b"\n".join(line for line in data.split(b"\n") if not line.isascii())[:LOOKED_AT]
-    found = chardet.detect_all(sample, ignore_threshold=True, include_encodings=ENCODINGS, compat_names=False)
-    for one in found:
-        if (name := one["encoding"]) and one["confidence"] >= LIKELY * found[0]["confidence"] and _decodes(data, name):
+    guesses = chardet.detect_all(sample, ignore_threshold=True, include_encodings=ENCODINGS, compat_names=False)
+    for one in guesses:
+        if (
+            (name := one["encoding"])
+            and one["confidence"] >= LIKELY * guesses[0]["confidence"]
+            and _decodes(data, name)
+        ):
             text = codecs.getincrementaldecoder(name)().decode(sample)  # whose last character may be cut
             decoders[name] = (text, one["confidence"], _share_out_of_place(text))
     least = min((faults for *_, faults in decoders.values()), default=0.0)
@@ -274,8 +278,8 @@ def find_header(rows: Sequence[Sequence[Any]]) -> int:
     usual = {i for i, count in times.items() if 2 * count >= len(filled)}
     first, most = min(usual, default=0), len(usual) / 2
     is_title = (not row or (first in row and len(row & usual) <= most) for row in filled[:TITLES])
-    found = next((i for i, title in enumerate(is_title) if not title), 0)
-    return 0 if any(map(_is_value, rows[found], zip_longest(*rows[found + 1 : found + ROWS]))) else found
+    header = next((i for i, title in enumerate(is_title) if not title), 0)
+    return 0 if any(map(_is_value, rows[header], zip_longest(*rows[header + 1 : header + ROWS]))) else header
 
 
 def lacks_header(rows: Sequence[Sequence[Any]]) -> bool:

@@ -204,8 +204,8 @@ class Task:
         counts = [(len(self.corpus), "text"), (len(self.rows), "row")]
         if {"split", "label"} <= set(self.rows):
             counts[1:] = [(self.rows["split"].nunique(), "split"), (self.rows["label"].nunique(), "class")]
-        shown = (f"{n:,} {noun}{'' if n == 1 else 'es' if noun == 'class' else 's'}" for n, noun in counts)
-        return f"Task('{self.name}', {', '.join(shown)})"
+        parts = (f"{n:,} {noun}{'' if n == 1 else 'es' if noun == 'class' else 's'}" for n, noun in counts)
+        return f"Task('{self.name}', {', '.join(parts)})"
 
     @property
     def splits(self) -> pd.DataFrame:
@@ -270,16 +270,16 @@ class Task:
         items = table["item"].to_numpy(np.int64)
         labels = table["label"].to_numpy(dtype=object, na_value=None)
         for (split, level), at in table.groupby(["split", "level"], sort=False).indices.items():
-            own = queries[np.unique(codes[at][codes[at] >= 0])]
-            if len(own) > 1:
-                named = ", ".join(f"'{self.corpus['text'].iloc[i][:60]}'" for i in sorted(own)[:3])
-                more = ", ..." if len(own) > 3 else ""
+            split_queries = queries[np.unique(codes[at][codes[at] >= 0])]
+            if len(split_queries) > 1:
+                named = ", ".join(f"'{self.corpus['text'].iloc[i][:60]}'" for i in sorted(split_queries)[:3])
+                more = ", ..." if len(split_queries) > 3 else ""
                 raise Malformed(
-                    f"{self.name}: split '{split}' ({level}): its rows name {len(own)} queries ({named}{more}); "
+                    f"{self.name}: split '{split}' ({level}): its rows name {len(split_queries)} queries ({named}{more}); "
                     "a split has one at most"
                 )
             known = None if all(label is None for label in labels[at]) else labels[at]
-            query = int(own[0]) if len(own) else None
+            query = int(split_queries[0]) if len(split_queries) else None
             yield Split(str(split), str(level), items[at], rows[at], known, query)
 
     def validate(self, source: str = "") -> "Task":

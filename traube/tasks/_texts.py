@@ -168,22 +168,22 @@ def _is_name(value: Any) -> bool:
 
 def _find_column(table: pd.DataFrame, name: Any) -> Any:
     """Return the name of a column; True is not 1."""
-    found = [own for own in table if own == name and isinstance(own, bool) == isinstance(name, bool)]
-    if not found:
+    matches = [column for column in table if column == name and isinstance(column, bool) == isinstance(name, bool)]
+    if not matches:
         raise unknown("column", str(name), map(str, table))
-    return found[0]
+    return matches[0]
 
 
 def _choose_column(table: pd.DataFrame, where: str, column: Any, labels: Any) -> Any:
     if column is not None:
         return _find_column(table, column)
-    found = [name for name in table if name != labels and _holds_texts(table[name])]
+    columns = [name for name in table if name != labels and _holds_texts(table[name])]
     if table.shape[1] == 1 and table.isna().all(axis=None):
-        found = list(table)
-    if len(found) == 1:
-        return found[0]
-    names = ", ".join(map(str, found or table))
-    there = f"columns {names} hold texts" if found else f"none of {names} is text"
+        columns = list(table)
+    if len(columns) == 1:
+        return columns[0]
+    names = ", ".join(map(str, columns or table))
+    there = f"columns {names} hold texts" if columns else f"none of {names} is text"
     raise Invalid(f"{where}: {there}: name the one to take, text_column=...")
 
 

@@ -47,8 +47,8 @@ def draw_subsets(pages: pd.Series) -> pd.Series:
 
 def read_passages(path: Path) -> pd.DataFrame:
     """Return the passages of a file, as `read_articles` reads it: DataFrame page, coarse, fine (labels), text."""
-    found = (passage for article in read_articles(path) for passage in article if passage.text.strip())
-    rows = [(passage.page, *_labels(passage.sections), passage.text) for passage in found]
+    passages = (passage for article in read_articles(path) for passage in article if passage.text.strip())
+    rows = [(passage.page, *_labels(passage.sections), passage.text) for passage in passages]
     return pd.DataFrame(rows, columns=["page", "coarse", "fine", "text"])
 
 
@@ -59,10 +59,10 @@ def read_articles(path: Path) -> Iterator[list[Passage]]:
         for page in _objects(path):
             try:
                 _, title, _, body, *_ = page
-                found = list(_of_body(str(title), (), body, path))
+                passages = list(_of_body(str(title), (), body, path))
             except MALFORMED as error:
                 raise Malformed(f"{path}: an article is not in the form of TREC CAR ({error})") from None
-            yield found
+            yield passages
         return
 
     texts = dict(_paragraph(paragraph, path) for paragraph in _objects(path))

@@ -252,8 +252,8 @@ class Trainer(RecipeMixin[R]):
         folders = {kind: out / f"{name}-{kind}" for kind in ("last", "best")}
         identity = self._identity(task, base, texts)
         with locked(out / f".{name}"):
-            found = [read_json(folder / "checkpoint.json") for folder in folders.values()]
-            if any(about.get(key) != value for about in found for key, value in identity.items()):
+            records = [read_json(folder / "checkpoint.json") for folder in folders.values()]
+            if any(about.get(key) != value for about in records for key, value in identity.items()):
                 work = out / f".{name}.{digest(identity)}"
                 with make_executor() as executor:
                     curve = Loop(self, task, base, texts, work, executor, progress, watch).train()

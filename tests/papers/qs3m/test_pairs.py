@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.errors import refused
 from traube._core.errors import Missing
-from traube.papers.qs3m.pairs import Pairs, all_pairs, balanced_pairs
+from traube.papers.qs3m.pairs import ItemPairs, all_pairs, balanced_pairs
 from traube.tasks._task import Split
 
 Found = dict[tuple[int, int], bool]
@@ -26,7 +26,7 @@ def split(labels: list[str], name: str = "s") -> Split:
     return Split(name, "l", rows, rows, np.array(labels, dtype=object))
 
 
-def found(*blocks: Pairs) -> Found:
+def found(*blocks: ItemPairs) -> Found:
     """The pairs, each of which there is only once."""
     pairs = [(int(i), int(j), bool(same)) for b in blocks for i, j, same in zip(b.first, b.second, b.same, strict=True)]
     assert len({pair[:2] for pair in pairs}) == len(pairs)

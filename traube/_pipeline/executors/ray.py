@@ -239,8 +239,10 @@ class SentOnce:
 def _call(versions: dict[str, str], function: Callable[..., Any], memory: int, *args: Any) -> Any:
     check(versions)
     # in the cluster's memory an array is read by all: here, as in a process of one's own, it may be written
-    own = (value.copy() if isinstance(value, np.ndarray) and not value.flags.writeable else value for value in args)
-    return function(*own, memory=memory)
+    writable_args = (
+        value.copy() if isinstance(value, np.ndarray) and not value.flags.writeable else value for value in args
+    )
+    return function(*writable_args, memory=memory)
 
 
 def _connect() -> Any:

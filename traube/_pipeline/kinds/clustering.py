@@ -10,9 +10,8 @@ from typing_extensions import override
 from traube._core.errors import TraubeError
 from traube._core.progress import Progress
 from traube._pipeline.cell import Cell
-from traube._pipeline.changes import Change
-from traube._pipeline.changes import Kind as KindOfChange
-from traube._pipeline.cluster import CLUSTERING_VERSION, cluster
+from traube._pipeline.changes import Change, ChangeKind
+from traube._pipeline.cluster import CLUSTERING_VERSION, cluster_cells
 from traube._pipeline.events import Clustered, Encoded, Failed, Scored
 from traube._pipeline.executors import Failure
 from traube._pipeline.kinds.kind import Kind, Work
@@ -133,7 +132,7 @@ class ClusteringKind(Kind[Method]):
         recorder = work.recorder(workbench.executor.device(model, len(task.scored)))
         vectors = workbench.vectors(task, model, work.progress)
         options = workbench.storage, workbench.executor, work.progress, model.similarity, model
-        for result in cluster(task, vectors, work.cells, *options):
+        for result in cluster_cells(task, vectors, work.cells, *options):
             if result.assignments is None:
                 recorder.save_failure(result.cell, result.status, result.reason)
                 yield Failed(result.cell, result.status, result.reason)
@@ -203,11 +202,11 @@ def find_version_changes(cell: Mapping[str, Any]) -> list[Change]:
     """Return the components and libraries that computed a cell and have changed since."""
     if not cell["numerics"]:
         words = "a version of Traube that did not note which libraries did the numbers"
-        return [Change(KindOfChange.NUMERICS, words)]
+        return [Change(ChangeKind.NUMERICS, words)]
     try:
         components = {"reducer": get_reducer(cell["reducer"]), "clusterer": get_clusterer(cell["clusterer"])}
     except TraubeError as error:  # a part that is no longer registered
-        return [Change(KindOfChange.NUMERICS, str(error))]
+        return [Change(ChangeKind.NUMERICS, str(error))]
     model = cell["numerics"]["model"]
     now = {
         "model": {name: present_version(name) for name in model},
@@ -220,7 +219,7 @@ def find_version_changes(cell: Mapping[str, Any]) -> list[Change]:
             if then.get(name) != present.get(name):
                 what = f"{stage} {cell.get(stage, '')}".strip() if name in ("version", "class") else name
                 before, after = then.get(name) or "none", present.get(name) or "none"
-                changes[Change(KindOfChange.NUMERICS, what, before, after)] = None
+                changes[Change(ChangeKind.NUMERICS, what, before, after)] = None
     return list(changes)
 
 

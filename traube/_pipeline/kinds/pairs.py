@@ -66,8 +66,8 @@ class PairProcedure:
 
     def params(self) -> dict[str, Any]:
         """Return what is stored of it, in the form of a method's parameters."""
-        own = {"clusterer": self.clusterer, "clusterer_params": {"history": self.has_history}}
-        return {"reducer": self.reducer, "reducer_params": {}, **own}
+        clusterer_fields = {"clusterer": self.clusterer, "clusterer_params": {"history": self.has_history}}
+        return {"reducer": self.reducer, "reducer_params": {}, **clusterer_fields}
 
 
 @dataclass(frozen=True)
@@ -128,12 +128,12 @@ class PairsKind(Kind[PairProcedure]):
     def encode(self, task: Task, model: Model, workbench: Workbench, progress: Progress) -> Encoded:
         model.fetch()
         model = for_pairs(model)
-        found = [embed_pairs(form, model, workbench, progress)[0] for form in select_test_forms(task)]
+        embeddings = [embed_pairs(form, model, workbench, progress)[0] for form in select_test_forms(task)]
         return Encoded(
             task=task.name,
             model=model.name,
-            texts=sum(map(len, found)),
-            dimensions=found[0].dimensions,
+            texts=sum(map(len, embeddings)),
+            dimensions=embeddings[0].dimensions,
             encoded=None,
             device=model.device,
             fingerprint=model.fingerprint,
@@ -262,8 +262,8 @@ def read_pair_scores(storage: Storage, cell_ids: Iterable[str]) -> pd.DataFrame:
         by_metric = scores.pivot(index=["level", "split"], columns="metric", values="value").reset_index()  # noqa: PD010 (pivot_table leaves NaN out)
         wide = splits.rename(columns={"name": "split"}).merge(by_metric, on=["level", "split"])
         wide = wide.rename(columns={"level": "group", "split": "value", "size": "pairs", "classes": "dialogues"})
-        own = {"task": cell["task"], "model": cell["model"], "comparison": cell["clusterer"]}
-        about = {**own, "history": _has_history(cell["params"]), "subset": cell["split_set"]}
+        identity = {"task": cell["task"], "model": cell["model"], "comparison": cell["clusterer"]}
+        about = {**identity, "history": _has_history(cell["params"]), "subset": cell["split_set"]}
         tables.append(wide.assign(**about)[[*about, "group", "value", "pairs", "dialogues", *SCORES]])
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 

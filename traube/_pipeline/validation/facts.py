@@ -27,8 +27,8 @@ def find_mojibake(texts: pd.Series) -> pd.Series:
     # pattern nor, behind \w and \s, characters outside ASCII
     compact = re.sub(r"(\[[^\]]*\])|#[^\n]*|\s", lambda match: match[1] or "", BADNESS_RE.pattern)
     pattern = compact.replace(r"\w", r"[\w\pL\pN]").replace(r"\s", r"[\s\v\x1c-\x1f\pZ]")
-    found = pc.match_substring_regex(pa.array(texts, from_pandas=True), pattern)  # pandas 2 would have Python's search
-    suspected = pd.Series(found.to_numpy(zero_copy_only=False), texts.index, dtype="boolean")
+    hits = pc.match_substring_regex(pa.array(texts, from_pandas=True), pattern)  # pandas 2 would have Python's search
+    suspected = pd.Series(hits.to_numpy(zero_copy_only=False), texts.index, dtype="boolean")
     suspects = texts[suspected.fillna(False)]
     bad = pd.Series([is_bad(text) for text in suspects], suspects.index, dtype="boolean")
     return suspected & bad.reindex(texts.index, fill_value=True)

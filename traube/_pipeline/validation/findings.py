@@ -51,24 +51,24 @@ def make_finding(
 
     It is made from the outcomes on the check's rules and those of others.
     """
-    own = {outcome.says: outcome for outcome in outcomes if outcome.check == check.name}
+    outcome_of_rule = {outcome.says: outcome for outcome in outcomes if outcome.check == check.name}
     results = {}
-    for outcome in (own[rule.says] for rule in check.rules if rule.says in own):
+    for outcome in (outcome_of_rule[rule.says] for rule in check.rules if rule.says in outcome_of_rule):
         n, result = outcome.count, HOLDS
         if not outcome.success:
             result = f"no, but {outcome.observed}" if n is None else f"not in {n:,} row{'' if n == 1 else 's'}"
         results[outcome.says] = result
-    positions = sorted({position for outcome in own.values() for position in outcome.rows})
-    header, shown = _pick_examples(check, judged.iloc[positions], judged, corpus)
+    positions = sorted({position for outcome in outcome_of_rule.values() for position in outcome.rows})
+    header, examples = _pick_examples(check, judged.iloc[positions], judged, corpus)
     return Finding(
         check=check,
         blocking=blocks(check, card),
-        passed=all(outcome.success for outcome in own.values()),
+        passed=all(outcome.success for outcome in outcome_of_rule.values()),
         rules=results,
         offending=len(positions),
         total=len(judged),
         header=header,
-        shown=shown,
+        shown=examples,
     )
 
 
@@ -89,8 +89,8 @@ def _pick_examples(
     constant = [c for c in ("split_set", "part") if c in rows and len(judged[c].unique()) == 1]
     places = [c for c in (*SPLIT, "item", "part") if c in rows and c not in constant]
     columns = dict.fromkeys(c for c in [*places, *subjects, "text_id", "label", "text"] if c in rows)
-    shown = [[_format_cell(value) for value in row] for row in rows[list(columns)].itertuples(name=None)]
-    return ["row", *columns], shown
+    examples = [[_format_cell(value) for value in row] for row in rows[list(columns)].itertuples(name=None)]
+    return ["row", *columns], examples
 
 
 def _format_cell(value: Any) -> str:

@@ -90,11 +90,11 @@ def history(storage: Storage, protocols: Mapping[str, Protocol], task: str) -> l
     scores = scores[scores["metric"] == scores["protocol"].map(wanted)]
     means = scores.groupby([*STATE, "method"], dropna=False).agg(mean=("value", "mean"), created=("created", "max"))
     best = means.reset_index().sort_values("mean", ascending=False).drop_duplicates(STATE).sort_values("created")
-    found = []
+    points = []
     for row in best[best["mean"].notna()].itertuples(index=False):
         trainer, *rest = row.model.split("__")
         is_own = rest and trained_on(row.model) == task
-        found.append(
+        points.append(
             {
                 "line": f"{trainer}'s checkpoints" if is_own else row.model,
                 "protocol": row.protocol,
@@ -107,7 +107,7 @@ def history(storage: Storage, protocols: Mapping[str, Protocol], task: str) -> l
                 "created": row.created,
             }
         )
-    return found
+    return points
 
 
 def number(value: float, digits: int = 2) -> float | None:

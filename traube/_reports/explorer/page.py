@@ -40,21 +40,23 @@ def task_page(
 
     The page contains `made_of`, a hash of its data, by which a later call finds that it is current.
     """
-    own, lookup = table[table["task"].isin((task, ""))], Lookup()
+    task_rows, lookup = table[table["task"].isin((task, ""))], Lookup()
     cells = current_cells(bench.storage, protocols, [task], own_choice=True, lookup=lookup)
-    done = own[own["status"] == "done"]
-    data = _collect_rows(bench, protocols, task, own, cells, changes)
+    done = task_rows[task_rows["status"] == "done"]
+    data = _collect_rows(bench, protocols, task, task_rows, cells, changes)
     data |= {"views": [], "pairs": [], "answers": [], "diagrams": []}
-    missing, shown = "", ""
+    missing, protocol_name = "", ""
     try:
         stored, chosen = bench.task(task), cells[~cells["own_choice"]]
         options = _list_candidates(bench, protocols, stored, chosen)
-        shown = max(options, key=lambda name: len(pick_best_methods(options[name])), default="")
-        firsts = pick_best_methods(options.get(shown, []))[:MODELS]
-        data["views"] = views(bench, stored, protocols.get(shown), firsts, lookup)
+        protocol_name = max(options, key=lambda name: len(pick_best_methods(options[name])), default="")
+        firsts = pick_best_methods(options.get(protocol_name, []))[:MODELS]
+        data["views"] = views(bench, stored, protocols.get(protocol_name), firsts, lookup)
         if stored.is_labeled:  # silhouettes of different embedding spaces are not comparable
             standings = _read_standings(bench, protocols, stored, options, chosen)
-            data |= _compare_models(bench, protocols, stored, chosen, standings, shown, color_models(data["models"]))
+            data |= _compare_models(
+                bench, protocols, stored, chosen, standings, protocol_name, color_models(data["models"])
+            )
     except TraubeError as error:  # the stored texts are missing or corrupt
         missing = str(error)
     heatmaps = _draw_heatmaps(done)
@@ -68,7 +70,7 @@ def task_page(
         has_ranks=bool(data["diagrams"]),
         heatmaps=[drawn.title for drawn in heatmaps],
         heatmap_shown=HEATMAP_MODELS,
-        protocol=shown,
+        protocol=protocol_name,
         missing=missing,
         models=MODELS,
         most=SHOWN,
@@ -82,13 +84,13 @@ def _collect_rows(
     bench: Workbench,
     protocols: Mapping[str, Protocol],
     task: str,
-    own: pd.DataFrame,
+    task_rows: pd.DataFrame,
     cells: pd.DataFrame,
     changes: pd.DataFrame | None,
 ) -> dict[str, Any]:
     """Return the task's leaderboard, what is absent from it, its scores over time, and its changes."""
-    absent = own[own["status"] != "done"].drop_duplicates(["model", "method", "reason"])
-    board, past = rows(own, costs(bench.storage, protocols, cells)), history(bench.storage, protocols, task)
+    absent = task_rows[task_rows["status"] != "done"].drop_duplicates(["model", "method", "reason"])
+    board, past = rows(task_rows, costs(bench.storage, protocols, cells)), history(bench.storage, protocols, task)
     changed = [] if changes is None or changes.empty else changes[changes["task"] == task].to_dict("records")
     reasons = absent[["model", "method", "status", "reason"]].astype(object)
     return {
@@ -134,22 +136,22 @@ def _compare_models(
     task: Task,
     cells: pd.DataFrame,
     standings: Mapping[Key, Standing],
-    shown: str,
+    protocol_name: str,
     colors: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return the answers, the rank diagrams, and the differences of pairs under the protocol that is shown."""
     known = costs(bench.storage, protocols, cells)
-    bests = {key: recommend_among(found, task, known) for key, found in standings.items()}
+    bests = {key: recommend_among(standing, task, known) for key, standing in standings.items()}
     diagrams = []
-    for (name, level), found in standings.items():
-        if level and (drawn := rank_diagram(level, found, colors)):
+    for (name, level), standing in standings.items():
+        if level and (drawn := rank_diagram(level, standing, colors)):
             diagrams += [{"protocol": name, "level": level, **plot} for plot in as_data([drawn])]
-    of_shown = {level: found for (name, level), found in standings.items() if level and name == shown}
-    splits = task.test_splits(protocols[shown].split_set) if shown else ()
+    of_shown = {level: standing for (name, level), standing in standings.items() if level and name == protocol_name}
+    splits = task.test_splits(protocols[protocol_name].split_set) if protocol_name else ()
     return {
         "answers": [
-            {"protocol": name, "level": level, "text": found.text, "bargain": found.bargain}
-            for (name, level), found in bests.items()
+            {"protocol": name, "level": level, "text": recommendation.text, "bargain": recommendation.bargain}
+            for (name, level), recommendation in bests.items()
         ],
         "diagrams": diagrams,
         "pairs": differences(of_shown, list(splits), MODELS),
@@ -158,11 +160,11 @@ def _compare_models(
 
 def _draw_heatmaps(done: pd.DataFrame) -> list[Plot]:
     """Draw the scores of models by methods, for each level and protocol."""
-    found = []
+    heatmaps = []
     for (level, protocol, own_choice), group in done.groupby(["level", "protocol", "own_choice"]):
         if drawn := heatmap(f"{level}, protocol {protocol}{OWN_CHOICE if own_choice else ''}", group):
-            found.append(drawn)
-    return found
+            heatmaps.append(drawn)
+    return heatmaps
 
 
 def _read_standings(
@@ -173,13 +175,13 @@ def _read_standings(
     cells: pd.DataFrame,
 ) -> dict[Key, Standing]:
     """Return the standing of the models under each protocol, over all levels of the labels and at each."""
-    found = {}
-    for name, own in options.items():
-        found[name, ""], metric = read_standing(bench.storage, own), own[0].metric
+    standings = {}
+    for name, protocol_candidates in options.items():
+        standings[name, ""], metric = read_standing(bench.storage, protocol_candidates), protocol_candidates[0].metric
         levels = dict.fromkeys(split.level for split in task.test_splits(protocols[name].split_set))
         for level in levels:
             if len(levels) == 1:
-                found[name, level] = found[name, ""]
+                standings[name, level] = standings[name, ""]
             elif at := candidates(bench.storage, task.name, name, protocols[name], metric, cells, level):
-                found[name, level] = read_standing(bench.storage, at)
-    return found
+                standings[name, level] = read_standing(bench.storage, at)
+    return standings

@@ -65,7 +65,7 @@ def rank_diagram(title: str, standing: Standing, colors: Mapping[str, str]) -> P
 
 def _bar(name: str, row: int, first: int, last: int, color: str) -> Trace:
     """Draw a model's ranks: a line from the first to the last, a dot at both."""
-    shown = str(first) if first == last else f"{first} to {last}"
+    rank_range = str(first) if first == last else f"{first} to {last}"
     return {
         "type": "scatter",
         "mode": "lines+markers",
@@ -73,7 +73,7 @@ def _bar(name: str, row: int, first: int, last: int, color: str) -> Trace:
         "y": [row, row],
         "line": {"color": color, "width": 5},
         "marker": {"color": color, "size": 11},
-        "hovertext": f"{escape(name)}: rank {shown}",
+        "hovertext": f"{escape(name)}: rank {rank_range}",
         "hoverinfo": "text",
     }
 
@@ -88,21 +88,21 @@ def differences(standings: Mapping[str, Standing], splits: Sequence[Split], most
         not say how much scores vary).
     """
     shapes = {(s.split, s.level): (s.size, s.classes) for s in splits}
-    found = []
+    pairs = []
     for level, standing in standings.items():
-        own = dict(zip(standing.ranking.names[:most], standing.samples, strict=False))
-        for a, b in combinations(own, 2):
+        samples = dict(zip(standing.ranking.names[:most], standing.samples, strict=False))
+        for a, b in combinations(samples, 2):
             verdict = standing.ranking.verdict(a, b)
             tested = {"p": number(verdict.p, 4), "comparisons": verdict.comparisons, "answer": verdict.answer}
             rows = []
-            for split in [name for name in own[a].splits if name in own[b].splits]:
+            for split in [name for name in samples[a].splits if name in samples[b].splits]:
                 size, classes = shapes.get((split, level), (0, None))
-                one, other = own[a].on([split]), own[b].on([split])
+                one, other = samples[a].on([split]), samples[b].on([split])
                 of_split = _numbers(compare("a", one, "b", other))
                 of_split["difference"] = number(100 * (one.mean - other.mean))
                 rows.append({"split": split, "size": size, "classes": classes, **of_split})
-            found.append({"level": level, "a": a, "b": b, **_numbers(verdict), **tested, "splits": rows})
-    return found
+            pairs.append({"level": level, "a": a, "b": b, **_numbers(verdict), **tested, "splits": rows})
+    return pairs
 
 
 def _numbers(verdict: Verdict) -> dict[str, float | None]:

@@ -26,7 +26,7 @@ Points = NDArray[np.float32]
 Codes = NDArray[np.int64]
 
 
-def confusion(gold: Codes, found: Codes) -> dict[str, Any]:
+def confusion(gold: Codes, predicted: Codes) -> dict[str, Any]:
     """Count gold classes against clusters, ordered so that what belongs together lies on the diagonal.
 
     A cluster stands for one class at most and a class for one cluster: the assignment under which
@@ -41,8 +41,8 @@ def confusion(gold: Codes, found: Codes) -> dict[str, Any]:
     from scipy.optimize import linear_sum_assignment
     from sklearn.metrics.cluster import contingency_matrix
 
-    classes, clusters = np.unique(gold), np.unique(found)
-    counts = contingency_matrix(gold, found)
+    classes, clusters = np.unique(gold), np.unique(predicted)
+    counts = contingency_matrix(gold, predicted)
     grouped = np.flatnonzero(clusters != NOISE)
     matched, of = linear_sum_assignment(counts[:, grouped], maximize=True)
     of = grouped[of]
@@ -89,25 +89,25 @@ def views(
         if split.level not in largest or split.size > largest[split.level].size:
             largest[split.level] = split
 
-    found = []
+    level_views = []
     for split in largest.values():
         gold, names = np.zeros(split.size, np.int64), []
         if split.labels is not None:
             gold, names = pd.factorize(split.labels, sort=True)
-        shown = thin_out(gold)
-        models = [_seen(bench, task, split, protocol, candidate, gold, shown, lookup) for candidate in firsts]
-        found.append(
+        positions = thin_out(gold)
+        models = [_seen(bench, task, split, protocol, candidate, gold, positions, lookup) for candidate in firsts]
+        level_views.append(
             {
                 "level": split.level,
                 "split": split.split,
                 "size": split.size,
-                "texts": [shorten(text) for text in task.corpus["text"].to_numpy(dtype=object)[split.rows[shown]]],
+                "texts": [shorten(text) for text in task.corpus["text"].to_numpy(dtype=object)[split.rows[positions]]],
                 "classes": [str(name) for name in names],
-                "gold": gold[shown].tolist() if split.labels is not None else [],
+                "gold": gold[positions].tolist() if split.labels is not None else [],
                 "models": [seen for seen in models if seen is not None],
             }
         )
-    return found
+    return level_views
 
 
 def shorten(text: str) -> str:
@@ -123,26 +123,26 @@ def _seen(
     protocol: Protocol | None,
     candidate: Candidate,
     gold: Codes,
-    shown: Codes,
+    positions: Codes,
     lookup: Lookup,
 ) -> dict[str, Any] | None:
     """Return a split as one model sees it; None if no clustering of the split is kept."""
-    found = None  # the clusters that the first seed found
+    clusters = None  # the clusters that the first seed found
     for cell_id in candidate.cells:
         with suppress(TraubeError):  # damaged: the next run makes it again
             assignments = bench.storage.read_cell_table(cell_id)
-            own = assignments[(assignments["split"] == split.split) & (assignments["level"] == split.level)]
-            found = own.set_index("item")["cluster"].reindex(split.items).to_numpy(np.int64)
+            split_rows = assignments[(assignments["split"] == split.split) & (assignments["level"] == split.level)]
+            clusters = split_rows.set_index("item")["cluster"].reindex(split.items).to_numpy(np.int64)
             break
-    if found is None:
+    if clusters is None:
         return None
     points, how = None, "UMAP"
     try:
         if (kept := _placed_by_umap(bench, task, split, protocol, candidate)) is not None:
-            points = kept[shown]
+            points = kept[positions]
         else:
             model = lookup.usable(candidate.model, protocol.precision if protocol else None)
-            vectors = bench.vectors(task, model).subset(split.rows[shown]).load()
+            vectors = bench.vectors(task, model).subset(split.rows[positions]).load()
             points = place_texts(vectors)
     except TraubeError as error:
         how = str(error)
@@ -153,10 +153,10 @@ def _seen(
         "how": how,
         "x": places[0],
         "y": places[1],
-        "found": found[shown].tolist(),
-        "noise": int((found == NOISE).sum()),
+        "found": clusters[positions].tolist(),
+        "noise": int((clusters == NOISE).sum()),
     }
-    return seen if split.labels is None else seen | confusion(gold, found)
+    return seen if split.labels is None else seen | confusion(gold, clusters)
 
 
 def _placed_by_umap(

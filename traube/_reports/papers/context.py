@@ -74,13 +74,13 @@ class Context:
 
     def describe_recipes(self, *trainers: str) -> dict[tuple[str, str], str]:
         """Return what recipes have that are not defaults, by trainer and the digest in their checkpoints' names."""
-        found = {}
+        recipes = {}
         for name, record in self.trainings(*trainers):
             _, mark, rest = name.partition(".x")
             if mark:
                 key = record["trainer"], rest[:6]
-                found[key] = f"recipe {key[1]} of {key[0]}: {describe_recipe(name, record)}"
-        return found
+                recipes[key] = f"recipe {key[1]} of {key[0]}: {describe_recipe(name, record)}"
+        return recipes
 
     def unavailable(self, tasks: Sequence[str], models: Sequence[str]) -> dict[str, str]:
         """Return why a task or a model cannot be had here, by name."""

@@ -52,13 +52,13 @@ def write_results(storage: Storage, output: Path) -> None:
     if output.suffix != ".md":
         raise Invalid(f"{output}: name a file that ends in .md; its rows are written beside it, into {output.stem}/")
     folder, read_here = output.with_suffix(""), _make_reader(storage)
-    shown = {}
+    tables = {}
     for name, table in _list_tables():
         here, file = locate_table(storage.folder, name, table), folder / name / f"{table.name}.csv"
-        found = [read_here(here)] if here.is_file() else []
-        found += [_read(file)] if file.is_file() else []
-        if found:
-            shown[name, table.name] = rows = _merge_kept(*found)
+        copies = [read_here(here)] if here.is_file() else []
+        copies += [_read(file)] if file.is_file() else []
+        if copies:
+            tables[name, table.name] = rows = _merge_kept(*copies)
             write_text(file, format_csv(rows))
     gpu, file = _read_gpu(storage), folder / "gpu.csv"
     if file.is_file():
@@ -66,7 +66,7 @@ def write_results(storage: Storage, output: Path) -> None:
         gpu = kept if gpu is None else pd.concat([kept[~kept["machine"].isin(gpu["machine"])], gpu])
     if gpu is not None:
         write_text(file, format_csv(gpu))
-    write_text(output, _render_page(shown, gpu))
+    write_text(output, _render_page(tables, gpu))
 
 
 def results_page(storage: Storage) -> str:
@@ -184,9 +184,9 @@ def _render_section(table: Table, rows: pd.DataFrame | None) -> str:
     keys = _make_keys(printed, list(rows.columns[: rows.columns.get_loc("published")]))
     beside = keys[printed["measured"].notna().to_numpy()].nunique()
     counts = f"{beside} of {keys.nunique()} printed numbers stand beside one measured here."
-    shown = _format_cells(table.shown(rows.drop(columns=WHEN)).drop(columns="note", errors="ignore"))
+    grid = _format_cells(table.shown(rows.drop(columns=WHEN)).drop(columns="note", errors="ignore"))
     notes = _list_notes(rows)
-    return "\n\n".join([title, counts, markdown(shown), *(["\n".join(notes)] if notes else [])])
+    return "\n\n".join([title, counts, markdown(grid), *(["\n".join(notes)] if notes else [])])
 
 
 def _list_notes(rows: pd.DataFrame) -> list[str]:

@@ -34,12 +34,12 @@ def format_table(table: pd.DataFrame) -> pd.DataFrame:
         rounded = table.round(4)
         return rounded.assign(p=[float(f"{p:.2g}") for p in table["p"]]) if "p" in table else rounded
     row, column = table.columns[:2]
-    shown = []
+    cell_texts = []
     for numbers in table[["published", "measured", *others]].itertuples(index=False):
         texts = ["–" if pd.isna(value) else f"{value:,.2f}".removesuffix(".00") for value in numbers]
         named = [f"{name} {text}" for name, text in zip(others, texts[2:], strict=True) if text != "–"]
-        shown.append(" | ".join(texts[:2]) + (f" ({', '.join(named)})" if named else ""))
-    cells = table.assign(shown=shown)
+        cell_texts.append(" | ".join(texts[:2]) + (f" ({', '.join(named)})" if named else ""))
+    cells = table.assign(shown=cell_texts)
     rows, columns = table[row].drop_duplicates(), table[column].drop_duplicates()
     grid = cells.pivot_table(index=row, columns=column, values="shown", aggfunc="first").loc[rows, columns]
     return grid.fillna("").reset_index().rename_axis(columns=None)
@@ -163,8 +163,8 @@ def join_printed(published: pd.DataFrame, measured: pd.DataFrame, absent: str) -
     others = [column for column in OTHERS if column in published]
     if measured.empty:  # pandas does not join columns without a type to numbers
         measured = measured.astype({key: published[key].dtype for key in keys})
-    own = {name: published.get(name, "") for name in ("note", ERRATUM)}
-    left = published.assign(_printed=range(len(published)), **own)
+    printed_notes = {name: published.get(name, "") for name in ("note", ERRATUM)}
+    left = published.assign(_printed=range(len(published)), **printed_notes)
     right = measured.assign(_row=range(len(measured)), _said=measured.get("note", ""))
     right = right.drop(columns="note", errors="ignore")
     table = left.merge(right, on=keys, how="outer").sort_values(["_printed", "_row"])

@@ -150,7 +150,7 @@ class Fit(ABC, Generic[R]):
         """Return the clusters that other texts join, int64 [n]."""
 
 
-class Work:
+class TrainingState:
     """The state that a stopped training resumes from: one file, written atomically.
 
     Parameters
@@ -291,7 +291,7 @@ class DeepClusterer(RecipeMixin[R]):
         used = [digest([list(view) for view in views]), k, base.fingerprint, seed, base.device]
         recipe = self.recipe.model_dump(mode="json")
         identity = digest([self.name, self.version, recipe, used, get_versions(LIBRARIES)])
-        kept = Work(work, identity, base.device, self.seconds_between_saves)
+        kept = TrainingState(work, identity, base.device, self.seconds_between_saves)
         self.history = kept.restore(fit)
         gold = None if labels is None else renumber(labels)
         self._train(fit, kept, seed, base.device, progress, gold)
@@ -337,7 +337,9 @@ class DeepClusterer(RecipeMixin[R]):
             raise Missing(f"{self.name}: nothing was trained: call fit_predict first, with more than one cluster")
         return self._fit
 
-    def _train(self, fit: Fit[R], kept: Work, seed: int, device: str, progress: Progress, gold: Labels | None) -> None:
+    def _train(
+        self, fit: Fit[R], kept: TrainingState, seed: int, device: str, progress: Progress, gold: Labels | None
+    ) -> None:
         import torch
 
         steps, epochs = len(make_even_batches(np.arange(fit.n), self.recipe.batch)), self.epochs(fit.n)
@@ -367,8 +369,8 @@ class DeepClusterer(RecipeMixin[R]):
                 values, weights = zip(*having, strict=True)
                 means[name] = float(np.average(values, weights=weights))
             self.history.append(means | _compare_clusters(fit, predicted, gold))
-            shown = [f"{name} {self.history[-1][name]:.3g}" for name in SHOWN if name in self.history[-1]]
-            progress.said(f"epoch {epoch + 1}: {', '.join(shown)}")
+            metrics = [f"{name} {self.history[-1][name]:.3g}" for name in SHOWN if name in self.history[-1]]
+            progress.said(f"epoch {epoch + 1}: {', '.join(metrics)}")
             kept.save(fit, self.history, epoch + 1 == epochs)
 
     def _descend(self, fit: Fit[R], epoch: int, rows: Rows) -> BatchResult:

@@ -154,10 +154,10 @@ class Umap(_Reducer):
         too_few = self.init == "spectral" and n <= self.n_components + 1
         # UMAP's own curve, in the precision of the layout: powers of single numbers take a fifth less of a whole fit
         a, b = map(np.float32, umap.umap_.find_ab_params(self.spread, self.min_dist))
-        own = {**self.get_params(), "n_neighbors": n_neighbors, "init": "random" if too_few else self.init}
-        del own["knn"]
+        umap_params = {**self.get_params(), "n_neighbors": n_neighbors, "init": "random" if too_few else self.init}
+        del umap_params["knn"]
         self.umap_ = umap.UMAP(
-            **own,
+            **umap_params,
             a=a,
             b=b,
             precomputed_knn=(*find_neighbors_by(X, n_neighbors, self.metric), None) if exact else (None, None, None),

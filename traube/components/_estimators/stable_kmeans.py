@@ -87,8 +87,8 @@ class StableKMeans(ClusterMixin, _SparseInput):
         self.n_clusters_ = int(self.labels_.max()) + 1
         self.layers_ = find_layers(self.labels_, samples, seed)
         self.layer_stability_ = [cluster_stability(samples, layer, seed) for layer in self.layers_]
-        own = [layer is self.labels_ for layer in self.layers_].index(True)
-        self.cluster_stability_ = self.layer_stability_[own]
+        level = [layer is self.labels_ for layer in self.layers_].index(True)
+        self.cluster_stability_ = self.layer_stability_[level]
 
     def _cluster(self, X: Any, k: int, seed: int) -> Labels:
         from sklearn.decomposition import TruncatedSVD
@@ -111,12 +111,12 @@ class StableKMeans(ClusterMixin, _SparseInput):
         smoothed = smooth(points[rows], self.n_neighbors)
         if min(smoothed.shape) > COMPONENTS:
             smoothed = unit(svd.fit_transform(smoothed))
-        found = renumber(cluster_spherical(smoothed, k, STARTS, ITERATIONS, random))
+        sample_labels = renumber(cluster_spherical(smoothed, k, STARTS, ITERATIONS, random))
         if len(rows) == len(points):
-            return found
+            return sample_labels
         # all other points join the cluster with the nearest mean
-        labels = (points @ unit(sum_clusters(points[rows], found)).T).argmax(axis=1)
-        labels[rows] = found
+        labels = (points @ unit(sum_clusters(points[rows], sample_labels)).T).argmax(axis=1)
+        labels[rows] = sample_labels
         return labels
 
 
@@ -137,8 +137,8 @@ def find_neighbors(points: Array, k: int) -> tuple[NDArray[np.int64], Array]:
     block = max(1, BLOCK // (4 * n))
     for start in range(0, n, block):
         opposite = -points[start : start + block] @ points.T  # cosines, the largest first
-        own = np.arange(len(opposite))
-        opposite[own, start + own] = -np.inf
+        diagonal = np.arange(len(opposite))
+        opposite[diagonal, start + diagonal] = -np.inf
         best = np.argpartition(opposite, k - 1, axis=1)[:, :k]
         values = np.take_along_axis(opposite, best, axis=1)
         order = np.argsort(values, axis=1, kind="stable")

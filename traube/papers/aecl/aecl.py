@@ -172,8 +172,8 @@ class AeclFit(EncoderFit[AeclRecipe]):
         assert isinstance(step, AeclBatch)
         codes, weights = torch.from_numpy(gold), step.similarity  # dropout leaves rows that add up to about 1
         same = (codes[:, None] == codes[None, :]).to(weights.device)
-        own = float((weights * same).sum() / weights.sum())
-        return {"ps": own, "ns": 1 - own, **super().compare(gold, step)}
+        within_class = float((weights * same).sum() / weights.sum())
+        return {"ps": within_class, "ns": 1 - within_class, **super().compare(gold, step)}
 
     def representations(self) -> "Tensor":
         """Return z, which the contrast makes similar; unlike h, z depends on no other text of a batch."""

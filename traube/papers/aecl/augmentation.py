@@ -100,16 +100,16 @@ def find_neighbors(texts: Iterable[str], model: Model) -> dict[str, list[str]]:
         return {}
     vectors = np.asarray(model.encode(words), dtype=np.float32)
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-    found = {}
+    neighbors = {}
     for start in range(0, len(words), BLOCK):
         cosines = vectors[start : start + BLOCK] @ vectors.T
-        own = np.arange(len(cosines))
-        cosines[own, start + own] = -1
+        diagonal = np.arange(len(cosines))
+        cosines[diagonal, start + diagonal] = -1
         best = np.argsort(-cosines, axis=1, kind="stable")[:, :NEIGHBORS]
         for i, columns in enumerate(best):
             if near := [words[j] for j in columns if cosines[i, j] >= NEAREST]:
-                found[words[start + i]] = near
-    return found
+                neighbors[words[start + i]] = near
+    return neighbors
 
 
 @dataclass(frozen=True)

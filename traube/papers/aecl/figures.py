@@ -122,9 +122,9 @@ def _measure_sweep(context: Context) -> pd.DataFrame:
             rows += [{"parameter": name, "value": unchanged[name], **same} for name in varied]
         else:
             rows.append({"parameter": point.parameter, "value": point.value, **same})
-    found = pd.DataFrame(rows, columns=["parameter", "value", "curve", "metric", "mean", "std", "size"])
-    values = pd.to_numeric(found["value"], errors="coerce").astype(float)
-    return found.assign(value=values).dropna(subset="value")
+    sweep_table = pd.DataFrame(rows, columns=["parameter", "value", "curve", "metric", "mean", "std", "size"])
+    values = pd.to_numeric(sweep_table["value"], errors="coerce").astype(float)
+    return sweep_table.assign(value=values).dropna(subset="value")
 
 
 def beside_each_other(context: Context) -> Drawing | None:
@@ -197,6 +197,6 @@ def project(points: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.zeros((len(points), 2), dtype=np.float32)
     perplexity = min(30.0, (len(points) - 1) / 3)
     with threadpool_limits(1):
-        found = TSNE(perplexity=perplexity, metric="cosine", init="random", random_state=0).fit_transform(points)
-    low, high = found.min(axis=0), found.max(axis=0)
-    return np.asarray((found - low) / np.maximum(high - low, 1e-12), dtype=np.float32)
+        embedding = TSNE(perplexity=perplexity, metric="cosine", init="random", random_state=0).fit_transform(points)
+    low, high = embedding.min(axis=0), embedding.max(axis=0)
+    return np.asarray((embedding - low) / np.maximum(high - low, 1e-12), dtype=np.float32)

@@ -96,7 +96,7 @@ def count_words(texts: Iterable[str]) -> tuple[Words, int]:
     begins = np.cumsum([0, *map(len, counted)], dtype=np.int64)
     size = int(begins[-1])
     words = np.fromiter(chain.from_iterable(counted), dtype=np.int32, count=size)
-    times = np.fromiter(chain.from_iterable(found.values() for found in counted), dtype=np.int32, count=size)
+    times = np.fromiter(chain.from_iterable(counts.values() for counts in counted), dtype=np.int32, count=size)
     return (begins, words, times), len(number)
 
 

@@ -29,9 +29,9 @@ def depths(X: Any, labels: NDArray[np.int64], trees: int, seed: int) -> NDArray[
     """
     order = np.argsort(labels, kind="stable")
     _, sizes = np.unique(labels, return_counts=True)
-    found = np.empty(len(labels))
-    found[order] = _forests(rows_of(X), order, np.cumsum([0, *sizes]), trees, seed)
-    return found
+    mean_depths = np.empty(len(labels))
+    mean_depths[order] = _forests(rows_of(X), order, np.cumsum([0, *sizes]), trees, seed)
+    return mean_depths
 
 
 def rows_of(X: Any) -> Rows:
@@ -50,7 +50,7 @@ def rows_of(X: Any) -> Rows:
 def _forests(X: Any, order: Any, edges: Any, trees: int, seed: int) -> Any:
     """Return the mean depths of the texts in `order`, whose clusters lie between the `edges`."""
     np.random.seed(seed)  # noqa: NPY002 (numba's own generator)
-    found = np.zeros(len(order))
+    mean_depths = np.zeros(len(order))
     nodes = 2 * SAMPLE
     column = np.empty((trees, nodes), dtype=np.int32)  # -1 for a leaf
     split = np.empty((trees, nodes))  # of a leaf: the depth of its texts
@@ -69,8 +69,8 @@ def _forests(X: Any, order: Any, edges: Any, trees: int, seed: int) -> Any:
                 node = 0
                 while column[t, node] >= 0:
                     node = child[t, node] + (_value(X, members[i], column[t, node]) > split[t, node])
-                found[edges[c] + i] += split[t, node]
-    return found / trees
+                mean_depths[edges[c] + i] += split[t, node]
+    return mean_depths / trees
 
 
 @compiled

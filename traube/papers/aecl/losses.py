@@ -47,14 +47,14 @@ def guided_contrast_coded(z: Tensor, h: Tensor, similarity: Tensor, predicted: T
         Cluster of each text by its first view, int64 [n].
     """
     together = (predicted[:, None] == predicted[None, :]).repeat(2, 2)
-    own = Pairs(z[0], z[1], temperature).log_own
+    log_own = Pairs(z[0], z[1], temperature).log_own
     terms = []
     for v in (0, 1):
         pairs, weights = Pairs(z[v], h[v], temperature), similarity[v].repeat(2, 2)
         # all four quadrants count, without a row's own on the diagonal; the code adds 1e-5 to every similarity
         weights = weights - torch.diag_embed(weights.diagonal()) + 1e-5
         alike = _mask(pairs.logits + weights.log(), together).logsumexp(dim=1) - pairs.log_negatives
-        terms.append(torch.logaddexp(alike, own))
+        terms.append(torch.logaddexp(alike, log_own))
     return -torch.stack(terms).mean()
 
 
@@ -64,7 +64,7 @@ def guided_contrast_printed(z: Tensor, h: Tensor, similarity: Tensor, predicted:
     Parameters are those of `guided_contrast_coded`.
     """
     n, together = z.shape[1], predicted[:, None] == predicted[None, :]
-    own = Pairs(z[0], z[1], temperature).log_own
+    log_own = Pairs(z[0], z[1], temperature).log_own
     terms = []
     for v in (0, 1):
         pairs = Pairs(z[v], h[v], temperature)
@@ -72,7 +72,7 @@ def guided_contrast_printed(z: Tensor, h: Tensor, similarity: Tensor, predicted:
         across = [pairs.logits[:n, n:], pairs.logits[n:, :n]]  # of the first set with the second and back
         weighted = torch.cat([_mask(block + logs, together) for block in across])
         alike = weighted.logsumexp(dim=1) - pairs.log_negatives
-        terms.append(torch.stack([own[:n], own[n:], alike[:n], alike[n:]]).logsumexp(dim=0))
+        terms.append(torch.stack([log_own[:n], log_own[n:], alike[:n], alike[n:]]).logsumexp(dim=0))
     return -torch.stack(terms).mean()
 
 

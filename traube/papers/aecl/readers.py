@@ -59,8 +59,8 @@ class ShortText(Source):
             [folder / "rakib" / held.tabbed] if held.tabbed else [],
             [folder / "stc2" / f"{held.paired}.txt", folder / "stc2" / f"{held.paired}_gnd.txt"] if held.paired else [],
         ]
-        found = [list(map(find_file, layout)) for layout in layouts if layout]
-        return next((layout for layout in found if all(map(is_file, layout))), found[0])
+        file_lists = [list(map(find_file, layout)) for layout in layouts if layout]
+        return next((layout for layout in file_lists if all(map(is_file, layout))), file_lists[0])
 
     @override
     def read(self) -> pd.DataFrame:
@@ -88,10 +88,10 @@ class ShortText(Source):
         path = find_file(raw() / "shorttext" / "aecl" / f"{self.collection.aecl}.csv")
         if not self.collection.aecl or not path.is_file():
             return {}
-        found: dict[str, str] = {}
+        augmentations: dict[str, str] = {}
         for _, text, other in _aecl(path):
-            found.setdefault(text or EMPTY, other or EMPTY)
-        return found
+            augmentations.setdefault(text or EMPTY, other or EMPTY)
+        return augmentations
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """Return all texts, shuffled: most of the files are sorted by label."""

@@ -50,13 +50,13 @@ class ScclFit(EncoderFit[ScclRecipe]):
         """Return the loss of equation 6: the contrast of two augmentations and the divergence from sharpened targets."""
         from traube.papers.aecl import losses
 
-        own, one, other = self.encoded(rows)
+        original, one, other = self.encoded(rows)
         contrast = losses.cross_entropy_contrast(self.project(one), self.project(other), self.recipe.temperature)
-        log_q = self.centers(own)
+        log_q = self.centers(original)
         target = losses.sharpen(log_q.detach().exp())
         parts = {"contrast": contrast, "divergence": losses.divergence(target, log_q)}
         loss = self.recipe.contrast_weight * contrast + parts["divergence"]
-        return BatchResult(loss, parts, log_q.argmax(dim=1), own)
+        return BatchResult(loss, parts, log_q.argmax(dim=1), original)
 
     @override
     def labels(self) -> Labels:

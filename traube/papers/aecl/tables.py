@@ -93,12 +93,12 @@ def results(context: Context) -> pd.DataFrame:
         Columns method, task, metric, base (the encoder), measured, sd (over seeds), seeds.
     """
     varied, frozen = measure_scores(context, TASKS, *VARIANTS), measure_scores(context, TASKS, FROZEN)
-    found = [
+    tables = [
         measure_scores(context, TASKS, PROTOCOL),
         varied.assign(method=varied["method"] + ", " + varied["protocol"].map(VARIANTS)),
         frozen.assign(method=[f"{m}, frozen encoder" if m in ON_ENCODER else m for m in frozen["method"]]),
     ]
-    table = pd.concat([rows[NUMBERS] for rows in found], ignore_index=True)
+    table = pd.concat([rows[NUMBERS] for rows in tables], ignore_index=True)
     return table.drop_duplicates(["method", "base", "task", "metric"], ignore_index=True)
 
 
@@ -142,14 +142,14 @@ def format_table(table: pd.DataFrame) -> pd.DataFrame:
     A row has `published | measured ± deviation over seeds` of each task and metric, or `(1 seed)`, and the number of
     tasks on which it was measured.
     """
-    shown = []
+    cells = []
     for row in table.itertuples():
-        printed, own = ("–" if pd.isna(value) else f"{value:.1f}" for value in (row.published, row.measured))
+        printed, measured = ("–" if pd.isna(value) else f"{value:.1f}" for value in (row.published, row.measured))
         seeds = f" ± {row.sd:.1f}" if row.seeds > 1 else " (1 seed)" if row.seeds == 1 else ""
-        shown.append(f"{printed} | {own}{seeds}")
+        cells.append(f"{printed} | {measured}{seeds}")
     # a set that is not measured has no encoder: it stands in the row of the method's first
     base = table["base"].fillna(table.groupby("method")["base"].transform("first")).fillna("")
-    text = table.assign(shown=shown, base=base, column=table["task"] + " " + table["metric"].str.upper())
+    text = table.assign(shown=cells, base=base, column=table["task"] + " " + table["metric"].str.upper())
     rows, sets = ["method", "base"], table["task"].nunique()
     grid = text.pivot_table(index=rows, columns="column", values="shown", aggfunc="first", sort=False)
     grid = grid[[c for task in TASKS for metric in METRICS if (c := f"{task} {metric.upper()}") in grid]]

@@ -119,8 +119,8 @@ def _draw_spaces(context: Context, task: Task, cells: pd.DataFrame) -> list[Plot
         labels = [] if split.labels is None else list(split.labels)
         tips, groups = list(map(tip, labels, task.texts_at(split.rows))), by_label(labels)
         for cell in cells.itertuples(index=False):
-            own = vectors[cell.model].subset(split.rows).load()
-            points = PCA(min(3, *own.shape)).fit_transform(own)
+            embeddings = vectors[cell.model].subset(split.rows).load()
+            points = PCA(min(3, *embeddings.shape)).fit_transform(embeddings)
             points = np.pad(points, ((0, 0), (0, 3 - points.shape[1])))
             title = f"{split.split}, {cell.model}: ARI {float(scores[cell.cell_id, split.split]):.2f}"
             plots.append(text_map(title, points, tips, groups, height=460))

@@ -206,9 +206,9 @@ def _compare_with_triplet(
     if key is rival:
         return 0.0, np.nan, np.nan, "*", ""
     verdict = compare(str(key[0]), samples[key], REFERENCE, samples[rival], comparisons=len(same) - 1)
-    found = {"a": "higher", "b": "lower", "": ""}[verdict.better]
+    direction = {"a": "higher", "b": "lower", "": ""}[verdict.better]
     against = f"{REFERENCE} {rival[3]}" if pd.notna(rival[3]) else REFERENCE
-    return verdict.difference, verdict.p, verdict.comparisons, found, against
+    return verdict.difference, verdict.p, verdict.comparisons, direction, against
 
 
 def trained_cells(context: Context, name: str) -> pd.DataFrame:
@@ -238,8 +238,8 @@ def _name_variants(context: Context) -> dict[str, str]:
     paper = Cob.defaults.model_dump()
     names = {}
     for checkpoint, record in context.trainings(Cob.name):
-        own = [f"{key}={record['config'][key]}" for key in VARIED if record["config"][key] != paper[key]]
-        names[checkpoint.rpartition("-")[0]] = ", ".join([Cob.name, *own])
+        changed_settings = [f"{key}={record['config'][key]}" for key in VARIED if record["config"][key] != paper[key]]
+        names[checkpoint.rpartition("-")[0]] = ", ".join([Cob.name, *changed_settings])
     return names
 
 
@@ -271,8 +271,8 @@ def tfidf(task: Task) -> pd.DataFrame:
     ]
     named = {"": splits} if whole is None else {"": whole, ", no empty posts": splits}
     return pd.concat(
-        _measure_tfidf(own, f"tfidf{distance}{name}", metric)
-        for name, own in named.items()
+        _measure_tfidf(problems, f"tfidf{distance}{name}", metric)
+        for name, problems in named.items()
         for distance, metric in (("", "euclidean"), (", cosine", "cosine"))
     )
 

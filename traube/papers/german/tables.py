@@ -108,8 +108,8 @@ def kmeans(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFra
     """
     grid = measured[measured["method"] == KMEANS].pivot_table(index="model", columns="task", values="measured")
     table = _explain_gaps(grid, list(published("table2")["model"]), "model", unavailable)
-    own, there = table["model"].map(_describe_weights()), table["measured"].notna()
-    return table.assign(note=own.where(own.notna() & there, table["note"]))
+    weight_notes, there = table["model"].map(_describe_weights()), table["measured"].notna()
+    return table.assign(note=weight_notes.where(weight_notes.notna() & there, table["note"]))
 
 
 def _describe_weights() -> dict[str, str]:

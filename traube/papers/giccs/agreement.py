@@ -37,7 +37,7 @@ class Judgments:
     @classmethod
     def of(
         cls,
-        shown: Sequence[Sequence[str]] | NDArray[np.object_],
+        item_sets: Sequence[Sequence[str]] | NDArray[np.object_],
         best: Sequence[str],
         worst: Sequence[str],
         annotators: Sequence[str],
@@ -45,7 +45,7 @@ class Judgments:
         """Make judgments from names."""
         if not len(best):
             raise TooFew("there are no judgments")
-        named = np.asarray(shown, dtype=object).reshape(len(best), -1)
+        named = np.asarray(item_sets, dtype=object).reshape(len(best), -1)
         codes, names = pd.factorize(np.concatenate([named.ravel(), best, worst]), sort=True)
         items, chosen = codes[: named.size].reshape(named.shape), codes[named.size :].reshape(2, -1)
 

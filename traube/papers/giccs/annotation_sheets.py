@@ -64,8 +64,8 @@ def read_items(path: Path, form: TableFormat | None = None) -> dict[str, Item]:
             fault = "an id cannot begin with = + - @ or ', which spreadsheets change"
             raise Malformed(f"{place}: item '{item}': {fault}")
         parts = context if isinstance(context, list) else [context]
-        shown = "\n".join(as_text(part, place, "context") or "" for part in parts).splitlines()
-        items[item] = Item(item, text, group, tuple(line.strip() for line in shown if line.strip()))
+        lines = "\n".join(as_text(part, place, "context") or "" for part in parts).splitlines()
+        items[item] = Item(item, text, group, tuple(line.strip() for line in lines if line.strip()))
 
     firsts: dict[str, Item] = {}
     for one in items.values():
@@ -111,12 +111,12 @@ def make_sheets(tuples: Sequence[Tuple], annotators: int, each: int | None = Non
         for person in people:
             judged[person].append(tuples[index])
             met[person].update(other for other in people if other != person)
-    found, digits = [], len(str(annotators))
-    for number, own in enumerate(judged, start=1):
-        order = shuffle(len(own), rng)
-        shown = [tuple(own[i][slot] for slot in shuffle(len(own[i]), rng)) for i in order]
-        found.append(Sheet(f"annotator_{number:0{digits}d}", tuple(shown)))
-    return found
+    sheets, digits = [], len(str(annotators))
+    for number, assigned in enumerate(judged, start=1):
+        order = shuffle(len(assigned), rng)
+        shuffled = [tuple(assigned[i][slot] for slot in shuffle(len(assigned[i]), rng)) for i in order]
+        sheets.append(Sheet(f"annotator_{number:0{digits}d}", tuple(shuffled)))
+    return sheets
 
 
 def format_sheet(sheet: Sheet, items: Mapping[str, Item]) -> str:

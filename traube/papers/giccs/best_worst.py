@@ -76,8 +76,8 @@ def draw_tuples(items: Sequence[str], size: int, per_item: float = PER_ITEM, *, 
 def _balance(n: int, size: int, wanted: int, rng: np.random.Generator) -> list[frozenset[int]]:
     """Return distinct tuples in which every item occurs as often as any other, or once more."""
     for _ in range(5):
-        if (found := _draw(n, size, wanted, rng)) is not None:
-            return found
+        if (balanced := _draw(n, size, wanted, rng)) is not None:
+            return balanced
 
     drawn: dict[frozenset[int], None] = {}
     while len(drawn) < wanted:
@@ -179,13 +179,13 @@ def read_judgments(
     for file in files:
         try:
             table = read_rows(file, form)
-            shown = _read_tuples(table, columns.items)
+            item_sets = _read_tuples(table, columns.items)
             best, worst = read_ids(table, columns.best), read_ids(table, columns.worst)
             people = [file.stem] * len(table) if columns.annotator is None else read_ids(table, columns.annotator)
         except TraubeError as error:
             faults.append(str(error))
             continue
-        for row in map(_Row, table.places, people, shown, best, worst):
+        for row in map(_Row, table.places, people, item_sets, best, worst):
             if fault := _find_fault(row, known, before):
                 faults.append(f"{row.place}: {fault}")
                 continue
@@ -229,25 +229,25 @@ def read_ids(table: Rows, name: str) -> list[str]:
 
 def _find_fault(row: _Row, known: set[frozenset[str]] | None, before: dict[tuple[str, frozenset[str]], str]) -> str:
     """Return the fault of a row; empty if there is none."""
-    shown = frozenset(row.items)
+    items = frozenset(row.items)
     if not row.annotator:
         return "the annotator is missing"
-    if "" in shown:
+    if "" in items:
         return "an item of the tuple is missing"
-    if len(shown) < len(row.items):
+    if len(items) < len(row.items):
         twice = next(item for item in row.items if row.items.count(item) > 1)
         return f"the tuple shows '{twice}' twice"
     for question, answer in (("best", row.best), ("worst", row.worst)):
         if not answer:
             return f"the answer for '{question}' is missing"
-        if answer not in shown:
+        if answer not in items:
             return f"'{answer}' ({question}) is none of the tuple's items ({', '.join(row.items)})"
     if row.best == row.worst:
         return f"'{row.best}' is best and worst at once"
-    if known is not None and shown not in known:
+    if known is not None and items not in known:
         return f"the tuple ({', '.join(row.items)}) is none of the design's"
-    if (row.annotator, shown) in before:
-        return f"'{row.annotator}' judged this tuple before, at {before[row.annotator, shown]}; the first counts"
+    if (row.annotator, items) in before:
+        return f"'{row.annotator}' judged this tuple before, at {before[row.annotator, items]}; the first counts"
     return ""
 
 

@@ -47,7 +47,7 @@ class Question:
 def list_questions(task: Task) -> list[Question]:
     """Return the dialogues of a pair task, in its order."""
     texts = task.corpus.set_index("text_id")["text"]
-    found = []
+    questions = []
     for dialogue, pairs in task.rows.groupby("dialogue", sort=False):
         if not 2 <= len(pairs) <= len(ascii_uppercase):
             raise Malformed(
@@ -56,8 +56,8 @@ def list_questions(task: Task) -> list[Question]:
         first = pairs.iloc[0]
         turns = [turn for turn in first["history"].split("\n") if turn]
         options, gold = tuple(pairs["text_id_b"].map(texts)), tuple(pairs["score"])
-        found.append(Question((*turns, texts[first["text_id_a"]]), options, gold))
-    return found
+        questions.append(Question((*turns, texts[first["text_id_a"]]), options, gold))
+    return questions
 
 
 def write_prompt(question: Question, context: bool = True) -> str:

@@ -73,11 +73,11 @@ def agreement(context: Context) -> pd.DataFrame:
     """
     rows = []
     for source, judged in _read_judgments():
-        found = reliability(judged)
+        measures = reliability(judged)
         rows += [
-            (source, "alpha", found.alpha),
-            (source, "strong_best", 100 * found.strong_best),
-            (source, "strong_worst", 100 * found.strong_worst),
+            (source, "alpha", measures.alpha),
+            (source, "strong_best", 100 * measures.strong_best),
+            (source, "strong_worst", 100 * measures.strong_worst),
         ]
     return pd.DataFrame(rows, columns=["source", "measure", "measured"])
 
@@ -86,8 +86,8 @@ def halves(context: Context) -> pd.DataFrame:
     """Measure table 3, as the paper computes it, three repetitions and no correction: source, measure, measured, sd."""
     rows = []
     for source, judged in _read_judgments():
-        found = reliability(judged)
-        rows.append((source, "split_half", found.split_half, found.split_half_sd))
+        measures = reliability(judged)
+        rows.append((source, "split_half", measures.split_half, measures.split_half_sd))
     return pd.DataFrame(rows, columns=["source", "measure", "measured", "sd"])
 
 
@@ -144,21 +144,21 @@ def words(context: Context) -> pd.DataFrame:
     texts = task.corpus.set_index("text_id")["text"]
     dialogues = task.rows.drop_duplicates("dialogue")
     rows = []
-    for name, own in dialogues.groupby(_name_dialogues(dialogues["domain"], dialogues["n_turns"]), sort=False):
+    for name, group in dialogues.groupby(_name_dialogues(dialogues["domain"], dialogues["n_turns"]), sort=False):
         turns: list[str] = []
-        for history, last in zip(own["history"], own["text_id_a"].map(texts), strict=True):
+        for history, last in zip(group["history"], group["text_id_a"].map(texts), strict=True):
             turns += filter(None, [*history.split("\n"), last])
-        found = richness(turns, LEMMATIZER)
+        richness_scores = richness(turns, LEMMATIZER)
         measured = {
-            "rttr": found.rttr,
-            "mtld": found.mtld,
-            "tokens": found.tokens,
-            "lemmas": found.types if found.lemmas is None else found.lemmas,
+            "rttr": richness_scores.rttr,
+            "mtld": richness_scores.mtld,
+            "tokens": richness_scores.tokens,
+            "lemmas": richness_scores.types if richness_scores.lemmas is None else richness_scores.lemmas,
             "turn_length": float(np.mean([len(turn.split()) for turn in turns])),
         }
-        counted = f"of {found.lexical_tokens} tokens of LexicalRichness"
+        counted = f"of {richness_scores.lexical_tokens} tokens of LexicalRichness"
         notes = {"rttr": counted, "mtld": counted}
-        if found.lemmas is None:
+        if richness_scores.lemmas is None:
             notes["lemmas"] = f"types: {LEMMATIZER} of spaCy is not installed"
         rows += [(name, measure, value, notes.get(measure, "")) for measure, value in measured.items()]
     return pd.DataFrame(rows, columns=["dialogues", "measure", "measured", "note"])
@@ -234,13 +234,13 @@ def choices(context: Context) -> pd.DataFrame:
     """Return table 6, by the sum of log probabilities as in the paper: model, column, measured, error, chance."""
     task = load_stored("giccs")
     columns = ["model", "column", "measured", "error", "chance"]
-    found = pd.DataFrame() if task is None else read_choices(context.storage, task)
-    if found.empty:
+    accuracies = pd.DataFrame() if task is None else read_choices(context.storage, task)
+    if accuracies.empty:
         return pd.DataFrame(columns=columns)
-    own = found[found["score"] == "sum"]
-    context_of = own["context"].map({True: "with", False: "without"})
-    column = own["n_turns"].astype(str) + "-turn " + context_of + " context"
-    named = own.assign(model=own["model"].str.rpartition("/")[2], column=column)
+    sum_rows = accuracies[accuracies["score"] == "sum"]
+    context_of = sum_rows["context"].map({True: "with", False: "without"})
+    column = sum_rows["n_turns"].astype(str) + "-turn " + context_of + " context"
+    named = sum_rows.assign(model=sum_rows["model"].str.rpartition("/")[2], column=column)
     return named.rename(columns={"accuracy": "measured"})[columns]
 
 
@@ -273,13 +273,13 @@ def similarity_and_clustering(context: Context) -> pd.DataFrame:
     for name in PAIRS:
         scored = pair_scores(context, name)
         quality = scored.set_index("model")["spearman"] if len(scored) else pd.Series(dtype=np.float64)
-        for (task, metric), own in grouped.groupby(["task", "metric"], sort=True):
-            both = pd.concat([quality, own.set_index("model")["value"]], axis=1, join="inner").dropna()
+        for (task, metric), task_scores in grouped.groupby(["task", "metric"], sort=True):
+            both = pd.concat([quality, task_scores.set_index("model")["value"]], axis=1, join="inner").dropna()
             if len(both) < FEWEST:
                 continue
-            found = correlation("spearman", both.iloc[:, 0], both.iloc[:, 1])
-            note = f"no interval: {found.n} models are too few for one" if np.isnan(found.low) else ""
+            estimate = correlation("spearman", both.iloc[:, 0], both.iloc[:, 1])
+            note = f"no interval: {estimate.n} models are too few for one" if np.isnan(estimate.low) else ""
             which = ", ".join(sorted(map(str, both.index)))
-            rows.append((name, task, metric, found.n, found.value, found.low, found.high, which, note))
+            rows.append((name, task, metric, estimate.n, estimate.value, estimate.low, estimate.high, which, note))
     columns = ["pair_task", "task", "metric", "models", "rho", "low", "high", "which", "note"]
     return pd.DataFrame(rows, columns=columns)

@@ -48,17 +48,17 @@ def value_scores(judgments: Judgments, iterations: int = ITERATIONS, seed: int =
        are those of the author's program, https://github.com/haratimo/best-worst-tools.
     """
     winners, losers, _ = implied_pairs(judgments)
-    shown, n = np.unique(judgments.shown), len(judgments.items)
-    always_wins, always_loses = np.full(len(shown), n), np.full(len(shown), n + 1)
-    winners = np.concatenate([winners, always_wins, shown])
-    losers = np.concatenate([losers, shown, always_loses])
+    positions, n = np.unique(judgments.shown), len(judgments.items)
+    always_wins, always_loses = np.full(len(positions), n), np.full(len(positions), n + 1)
+    winners = np.concatenate([winners, always_wins, positions])
+    losers = np.concatenate([losers, positions, always_loses])
     # two halves of judgments must not share their orders: items that are tied would be put apart alike in both
     values, rng = np.full(n + 2, 0.5), np.random.default_rng([seed, crc32(np.append(winners, losers).tobytes())])
     for iteration in range(1, iterations + 1):
         order = rng.permutation(len(winners))
         learn_pairs(winners[order], losers[order], values, RATE / iteration)
     scores: Floats = np.full(n, np.nan)
-    scores[shown] = values[shown]
+    scores[positions] = values[positions]
     return scores
 
 

@@ -70,10 +70,10 @@ def by_subject(context: Context) -> Drawing | None:
     scores = subject_scores(context)
     if scores.empty:
         return None
-    shown = scores.assign(
+    named_scores = scores.assign(
         method=[_join_names(key) for key in scores[["method", "base", "recipe"]].itertuples(index=False)]
     )
-    means = shown.groupby(["page", "method"], sort=False)["ari"].agg(["mean", "sem"]).reset_index()
+    means = named_scores.groupby(["page", "method"], sort=False)["ari"].agg(["mean", "sem"]).reset_index()
     page = figures_page("arXiv by subject", [grouped_bars("", means, "page", "method", "ARI")])
     return Drawing(page, {}, means)
 

@@ -57,7 +57,7 @@ class Qss(nn.Module):
         return scaled @ scaled.T
 
 
-class Qs3m(nn.Module):
+class Qs3mNetwork(nn.Module):
     """QS3M (section 3.1.2): one layer looks at two projected passages, how they differ, and how each does from the query.
 
     Parameters
@@ -137,13 +137,13 @@ class Attention(nn.Module):
     ----------
     dimensions : int
         Number of dimensions of the vectors.
-    head : Qs3m
+    head : Qs3mNetwork
         The network that compares the mean sentences.
     masked : bool
         False gives absent sentences a share of the attention too, as the paper's code does.
     """
 
-    def __init__(self, dimensions: int, head: Qs3m, masked: bool) -> None:
+    def __init__(self, dimensions: int, head: Qs3mNetwork, masked: bool) -> None:
         super().__init__()
         self.attend = nn.Linear(2 * dimensions, HIDDEN, bias=False)
         self.weigh = nn.Linear(HIDDEN, 1, bias=False)

@@ -17,7 +17,7 @@ MOST = 2**22  # of balanced pairs, each kind
 
 
 @dataclass(frozen=True)
-class Pairs:
+class ItemPairs:
     """Pairs of a split's items."""
 
     first: Ints  # [n], positions in the split (of `split.rows`, `split.labels`); first < second
@@ -28,7 +28,7 @@ class Pairs:
         return len(self.same)
 
 
-def all_pairs(split: Split, *, separator: str | None = None) -> Pairs:
+def all_pairs(split: Split, *, separator: str | None = None) -> ItemPairs:
     """Return every pair of a split's items once: first those of the same group.
 
     Parameters
@@ -41,7 +41,7 @@ def all_pairs(split: Split, *, separator: str | None = None) -> Pairs:
     return _pairs(same.at(np.arange(same.total)), different.at(np.arange(different.total)))
 
 
-def balanced_pairs(split: Split, *, seed: int = SEED, separator: str | None = None, most: int = MOST) -> Pairs:
+def balanced_pairs(split: Split, *, seed: int = SEED, separator: str | None = None, most: int = MOST) -> ItemPairs:
     """Return as many pairs of the same group as of different ones.
 
     All pairs of the rarer kind are taken, at most `most`, and random ones of the other, each pair at most once. Those
@@ -109,10 +109,10 @@ def _partners(split: Split, separator: str | None) -> tuple[_Partners, _Partners
     return same, _Partners(order, family_ends, len(order) - family_ends)
 
 
-def _pairs(same: tuple[Ints, Ints], different: tuple[Ints, Ints]) -> Pairs:
+def _pairs(same: tuple[Ints, Ints], different: tuple[Ints, Ints]) -> ItemPairs:
     one, other = (np.concatenate(sides) for sides in zip(same, different, strict=True))
     is_same = np.repeat([True, False], [len(same[0]), len(different[0])])
-    return Pairs(np.minimum(one, other), np.maximum(one, other), is_same)
+    return ItemPairs(np.minimum(one, other), np.maximum(one, other), is_same)
 
 
 def _distinct(total: int, count: int, rng: np.random.Generator) -> Ints:
@@ -121,8 +121,8 @@ def _distinct(total: int, count: int, rng: np.random.Generator) -> Ints:
         kept = np.ones(total, dtype=bool)
         kept[_distinct(total, total - count, rng)] = False
         return np.flatnonzero(kept)
-    found = np.empty(0, dtype=np.int64)
-    while len(found) < count:
-        drawn = (rng.random(count - len(found)) * total).astype(np.int64)
-        found = np.unique(np.concatenate([found, drawn]))
-    return found
+    numbers = np.empty(0, dtype=np.int64)
+    while len(numbers) < count:
+        drawn = (rng.random(count - len(numbers)) * total).astype(np.int64)
+        numbers = np.unique(np.concatenate([numbers, drawn]))
+    return numbers

@@ -13,9 +13,9 @@ def _make_qss(config: SimilarityConfig) -> Any:
 
 
 def _make_qs3m(config: SimilarityConfig) -> Any:
-    from traube.papers.qs3m.networks import Qs3m
+    from traube.papers.qs3m.networks import Qs3mNetwork
 
-    return Qs3m(config.dimensions, config.query != "none", config.projection, config.output)
+    return Qs3mNetwork(config.dimensions, config.query != "none", config.projection, config.output)
 
 
 def _make_attention(config: SimilarityConfig) -> Any:

@@ -100,12 +100,12 @@ def format_table(table: pd.DataFrame) -> pd.DataFrame:
     There is a row for each way, with `published | measured` for each metric, and the result of the test.
     """
     marks = {"higher": "▲", "lower": "▼", "*": "*"}
-    shown = []
+    cells = []
     for row in table.itertuples():
-        printed, own = ("–" if pd.isna(value) else f"{value:.3f}" for value in (row.published, row.measured))
-        shown.append(f"{printed} | {own}{marks.get(str(row.verdict), '')}")
+        printed, measured = ("–" if pd.isna(value) else f"{value:.3f}" for value in (row.published, row.measured))
+        cells.append(f"{printed} | {measured}{marks.get(str(row.verdict), '')}")
     rows = ["task", *KEYS]
-    text = table.assign(shown=shown, **{column: table[column].fillna("") for column in rows})
+    text = table.assign(shown=cells, **{column: table[column].fillna("") for column in rows})
     grid = text.pivot_table(index=rows, columns="metric", values="shown", aggfunc="first", sort=False)
     return grid.fillna("").reset_index().rename_axis(columns=None)
 
@@ -130,8 +130,8 @@ def _compare_with_reference(grid: pd.DataFrame, way: Key) -> tuple[float, float,
     pages = grid[[way, reference]].dropna()
     tests = len(grid.columns) - len(references)
     verdict = compare_paired(way[0], pages[way], REFERENCE, pages[reference], comparisons=tests)
-    found = {"a": "higher", "b": "lower", "": ""}[verdict.better]
-    return verdict.difference, verdict.p, tests, found, len(pages)
+    direction = {"a": "higher", "b": "lower", "": ""}[verdict.better]
+    return verdict.difference, verdict.p, tests, direction, len(pages)
 
 
 def subjects(context: Context) -> pd.DataFrame:

@@ -36,7 +36,7 @@ from traube.models._similarity import (
 from traube.models._transformer import Transformer
 from traube.models._vectors import Dense
 from traube.models._vetting import VettedFolder
-from traube.papers.qs3m.pairs import Pairs, all_pairs, balanced_pairs
+from traube.papers.qs3m.pairs import ItemPairs, all_pairs, balanced_pairs
 from traube.tasks._sections import SEPARATOR
 from traube.tasks._task import Split, Task
 from traube.training._loop import Examples, Loop, ValidatedRecipe
@@ -246,7 +246,7 @@ class PagePairs(Examples):
         self.row_of = {text: row for row, text in enumerate(texts)}
         splits = self.pages(task, "train")
         balanced = partial(balanced_pairs, seed=recipe.seed)
-        draw: Callable[..., Pairs] = balanced if recipe.pairs == "balanced" else all_pairs
+        draw: Callable[..., ItemPairs] = balanced if recipe.pairs == "balanced" else all_pairs
         drawn = [draw(split, separator=SEPARATOR if split.level == "hier" else None) for split in splits]
         self.first = np.concatenate([split.rows[p.first] for split, p in zip(splits, drawn, strict=True)])
         self.second = np.concatenate([split.rows[p.second] for split, p in zip(splits, drawn, strict=True)])

@@ -65,8 +65,8 @@ class Markdown(CardSource[MarkdownCard]):
 
     @override
     def files(self) -> list[Path]:
-        found = (path for path in self.folder.rglob("*") if path.suffix.lower() in SUFFIXES and is_file(path))
-        inner = {path.relative_to(self.folder): path for path in found}
+        files = (path for path in self.folder.rglob("*") if path.suffix.lower() in SUFFIXES and is_file(path))
+        inner = {path.relative_to(self.folder): path for path in files}
         return [path for name, path in sorted(inner.items()) if not any(part.startswith(".") for part in name.parts)]
 
     @override
@@ -84,10 +84,10 @@ class Markdown(CardSource[MarkdownCard]):
     def read(self) -> pd.DataFrame:
         files = self.files()
         pages = (read_page(path, self._name(path)) for path in files)
-        found = make_records(pages, self.settings.sections, self.folder)
-        if found.empty:
+        records = make_records(pages, self.settings.sections, self.folder)
+        if records.empty:
             raise TooFew(f"{self.folder}: none of its {len(files)} pages has passages in two sections")
-        return found.assign(part=found["page"].map(self._draw_subset))
+        return records.assign(part=records["page"].map(self._draw_subset))
 
     @override
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:

@@ -255,12 +255,12 @@ def extract_prose(docstring: str) -> str:
 
 def sources() -> list[Source]:
     """Return the four tasks: summaries and whole docstrings, small (the default) and full."""
-    found: list[Source] = []
+    tasks: list[Source] = []
     for size in SIZES:
         for kind in TEXTS:
             name = f"pydocs_{kind}" if size == "small" else f"pydocs_{kind}_{size}"
-            found.append(Pydocs(Path(name), PydocsCard(name=name, pydocs=kind, size=size)))
-    return found
+            tasks.append(Pydocs(Path(name), PydocsCard(name=name, pydocs=kind, size=size)))
+    return tasks
 
 
 CARDS = {"pydocs": Pydocs}

@@ -35,7 +35,7 @@ class TableCard(TaskCard, TableFormat):
         return value
 
 
-class Table(CardSource[TableCard]):
+class TableSource(CardSource[TableCard]):
     """A table described by a card."""
 
     form = TableCard
@@ -107,4 +107,4 @@ def read_column(rows: Rows, column: str, option: str = "--text") -> list[str]:
     return [text or "" for text in rows.texts(column)]
 
 
-CARDS = {"file": Table}
+CARDS = {"file": TableSource}

@@ -69,8 +69,8 @@ class Blurbs(Source):
     def read_unlabeled(self) -> list[str]:
         """Return the books whose genres were not published; none if their file is absent."""
         path = find_file(raw() / FOLDER / "blurbs_test_nolabel.txt")
-        found = [book for book in read_books(path) if book.title] if path.is_file() else []
-        return [book.title if self.kind == "s2s" else book.whole for book in found]
+        books = [book for book in read_books(path) if book.title] if path.is_file() else []
+        return [book.title if self.kind == "s2s" else book.whole for book in books]
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """Draw the splits of the German benchmark.

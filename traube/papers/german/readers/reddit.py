@@ -78,8 +78,8 @@ class Reddit(Source):
 
     @override
     def read(self) -> pd.DataFrame:
-        found = _read_fetched(self.files()[0]).values()
-        posts = [p for p in found if p.get("title") and p["selftext"] not in ("[removed]", "[deleted]")]
+        fetched_posts = _read_fetched(self.files()[0]).values()
+        posts = [p for p in fetched_posts if p.get("title") and p["selftext"] not in ("[removed]", "[deleted]")]
         clean = clean_as_paper if self.way == "paper" else clean_text
         rows = [(clean(p["title"]), clean(p["selftext"]), p["subreddit"]) for p in posts]
         frame = pd.DataFrame(rows, columns=["title", "body", "subreddit"])

@@ -112,13 +112,13 @@ class Wwm(Trainer[WwmRecipe]):
             return
         progress.total("head steps", steps)
         shared = {id(p) for p in learner.encoder.parameters()}
-        own = [p for p in learner.parameters() if id(p) not in shared]
-        optimizer = torch.optim.AdamW(own, lr=self.recipe.head_learning_rate)
+        head_parameters = [p for p in learner.parameters() if id(p) not in shared]
+        optimizer = torch.optim.AdamW(head_parameters, lr=self.recipe.head_learning_rate)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, 2 * (1 - step / steps)))
         for step in range(steps):
             first = ASIDE * examples.n + step * batch
             inputs = examples.collate([examples[i] for i in range(first, first + batch)])
-            loss = learner({name: tensor.to(own[0].device) for name, tensor in inputs.items()}, frozen=True)
+            loss = learner({name: tensor.to(head_parameters[0].device) for name, tensor in inputs.items()}, frozen=True)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

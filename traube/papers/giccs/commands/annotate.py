@@ -118,9 +118,9 @@ def design(
     tuples = draw_designs(known, size, per_item, seed=seed)
     columns = [f"item_{i + 1}" for i in range(size)]
     write_text(output / DESIGN, format_csv(pd.DataFrame(tuples, columns=columns)))
-    for own in make_sheets(tuples, annotators, each, seed=seed):
-        write_text(output / f"{own.annotator}.html", sheet_form(own, known, wording))
-        write_text(output / f"{own.annotator}.csv", format_sheet(own, known))
+    for annotator_sheet in make_sheets(tuples, annotators, each, seed=seed):
+        write_text(output / f"{annotator_sheet.annotator}.html", sheet_form(annotator_sheet, known, wording))
+        write_text(output / f"{annotator_sheet.annotator}.csv", format_sheet(annotator_sheet, known))
     if best is None and not any(item.context for item in known.values()):
         err.print(
             "[yellow]no item has a context:[/] the forms ask which text is most similar, and to what is left open; "
@@ -229,8 +229,8 @@ def _print_reliability(rows: list[dict[str, Any]], halves: list[dict[str, Any]])
         f"the least compliant {rows[0]['compliance_min']:.1%}"
     )
     if halves:
-        shown = [{"annotators": row["annotators"], **_format_halves(row)} for row in halves]
-        print_table(shown, title="Split half, by annotators of each half")
+        cells = [{"annotators": row["annotators"], **_format_halves(row)} for row in halves]
+        print_table(cells, title="Split half, by annotators of each half")
 
 
 def _print_expert(known: "pd.DataFrame") -> None:
@@ -247,8 +247,8 @@ def _parse_columns(text: str | None) -> Any:
 
     given: dict[str, Any] = {}
     for part in (text or "").split(",") if text else []:
-        key, found, value = part.partition("=")
-        if not found or key not in ("best", "worst", "annotator", "items"):
+        key, separator, value = part.partition("=")
+        if not separator or key not in ("best", "worst", "annotator", "items"):
             raise Invalid(
                 f"--columns: '{part}': expected best=, worst=, annotator= or items=a+b+c, with commas between"
             )
@@ -272,20 +272,20 @@ class Halving:
         """Return mean and standard deviation of the split-half correlations that `split` computes, for each scoring."""
         from traube.papers.giccs.agreement import spearman_brown, summarize
 
-        found: dict[str, float | None] = {}
+        correlations: dict[str, float | None] = {}
         for prefix, scoring in self.scorings.items():
             mean, deviation = summarize(split(scoring))
             corrected = float(spearman_brown(mean)) if self.brown else mean
-            found[f"{prefix}split_half"] = None if isnan(corrected) else corrected
-            found[f"{prefix}split_half_sd"] = None if self.brown or isnan(deviation) else deviation
-        return found
+            correlations[f"{prefix}split_half"] = None if isnan(corrected) else corrected
+            correlations[f"{prefix}split_half_sd"] = None if self.brown or isnan(deviation) else deviation
+        return correlations
 
 
 def _measure_reliability(name: str, judged: "Judgments", halving: Halving) -> dict[str, Any]:
     from traube.papers.giccs.agreement import reliability, split_half
 
-    found = vars(reliability(judged, repetitions=0))  # halves are drawn below
-    known = {key: None if value != value else value for key, value in found.items()}  # JSON has no NaN
+    measures = vars(reliability(judged, repetitions=0))  # halves are drawn below
+    known = {key: None if value != value else value for key, value in measures.items()}  # JSON has no NaN
     halves = halving.correlate(lambda scoring: split_half(judged, halving.repetitions, halving.seed, scoring))
     return {"group": name, **known, **halves}
 
@@ -299,17 +299,21 @@ def _measure_groups(judged: "Judgments", items: Path | None, column: str, halvin
     if items is None:
         raise Invalid(f"--by {column}: give the items' table too: --items FILE")
     table = read_rows(items)
-    ids, found = (read_ids(table, name) for name in ("item", column))
-    value_of = dict(zip(ids, found, strict=True))
+    ids, column_values = (read_ids(table, name) for name in ("item", column))
+    value_of = dict(zip(ids, column_values, strict=True))
     values = np.array([value_of.get(item, "") for item in judged.items])
-    groups = [(value, judged.select_items(values == value)) for value in dict.fromkeys(found)]
-    left = len(judged) - sum(len(own) for _, own in groups)
+    groups = [(value, judged.select_items(values == value)) for value in dict.fromkeys(column_values)]
+    left = len(judged) - sum(len(group_judgments) for _, group_judgments in groups)
     if left:
         err.print(
             f"[yellow]--by {escape(column)}:[/] {pluralize(left, 'judgment')} of tuples whose items have several values of it, "
             f"or are not in {escape(str(items))}, are in no group"
         )
-    return [_measure_reliability(f"{column} {value}", own, halving) for value, own in groups if len(own)]
+    return [
+        _measure_reliability(f"{column} {value}", group_judgments, halving)
+        for value, group_judgments in groups
+        if len(group_judgments)
+    ]
 
 
 def _measure_curve(judged: "Judgments", halving: Halving) -> list[dict[str, Any]]:
@@ -323,9 +327,9 @@ def _measure_curve(judged: "Judgments", halving: Halving) -> list[dict[str, Any]
     rows = []
     for size in [*sizes, half] if half else []:
         draw = partial(split_half_of_annotators, judged, size, halving.repetitions, halving.seed)
-        found = halving.correlate(draw)
-        if found["split_half"] is not None:  # halves without an item in common tell nothing
-            rows.append({"annotators": size, **found})
+        correlations = halving.correlate(draw)
+        if correlations["split_half"] is not None:  # halves without an item in common tell nothing
+            rows.append({"annotators": size, **correlations})
     return rows
 
 

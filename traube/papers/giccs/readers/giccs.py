@@ -41,8 +41,8 @@ class Giccs(PairSource):
         value: dict[str, Any] = {"turns": "dialogue", "text_b": "utterance", "score": "score", "groups": groups}
         path = columns[0] if columns else table
         stated, lines = read_yaml(path) if columns else ({}, {})
-        own = self.card.model_dump(include={"name", "scale"})
-        card = parse(PairTableCard, {**value, **stated, **own, "pairs": str(table)}, path, lines)
+        card_fields = self.card.model_dump(include={"name", "scale"})
+        card = parse(PairTableCard, {**value, **stated, **card_fields, "pairs": str(table)}, path, lines)
         if other := [name for name in card.groups if name not in groups]:
             raise Invalid(
                 f"{path}: line {lines.get(('groups',), 1)}: groups: '{other[0]}' is none of GiCCS': write which column "

@@ -52,10 +52,10 @@ class ArxivSubjects(Source):
         for subject, place in zip(table["subject"], rows.places, strict=True):
             if subject not in SUBJECTS:
                 raise Unknown(f"{place}: {unknown('subject', str(subject), SUBJECTS)}")
-        found = pd.DataFrame(table, dtype=TEXT).rename(columns={"abstract": "text"})
-        found = found[~(found["subject"] + "." + found["subtopic"]).isin(self.without)]
-        found = found.assign(text=found["text"].str.strip(), query=found["subject"].map(SUBJECTS))
-        return found.drop_duplicates("text", ignore_index=True)  # it would be in both folds, or in two subjects
+        frame = pd.DataFrame(table, dtype=TEXT).rename(columns={"abstract": "text"})
+        frame = frame[~(frame["subject"] + "." + frame["subtopic"]).isin(self.without)]
+        frame = frame.assign(text=frame["text"].str.strip(), query=frame["subject"].map(SUBJECTS))
+        return frame.drop_duplicates("text", ignore_index=True)  # it would be in both folds, or in two subjects
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """Return two split sets of a test, a train and a validation split for each subject.

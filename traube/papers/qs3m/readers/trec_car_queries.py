@@ -89,8 +89,8 @@ class Test200(CarB):
 
     @override
     def read(self) -> pd.DataFrame:
-        found = super().read()
-        return found.assign(part=draw_subsets(found["page"]))
+        passages = super().read()
+        return passages.assign(part=draw_subsets(passages["page"]))
 
     @override
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
@@ -106,8 +106,8 @@ class Test200(CarB):
         return draw(pd.concat(tables, ignore_index=True), self.level)
 
 
-def _pages(found: Iterable[list[Passage]]) -> Iterator[Page]:
-    return (Page(passages[0].page, passages[0].page, passages) for passages in found if passages)
+def _pages(articles: Iterable[list[Passage]]) -> Iterator[Page]:
+    return (Page(passages[0].page, passages[0].page, passages) for passages in articles if passages)
 
 
 def _triple(page: list[Passage], level: Level, held_out: set[str]) -> list[Passage]:
