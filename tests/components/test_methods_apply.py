@@ -196,7 +196,7 @@ def test_vectors_that_are_not_finite(plane, bad, kind):
 
 @pytest.mark.parametrize("shape", [(5,), (0, 3), (3, 0), (2, 2, 2)])
 def test_vectors_that_are_no_table(shape):
-    with refused(Malformed):
+    with refused(Malformed, shape):
         cluster("kmeans", None, np.ones(shape), 1, 0)
 
 

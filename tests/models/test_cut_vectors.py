@@ -49,7 +49,7 @@ def test_names_of_cut_models(folder: Path) -> None:
     written = name_model(f"{folder}@8", write=True)  # the card is the whole model's
     assert load_model(written).card.dimensions == 8 and load_model(written.partition("@")[0]).card.dimensions is None
     for name in ("tfidf@8", "minilm_query_space@8"):
-        with refused(Invalid):
+        with refused(Invalid, name.partition("@")[0]):
             load_model(name)
     with refused(Invalid, 32, 33):
         load_model(f"{folder}@33", "cpu").encode(TEXTS)

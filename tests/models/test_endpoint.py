@@ -438,7 +438,7 @@ def test_names_and_cards(server, home, monkeypatch):
     (home / "generated_cards" / "foreign.yaml").write_text(
         f"kind: endpoint\nurl: {server.url}\nmodel: m\nkey_env: OPENAI_API_KEY\n"
     )
-    with refused(Unsafe):
+    with refused(Unsafe, "foreign.yaml", "line 4: key_env"):
         load_model("foreign")
     cards = paths.cards()
     assert not (cards / "mine.yaml").exists()

@@ -76,7 +76,7 @@ def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("[1]")
     file = ModelFile(tmp_path, "config.json")
     assert file.read(3) == b"[1]" and file.parse(3) == [1]
-    with refused(TooLarge):
+    with refused(TooLarge, file.path):
         file.read(2)
 
 
@@ -133,14 +133,14 @@ def other_repository(folder: Path, blob: Path) -> None:
 def test_a_snapshot_links_to_nothing_else(tmp_path: Path, spoil: Callable[[Path, Path], None]) -> None:
     folder, blob = snapshot(tmp_path / "hub")
     spoil(folder, blob)
-    with refused(Unsafe):
+    with refused(Unsafe, folder / "config.json"):
         ModelFile(folder, "config.json").read()
 
 
 @pytest.mark.parametrize("layout", [{"name": "data--org--model"}, {"revision": "main"}])
 def test_what_only_looks_like_the_hubs_cache_is_none(tmp_path: Path, layout: dict[str, str]) -> None:
     folder, _ = snapshot(tmp_path, **layout)
-    with refused(Unsafe):
+    with refused(Unsafe, folder / "config.json"):
         ModelFile(folder, "config.json").read()
 
 

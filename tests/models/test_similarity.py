@@ -324,7 +324,7 @@ def test_vectors_of_another_length_than_the_weights_are_for_are_refused(checkpoi
 def test_weights_that_were_written_since_they_were_hashed_are_not_used(checkpoint: Path) -> None:
     similarity = TrainedSimilarity.at(checkpoint)
     weights(lambda values: values["expand"].mul_(2))(checkpoint / "similarity")
-    with refused(Changed):
+    with refused(Changed, checkpoint / "similarity"):
         similarity.distances(np.ones((2, 32), dtype=np.float32), np.ones(32, dtype=np.float32))
 
 

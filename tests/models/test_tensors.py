@@ -132,9 +132,9 @@ def test_weights_of_nothing_or_under_other_names_are_refused_and_get_no_vectors(
     other = {} if content == "none" else {f"net.{name}": tensor for name, tensor in weights.items()}
     save_file(other, folder / "model.safetensors", {"format": "pt"})
     assert "embeddings.LayerNorm.bias" in explain_refusal(folder)
-    with refused(Malformed):
+    with refused(Malformed, folder, "embeddings.LayerNorm.bias"):
         checkpoints.check(folder)
-    with refused(Malformed):
+    with refused(Malformed, "mine"):
         Model(ModelCard(name="mine", model=str(folder)), "cpu").encode(["the cat"])
 
 

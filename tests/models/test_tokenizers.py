@@ -326,6 +326,6 @@ def test_a_tokenizer_of_other_files_is_tried_as_it_was_built(
     folder = without_tokenizer_json(Path(shutil.copytree(source, tmp_path / "model")))
     LOADERS[loader](folder)
     monkeypatch.setattr(tokenizers, "find_fault", lambda _held: "makes too much of a text")
-    with refused(Unsafe):
+    with refused(Unsafe, folder):
         LOADERS[loader](folder)
     LOADERS[loader](source)  # whose tokenizer.json was judged as it lies there

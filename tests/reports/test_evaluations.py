@@ -107,7 +107,7 @@ def test_what_cannot_be_compared_says_why(result: Evaluation, executor: Executor
             leaderboard(wrong)  # type: ignore[arg-type]
     without = evaluate(make_task(TEXTS, clusters=3), ["bow", "tfidf"], executor=executor)
     assert without.metric == "silhouette" and leaderboard(without)["rank_low"].isna().all()
-    with refused(Unlabeled):
+    with refused(Unlabeled, without.task.name):
         compare(without, "bow", "tfidf")
     with refused(Conflict, "compare"):
         compare([without, result], "bow", "lsa")

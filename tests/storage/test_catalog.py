@@ -57,7 +57,7 @@ def test_a_read_only_folder_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     save_task(storage)
     save_cell(storage, 1)
     before = read_contents(storage)
-    with refused(Inaccessible):
+    with refused(Inaccessible, tmp_path / "catalog.db-wal"):
         Storage(tmp_path, is_read_only=True)  # the writer has not closed the database
     storage.catalog.close()
     files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
@@ -146,7 +146,7 @@ def test_a_database_that_is_not_there_is_named_in_a_line(
 ) -> None:
     for url, kind in ((f"{database}x", Inaccessible), ("postgresql://traube@127.0.0.1:1/x", Unreachable)):
         monkeypatch.setenv("TRAUBE_DATABASE", url)
-        with refused(kind):
+        with refused(kind, url):
             Storage(tmp_path)
 
 

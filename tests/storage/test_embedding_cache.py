@@ -173,7 +173,7 @@ def test_a_full_disk_leaves_what_was_there(calls: int, tmp_path: Path, monkeypat
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fail)
-        with refused(Inaccessible):
+        with refused(Inaccessible, cache.folder):
             cache.append(TEXTS[3:], encode(TEXTS[3:]))
     check(cache, TEXTS[:3])
     cache.append(TEXTS, encode(TEXTS))

@@ -168,7 +168,7 @@ def test_a_blob_is_a_plain_file(tmp_path: Path, kind: str) -> None:
         path.mkdir()
     else:
         os.mknod(path, 0o140600)
-    with refused(Corrupt):
+    with refused(Corrupt, path):
         blobs.get(name)
 
 

@@ -232,10 +232,10 @@ def test_the_catalog_of_another_blob_store_is_refused(
     with refused(Conflict, other, storage.catalog.name):
         open_storage()
     FolderBlobs(other).get_identity()
-    with refused(Conflict):
+    with refused(Conflict, storage.catalog.name):
         open_storage()
     storage.catalog.close()
-    with refused(Conflict):
+    with refused(Conflict, storage.catalog.name):
         Storage(storage.folder, is_read_only=True)
 
 

@@ -146,7 +146,7 @@ def test_every_command_writes_a_damaged_card_again_and_leaves_a_person_s_own_alo
     done = CliRunner().invoke(app, ["tasks", "mine"])
     assert done.exit_code == 1 and "mine.yaml" in done.output
     assert (cards / "mine.yaml").read_text() == whole[:-40]
-    with refused(Invalid):
+    with refused(Invalid, cards / "mine.yaml"):
         get_source("mine")
 
 

@@ -156,7 +156,7 @@ def test_looking_whether_a_data_set_is_there_does_not_download_it(hub: Hub) -> N
 
 def test_without_a_network_the_task_is_unavailable_and_says_so(hub: Hub) -> None:
     hub.online = False
-    with refused(Unavailable):
+    with refused(Unavailable, "blurbs"):
         load_task("blurbs")
 
 

@@ -275,7 +275,7 @@ def test_embeddings_may_be_columns_of_lists_or_tables_of_numbers(given: Any) -> 
     "given", [[[1.0, 2.0], [1.0]], pd.Series([[1.0], None]), pd.Series(["a", "b"]), pa.table({"x": ["a"]})]
 )
 def test_rows_of_different_lengths_or_of_words_are_no_embeddings(given: Any) -> None:
-    with refused(TypeError):
+    with refused(TypeError, "here", type(given).__name__):
         read_embeddings(given, "here")
 
 

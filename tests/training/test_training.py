@@ -188,7 +188,7 @@ def test_a_trainer_that_restores_weights_by_another_method_is_refused(
         trainer.fit(words_task(), base, tmp_path, watch=seen.append)
         assert [entry["step"] for entry in seen] == [4, 6]
         return
-    with refused(Incompatible):
+    with refused(Incompatible, "transformers", transformers.__version__):
         trainer.fit(words_task(), base, tmp_path)
 
 

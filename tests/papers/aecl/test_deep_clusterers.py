@@ -172,9 +172,9 @@ def test_what_cannot_be_is_refused_in_a_line(name: str, base: Transformer, tmp_p
         clusterer.fit_predict([], 2, base, 0, tmp_path)
     with refused(Invalid, name, 3, 2):
         clusterer.fit_predict(["cat", "dog"], 3, base, 0, tmp_path)
-    with refused(Invalid, 0):
+    with refused(Invalid, name, 0, 2):
         clusterer.fit_predict(["cat", "dog"], 0, base, 0, tmp_path)
-    with refused(Missing):
+    with refused(Missing, name):
         clusterer.predict(["cat"])
     with refused(Unknown, name, "bach"):
         DEEP[name].with_values(bach=3)

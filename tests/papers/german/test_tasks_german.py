@@ -145,7 +145,7 @@ def test_the_csv_has_no_titles_and_says_so(real_raw: RealRaw) -> None:
 
 def test_another_database_is_named(million_posts: Path) -> None:
     million_posts.write_bytes(b"no database, but long enough to be read as one" * 9)
-    with refused(Malformed):
+    with refused(Malformed, million_posts):
         load_task("tenkgnad_s2s")
 
 

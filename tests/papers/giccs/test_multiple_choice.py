@@ -176,7 +176,7 @@ def test_a_saved_model_is_loaded_again_and_anything_else_is_one_line(tmp_path: P
     )
     masked.save_pretrained(tmp_path / "masked")
     words.save_pretrained(tmp_path / "masked")
-    with refused(Malformed):
+    with refused(Malformed, tmp_path / "masked"):
         CausalModel.load(str(tmp_path / "masked"), local=True)
     (tmp_path / "empty").mkdir()
     with refused(Missing, "empty"):
