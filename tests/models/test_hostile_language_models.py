@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from tests.models.test_hostile_folders import causal, edited, outcome
 from traube._grouping.naming import Topic, name_topics
-from traube.models import causal
+from traube.models import causal as causal_models
 from traube.models.causal import CausalModel
 from traube.papers.giccs.likelihood import likelihoods
 
@@ -127,8 +127,8 @@ def test_a_prompt_is_cut_to_what_any_model_is_given(
     model = CausalModel.load(str(causal(tiny_bert, tmp_path / "model")), local=True)
     assert model.longest == 64  # as its configuration says
     monkeypatch.setattr(model.model.config, "n_positions", 10**9)
-    assert model.longest == _causal.LONGEST
-    monkeypatch.setattr(_causal, "LONGEST", 16)
+    assert model.longest == causal_models.LONGEST
+    monkeypatch.setattr(causal_models, "LONGEST", 16)
     assert model.reply("the cat " * 1_000, 4)[1] <= 16
     _, error = outcome(lambda: likelihoods(model, "the cat " * 1_000, ["a dog"]))
     assert "it takes 16 at most" in error

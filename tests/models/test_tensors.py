@@ -19,14 +19,14 @@ from safetensors.torch import load_file, save_file
 from tests.errors import refused
 from tests.made import make_module
 from traube._core.errors import Malformed, Missing, Unsafe
-from traube.models import ModelCard, checkpoints
+from traube.models import ModelCard, checkpoints, tensors
 from traube.models.tensors import IDLE
 from traube.models.transformer import Transformer as Model
 from traube.models.vetting import VettedFolder
 
 
 def check_tensors(folder: Path) -> None:
-    _tensors.check_tensors(VettedFolder.at(folder))
+    tensors.check_tensors(VettedFolder.at(folder))
 
 
 SMALL: dict[str, Any] = {
@@ -311,7 +311,7 @@ def test_windows_that_each_text_is_padded_to_have_a_limit(
 def test_the_comparison_reads_no_weights(minilm: Model) -> None:
     check_tensors(minilm.folder)  # what is imported is not part of it
     began = psutil.Process().memory_info().rss
-    assert _tensors._find_fault.__wrapped__(VettedFolder.at(minilm.folder)) == ""  # type: ignore[attr-defined]
+    assert tensors._find_fault.__wrapped__(VettedFolder.at(minilm.folder)) == ""  # type: ignore[attr-defined]
     assert psutil.Process().memory_info().rss - began < 40e6  # the weights take 90
 
 

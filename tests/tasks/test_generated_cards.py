@@ -32,10 +32,10 @@ def slowly(function):
         return function(*given)
     return call
 
-_files.detect_languages, _naming.make_name = slowly(_files.detect_languages), slowly(_naming.make_name)
+files.detect_languages, naming.make_name = slowly(files.detect_languages), slowly(naming.make_name)
 print("ready", flush=True)
 sys.stdin.readline()
-print(_files.make_task_of(Path(sys.argv[1])).name, _naming.name_model("somebody/Some-Model", write=True))
+print(files.make_task_of(Path(sys.argv[1])).name, naming.name_model("somebody/Some-Model", write=True))
 """
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from traube.tasks import languages
 from traube.tasks.languages import NAMES, detect_languages
 
 SENTENCES = {
@@ -84,12 +85,12 @@ def test_an_answer_is_kept_and_what_else_the_file_says_is_not_believed(
 ) -> None:
     texts = [f"{number} Der Hund schläft heute lange vor dem warmen Ofen in der Küche." for number in range(5)]
     loaded: list[int] = []
-    load = _languages._load_identifier
+    load = languages._load_identifier
 
     def detect(home: Path) -> list[str]:
         monkeypatch.setenv("TRAUBE_HOME", str(home))
-        monkeypatch.setattr(_languages, "_load_identifier", lambda: (loaded.append(1), load())[1])
-        _languages._detect_of_pieces.cache_clear()  # as in another process
+        monkeypatch.setattr(languages, "_load_identifier", lambda: (loaded.append(1), load())[1])
+        languages._detect_of_pieces.cache_clear()  # as in another process
         loaded.clear()
         return detect_languages(texts)
 
