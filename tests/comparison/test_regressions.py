@@ -147,6 +147,20 @@ def test_libraries_are_named_with_their_versions(storage: Storage, add: Add) -> 
     assert row["cause"] == "model weights or settings; libraries: numpy 1.0 -> 2.0"
 
 
+@pytest.mark.parametrize(
+    ("numpy", "cause"),
+    [("1.0", "what computes the cell"), ("2.0", "libraries: numpy 1.0 -> 2.0")],
+    ids=["alone", "with a library"],
+)
+def test_numerics_are_named_where_no_library_says_it_already(
+    storage: Storage, add: Add, numpy: str, cause: str
+) -> None:
+    add(0.5, "2026-01-01", library_versions={"numpy": "1.0"}, numerics={"threads": "1"})
+    add(0.4, "2026-01-02", library_versions={"numpy": numpy}, numerics={"threads": "2"})
+    (row,) = changes(storage).to_dict("records")
+    assert row["cause"] == cause
+
+
 def test_a_corrupt_night_is_passed_over_and_named(storage: Storage, add: Add) -> None:
     for day in ("2026-01-01", "2026-01-02"):
         add(0.5, day)

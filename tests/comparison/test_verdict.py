@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from traube.comparison.jackknife import Difference, Sample
-from traube.comparison.ranking import Ranking, find_ties, rank
+from traube.comparison.ranking import Ranking, find_ties, rank, rank_by_splits
 from traube.comparison.verdict import Undecided, Verdict, compare_paired
 from traube.metrics import GROUPS
 
@@ -113,6 +113,16 @@ def test_a_model_that_shares_no_split_with_others_has_no_rank() -> None:
     ranks = rank(["first", "second", "alone"], [*both, alone]).ranks
     assert np.isnan(ranks[2]).all() and np.isfinite(ranks[:2]).all()
     assert rank(["only"], [alone]).ranks.shape == (1, 2) and np.isnan(rank(["only"], [alone]).ranks).all()
+
+
+def test_ranks_by_splits_rest_on_the_paired_t_test() -> None:
+    values = np.random.default_rng(0).normal(size=(3, 9))
+    ranking = rank_by_splits(["a", "b", "c"], values)
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        differences, p = values[i] - values[j], stats.ttest_rel(values[i], values[j]).pvalue
+        assert ranking.found.deviation[i, j] == pytest.approx(differences.std(ddof=1))
+        assert ranking.found.error[i, j] == pytest.approx(stats.sem(differences))
+        assert ranking.p[i, j] == pytest.approx(min(3 * p, 1))  # corrected for three comparisons
 
 
 def test_the_level_holds_for_the_whole_table_and_a_leader_is_found() -> None:

@@ -3,6 +3,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.cluster import Birch
@@ -21,7 +22,7 @@ from traube.components import (
     register_clusterer,
     register_reducer,
 )
-from traube.components.deep import DEEP
+from traube.components.deep import DEEP, is_collapsed
 from traube.components.estimators.clusterers import plus_plus
 from traube.components.method import is_method
 
@@ -320,3 +321,8 @@ def test_two_classes_under_one_name_are_two_parts():
     assert found[0] != found[2]
     register_clusterer("mine", Birch, {}, n_clusters="given", replace=True)
     assert parse_method("none/mine").numerics["clusterer"] == found[0]
+
+
+@pytest.mark.parametrize(("labels", "collapsed"), [([0, 0, 0], True), ([0, 1, 0], False), ([0], False), ([], False)])
+def test_several_texts_in_one_cluster_are_collapsed(labels: list[int], collapsed: bool) -> None:
+    assert is_collapsed(np.array(labels, dtype=np.int64)) == collapsed
