@@ -12,7 +12,7 @@ from traube.components import get_clusterer, get_reducer
 from traube.models import load_model, model_cards, split_cut
 from traube.models.endpoint import Endpoint
 from traube.tasks.stored import get_manifest, read_ingested, read_task
-from traube.tasks.task import CLUSTERING, CLUSTERING_STAGES, Split, Stage
+from traube.tasks.task import CLUSTERING_STAGES, Split, Stage
 
 WORTH_SAYING = 60.0  # seconds of a core
 SPARSE = ("bow", "tfidf", "tokens")
@@ -32,7 +32,7 @@ def estimate_run_seconds(storage: Storage, missing: Mapping[str, Mapping[str, Se
     splits: dict[str, list[Split]] = {}
     for model, by_task in missing.items():
         for task, cells in by_task.items():
-            if (manifest := get_manifest(storage, task)) is None or manifest.card.type is not CLUSTERING:
+            if (manifest := get_manifest(storage, task)) is None or not kind_of(manifest.card).is_ranked:
                 continue
             if task not in splits:
                 splits[task] = list(read_task(storage, task).test_splits(cells[0].split_set))

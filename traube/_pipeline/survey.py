@@ -9,7 +9,7 @@ from traube._pipeline.plan import AtHand, Plan
 from traube._pipeline.request import Request
 from traube._storage import Storage
 from traube.models import Model
-from traube.tasks import PAIRS, get_source, sources
+from traube.tasks import get_source
 from traube.tasks.stored import Manifest, get_manifest, is_valid, not_read
 
 
@@ -67,7 +67,8 @@ def get_raw_version(task: str, storage: Storage) -> str | None:
 
 def unavailable(request: Request, storage: Storage, lookup: Lookup | None = None) -> dict[str, str]:
     """Return the reason by name of a clustering task or a model that is requested and cannot be had here."""
-    reasons = find_not_ingested((task for task in request.tasks if task not in sources(PAIRS)), storage)[1]
+    ranked = (task for task in request.tasks if kind_of(get_source(task, None).card).is_ranked)
+    reasons = find_not_ingested(ranked, storage)[1]
     return reasons | find_usable_models(request, lookup)[1]
 
 

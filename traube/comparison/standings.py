@@ -11,6 +11,7 @@ import pandas as pd
 
 from traube._core.errors import Changed, Missing, TraubeError, unknown
 from traube._pipeline.current import current_cells
+from traube._pipeline.kinds import kind_of
 from traube._pipeline.params import Protocol
 from traube._pipeline.validation.findings import refuse_stored
 from traube._storage import Storage
@@ -19,7 +20,7 @@ from traube.comparison.jackknife import Array, Sample, choose_best, compute_inte
 from traube.comparison.ranking import Ranking, rank
 from traube.comparison.verdict import LEVEL, Undecided, Verdict, compare
 from traube.models import model_cards
-from traube.tasks import CLUSTERING, get_source
+from traube.tasks import get_source
 from traube.tasks.stored import get_card, get_manifest, read_task
 from traube.tasks.task import Task
 
@@ -95,7 +96,7 @@ def read_options(
         If the task has no labels to score by.
     """
     manifest = get_manifest(storage, task_name)
-    if manifest is None or manifest.card.type is not CLUSTERING:
+    if manifest is None or not kind_of(manifest.card).is_ranked:
         get_source(task_name)  # which names near ones, if there is no such task, and refuses one of pairs
         if not storage.read_cells(task_name).empty:
             raise Changed(
@@ -181,7 +182,7 @@ def list_common_tasks(storage: Storage, a: str, b: str) -> list[str]:
     cells = storage.read_cells()
     done = cells[cells["status"] == "done"]
     one, other = (set(done.loc[done["model"] == model, "task"]) for model in models)
-    both = [task for task in sorted(one & other) if (card := get_card(storage, task)) and card.type is CLUSTERING]
+    both = [task for task in sorted(one & other) if (card := get_card(storage, task)) and kind_of(card).is_ranked]
     if not both:
         raise Missing(
             f"nothing to compare: no task is scored with both {' and '.join(models)}: "
