@@ -177,3 +177,4 @@ def _serve(
             yield decision, version
         else:
             models.challenge(task.name, version)
+            models.forget_challengers(task.name, load_params().promotion.challengers)

@@ -27,7 +27,7 @@ from resources.tracking import name_logged_model
 from traube._core import paths
 from traube._core.errors import Missing, TraubeError, Unknown, unknown
 from traube._core.hashing import digest
-from traube.models.pins import pin
+from traube.models.pins import pin, unpin
 
 if TYPE_CHECKING:
     from traube._grouping.served import Served
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 REJECTED = "traube.rejected"  # tag of a version that a person rolled back
+KEPT = "traube.keep"  # tag by which a person keeps a version that nobody serves
+BROUGHT = "weights_stored"  # tag of a version whose weights, if any are needed, lie beside its clustering
 HISTORY = "traube.champions"  # tag of a registered model: its champions' versions, the present one last
 IDENTITY = ("task", "protocol", "metric", "level", "model", "fingerprint", "method", "data_version")
 
@@ -105,14 +107,9 @@ class RegistryResource(dg.ConfigurableResource):
         )
         with TemporaryDirectory(prefix="traube-") as folder:
             serving.save(served, Path(folder) / "served")
-            weights = Path(served.card.model or "")
-            write_artifact(
-                Path(folder) / "model",
-                Path(folder) / "served",
-                weights if weights.parent == paths.home() / "weights" else None,
-                run_id=run.info.run_id,
-                model_id=logged.model_id,
-            )
+            about = {"run_id": run.info.run_id, "model_id": logged.model_id}
+            # weights come along with a champion: of what may never serve, the pinned ones are enough
+            write_artifact(Path(folder) / "model", Path(folder) / "served", None, **about)
             client.log_model_artifacts(logged.model_id, str(Path(folder) / "model"))
         client.finalize_logged_model(logged.model_id, "READY")
         client.set_terminated(run.info.run_id)
@@ -295,6 +292,47 @@ class RegistryResource(dg.ConfigurableResource):
             return model_version["version"]
         raise Missing(f"{registered_name(task)} has no {alias}; `traube run` makes one")
 
+    def _bring_weights(self, task: str, number: str) -> None:
+        """Store the weights of a version, if they are pinned ones, beside its clustering: whoever serves it needs them."""
+        import mlflow
+
+        from traube._grouping import served as serving
+
+        version = self.client().get_model_version(registered_name(task), number)
+        if not version.model_id or f"traube.{BROUGHT}" in version.tags:
+            return
+        mlflow.set_tracking_uri(self.uri or default_uri())
+        with TemporaryDirectory(prefix="traube-") as folder:
+            at = mlflow.artifacts.download_artifacts(f"models:/{version.name}/{number}", dst_path=folder)
+            clustering = Path(at) / "artifacts" / "served"
+            weights = Path(serving.load(clustering).card.model or "") if clustering.is_dir() else Path()
+            if weights.parent == paths.home() / "weights" and not (clustering.parent / "weights").is_dir():
+                about = {"run_id": version.run_id, "model_id": version.model_id}
+                write_artifact(Path(folder) / "model", clustering, weights, **about)
+                self.client().log_model_artifacts(version.model_id, str(Path(folder) / "model"))
+        self.tag(task, number, {BROUGHT: "yes"})
+
+    def forget_challengers(self, task: str, kept: int) -> None:
+        """Delete the versions of a task that only ever challenged, but the newest ones and those tagged `traube.keep`."""
+        client, name = self.client(), registered_name(task)
+        served = {number for named, number in self.list_served() if named == task}
+        lasting = served | {*self._read_history(task)}
+        old = [
+            version
+            for version in sorted(client.search_model_versions(f"name = '{name}'"), key=lambda v: -int(v.version))
+            if str(version.version) not in lasting and not {REJECTED, KEPT} & version.tags.keys()
+        ]
+        for version in old[max(0, kept - 1) :]:  # the present challenger is one of them
+            client.delete_model_version(name, version.version)
+            unpin(version.tags["traube.key"])
+            if not version.model_id:  # somebody else's
+                continue
+            client.delete_run(version.run_id)
+            client.delete_logged_model(version.model_id)
+            folder = Path(url2pathname(urlsplit(version.source).path))
+            if folder.parent.parent == paths.home() / "mlartifacts" / "models":  # MLflow marks, and deletes nothing
+                shutil.rmtree(folder.parent, ignore_errors=True)
+
     def _read_version(self, task: str, number: str) -> dict[str, str]:
         """Return the tags of a version, and its number as `version`."""
         name = registered_name(task)
@@ -309,6 +347,7 @@ class RegistryResource(dg.ConfigurableResource):
         """Make the last one of some versions the champion; the others are those before it."""
         client, name = self.client(), registered_name(task)
         self.write_code(task, versions[-1])
+        self._bring_weights(task, versions[-1])
         self.tag(task, versions[-1], {"since": since or datetime.now(UTC).isoformat(timespec="minutes")})
         client.set_registered_model_tag(name, HISTORY, json.dumps(versions))
         client.set_registered_model_alias(name, CHAMPION, versions[-1])

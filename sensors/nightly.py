@@ -27,10 +27,7 @@ def schedules(loaded: Loaded) -> list[dg.ScheduleDefinition]:
     `nightly_benchmark` evaluates missing cells, if there are any. With `nightly_publish` a nightly run ends with
     tables in any case, those of its last run or its own.
     """
-    try:
-        nightly = load_params().nightly
-    except TraubeError:  # a broken params.yaml fails each command and tick, but not the loading of the graph
-        nightly = Nightly()
+    nightly = read_nightly()
     nightly_schedule = partial(
         dg.schedule,
         cron_schedule=nightly.cron,
@@ -83,6 +80,14 @@ def schedules(loaded: Loaded) -> list[dg.ScheduleDefinition]:
         )
 
     return [nightly_benchmark, nightly_publish]
+
+
+def read_nightly() -> Nightly:
+    """Return when nightly runs start. A broken params.yaml fails each command and tick, but not the loading of the graph."""
+    try:
+        return load_params().nightly
+    except TraubeError:
+        return Nightly()
 
 
 def _look_at_endpoints(params: Params) -> list[str]:

@@ -153,7 +153,7 @@ def test_pages_show_who_answers_for_an_asset_and_its_code(tmp_path: Path, monkey
 
 def test_the_jobs_are_known_and_what_runs_by_itself_is_on(definitions: dg.Definitions) -> None:
     jobs = {job.name for job in definitions.resolve_all_job_defs() if not job.name.startswith("__")}
-    assert jobs == {"datasets", "evaluate", "publish", "train", "tune", "sweep", "fetch"}
+    assert jobs == {"datasets", "evaluate", "publish", "train", "tune", "sweep", "fetch", "clean"}
     sensors = {sensor.name: sensor.default_status for sensor in definitions.sensors or []}
     names = [
         "watched_models",
@@ -312,4 +312,4 @@ def test_dagsters_own_command_finds_the_definitions(command: tuple[str, ...]) ->
     dg_command = Path(sys.executable).with_name("dg")
     done = subprocess.run([dg_command, *command], cwd=paths.PROJECT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "pydocs_s2s/scores" in done.stdout or "loaded successfully" in done.stdout + done.stderr
+    assert "task_reports" in done.stdout or "loaded successfully" in done.stdout + done.stderr

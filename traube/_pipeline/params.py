@@ -139,6 +139,9 @@ class Promotion(Strict):
     level: float = Field(0.05, gt=0, lt=1, description="of the two-sided test, for all newcomers together")
     minimum_effect: float = Field(0.005, ge=0, le=1, description="smallest gain in the task's main metric")
     margin: float = Field(0.01, ge=0, le=1, description="loss on another task of the family that must be ruled out")
+    challengers: int = Field(
+        1, ge=1, description="newest challengers that the registry keeps of a task, besides champions"
+    )
 
 
 class Watch(Strict):

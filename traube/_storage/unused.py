@@ -15,6 +15,7 @@ from traube._storage.storage import DAY, Storage
 WEEK = 7 * DAY  # a stopped training can resume within a week
 OWNED = ("matrix", "reduction", "representations", "places")  # artifacts whose keys begin with what they are made of
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}(\.\w+)?")  # see `traube._core.disk.replacing`
+_FINGERPRINT = re.compile(r"[0-9a-f]{16}")  # see `traube.models.pins`; what packages unpack has their name before it
 _TRAINING = re.compile(r"(\..+)\.[0-9a-f]{16}")  # see `Trainer.fit`
 
 
@@ -29,7 +30,11 @@ class Unused:
 
 
 def find_unused(
-    storage: Storage, checkpoints: Path, owners: Collection[str], outdated: Collection[str] = ()
+    storage: Storage,
+    checkpoints: Path,
+    owners: Collection[str],
+    pinned: Collection[str] = (),
+    outdated: Collection[str] = (),
 ) -> list[Unused]:
     """Return what may be removed and is older than a day.
 
@@ -42,6 +47,8 @@ def find_unused(
     owners : collection of str
         How the names of embeddings and reductions begin that are in use (`name_vectors`). Other artifacts begin with
         a cell.
+    pinned : collection of str, optional
+        Fingerprints of the models whose weights are served.
     outdated : collection of str, optional
         Ids of cells that may go too, except those that a document names.
 
@@ -73,7 +80,7 @@ def find_unused(
     ]
     files = [
         Unused(str(path), _get_size(path), reason, partial(_remove_path, path, seconds, lock))
-        for path, seconds, lock, reason in _find_paths(storage.folder, checkpoints, owners)
+        for path, seconds, lock, reason in _find_paths(storage.folder, checkpoints, owners, pinned)
         if _get_age(path) >= seconds
     ]
     return sorted(rows + files, key=lambda unused: unused.name)
@@ -82,7 +89,9 @@ def find_unused(
 Removable = tuple[Path, float, Path | None, str]  # seconds that it is kept, lock of its users, reason for removal
 
 
-def _find_paths(folder: Path, checkpoints: Path, owners: Collection[str]) -> Iterator[Removable]:
+def _find_paths(
+    folder: Path, checkpoints: Path, owners: Collection[str], pinned: Collection[str]
+) -> Iterator[Removable]:
     for path in folder.rglob(".*"):
         if _TEMPORARY.fullmatch(path.name) and path.is_file():
             yield path, DAY, None, "left half written"
@@ -90,6 +99,9 @@ def _find_paths(folder: Path, checkpoints: Path, owners: Collection[str]) -> Ite
         if path.is_dir() and path.name not in owners:
             lock = path.with_name(f"{path.name}.lock")
             yield path, DAY, lock, "embeddings of a model that is gone, or was another then"
+    for path in folder.glob("weights/*"):
+        if path.is_dir() and _FINGERPRINT.fullmatch(path.name) and path.name not in pinned:
+            yield path, DAY, path.with_name(f"{path.name}.lock"), "weights of a model that is not served any more"
     for path in checkpoints.glob(".*"):
         if path.is_dir() and (match := _TRAINING.fullmatch(path.name)):
             yield path, WEEK, path.with_name(f"{match[1]}.lock"), "of a training that was stopped over a week ago"

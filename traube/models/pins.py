@@ -44,6 +44,13 @@ def pin(key: str, card: ModelCard, fingerprint: str, cells: Sequence[str]) -> Mo
     return locate_pinned(card, fingerprint) if files else card
 
 
+def unpin(key: str) -> None:
+    """Remove a pin: `traube clean` may delete its cells, and weights that no other pin holds."""
+    storage = open_storage(paths.home())
+    for pinned in storage.read_documents(Pin, key):
+        storage.remove_document(pinned)
+
+
 def locate_pinned(card: ModelCard, fingerprint: str) -> ModelCard:
     """Return a card with the weights that are pinned under a fingerprint, as files of this node.
 

@@ -1,0 +1,18 @@
+"""What may be removed from a data directory, by what is benchmarked, served and pinned now."""
+
+from traube._core import paths
+from traube._pipeline.current import list_outdated_cells
+from traube._pipeline.embed import list_owners
+from traube._pipeline.params import load_params
+from traube._storage import Storage
+from traube._storage.unused import Unused, find_unused
+from traube.models.pins import Pin
+
+
+def find_removable(storage: Storage, outdated: bool = False) -> list[Unused]:
+    """Return what no result uses and is older than a day; with `outdated` also cells that no longer count."""
+    protocols = load_params().protocols
+    cells = list_outdated_cells(storage, protocols) if outdated else ()
+    owners = list_owners(storage, [protocol.precision for protocol in protocols.values()])
+    pinned = {pin.fingerprint for pin in storage.read_documents(Pin)}
+    return find_unused(storage, paths.checkpoints(), owners, pinned, cells)
