@@ -1,4 +1,4 @@
-"""What may be removed from a data directory, by what is benchmarked, served and pinned now."""
+"""Removal from a data directory: of all that nothing benchmarked, served or pinned uses."""
 
 from traube._core import paths
 from traube._pipeline.current import list_outdated_cells
