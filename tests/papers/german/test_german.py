@@ -1,20 +1,25 @@
 """The German benchmark's tables: as printed, what is printed wrong, and what was measured beside it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from tests.made import store_task
+from tests.made import save_scored, store_task, with_replicates
 from traube._core import paths
+from traube._pipeline.kinds.clustering import ClusteringCell
+from traube._pipeline.record import record
 from traube._reports.papers import Context
 from traube._reports.papers.context import describe_recipe
 from traube._reports.papers.spec import format_table, join_printed
+from traube.components import parse_method
 from traube.papers.german.figures import curves, learning_curves
 from traube.papers.german.paper import PAPER
 from traube.papers.german.tables import (
     AVERAGE,
+    METRIC,
     TASKS,
     adaptation,
     kmeans,
@@ -24,7 +29,9 @@ from traube.papers.german.tables import (
     published_kmeans,
     published_methods,
     read_adaptations,
+    scores,
 )
+from traube.tasks.stored import get_manifest
 from traube.tasks.task import Task
 from traube.training import TRAINERS
 
@@ -218,6 +225,19 @@ def test_table_5_is_the_mean_of_seeds_after_the_last_step(context: Context) -> N
     assert figure is not None
     assert "minilm on blurbs_s2s" in figure.content
     assert figure.facts == {"trainings": 2}
+
+
+def test_what_was_adapted_stands_in_table_5_alone(context: Context, tiny_task: Task) -> None:
+    named = replace(tiny_task, card=tiny_task.card.model_copy(update={"name": "blurbs_s2s"}))
+    store_task(context.storage, named)
+    manifest, method = get_manifest(context.storage, "blurbs_s2s"), parse_method("none/minibatch_kmeans")
+    assert manifest is not None
+    training(paths.checkpoints(), 1, 0.10, 0.30)
+    for model in ("minilm", *(f"wwm__blurbs_s2s__minilm.s1-{step}" for step in ("last", "best"))):
+        cell = ClusteringCell("blurbs_s2s", "paper", model, "f", method, 42, "paper", "default", manifest.data_version)
+        values = pd.DataFrame({"split": ["early"], "level": ["coarse"], "metric": [METRIC], "value": [0.5]})
+        save_scored(context.storage, record(cell, "done"), with_replicates(values))
+    assert scores(context)["model"].tolist() == ["minilm"]
 
 
 def test_without_trainings_there_is_the_printed_side_alone(context: Context) -> None:

@@ -66,8 +66,13 @@ def _measure_sizes(context: Context, name: str) -> pd.Series:
 
 
 def scores(context: Context) -> pd.DataFrame:
-    """Return the unweighted mean over splits of the mean over seeds, x100, by `paper`: task, model, method, measured."""
+    """Return the unweighted mean over splits of the mean over seeds, x100, by `paper`: task, model, method, measured.
+
+    Models that were adapted to a task stand in table 5 alone.
+    """
     cells = context.cells(TASKS, PROTOCOL)
+    adapted = [name.removesuffix("last") + step for name, _ in context.trainings(*METHODS) for step in ("last", "best")]
+    cells = cells[~cells["model"].isin(adapted)]
     values = context.storage.read_scores(cells, [METRIC]).merge(cells[["cell_id", "task", "model", "method"]])
     keys = ["task", "model", "method"]
     by_split = values.groupby([*keys, "split", "level"])["value"].mean()
