@@ -67,7 +67,8 @@ def start(tmp_path: Path) -> Iterator[Callable[[], Servers]]:
 def kill_worker(home: Path) -> None:
     """kill -9 of the process in which the present run lives."""
     with dg.DagsterInstance.from_config(str(home / "dagster")) as instance:
-        (run,) = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED]))
+        started = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])
+        (run,) = wait_for(lambda: instance.get_runs(started), "a run at work")  # none is, between two
         process = find_process(instance, run)
     assert process is not None
     psutil.Process(process[0]).kill()

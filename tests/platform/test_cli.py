@@ -102,7 +102,9 @@ def test_tables_of_tasks_that_a_run_did_not_touch_are_left_alone(traube: Traube,
     assert traube("run", "--method", "none/agglomerative").exit_code == 0
     assert (home / "report" / "index.html").exists()
     assert not (home / "papers").exists()  # made of the papers' own tasks
-    (cards.parent / "params.yaml").write_text(PARAMS + "    seeds: [7]\n")  # whatever this changes: all is rebuilt
+    (cards.parent / "params.yaml").write_text(
+        f"graph: all\n{PARAMS}    seeds: [7]\n"
+    )  # whatever this changes: all is rebuilt
     assert traube("run", "--method", "none/agglomerative").exit_code == 0
     assert (home / "papers" / "german" / "table_2.csv").exists()
 
@@ -177,7 +179,8 @@ def test_a_leaderboard_that_is_gone_or_damaged_is_rebuilt(traube: Traube, home: 
 
 @pytest.mark.slow
 @pytest.mark.begin_with("published")
-def test_a_paper_that_could_not_be_published_is_tried_again(traube: Traube, home: Path) -> None:
+def test_a_paper_that_could_not_be_published_is_tried_again(traube: Traube, cards: Path, home: Path) -> None:
+    (cards.parent / "params.yaml").write_text(f"graph: all\n{PARAMS}")
     (home / "tables" / "published.json").unlink()
     shutil.rmtree(home / "papers", ignore_errors=True)
     (home / "papers").write_text("in the way")

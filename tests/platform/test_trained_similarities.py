@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -144,6 +145,8 @@ def test_commands_say_what_is_wrong_with_a_broken_one(cards: Path, checkpoint: P
 def test_it_becomes_champion_and_serves_new_passages_in_a_fresh_process(
     traube: Callable[..., Result], checkpoint: Path
 ) -> None:
+    params = paths.params().read_text()
+    paths.params().write_text(re.sub(r"(?m)^models: .*$", "models: [mine]", params))  # the first champion waits for all
     traube("run", "-m", "mine", "-t", "queried")
     held = RegistryResource().find_version("queried", "champion")
     assert held is not None
