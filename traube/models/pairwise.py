@@ -29,7 +29,7 @@ class DelegateMixin:
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of the weights in memory."""
+        """Number of bytes of the weights in memory."""
         return int(self._other.weight_bytes)
 
     @property
@@ -39,7 +39,7 @@ class DelegateMixin:
 
     @property
     def numerics(self) -> dict[str, str]:
-        """Versions of what the numbers depend on."""
+        """The versions of what the numbers depend on."""
         return dict(self._other.numerics)
 
     def fetch(self) -> None:
