@@ -18,6 +18,7 @@ from assets.common import MODELS
 from definitions import build_defs
 from operations.launch import DagsterLauncher, align
 from resources.alerts import read_alerts
+from resources.registry import RegistryResource
 from resources.tracking import TrackingResource
 from tests.made import Mark
 from tests.platform.conftest import TOPICS, sensor_of
@@ -101,7 +102,11 @@ def test_the_requested_run_scores_the_checkpoint(
     models = client.search_logged_models([experiment.id], "tags.`traube.model` = 'mine-v1.5'")
     assert [model.name for model in models] == ["words-mine-v1-5"]  # MLflow takes no dots
     (version,) = client.search_model_versions("name = 'traube-words' and tags.`traube.model` = 'mine-v1.5'")
-    assert [*Path(urlsplit(version.source).path).glob("artifacts/*/model.safetensors")]  # it is served where it is not
+    files = Path(urlsplit(version.source).path)
+    assert (files / "artifacts" / "served").is_dir() and not [*files.glob("artifacts/*/model.safetensors")]
+    RegistryResource().promote("words", str(version.version))
+    assert [*files.glob("artifacts/weights/model.safetensors")]  # it is served where the checkpoint is not
+    assert RegistryResource().load_champion("words").predict(["a text"]) is not None
 
 
 def test_the_partition_of_a_model_that_is_gone_is_deleted(
