@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 CHAMPION, CHALLENGER = "champion", "challenger"
 REJECTED = "traube.rejected"  # tag of a version that a person rolled back
 KEPT = "traube.keep"  # tag by which a person keeps a version that nobody serves
+LOGGED = "logged_model"  # tag with the id of the logged model, which MLflow's versions do not give back
 BROUGHT = "weights_stored"  # tag of a version whose weights, if any are needed, lie beside its clustering
 HISTORY = "traube.champions"  # tag of a registered model: its champions' versions, the present one last
 IDENTITY = ("task", "protocol", "metric", "level", "model", "fingerprint", "method", "data_version")
@@ -115,7 +116,13 @@ class RegistryResource(dg.ConfigurableResource):
         client.set_terminated(run.info.run_id)
         with suppress(MlflowException):  # it is there already
             client.create_registered_model(name)
-        tags = {**identity, "weights": served.fingerprint, "key": key, "score": f"{candidate.mean:.6f}"}
+        tags = {
+            **identity,
+            "weights": served.fingerprint,
+            "key": key,
+            "score": f"{candidate.mean:.6f}",
+            LOGGED: logged.model_id,
+        }
         tags = {f"traube.{tag}": value for tag, value in tags.items()}
         made = client.create_model_version(
             name, logged.artifact_location, run.info.run_id, tags=tags, model_id=logged.model_id
@@ -299,7 +306,7 @@ class RegistryResource(dg.ConfigurableResource):
         from traube._grouping import served as serving
 
         version = self.client().get_model_version(registered_name(task), number)
-        if not version.model_id or f"traube.{BROUGHT}" in version.tags:
+        if not (logged := version.tags.get(f"traube.{LOGGED}")) or f"traube.{BROUGHT}" in version.tags:
             return
         mlflow.set_tracking_uri(self.uri or default_uri())
         with TemporaryDirectory(prefix="traube-") as folder:
@@ -307,9 +314,8 @@ class RegistryResource(dg.ConfigurableResource):
             clustering = Path(at) / "artifacts" / "served"
             weights = Path(serving.load(clustering).card.model or "") if clustering.is_dir() else Path()
             if weights.parent == paths.home() / "weights" and not (clustering.parent / "weights").is_dir():
-                about = {"run_id": version.run_id, "model_id": version.model_id}
-                write_artifact(Path(folder) / "model", clustering, weights, **about)
-                self.client().log_model_artifacts(version.model_id, str(Path(folder) / "model"))
+                write_artifact(Path(folder) / "model", clustering, weights, run_id=version.run_id, model_id=logged)
+                self.client().log_model_artifacts(logged, str(Path(folder) / "model"))
         self.tag(task, number, {BROUGHT: "yes"})
 
     def forget_challengers(self, task: str, kept: int) -> None:
@@ -325,10 +331,10 @@ class RegistryResource(dg.ConfigurableResource):
         for version in old[max(0, kept - 1) :]:  # the present challenger is one of them
             client.delete_model_version(name, version.version)
             unpin(version.tags["traube.key"])
-            if not version.model_id:  # somebody else's
+            if not (logged := version.tags.get(f"traube.{LOGGED}")):  # somebody else's
                 continue
             client.delete_run(version.run_id)
-            client.delete_logged_model(version.model_id)
+            client.delete_logged_model(logged)
             folder = Path(url2pathname(urlsplit(version.source).path))
             if folder.parent.parent == paths.home() / "mlartifacts" / "models":  # MLflow marks, and deletes nothing
                 shutil.rmtree(folder.parent, ignore_errors=True)

@@ -127,9 +127,13 @@ def test_of_challengers_the_newest_stay_and_what_a_person_tagged(launcher: Dagst
     served.forget_challengers("words", 1)
     assert numbers() == [1, 2, 4, 5]
     assert Path(source.source.removeprefix("file://")).exists()  # the challenger's own files
+    files = Path(client.get_model_version(name, "1").source.removeprefix("file://"))
     served.promote("words")
     served.forget_challengers("words", 1)
     assert numbers() == [1, 2, 4, 5]  # a champion that was
+    client.set_registered_model_tag(name, "traube.champions", '["2"]')  # as if the first one had only challenged
+    served.forget_challengers("words", 1)
+    assert numbers() == [2, 4, 5] and not files.exists()
 
 
 def test_people_promote_and_roll_back(launcher: DagsterLauncher) -> None:
