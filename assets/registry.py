@@ -77,7 +77,7 @@ def registry(
             "decision": d.outcome,
             "challenger": f"{d.challenger.name}: {100 * d.challenger.mean:.2f}",
             "champion": f"{d.champion.name}: {100 * d.champion.mean:.2f}" if d.champion else "",
-            "measure": f"{d.challenger.level} {d.challenger.metric} x100, {d.challenger.protocol}".strip(),
+            "measure": f"{d.challenger.level or 'all levels'} {d.challenger.metric} x100, {d.challenger.protocol}",
             "reason": d.reason,
         }
         for d in decisions

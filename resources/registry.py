@@ -135,7 +135,7 @@ class RegistryResource(dg.ConfigurableResource):
         for task in sorted({task for task, _ in self.list_served()}):
             champion, challenger = (self.find_version(task, alias) or {} for alias in (CHAMPION, CHALLENGER))
             served = champion or challenger
-            measure = " ".join(filter(None, [served.get("level"), served.get("metric")]))
+            measure = f"{served.get('level') or 'all levels'} {served.get('metric', '')}"
             rows.append(
                 {
                     "task": task,
@@ -243,7 +243,7 @@ class RegistryResource(dg.ConfigurableResource):
             else "no champion"
             for side in (held, new)
         ]
-        measure = " ".join(filter(None, [new.get("level"), new.get("metric"), new.get("protocol")]))
+        measure = f"{new.get('level') or 'all levels'} {new.get('metric', '')}, {new.get('protocol', '')}"
         tested = f"; {new['reason']}" if new.get("reason") else ""
         return f"{registered_name(task)}: {sides[0]} -> {sides[1]} ({measure}){tested}"
 
