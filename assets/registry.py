@@ -10,7 +10,7 @@ import pandas as pd
 from assets.common import NIGHT, UNFINISHED, result_asset
 from resources.alerts import SILENT, send_alert
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
-from resources.registry import CHAMPION, RegistryResource
+from resources.registry import CHAMPION, RegistryResource, describe_measure
 from traube._core.errors import TraubeError
 from traube._core.files import locked
 from traube._pipeline.params import Protocol, load_params
@@ -77,7 +77,7 @@ def registry(
             "decision": d.outcome,
             "challenger": f"{d.challenger.name}: {100 * d.challenger.mean:.2f}",
             "champion": f"{d.champion.name}: {100 * d.champion.mean:.2f}" if d.champion else "",
-            "measure": f"{d.challenger.level or 'all levels'} {d.challenger.metric} x100, {d.challenger.protocol}",
+            "measure": describe_measure(d.challenger.level, d.challenger.metric, d.challenger.protocol),
             "reason": d.reason,
         }
         for d in decisions

@@ -135,7 +135,7 @@ class RegistryResource(dg.ConfigurableResource):
         for task in sorted({task for task, _ in self.list_served()}):
             champion, challenger = (self.find_version(task, alias) or {} for alias in (CHAMPION, CHALLENGER))
             served = champion or challenger
-            measure = f"{served.get('level') or 'all levels'} {served.get('metric', '')}"
+            measure = [served.get(tag, "") for tag in ("level", "metric", "protocol")]
             rows.append(
                 {
                     "task": task,
@@ -144,7 +144,7 @@ class RegistryResource(dg.ConfigurableResource):
                     "version": champion.get("version", ""),
                     "since": champion.get("since", ""),
                     "score": _percent(champion.get("score")),
-                    "measure": f"{measure}, {served.get('protocol', '')}",
+                    "measure": describe_measure(*measure),
                     "by": _percent(champion.get("difference")),
                     "against": champion.get("against", ""),
                     "challenger": " with ".join(filter(None, [challenger.get("model"), challenger.get("method")])),
@@ -243,7 +243,7 @@ class RegistryResource(dg.ConfigurableResource):
             else "no champion"
             for side in (held, new)
         ]
-        measure = f"{new.get('level') or 'all levels'} {new.get('metric', '')}, {new.get('protocol', '')}"
+        measure = describe_measure(*(new.get(tag, "") for tag in ("level", "metric", "protocol")))
         tested = f"; {new['reason']}" if new.get("reason") else ""
         return f"{registered_name(task)}: {sides[0]} -> {sides[1]} ({measure}){tested}"
 
@@ -366,6 +366,11 @@ class RegistryResource(dg.ConfigurableResource):
         except MlflowException:
             return []
         return list(json.loads(tags.get(HISTORY, "[]")))
+
+
+def describe_measure(level: str, metric: str, protocol: str) -> str:
+    """Return what a score of the registry is a score of; without a level, it is over all levels of the labels."""
+    return f"{level or 'all levels'} {metric}, {protocol}"
 
 
 def _percent(value: str | None) -> float:
