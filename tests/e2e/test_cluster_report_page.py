@@ -126,7 +126,15 @@ def test_search_finds_texts_anywhere_and_escape_shows_all_again(reader: Any) -> 
     assert find(reader, "#count").get_attribute("textContent") == "60"
 
 
+def wait_until_still(reader: Any) -> None:
+    """Wait until the map, which flies from a group to all texts, shows all of them."""
+    in_view = """const view = datamap.deckgl.getViewports()[0], { x, y } = datamap.pointData
+    return Array.from(x).every((_, i) => { const [cx, cy] = view.project([x[i], y[i]]); return cx > 0 && cy > 0 && cx < view.width && cy < view.height })"""
+    WebDriverWait(reader, PATIENCE).until(lambda b: b.execute_script(in_view))
+
+
 def test_downloads_hold_what_is_selected(reader: Any) -> None:
+    wait_until_still(reader)
     kept = """const blobs = []; const url = URL.createObjectURL, click = HTMLAnchorElement.prototype.click
     URL.createObjectURL = blob => (blobs.push(blob), url(blob))
     HTMLAnchorElement.prototype.click = function () { window.picture = this.href }
