@@ -129,7 +129,8 @@ def test_search_finds_texts_anywhere_and_escape_shows_all_again(reader: Any) -> 
 def wait_until_still(reader: Any) -> None:
     """Wait until the map, which flies from a group to all texts, shows all of them."""
     in_view = """const view = datamap.deckgl.getViewports()[0], { x, y } = datamap.pointData
-    return Array.from(x).every((_, i) => { const [cx, cy] = view.project([x[i], y[i]]); return cx > 0 && cy > 0 && cx < view.width && cy < view.height })"""
+    const is_in_view = ([cx, cy]) => cx > 0 && cy > 0 && cx < view.width && cy < view.height
+    return Array.from(x).every((_, i) => is_in_view(view.project([x[i], y[i]])))"""
     WebDriverWait(reader, PATIENCE).until(lambda b: b.execute_script(in_view))
 
 
