@@ -17,6 +17,7 @@ from traube._pipeline.params import Protocol, load_params
 from traube._pipeline.request import Request
 from traube._pipeline.survey import plan
 from traube._pipeline.workbench import Workbench
+from traube._reports.markdown import markdown
 from traube._storage import Storage
 from traube.models import Model, fingerprint_on
 from traube.models.card import Precision
@@ -44,6 +45,7 @@ def registry(
 ) -> dg.MaterializeResult:
     """Register the best model of each task, and decide whether it becomes the champion."""
     from traube.comparison.candidates import candidates, main_metric
+    from traube.comparison.family import list_compared
     from traube.comparison.promotion import judge
 
     opened, request, known = storage.open(), benchmark.request(), sources()
@@ -57,6 +59,8 @@ def registry(
             name: candidates(opened, name, request.protocol_name, protocol, main_metric(task.card, protocol))
             for name, task in tasks.items()
         }
+        compared = list_compared(opened, {request.protocol_name: protocol})
+        options = {name: [one for one in some if one.model in compared[name]] for name, some in options.items()}
         contests = _choose_sides(models, encoder, protocol.precision, storage.workbench(), options)
         families = {name: task.card.family for name, task in tasks.items()}
         awaited = {} if _ends_night(context) else _find_awaited(opened, request)
@@ -70,6 +74,7 @@ def registry(
             except TraubeError as error:
                 context.log.warning(f"{name}: {error}")
                 notes.append(f"{name}: {error}")
+        champions = models.note_champions()
 
     rows = [
         {
@@ -86,6 +91,7 @@ def registry(
     return dg.MaterializeResult(
         metadata={
             "verdicts": dg.MetadataValue.md(verdicts.to_markdown(index=False)),
+            "champions": dg.MetadataValue.md(markdown(champions.table)),
             "promoted": sum(d.outcome in ("first", "promote") for d in decisions),
             **({"not_served": dg.MetadataValue.md("\n".join(f"- {n}" for n in notes))} if notes else {}),
         }
@@ -177,4 +183,4 @@ def _serve(
             yield decision, version
         else:
             models.challenge(task.name, version)
-            models.forget_challengers(task.name, load_params().promotion.challengers)
+            models.forget_challengers(task.name, load_params().keep.challengers)

@@ -74,8 +74,10 @@ def regressions(
     context: dg.AssetExecutionContext, storage: StorageResource, benchmark: BenchmarkResource
 ) -> dg.MaterializeResult:
     """Compare each score with the night before, and warn of those that are significantly worse."""
-    night, timezone = context.run.tags.get(NIGHT), load_params().nightly.timezone
-    since, changes = publish_regressions(storage.open(), benchmark.protocols(), timezone, night)
+    night, params = context.run.tags.get(NIGHT), load_params()
+    since, changes = publish_regressions(
+        storage.open(), benchmark.protocols(), params.nightly.timezone, night, params.keep.nights
+    )
     percentages = changes.assign(
         **{c: (100 * changes[c].astype(float)).round(2) for c in ("before", "after", "difference")}
     )

@@ -43,6 +43,16 @@ def registry_of(task: str) -> "RegistryResource":
     return RegistryResource()
 
 
+def _note_change(registry: "RegistryResource") -> None:
+    """Show the champions as they are now, and have the next run make the tables again: champions are compared with all."""
+    from traube._core import paths
+    from traube._reports.tables import mark_outdated
+    from traube._storage import open_storage
+
+    registry.note_champions()
+    mark_outdated(open_storage(paths.home()))
+
+
 @app.command(rich_help_panel="Platform")
 def champions(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON with all columns.")] = False,
@@ -58,7 +68,7 @@ def champions(
     from resources.registry import RegistryResource
 
     prepare()
-    table = RegistryResource().read_champions()
+    table = RegistryResource().read_champions().table
     if as_json:
         print_json(table.to_dict("records"))
         return
@@ -103,6 +113,7 @@ def promote(
     if not yes:
         typer.confirm("Promote it?", abort=True)
     promoted = registry.promote(task, version)
+    _note_change(registry)
     out.print(f"{registered_name(task)}@champion is now version {promoted}")
 
 
@@ -117,7 +128,9 @@ def rollback(task: TaskName) -> None:
     """
     from resources.registry import registered_name
 
-    restored = registry_of(task).rollback(task)
+    registry = registry_of(task)
+    restored = registry.rollback(task)
+    _note_change(registry)
     out.print(f"{registered_name(task)}@champion is again version {restored}")
 
 

@@ -38,6 +38,11 @@ class Experiment:
         runs = self.client.search_runs([self.id], condition, max_results=MOST_RUNS)
         return {run.data.tags[KEY]: run for run in runs if KEY in run.data.tags}
 
+    def find_ids(self, condition: str) -> list[str]:
+        """Return the ids of the runs that meet a condition of MLflow's."""
+        runs = self.client.search_runs([self.id], condition, max_results=MOST_RUNS)
+        return [str(run.info.run_id) for run in runs]
+
     def find_official_runs(self, leaderboard: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, list[Any]]]:
         """Yield the best official rows of each task and model, and the runs of them, the newest first."""
         names = [name for name in IDENTITY if name in leaderboard]

@@ -18,15 +18,17 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import dagster as dg
-import pandas as pd
 from pydantic import Field
 
 from resources.experiment import connect, default_uri
+from resources.removal import mark_removed
 from resources.served_artifact import write_artifact
 from resources.tracking import name_logged_model
 from traube._core import paths
 from traube._core.errors import Missing, TraubeError, Unknown, unknown
 from traube._core.hashing import digest
+from traube._storage import open_storage
+from traube.comparison.champions import Champion, Champions
 from traube.models.pins import pin, unpin
 
 if TYPE_CHECKING:
@@ -41,22 +43,6 @@ LOGGED = "logged_model"  # tag with the id of the logged model, which MLflow's v
 BROUGHT = "weights_stored"  # tag of a version whose weights, if any are needed, lie beside its clustering
 HISTORY = "traube.champions"  # tag of a registered model: its champions' versions, the present one last
 IDENTITY = ("task", "protocol", "metric", "level", "model", "fingerprint", "method", "data_version")
-
-
-CHAMPIONS = {  # columns of the table of champions, and what each means
-    "task": "Task.",
-    "model": "Model of the champion; empty before there is one.",
-    "method": "Method of the champion.",
-    "version": "Its version of the registered model.",
-    "since": "When it became champion, in UTC.",
-    "score": "Its score, times 100.",
-    "measure": "Level of the labels, metric and protocol of all scores of the row.",
-    "by": "Points by which it was better than the champion before it.",
-    "against": "The champion before it.",
-    "challenger": "The best newcomer.",
-    "challenger_score": "Its score, times 100.",
-    "reason": "Why it is held.",
-}
 
 
 def registered_name(task: str) -> str:
@@ -129,30 +115,34 @@ class RegistryResource(dg.ConfigurableResource):
         )
         return str(made.version)
 
-    def read_champions(self) -> pd.DataFrame:
-        """Return the champion of each task and its next challenger, one row a task, in the columns of `CHAMPIONS`."""
-        rows = []
+    def read_champions(self) -> Champions:
+        """Return the champion of each task with its next challenger, and the models that were champions before."""
+        client, now, models = self.client(), [], {}
         for task in sorted({task for task, _ in self.list_served()}):
             champion, challenger = (self.find_version(task, alias) or {} for alias in (CHAMPION, CHALLENGER))
             served = champion or challenger
-            measure = [served.get(tag, "") for tag in ("level", "metric", "protocol")]
-            rows.append(
-                {
-                    "task": task,
-                    "model": champion.get("model", ""),
-                    "method": champion.get("method", ""),
-                    "version": champion.get("version", ""),
-                    "since": champion.get("since", ""),
-                    "score": _percent(champion.get("score")),
-                    "measure": describe_measure(*measure),
-                    "by": _percent(champion.get("difference")),
-                    "against": champion.get("against", ""),
-                    "challenger": " with ".join(filter(None, [challenger.get("model"), challenger.get("method")])),
-                    "challenger_score": _percent(challenger.get("score")),
-                    "reason": challenger.get("reason", ""),
-                }
+            now.append(
+                Champion(
+                    **{name: champion.get(name, "") for name in ("model", "method", "version", "since", "against")},
+                    task=task,
+                    score=_to_points(champion.get("score")),
+                    measure=describe_measure(*(served.get(tag, "") for tag in ("level", "metric", "protocol"))),
+                    by=_to_points(champion.get("difference")),
+                    challenger=" with ".join(filter(None, [challenger.get("model"), challenger.get("method")])),
+                    challenger_score=_to_points(challenger.get("score")),
+                    reason=challenger.get("reason", ""),
+                )
             )
-        return pd.DataFrame(rows, columns=list(CHAMPIONS))
+            versions = client.search_model_versions(f"name = '{registered_name(task)}'")
+            model_of = {str(version.version): version.tags.get("traube.model", "") for version in versions}
+            models[task] = tuple(dict.fromkeys(model_of.get(number, "") for number in self._read_history(task)))
+        return Champions(now=tuple(now), models=models)
+
+    def note_champions(self) -> Champions:
+        """Store the champions where the leaderboard, pages and other nodes find them without a registry; return them."""
+        champions = self.read_champions()
+        open_storage(paths.home()).save_document(champions)
+        return champions
 
     def load_champion(self, task: str) -> "Served":
         """Return the clustering that is served for a task; runs no stored code."""
@@ -238,7 +228,7 @@ class RegistryResource(dg.ConfigurableResource):
         new = self._read_version(task, version or self._require_version(task, CHALLENGER))
         held = self.find_version(task, CHAMPION)
         sides = [
-            f"version {side['version']}, {side['model']} with {side['method']}: {_percent(side.get('score')):.2f}"
+            f"version {side['version']}, {side['model']} with {side['method']}: {_to_points(side.get('score')):.2f}"
             if side
             else "no champion"
             for side in (held, new)
@@ -331,13 +321,9 @@ class RegistryResource(dg.ConfigurableResource):
         for version in old[max(0, kept - 1) :]:  # the present challenger is one of them
             client.delete_model_version(name, version.version)
             unpin(version.tags["traube.key"])
-            if not (logged := version.tags.get(f"traube.{LOGGED}")):  # somebody else's
+            if f"traube.{LOGGED}" not in version.tags:  # somebody else's
                 continue
-            client.delete_run(version.run_id)
-            client.delete_logged_model(logged)
-            folder = Path(url2pathname(urlsplit(version.source).path))
-            if folder.parent.parent == paths.home() / "mlartifacts" / "models":  # MLflow marks, and deletes nothing
-                shutil.rmtree(folder.parent, ignore_errors=True)
+            mark_removed(connect(self.uri or default_uri()), [version.run_id])
 
     def _read_version(self, task: str, number: str) -> dict[str, str]:
         """Return the tags of a version, and its number as `version`."""
@@ -373,8 +359,8 @@ def describe_measure(level: str, metric: str, protocol: str) -> str:
     return f"{level or 'all levels'} {metric}, {protocol}"
 
 
-def _percent(value: str | None) -> float:
-    return 100 * float(value) if value else math.nan
+def _to_points(value: str | None) -> float | None:
+    return 100 * float(value) if value else None
 
 
 def _read_tags(version: Any) -> dict[str, str]:

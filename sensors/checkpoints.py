@@ -1,6 +1,7 @@
 """The sensor that evaluates each checkpoint when it is complete, and again when its content changes."""
 
 import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,10 +13,12 @@ from resources.alerts import send_alert
 from sensors import Loaded
 from traube._core import paths
 from traube._core.errors import TraubeError
+from traube._pipeline.forgotten import forget, read_forgotten, recall
 from traube._pipeline.kinds import kind_of
 from traube._pipeline.params import Params, load_params
 from traube._pipeline.survey import find_not_ingested
-from traube._storage import open_storage
+from traube._storage import Storage, open_storage
+from traube.comparison.champions import read_champions
 from traube.models import checkpoints, load_model
 from traube.models.checkpoint_exchange import exchange_with_nodes
 from traube.tasks import get_source
@@ -52,8 +55,10 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
         if not {*tasks} & {*params.tasks}:
             waiting = ", ".join(name for name in new if name in params.tasks)
             return dg.SkipReason(f"no task of params.yaml has been read yet ({waiting or 'none can be had here'})")
-        requests = []
+        requests, storage = [], open_storage(paths.home())
         exchange_with_nodes()
+        if not params.keep.deleted_checkpoints:
+            notes += _forget_deleted(seen, params, storage)
         for folder in checkpoints.folders():
             entry = seen.setdefault(folder.name, Seen())
             try:
@@ -66,6 +71,7 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
                 continue
             if isinstance(request, dg.RunRequest):
                 requests.append(request)
+                recall(storage, [folder.name])
             elif request:
                 notes.append(f"{folder.name}: {request}")
         for note in notes:
@@ -75,12 +81,33 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
         keys = [r.partition_key for r in requests if r.partition_key]
         return dg.SensorResult(
             run_requests=requests,
-            dynamic_partitions_requests=[MODELS.build_add_request(keys)] if keys else [],
+            dynamic_partitions_requests=_change_partitions(context.instance, keys, read_forgotten(storage)),
             cursor=cursor,
             skip_reason=None if requests else dg.SkipReason("; ".join(notes) or "nothing new"),
         )
 
     return [new_checkpoints]
+
+
+def _forget_deleted(seen: Mapping[str, Seen], params: Params, storage: Storage) -> Iterator[str]:
+    """Forget the scored checkpoints whose folders are gone, but champions; yield a note for each."""
+    there = {folder.name for folder in checkpoints.folders()} | {*read_forgotten(storage), *params.models}
+    scored, served = {*storage.read_cells()["model"]}, read_champions(storage).served
+    for name in (seen.keys() & scored) - there - {*served.values()}:
+        forget(storage, name, params.models, served)
+        yield f"{name} is gone and forgotten"
+
+
+def _change_partitions(
+    instance: dg.DagsterInstance, added: list[str], forgotten: Iterable[str]
+) -> list[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest]:
+    """Return the requests that add partitions of models, and delete those of forgotten ones."""
+    assert MODELS.name is not None
+    gone = sorted({*instance.get_dynamic_partitions(MODELS.name)} & {*forgotten} - {*added})
+    return [
+        *([MODELS.build_add_request(added)] if added else []),
+        *([MODELS.build_delete_request(gone)] if gone else []),
+    ]
 
 
 def _request_run(folder: Path, entry: Seen, params: Params, tasks: list[str]) -> dg.RunRequest | str:

@@ -1,12 +1,18 @@
-"""Every night, what no result uses any more is removed: as `traube clean --yes` does."""
+"""Every night, what no result uses any more is removed: as `traube clean --yes` does, and from Dagster's history."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
+from resources.removal import remove_runs
 from sensors import Loaded
 from sensors.nightly import read_nightly
 from traube._core import paths
 from traube._core.inputs import format_size
 from traube._pipeline.cleaning import find_removable
+from traube._pipeline.forgotten import drop_spent, list_spent
+from traube._pipeline.params import load_params
 from traube._storage import open_storage
 
 
@@ -14,10 +20,35 @@ from traube._storage import open_storage
 def remove_unused(context: dg.OpExecutionContext) -> None:
     """Remove what is unused, and log how much."""
     storage = open_storage(paths.home())
+    spent = list_spent(storage)
     removed = [unused for unused in find_removable(storage) if unused.remove()]
     waiting, deleted = storage.clean()
     size = format_size(sum(unused.size for unused in removed))
-    context.log.info(f"removed {len(removed)} entries, {size}; deleted {deleted} blobs, marked {waiting}")
+    logged, runs = remove_runs(spent), _remove_old_runs(context.instance, load_params().keep.nights, spent)
+    drop_spent(storage)
+    context.log.info(
+        f"removed {len(removed)} entries, {size}; deleted {deleted} blobs, marked {waiting}; removed {logged} runs of "
+        f"MLflow and {runs} of Dagster"
+    )
+
+
+def _remove_old_runs(instance: dg.DagsterInstance, days: int, forgotten: Iterable[str]) -> int:
+    """Remove Dagster's runs of forgotten models, and those of publications, but the newest, that are older than some days."""
+    done = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+    before = datetime.now(UTC) - timedelta(days=days)
+    old = []
+    for job in ("publish", "clean"):
+        newest = {
+            record.dagster_run.run_id for record in instance.get_run_records(dg.RunsFilter(job_name=job), limit=1)
+        }
+        runs = instance.get_runs(dg.RunsFilter(job_name=job, created_before=before))
+        old += [run for run in runs if run.run_id not in newest]
+    for model in forgotten:
+        old += instance.get_runs(dg.RunsFilter(job_name="evaluate", tags={"dagster/partition": model}))
+    gone = [run for run in old if run.status in done]
+    for run in gone:
+        instance.delete_run(run.run_id)
+    return len(gone)
 
 
 @dg.job(name="clean", description="Removes what no result uses any more.")

@@ -104,6 +104,7 @@ def clean(
     docs/how-to/backup.md.
     """
     from traube._pipeline.cleaning import find_removable
+    from traube._pipeline.forgotten import drop_spent, list_spent
     from traube._storage import open_storage
 
     storage = open_storage(paths.home())
@@ -112,6 +113,9 @@ def clean(
     if yes:
         entries = [unused for unused in entries if unused.remove()]
         waiting, deleted = storage.clean()
+        if remove_runs := platform.part("clean"):  # of MLflow
+            remove_runs(list_spent(storage))
+        drop_spent(storage)
     if as_json:
         print_json([{"size": unused.size, "why": unused.reason, "path": unused.name} for unused in entries])
         return
@@ -129,6 +133,32 @@ def clean(
         out.print(f"Deleted {pluralize(deleted, 'blob')}.")
     if waiting:
         out.print(f"{pluralize(waiting, 'blob')} marked: `traube clean --yes` deletes each a day after it was marked.")
+
+
+@app.command()
+def forget(
+    model: Annotated[str, typer.Argument(help="Name of a scored model.", show_default=False)],
+) -> None:
+    """Take a model off the leaderboard and out of comparisons.
+
+    Examples
+    --------
+    traube forget checkpoint-0311
+    traube forget checkpoint-0311 && traube clean --yes
+
+    `traube clean` removes what is stored of the model; until then `traube run -m MODEL` brings it
+    back. A folder of checkpoints/ is evaluated again when its files change.
+    """
+    from traube._pipeline.forgotten import forget as forget_model
+    from traube._pipeline.params import load_params
+    from traube._reports.tables import mark_outdated
+    from traube._storage import open_storage
+    from traube.comparison.champions import read_champions
+
+    storage = open_storage(paths.home())
+    n_cells = forget_model(storage, model, load_params().models, read_champions(storage).served)
+    mark_outdated(storage)
+    out.print(f"{model} is forgotten: {pluralize(n_cells, 'cell')} no longer counted. `traube run` renews the tables.")
 
 
 @app.command()

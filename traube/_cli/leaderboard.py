@@ -128,6 +128,7 @@ def _show_over_tasks(
 
     params = load_params()
     best = table[table["best"].astype(bool) & (table["status"] == "done") & ~table["own_choice"].astype(bool)]
+    best = best if models else best[best["compared"].astype(bool)]
     chosen = {name: protocol or params.protocol_for([name]) for name in best["task"].unique()}
     over_tasks = rank_over_tasks(best[best["protocol"] == best["task"].map(chosen)], models)
     if figure:

@@ -93,9 +93,11 @@ def run(
     gets a card below TRAUBE_HOME, which names its columns; other commands take the file as
     well.
     """
+    from traube._pipeline.forgotten import recall
     from traube._pipeline.params import load_params
     from traube._pipeline.request import make_request
     from traube._pipeline.survey import plan
+    from traube._reports.tables import mark_outdated
     from traube._storage import open_storage
     from traube.models import is_endpoint
     from traube.tasks import PAIRS, sources
@@ -114,6 +116,8 @@ def run(
     request = replace(request, models=models, tasks=task or request.tasks)
     storage = open_storage(paths.home())
     if not dry_run:
+        if recall(storage, model or ()):
+            mark_outdated(storage)
         fetch(task or (), model or [name for name in request.models if is_endpoint(name)])
     before = plan(request, storage)
     for name in {*(task or ()), *(model or ())} & set(before.unavailable):

@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from traube._pipeline.forgotten import drop_forgotten
 from traube._pipeline.kinds import kinds, select_kind
 from traube._pipeline.kinds.clustering import CLUSTERINGS
 from traube._pipeline.kinds.kind import Kind
@@ -71,7 +72,8 @@ def cells_of_any_weights(
     kind: Kind[Any] = CLUSTERINGS,
 ) -> pd.DataFrame:
     """Return what `current_cells` returns with own choices, but of any fingerprint: the registry knows former ones."""
-    cells = keep_present_data(select_kind(storage.read_cells(*tasks) if stored is None else stored, kind), storage)
+    cells = drop_forgotten(storage.read_cells(*tasks) if stored is None else stored, storage)
+    cells = keep_present_data(select_kind(cells, kind), storage)
     choices = kind.list_choices(cells, protocols)
     return cells.assign(**{CHOICE: choices}).dropna(subset=CHOICE).astype({CHOICE: bool})
 

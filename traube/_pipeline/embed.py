@@ -18,6 +18,7 @@ from traube._core.hashing import digest
 from traube._core.measure import Cost, measure
 from traube._core.progress import SILENT, Progress
 from traube._pipeline.executors import Executor, cores
+from traube._pipeline.forgotten import read_forgotten
 from traube._storage import Storage
 from traube._storage.costs import NO_TASK, save_cost
 from traube._storage.embedding_cache import EmbeddingCache
@@ -50,10 +51,10 @@ def make_matrix_key(model: Model, corpus_version: str) -> str:
 
 def list_owners(storage: Storage, precisions: Iterable[Precision | None]) -> set[str]:
     """Return the prefixes of the names of the vectors that stored cells, or models as they are now, use."""
-    rows = storage.read_rows("cell")
+    rows, forgotten = storage.read_rows("cell"), read_forgotten(storage)
     owners = {name_vectors(row["fingerprint"], row["numerics"]["model"]) for row in rows}
     corpora = {manifest.corpus_version for task in storage.list_tasks() if (manifest := get_manifest(storage, task))}
-    for name, precision in product(model_cards(), {None, *precisions}):
+    for name, precision in product(model_cards().keys() - forgotten.keys(), {None, *precisions}):
         with suppress(TraubeError):  # if its weights are not here, the vectors that its cells used stay
             model = load_model(name, precision=precision)
             on_corpus = {make_matrix_key(model, version) for version in corpora} if model.corpus_bound else set()

@@ -139,8 +139,15 @@ class Promotion(Strict):
     level: float = Field(0.05, gt=0, lt=1, description="of the two-sided test, for all newcomers together")
     minimum_effect: float = Field(0.005, ge=0, le=1, description="smallest gain in the task's main metric")
     margin: float = Field(0.01, ge=0, le=1, description="loss on another task of the family that must be ruled out")
-    challengers: int = Field(
-        1, ge=1, description="newest challengers that the registry keeps of a task, besides champions"
+
+
+class Keep(Strict):
+    """What is kept besides champions, and what a person tagged; `traube clean` and the nightly job remove the rest."""
+
+    challengers: int = Field(1, ge=1, description="newest challengers of a task in the registry")
+    nights: int = Field(30, ge=2, description="nights that scores are compared with, and Dagster's runs that published")
+    deleted_checkpoints: bool = Field(
+        True, description="results of checkpoints whose folders are gone; false: as `traube forget` leaves them"
     )
 
 
@@ -160,6 +167,7 @@ class Params(Strict):
     pair_tasks: tuple[str, ...] = ()
     nightly: Nightly = Nightly()
     promotion: Promotion = Promotion()
+    keep: Keep = Keep()
     watch: Watch = Watch()
     owners: tuple[Annotated[str, Field(pattern=r"^(team:[\w.-]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")], ...] = Field(
         (), description="who answers for the assets: e-mail addresses, or team:NAME"

@@ -3,14 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from traube._core import paths
+from traube._pipeline.forgotten import read_forgotten
 from traube._pipeline.params import Params, Protocol
+from traube._storage import open_storage
 from traube.components import Method
 from traube.models import checkpoints
 
 
 def list_wanted_models(params: Params) -> tuple[str, ...]:
-    """Return the models of the benchmark: those of params.yaml, then the checkpoints."""
-    return tuple(dict.fromkeys([*params.models, *checkpoints.cards()]))
+    """Return the models of the benchmark: those of params.yaml, then the checkpoints that are not forgotten."""
+    if not (trained := checkpoints.cards()):
+        return params.models
+    forgotten = read_forgotten(open_storage(paths.home()))
+    return tuple(dict.fromkeys([*params.models, *(name for name in trained if name not in forgotten)]))
 
 
 @dataclass(frozen=True)

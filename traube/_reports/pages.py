@@ -36,6 +36,7 @@ from traube._reports.tables import (
 from traube._storage import Storage
 from traube.comparison.regressions import (
     CHANGES,
+    KEEP,
     Night,
     find_regressions,
     read_changes,
@@ -133,19 +134,23 @@ def publish_leaderboard(storage: Storage, request: Request, protocols: Mapping[s
 
 
 def publish_regressions(
-    storage: Storage, protocols: Mapping[str, Protocol], timezone: str, night: str | None = None
+    storage: Storage,
+    protocols: Mapping[str, Protocol],
+    timezone: str,
+    night: str | None = None,
+    kept: int = KEEP.nights,
 ) -> tuple[str, pd.DataFrame]:
     """Compare the current scores with those of the last nightly run before today, and write the changes.
 
     The changes are returned as `regressions` does. A day begins as the benchmark's timezone says; `night` is the
-    date of the nightly run that this is part of, if any.
+    date of the nightly run that this is part of, if any; of all nights, so many are kept.
     """
     date = night or datetime.now(ZoneInfo(timezone)).date().isoformat()
     with locked(storage.get_table_path(CHANGES)):
         # a day is remembered as its night left it; without a night, as the day's first publication did
         counting = select_counting_cells(storage, protocols)
         if night or storage.get_document(Night, date) is None:
-            save_snapshot(storage, counting, date)
+            save_snapshot(storage, counting, date, kept)
         since, changes = find_regressions(storage, protocols, counting, date)
         write_parquet(storage.get_table_path(CHANGES), changes.assign(since=since))
     return since, changes

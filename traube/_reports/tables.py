@@ -22,6 +22,7 @@ from traube._reports.found import COLUMNS as FOUND
 from traube._reports.found import found_k
 from traube._storage import Document, Storage, write_table
 from traube.comparison.candidates import WITHOUT_LABELS, about, main_metric
+from traube.comparison.family import OUTSIDE, Lasting, is_compared, list_lasting
 from traube.comparison.jackknife import Sample, compute_intervals
 from traube.comparison.ranking import rank
 from traube.comparison.samples import make_samples
@@ -52,6 +53,7 @@ COLUMNS = {  # and what each means
     "p": "p-value of the first model against this one, corrected for all comparisons.",
     "comparisons": "Number of comparisons that p is corrected for.",
     "verdict": "Id of the verdict on the first model against this one, which all surfaces quote.",
+    "compared": "Whether the model is compared with others, and ranked.",
     "seen": "Whether the model was trained on the task's texts.",
     "missing": "Number of the protocol's cells that are not computed for the model.",
     "note": "What to bear in mind of interval and ranks.",
@@ -85,6 +87,7 @@ def summary(
     cards: Mapping[str, TaskCard],
     metric: str | None = None,
     protocols: Mapping[str, Protocol] | None = None,
+    lasting: Lasting | None = None,
 ) -> pd.DataFrame:
     """Return one row per task, level, protocol, own choice or not, model and method.
 
@@ -111,6 +114,8 @@ def summary(
         A metric in place of the main metrics.
     protocols : mapping of str to Protocol, optional
         Protocols by name; their main metric goes before the card's.
+    lasting : mapping of str to collection of str, optional
+        Models that are always compared, by task, as in `traube.comparison.family`. By default all models are compared.
 
     Returns
     -------
@@ -121,12 +126,13 @@ def summary(
         columns, of methods with a k of their own (`traube._reports.found`).
     """
     cells = cells.assign(**{name: value for name, value in DEFAULTS.items() if name not in cells})
-    cells = cells.assign(method=name_methods(cells))
+    cells = cells.assign(method=name_methods(cells), compared=True if lasting is None else is_compared(cells, lasting))
     table, samples = _scored(cells, scores, cards, metric, protocols or {})
     others = cells[cells["status"] != "done"].drop_duplicates([*KEYS, "status"])
-    others = others[[*KEYS, "precision", "status", "reason", "created"]].assign(level="", metric="")
+    others = others[[*KEYS, "compared", "precision", "status", "reason", "created"]].assign(level="", metric="")
     table = pd.concat([table, others], ignore_index=True) if len(others) else table
     table = table.reindex(columns=[*COLUMNS, "sample"]).assign(best=False, verdict="", seen=False, missing=0)
+    table["compared"] = table["compared"].astype(bool)
     order = ["task", "level", "protocol", "own_choice", "mean", "model", "method"]
     table = table.sort_values(order, ascending=[column != "mean" for column in order], ignore_index=True)
     # for matrices this small, threads wait for each other; and sums keep their order
@@ -149,7 +155,7 @@ def _scored(
 ) -> tuple[pd.DataFrame, list[Sample]]:
     """Return a row for each group of cells that are done, without ranks, and each row's sample."""
     done = cells[cells["status"] == "done"]
-    heads = done.drop_duplicates(KEYS)[[*KEYS, "precision"]]
+    heads = done.drop_duplicates(KEYS)[[*KEYS, "compared", "precision"]]
     rows = done[["cell_id", "seed", "created"]].assign(head=done.groupby(KEYS, sort=False, dropna=False).ngroup())
     rows = rows.merge(scores, on="cell_id")
     levels, names = pd.factorize(rows["level"])
@@ -173,6 +179,7 @@ def _scored(
         **{"sample": range(len(group_rows)), "created": groups["created"].max().to_numpy()},
     )
     table["note"] = np.where([sample.is_complete for sample in samples], "", ONE_SEED)
+    table.loc[~table["compared"].astype(bool), "note"] = OUTSIDE
     table.loc[table["metric"] == WITHOUT_LABELS, "note"] = OWN_SPACES
     return table, samples
 
@@ -195,15 +202,19 @@ def _rank(group: pd.DataFrame, samples: Sequence[Sample]) -> pd.DataFrame:
     chosen = [choose_best_method(method_samples) for method_samples in by_model.values()]
     table = pd.DataFrame(compute_intervals(chosen), firsts.index, ["low", "high"]).assign(best=True)
     # each model's silhouette is of its own vectors, in its own space: that does not compare
-    if WITHOUT_LABELS in set(group["metric"]):
+    is_ranked = firsts["compared"].to_numpy(dtype=bool)
+    if WITHOUT_LABELS in set(group["metric"]) or not is_ranked.any():
         return table
-    head = firsts.iloc[0]
-    ranking = rank(list(by_model), chosen, about(head["task"], head["level"], head["metric"], head["protocol"]))
+    head, names = firsts.iloc[0], firsts["model"][is_ranked].tolist()
+    in_family = [sample for sample, is_one in zip(chosen, is_ranked, strict=True) if is_one]
+    ranking = rank(names, in_family, about(head["task"], head["level"], head["metric"], head["protocol"]))
     verdicts = [ranking.verdict(ranking.names[0], model) for model in ranking.names[1:]]
-    table[["rank_low", "rank_high"]] = ranking.ranks
-    table["p"] = [np.nan, *(verdict.p for verdict in verdicts)]
-    table["comparisons"] = [np.nan, *(verdict.comparisons for verdict in verdicts)]
-    return table.assign(verdict=["", *(verdict.id for verdict in verdicts)])
+    table.loc[is_ranked, ["rank_low", "rank_high"]] = ranking.ranks
+    table.loc[is_ranked, "p"] = [np.nan, *(verdict.p for verdict in verdicts)]
+    table.loc[is_ranked, "comparisons"] = [np.nan, *(verdict.comparisons for verdict in verdicts)]
+    table["verdict"] = ""
+    table.loc[is_ranked, "verdict"] = ["", *(verdict.id for verdict in verdicts)]
+    return table
 
 
 def metric_of(card: TaskCard | None, protocol: Protocol | None, metrics: pd.Series) -> str:
@@ -227,7 +238,7 @@ def _choose_best(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of a kind that is not ranked, with each model's best on each task; without ranks."""
     rows = rows.sort_values(["task", "mean", "model", "method"], ascending=[True, False, True, True])
     is_best = ~rows.duplicated(["task", "model"]) & rows["mean"].notna()
-    return rows.assign(best=is_best, verdict="").reindex(columns=list(COLUMNS))
+    return rows.assign(best=is_best, verdict="", compared=True).reindex(columns=list(COLUMNS))
 
 
 def _of_clusterings(
@@ -235,7 +246,8 @@ def _of_clusterings(
 ) -> pd.DataFrame:
     """Return a row for each method on each task of a ranked kind; as it was kept, if scores have not changed."""
     cards = {task: card for task in cells["task"].unique() if (card := get_card(storage, task))}
-    made_of = "" if metric else _made_of(cells, cards, protocols)
+    lasting = list_lasting(storage)
+    made_of = "" if metric else _made_of(cells, cards, protocols, lasting)
     with suppress(Corrupt):
         kept = storage.get_document(KeptRows, CLUSTERINGS)
         if kept and kept.made_of == made_of:
@@ -248,17 +260,20 @@ def _of_clusterings(
         has_main = np.array([key in known for key in zip(cells["cell_id"].tolist(), mains, strict=True)], dtype=bool)
         others = storage.read_scores(cells[~has_main], {WITHOUT_LABELS}, replicates=True)
         scores = pd.concat([scores, others], ignore_index=True) if len(others) else scores
-    table = _with_found_k(summary(cells, scores, cards, metric, protocols), storage, cells, protocols)
+    table = _with_found_k(summary(cells, scores, cards, metric, protocols, lasting), storage, cells, protocols)
     if keep:
         storage.save_document(KeptRows(key=CLUSTERINGS, made_of=made_of), {"table": write_table(table)})
     return table
 
 
-def _made_of(cells: pd.DataFrame, cards: Mapping[str, TaskCard], protocols: Mapping[str, Protocol]) -> str:
+def _made_of(
+    cells: pd.DataFrame, cards: Mapping[str, TaskCard], protocols: Mapping[str, Protocol], lasting: Lasting
+) -> str:
     """Return a hash of all that rows are made of, the code of comparisons and tables included."""
     code = [file_sha256(file) for room in ("comparison", "_reports") for file in sorted(ROOMS.glob(f"{room}/*.py"))]
     settings = [{name: one.model_dump(mode="json") for name, one in named.items()} for named in (cards, protocols)]
-    return digest([frame_digest(cells[["cell_id", "created", CHOICE]]), settings, code])
+    compared = is_compared(cells, lasting)
+    return digest([frame_digest(cells[["cell_id", "created", CHOICE]].assign(compared=compared)), settings, code])
 
 
 def _missing(cells: pd.DataFrame, protocols: Mapping[str, Protocol]) -> dict[tuple[str, str, str], int]:
@@ -349,8 +364,9 @@ def tables_are_current(storage: Storage) -> bool:
 
 
 def mark_outdated(storage: Storage) -> None:
-    """Mark all tables as outdated, so that the next run makes them, since one of them could not be made."""
-    storage.get_table_path(REBUILT).unlink(missing_ok=True)
+    """Mark all tables as outdated, so that the next run makes them: one could not be made, or shows what no longer counts."""
+    for name in (REBUILT, MADE_OF):
+        storage.get_table_path(name).unlink(missing_ok=True)
 
 
 def made_now(storage: Storage, state: str) -> dict[str, Any]:
@@ -407,6 +423,14 @@ def leaderboard(
     table = pd.concat([rows for rows in tables if len(rows)] or tables[:1], ignore_index=True)
     seen = {model: trained_on(model) for model in table["model"].unique()}
     table["seen"] = [seen[model] == task for task, model in zip(table["task"], table["model"], strict=True)]
-    absent = {"task": "", "status": "unavailable", "own_choice": False, "best": False, "seen": False, "missing": 0}
+    absent = {
+        "task": "",
+        "status": "unavailable",
+        "own_choice": False,
+        "best": False,
+        "seen": False,
+        "missing": 0,
+        "compared": True,
+    }
     rows = [{**absent, "model": name, "reason": reason} for name, reason in (unavailable or {}).items()]
     return pd.concat([table, pd.DataFrame(rows, columns=list(COLUMNS))], ignore_index=True) if rows else table

@@ -12,7 +12,7 @@ from traube._core.errors import Corrupt
 from traube._core.files import read_parquet
 from traube._pipeline.changes import Change, ChangeKind, in_words
 from traube._pipeline.current import current_cells, drop_sweeps
-from traube._pipeline.params import Protocol
+from traube._pipeline.params import Keep, Protocol
 from traube._storage import Document, Storage, write_table
 from traube.comparison.candidates import WITHOUT_LABELS, main_metric
 from traube.comparison.jackknife import Sample
@@ -47,6 +47,7 @@ COLUMNS = {  # meaning of each column
     "verdict": "better, worse or no significant change; new, gone, or changed without a test.",
     "cause": "Likely cause: data, model, parameters, code or libraries.",
 }
+KEEP = Keep()
 CHANGES = "regressions.parquet"  # what the last publication found
 
 
@@ -67,9 +68,11 @@ def select_counting_cells(storage: Storage, protocols: Mapping[str, Protocol]) -
     return kept
 
 
-def save_snapshot(storage: Storage, counting: pd.DataFrame, night: str) -> None:
-    """Keep which cells count, from `select_counting_cells`, by date."""
+def save_snapshot(storage: Storage, counting: pd.DataFrame, night: str, kept: int = KEEP.nights) -> None:
+    """Keep which cells count, from `select_counting_cells`, by date; and of the nights before, so many that all are `kept`."""
     storage.save_document(Night(key=night, cells=tuple(counting["cell_id"])), {"cells": write_table(counting)})
+    for old in storage.read_documents(Night)[:-kept]:
+        storage.remove_document(old)
 
 
 def find_regressions(

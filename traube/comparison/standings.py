@@ -3,7 +3,7 @@
 One object for the leaderboard of a single task, `traube recommend`, `traube compare` and a task's report.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,6 +16,7 @@ from traube._pipeline.params import Protocol
 from traube._pipeline.validation.findings import refuse_stored
 from traube._storage import Storage
 from traube.comparison.candidates import Candidate, candidates, find, main_metric, pick_best_methods, sample
+from traube.comparison.family import is_compared, list_lasting
 from traube.comparison.jackknife import Array, Sample, choose_best, compute_intervals
 from traube.comparison.ranking import Ranking, rank
 from traube.comparison.verdict import LEVEL, Undecided, Verdict, compare
@@ -68,8 +69,9 @@ def read_options(
     protocol: Protocol,
     metric: str | None = None,
     own_choice: bool = False,
+    besides: Collection[str] = (),
 ) -> tuple[Task, list[Candidate]]:
-    """Return a stored task and its scored candidates under a protocol, the best first.
+    """Return a stored task and its scored candidates under a protocol that are compared, the best first.
 
     The candidates are those of the task's present data, scored by its main metric or another.
 
@@ -87,6 +89,8 @@ def read_options(
         By default the task's main metric.
     own_choice : bool, default=False
         Also count methods and seeds that were requested beside the protocol's own.
+    besides : collection of str, optional
+        Models that are compared besides those of the task's family.
 
     Raises
     ------
@@ -111,7 +115,9 @@ def read_options(
             f"{task_name} has no labels, so nothing says which model is best; if a column of its file holds them: --labels "
             "COLUMN; `traube cluster` groups its texts"
         )
-    cells = current_cells(storage, {name: protocol}, [task_name], own_choice=own_choice)
+    cells = current_cells(storage, {name: protocol}, [task_name], own_choice=True)
+    compared = is_compared(cells, list_lasting(storage)) | cells["model"].isin(besides)
+    cells = cells[compared if own_choice else compared & ~cells["own_choice"]]
     options = candidates(storage, task_name, name, protocol, metric or main_metric(task.card, protocol), cells)
     if not options:
         raise Missing(
@@ -159,12 +165,12 @@ def compare_on_tasks(
     left_out : dict of str to str
         Why tasks cannot be compared on. If none can, that is raised.
     """
-    _parse_models(storage, a, b)
+    named = _parse_models(storage, a, b)
     pairings: list[tuple[Candidate, Candidate, list[Candidate]]] = []
     left_out = {}
     for task_name in dict.fromkeys(tasks):  # a name may be given twice
         try:
-            _, options = read_options(storage, task_name, name, protocol, metric, own_choice)
+            _, options = read_options(storage, task_name, name, protocol, metric, own_choice, named)
             pairings.append((find(options, a), find(options, b), options))
         except TraubeError as error:
             left_out[task_name] = str(error)

@@ -19,6 +19,7 @@ from traube._reports.figures import COLORS, HEATMAP_MODELS, Plot, as_data, color
 from traube._reports.recommendation import recommend_among
 from traube._reports.rendering import render
 from traube.comparison.candidates import WITHOUT_LABELS, Candidate, candidates, main_metric, pick_best_methods
+from traube.comparison.family import is_compared, list_lasting
 from traube.comparison.standings import Standing, read_standing
 from traube.comparison.verdict import format_significance
 from traube.models.prompts import get_model_prompt
@@ -47,7 +48,7 @@ def task_page(
     data |= {"views": [], "pairs": [], "answers": [], "diagrams": []}
     missing, protocol_name = "", ""
     try:
-        stored, chosen = bench.task(task), cells[~cells["own_choice"]]
+        stored, chosen = bench.task(task), cells[is_compared(cells, list_lasting(bench.storage)) & ~cells["own_choice"]]
         options = _list_candidates(bench, protocols, stored, chosen)
         protocol_name = max(options, key=lambda name: len(pick_best_methods(options[name])), default="")
         firsts = pick_best_methods(options.get(protocol_name, []))[:MODELS]

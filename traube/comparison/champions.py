@@ -1,0 +1,55 @@
+"""The champions of tasks, as the registry had them when it changed last: what the library shows without a registry."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field
+
+from traube._storage import Document, Storage
+
+
+class Champion(BaseModel):
+    """A task's champion, and who challenges it."""
+
+    model_config = ConfigDict(frozen=True)
+    task: str = Field(description="Task.")
+    model: str = Field("", description="Model of the champion; empty before there is one.")
+    method: str = Field("", description="Method of the champion.")
+    version: str = Field("", description="Its version of the registered model.")
+    since: str = Field("", description="When it became champion, in UTC.")
+    score: float | None = Field(None, description="Its score, times 100.")
+    measure: str = Field("", description="Level of the labels, metric and protocol of all scores of the row.")
+    by: float | None = Field(None, description="Points by which it was better than the champion before it.")
+    against: str = Field("", description="The champion before it.")
+    challenger: str = Field("", description="The best newcomer.")
+    challenger_score: float | None = Field(None, description="Its score, times 100.")
+    reason: str = Field("", description="Why it is held.")
+
+
+CHAMPIONS = {name: field.description or "" for name, field in Champion.model_fields.items()}  # columns, and meanings
+
+
+class Champions(Document):
+    """The champion of each task, and the models that were champions before."""
+
+    kind: ClassVar[str] = "champions"
+    key: str = "champions"
+    now: tuple[Champion, ...] = ()
+    models: Mapping[str, tuple[str, ...]] = {}  # that are or were champion, by task
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row for each task, in the columns of `CHAMPIONS`."""
+        table = pd.DataFrame([champion.model_dump() for champion in self.now], columns=list(CHAMPIONS))
+        return table.astype(dict.fromkeys(("score", "by", "challenger_score"), float))
+
+    @property
+    def served(self) -> dict[str, str]:
+        """The model of each task's champion, by task."""
+        return {champion.task: champion.model for champion in self.now if champion.model}
+
+
+def read_champions(storage: Storage) -> Champions:
+    """Return the champions of a storage, none if it has no registry."""
+    return storage.get_document(Champions, "champions") or Champions()
