@@ -13,7 +13,7 @@ def all_assets(used: Used) -> list[dg.AssetsDefinition]:
     """Return all assets: the stages of each task, the tables of all, the papers, trainings and sweeps."""
     from assets.datasets import corpus_asset, rows_asset
     from assets.papers import paper_assets
-    from assets.registry import registry
+    from assets.registry import registry_asset
     from assets.report import leaderboard_asset, regressions, report, task_reports
     from assets.stages import STAGES, scores_asset
     from assets.sweeps import sweep_asset, sweeps
@@ -28,7 +28,7 @@ def all_assets(used: Used) -> list[dg.AssetsDefinition]:
         assets += [make(task) for make in (corpus_asset, rows_asset, *makers.values())]
         if task.card.type is CLUSTERING:
             tasks.append(task)
-    assets += [leaderboard_asset(used.tasks.values()), registry, regressions, report, task_reports]
+    assets += [leaderboard_asset(used.tasks.values()), registry_asset(used.served), regressions, report, task_reports]
     trained = trainer_assets(tasks)
     swept = [sweep_asset(name, sweep) for name, sweep in sweeps().items()]
     return [*assets, *paper_assets(used.papers, {asset.key for asset in trained}), *trained, *swept]

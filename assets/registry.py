@@ -1,5 +1,6 @@
 """`registry`: the clustering of each task that is served, and the reason why the challenger is not."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from resources.benchmark import BenchmarkResource, EncoderResource, StorageResou
 from resources.registry import CHAMPION, RegistryResource, describe_measure
 from traube._core.errors import TraubeError
 from traube._core.files import locked
+from traube._pipeline.kinds import kind_of
 from traube._pipeline.params import Protocol, load_params
 from traube._pipeline.request import Request
 from traube._pipeline.survey import plan
@@ -21,30 +23,92 @@ from traube._reports.markdown import markdown
 from traube._storage import Storage
 from traube.models import Model, fingerprint_on
 from traube.models.card import Precision
-from traube.tasks import sources
+from traube.tasks import get_source, sources
 from traube.tasks.stored import get_manifest, read_task
 from traube.tasks.task import Task
 
 if TYPE_CHECKING:
     from traube.comparison.candidates import Candidate
+    from traube.comparison.champions import Champions
     from traube.comparison.promotion import Contest, Decision
 
 
-@result_asset(
-    key="registry",
-    deps=["leaderboard"],
-    kinds={"mlflow"},
-    description="Champion and challenger of each task. The champion changes only for one that is better by a paired test.",
-)
-def registry(
+KEY = dg.AssetKey("registry")
+
+
+def registry_asset(tasks: Iterable[str]) -> dg.AssetsDefinition:
+    """Make the asset of champions and challengers, with a check for each ranked task of the benchmark."""
+    ranked = [name for name in tasks if kind_of(get_source(name, None).card).is_ranked]
+    checks = {
+        name: dg.AssetCheckSpec(
+            f"champion_of_{re.sub(r'[^A-Za-z0-9_]', '_', name)}",
+            asset=KEY,
+            description=f"{name} has a champion that is scored",
+        )
+        for name in ranked
+    }
+
+    @result_asset(
+        key=KEY,
+        deps=["leaderboard"],
+        kinds={"mlflow"},
+        check_specs=[*checks.values()],
+        description="Champion and challenger of each task. The champion changes only for one that is better by a paired test.",
+    )
+    def registry(
+        context: dg.AssetExecutionContext,
+        storage: StorageResource,
+        benchmark: BenchmarkResource,
+        encoder: EncoderResource,
+        models: RegistryResource,
+    ) -> dg.MaterializeResult:
+        decisions, notes = _decide(context, storage, benchmark, encoder, models)
+        champions = models.note_champions()
+        return dg.MaterializeResult(
+            metadata={
+                "verdicts": dg.MetadataValue.md(_tabulate(decisions).to_markdown(index=False)),
+                "champions": dg.MetadataValue.md(markdown(champions.table)),
+                "promoted": sum(d.outcome in ("first", "promote") for d in decisions),
+                **({"not_served": dg.MetadataValue.md("\n".join(f"- {n}" for n in notes))} if notes else {}),
+            },
+            check_results=[
+                _check_champion(name, spec, champions, {d.task: d for d in decisions}) for name, spec in checks.items()
+            ],
+        )
+
+    return registry
+
+
+def _check_champion(
+    task: str, spec: dg.AssetCheckSpec, champions: "Champions", decisions: Mapping[str, "Decision"]
+) -> dg.AssetCheckResult:
+    """Return whether a task has a champion that is scored on the present data, and why its challenger is held."""
+    from traube.comparison.promotion import Why
+
+    decision, champion = decisions.get(task), next((one for one in champions.now if one.task == task), None)
+    is_scored = decision is None or decision.why is not Why.CHAMPION_UNSCORED
+    served = f"{champion.model} with {champion.method}" if champion and champion.model else "no champion yet"
+    reason = decision.reason if decision else "nothing challenges it"
+    about = champion.model_dump(exclude={"task"}, exclude_none=True) if champion else {}
+    return dg.AssetCheckResult(
+        check_name=spec.name,
+        passed=bool(champion and champion.model) and is_scored,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=f"{served}; {reason}",
+        metadata={name: value for name, value in about.items() if value != ""},
+    )
+
+
+def _decide(
     context: dg.AssetExecutionContext,
     storage: StorageResource,
     benchmark: BenchmarkResource,
     encoder: EncoderResource,
     models: RegistryResource,
-) -> dg.MaterializeResult:
-    """Register the best model of each task, and decide whether it becomes the champion."""
+) -> tuple[list["Decision"], list[str]]:
+    """Register the best model of each task, and decide whether it becomes the champion; return why tasks are not served."""
     from traube.comparison.candidates import candidates, main_metric
+    from traube.comparison.champions import read_champions
     from traube.comparison.family import list_compared
     from traube.comparison.promotion import judge
 
@@ -61,7 +125,9 @@ def registry(
         }
         compared = list_compared(opened, {request.protocol_name: protocol})
         options = {name: [one for one in some if one.model in compared[name]] for name, some in options.items()}
-        contests = _choose_sides(models, encoder, protocol.precision, storage.workbench(), options)
+        contests = _choose_sides(
+            models, encoder, protocol.precision, storage.workbench(), options, read_champions(opened)
+        )
         families = {name: task.card.family for name, task in tasks.items()}
         awaited = {} if _ends_night(context) else _find_awaited(opened, request)
         decisions = judge(opened, families, options, contests, load_params().promotion, awaited)
@@ -74,8 +140,11 @@ def registry(
             except TraubeError as error:
                 context.log.warning(f"{name}: {error}")
                 notes.append(f"{name}: {error}")
-        champions = models.note_champions()
+    return decisions, notes
 
+
+def _tabulate(decisions: Iterable["Decision"]) -> pd.DataFrame:
+    """Return a row for each decision."""
     rows = [
         {
             "task": d.task,
@@ -87,15 +156,7 @@ def registry(
         }
         for d in decisions
     ]
-    verdicts = pd.DataFrame(rows, columns=["task", "decision", "challenger", "champion", "measure", "reason"])
-    return dg.MaterializeResult(
-        metadata={
-            "verdicts": dg.MetadataValue.md(verdicts.to_markdown(index=False)),
-            "champions": dg.MetadataValue.md(markdown(champions.table)),
-            "promoted": sum(d.outcome in ("first", "promote") for d in decisions),
-            **({"not_served": dg.MetadataValue.md("\n".join(f"- {n}" for n in notes))} if notes else {}),
-        }
-    )
+    return pd.DataFrame(rows, columns=["task", "decision", "challenger", "champion", "measure", "reason"])
 
 
 def _ends_night(context: dg.AssetExecutionContext) -> bool:
@@ -114,11 +175,14 @@ def _find_awaited(storage: Storage, request: Request) -> dict[str, list[str]]:
 
 
 def _alert(context: dg.AssetExecutionContext, decision: "Decision", version: str) -> None:
-    """Raise an alert of a new champion, once for its version."""
+    """Raise an alert of a new champion, or of one that awaits approval, once for its version."""
     before = decision.champion.name if decision.champion else "none"
     details = [f"{before} -> {decision.challenger.name}", decision.reason]
-    advice = f"To take it back: traube rollback {decision.task}"
-    summary = f"{decision.task} has a new champion"
+    is_new = decision.outcome == "promote"
+    advice = (
+        f"To {'take it back' if is_new else 'approve'}: traube {'rollback' if is_new else 'promote'} {decision.task}"
+    )
+    summary = f"{decision.task} has a {'new champion' if is_new else 'challenger that awaits approval'}"
     send_alert(context.log, f"champion {decision.task} {version}", summary, details, advice)
 
 
@@ -128,10 +192,12 @@ def _choose_sides(
     precision: Precision | None,
     workbench: Workbench,
     candidates: Mapping[str, "list[Candidate]"],
+    known: "Champions",
 ) -> dict[str, "Contest"]:
     """Choose champion and challenger of each task, among the models that can be served."""
     from traube.comparison.promotion import choose_sides
 
+    noted = {champion.task: (champion.model, champion.method) for champion in known.now}
     usable: dict[str, tuple[Model, str]] = {}  # with the model's fingerprint by itself
     for name in {c.model for options in candidates.values() for c in options}:
         with suppress(TraubeError):  # one that is gone cannot be served
@@ -145,7 +211,8 @@ def _choose_sides(
         present = {n: fingerprint_on(usable[n][0], version) for n in {c.model for c in options} if n in usable}
         weights = {c.key: usable[c.model][1] for c in options if present.get(c.model) == c.fingerprint}
         held = models.find_version(task, CHAMPION)
-        contests[task] = choose_sides(options, weights, held, models.list_rejected(task) if held else [])
+        rejected = models.list_rejected(task) if held else []
+        contests[task] = choose_sides(options, weights, held, rejected, noted.get(task))
     return contests
 
 
@@ -158,9 +225,10 @@ def _serve(
     models: RegistryResource,
     protocol: Protocol,
 ) -> Iterator[tuple["Decision", str]]:
-    """Serve the champion from the present data, register the challenger; yield decision and version of a new one."""
+    """Serve the champion from the present data, register the challenger; yield decision and version of what is news."""
     from traube._grouping import served as serving
     from traube.comparison.candidates import Candidate
+    from traube.comparison.promotion import Why
 
     def register(candidate: Candidate, model: Model) -> str:
         opened, vectors = storage.open(), storage.workbench().vectors(task, model)
@@ -183,4 +251,6 @@ def _serve(
             yield decision, version
         else:
             models.challenge(task.name, version)
+            if decision.why is Why.NOT_APPROVED:
+                yield decision, version
             models.forget_challengers(task.name, load_params().keep.challengers)

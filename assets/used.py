@@ -24,12 +24,13 @@ class Used:
     tasks: Mapping[str, Source]
     trained: Collection[str]  # tasks with a stage for methods that train
     papers: Mapping[str, Paper]
+    served: Collection[str] = ()  # tasks of params.yaml, which have champions
 
     @property
-    def names(self) -> tuple[dict[str, str], set[str], set[str]]:
-        """Return what tells two graphs apart: tasks with the version of what they read, trained ones, papers."""
+    def names(self) -> tuple[dict[str, str], set[str], set[str], set[str]]:
+        """Return what tells two graphs apart: tasks with the version of what they read, trained and served ones, papers."""
         versions = {name: source.version for name, source in self.tasks.items()}
-        return versions, {*self.trained} & {*self.tasks}, {*self.papers}
+        return versions, {*self.trained} & {*self.tasks}, {*self.papers}, {*self.served} & {*self.tasks}
 
 
 def find_used(tasks: Collection[str] = (), trains: bool = False) -> Used:
@@ -46,11 +47,12 @@ def find_used(tasks: Collection[str] = (), trains: bool = False) -> Used:
         Whether the command trains on these tasks.
     """
     every, wanted, trained = sources(None), {*tasks}, {*tasks} if trains else set[str]()
-    shows_all, stored = False, set[str]()
+    shows_all, stored, served = False, set[str](), set[str]()
     try:
         params, storage = load_params(), open_storage(paths.home())
         shows_all, stored = params.graph == "all", {*storage.list_tasks()}
         wanted |= {*params.tasks, *params.pair_tasks}
+        served = {*params.tasks}
         trained |= storage.list_tasks_of(
             [name for name, clusterer in CLUSTERERS.items() if clusterer.input_kind == "encoder"]
         )
@@ -63,4 +65,4 @@ def find_used(tasks: Collection[str] = (), trains: bool = False) -> Used:
     used_papers = {
         name: paper for name, paper in papers().items() if shows_all or not paper.tasks or stored & {*paper.tasks}
     }
-    return Used(used, trained, used_papers)
+    return Used(used, trained, used_papers, [name for name in used if name in served])

@@ -24,7 +24,7 @@ from assets.common import (
     tag_run,
     trainer_key,
 )
-from assets.registry import registry
+from assets.registry import KEY as REGISTRY
 from assets.used import Used, find_used
 from definitions import build_defs
 from operations import LOCATION
@@ -213,7 +213,7 @@ class DagsterLauncher(Launcher):
         keys = [key for key in selected if key.path != [TASK_REPORTS]]
         if tasks is not None:
             made_of = {key: graph.get(key).metadata.get(MADE_OF) for key in keys}
-            made_of[registry.key] = load_params().tasks
+            made_of[REGISTRY] = load_params().tasks
             keys = [key for key, of in made_of.items() if of is None or set(of) & set(tasks)]
         return self._execute(definitions, "publish", keys, {})
 

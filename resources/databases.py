@@ -26,8 +26,10 @@ from traube._storage import open_storage
 
 EXPERIMENT = "traube"
 EXPERIMENT_TAGS = {
-    "mlflow.experimentKind": "custom_model_development"
-}  # its tag: MLflow opens it with its runs, not with traces
+    "mlflow.experimentKind": "custom_model_development",  # MLflow opens it with its runs, not with traces
+    "mlflow.note.content": "Traube's evaluations: a run for each model on each task, with a nested run for each method; "
+    "trainings and studies. `traube leaderboard` shows the same numbers.",
+}
 SETTINGS = "dagster.yaml"
 DAGSTER_DATABASE = "TRAUBE_DAGSTER_DATABASE"  # set by us for Dagster's processes, which have the file's `env`
 STAMP = "alembic_version"  # Dagster and MLflow note in it which tables they have made

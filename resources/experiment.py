@@ -23,6 +23,11 @@ from traube._core.hashing import digest
 KEY = "traube.key"
 # What identifies a run; the same six are its tag.
 IDENTITY = ("task", "model", "protocol", "data_version", "fingerprint", "code_version")
+SERVING = "traube-serving"  # the experiment of champions and challengers
+SERVING_TAGS = {
+    "mlflow.experimentKind": "custom_model_development",
+    "mlflow.note.content": "Clusterings that Traube's registered models serve: a run for each champion and challenger.",
+}
 MOST_RUNS = 50_000  # that MLflow gives at once
 
 
@@ -170,8 +175,8 @@ def _is_of_another_mlflow(error: Exception) -> bool:
     return "out-of-date database schema" in str(error)
 
 
-def connect(uri: str) -> Experiment:
-    """Return Traube's experiment in an MLflow store; make both if need be."""
+def connect(uri: str, name: str = EXPERIMENT) -> Experiment:
+    """Return Traube's experiment in an MLflow store, or the one that holds what is served; make both if need be."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     from mlflow import MlflowClient
 
@@ -186,7 +191,7 @@ def connect(uri: str) -> Experiment:
         make_shared_mlflow(artifact_root())
     try:
         client = MlflowClient(tracking_uri=uri)
-        experiment = client.get_experiment_by_name(EXPERIMENT)
+        experiment = client.get_experiment_by_name(name)
     except Exception as error:
         if not _is_of_another_mlflow(error):
             raise
@@ -195,5 +200,6 @@ def connect(uri: str) -> Experiment:
             f"{redacted_uri}: made by another MLflow; back it up, then `mlflow db upgrade` with this URL brings it up to date"
         ) from None
     if experiment is None:
-        return Experiment(client, str(client.create_experiment(EXPERIMENT, artifact_root(), EXPERIMENT_TAGS)))
+        tags = EXPERIMENT_TAGS if name == EXPERIMENT else SERVING_TAGS
+        return Experiment(client, str(client.create_experiment(name, artifact_root(), tags)))
     return Experiment(client, str(experiment.experiment_id))

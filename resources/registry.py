@@ -20,20 +20,21 @@ from urllib.request import url2pathname
 import dagster as dg
 from pydantic import Field
 
-from resources.experiment import connect, default_uri
+from resources.experiment import SERVING, connect, default_uri, get_ui
 from resources.removal import mark_removed
 from resources.served_artifact import write_artifact
 from resources.tracking import name_logged_model
 from traube._core import paths
 from traube._core.errors import Missing, TraubeError, Unknown, unknown
 from traube._core.hashing import digest
+from traube._reports.pages import SERVED
 from traube._storage import open_storage
-from traube.comparison.champions import Champion, Champions
 from traube.models.pins import pin, unpin
 
 if TYPE_CHECKING:
     from traube._grouping.served import Served
     from traube.comparison.candidates import Candidate
+    from traube.comparison.champions import Champions
     from traube.comparison.promotion import Decision
 
 CHAMPION, CHALLENGER = "champion", "challenger"
@@ -57,7 +58,7 @@ class RegistryResource(dg.ConfigurableResource):
 
     def client(self) -> Any:
         """Return MLflow's client."""
-        return connect(self.uri or default_uri()).client
+        return connect(self.uri or default_uri(), SERVING).client
 
     def find_version(self, task: str, alias: str) -> dict[str, str] | None:
         """Return the tags of the version with an alias, and its number as `version`; None if there is none."""
@@ -76,7 +77,7 @@ class RegistryResource(dg.ConfigurableResource):
 
         from traube._grouping import served as serving
 
-        experiment = connect(self.uri or default_uri())
+        experiment = connect(self.uri or default_uri(), SERVING)
         client = experiment.client
         name, identity = registered_name(candidate.task), {key: str(getattr(candidate, key)) for key in IDENTITY}
         key = digest(identity)
@@ -101,7 +102,7 @@ class RegistryResource(dg.ConfigurableResource):
         client.finalize_logged_model(logged.model_id, "READY")
         client.set_terminated(run.info.run_id)
         with suppress(MlflowException):  # it is there already
-            client.create_registered_model(name)
+            client.create_registered_model(name, description=_describe_model(candidate.task))
         tags = {
             **identity,
             "weights": served.fingerprint,
@@ -109,14 +110,22 @@ class RegistryResource(dg.ConfigurableResource):
             "score": f"{candidate.mean:.6f}",
             LOGGED: logged.model_id,
         }
-        tags = {f"traube.{tag}": value for tag, value in tags.items()}
+        tags = {f"traube.{tag}": value for tag, value in tags.items() if value}
+        measure = describe_measure(candidate.level, candidate.metric, candidate.protocol)
         made = client.create_model_version(
-            name, logged.artifact_location, run.info.run_id, tags=tags, model_id=logged.model_id
+            name,
+            logged.artifact_location,
+            run.info.run_id,
+            tags=tags,
+            model_id=logged.model_id,
+            description=f"{candidate.name}: {100 * candidate.mean:.2f} ({measure})",
         )
         return str(made.version)
 
-    def read_champions(self) -> Champions:
+    def read_champions(self) -> "Champions":
         """Return the champion of each task with its next challenger, and the models that were champions before."""
+        from traube.comparison.champions import Champion, Champions
+
         client, now, models = self.client(), [], {}
         for task in sorted({task for task, _ in self.list_served()}):
             champion, challenger = (self.find_version(task, alias) or {} for alias in (CHAMPION, CHALLENGER))
@@ -138,7 +147,7 @@ class RegistryResource(dg.ConfigurableResource):
             models[task] = tuple(dict.fromkeys(model_of.get(number, "") for number in self._read_history(task)))
         return Champions(now=tuple(now), models=models)
 
-    def note_champions(self) -> Champions:
+    def note_champions(self) -> "Champions":
         """Store the champions where the leaderboard, pages and other nodes find them without a registry; return them."""
         champions = self.read_champions()
         open_storage(paths.home()).save_document(champions)
@@ -213,10 +222,14 @@ class RegistryResource(dg.ConfigurableResource):
         self.tag(task, version, tags)
 
     def tag(self, task: str, version: str, tags: Mapping[str, str]) -> None:
-        """Set tags of a version, each below `traube.`."""
-        client = self.client()
-        for tag, value in tags.items():
-            client.set_model_version_tag(registered_name(task), version, f"traube.{tag}", value)
+        """Set tags of a version, each below `traube.`; an empty value removes a tag."""
+        client, name = self.client(), registered_name(task)
+        present = client.get_model_version(name, version).tags
+        for tag, value in ((f"traube.{tag}", value) for tag, value in tags.items()):
+            if value:
+                client.set_model_version_tag(name, version, tag, value)
+            elif tag in present:
+                client.delete_model_version_tag(name, version, tag)
 
     def challenge(self, task: str, version: str) -> None:
         """Make a version the challenger of a task's champion."""
@@ -323,7 +336,7 @@ class RegistryResource(dg.ConfigurableResource):
             unpin(version.tags["traube.key"])
             if f"traube.{LOGGED}" not in version.tags:  # somebody else's
                 continue
-            mark_removed(connect(self.uri or default_uri()), [version.run_id])
+            mark_removed(connect(self.uri or default_uri(), SERVING), [version.run_id])
 
     def _read_version(self, task: str, number: str) -> dict[str, str]:
         """Return the tags of a version, and its number as `version`."""
@@ -352,6 +365,15 @@ class RegistryResource(dg.ConfigurableResource):
         except MlflowException:
             return []
         return list(json.loads(tags.get(HISTORY, "[]")))
+
+
+def _describe_model(task: str) -> str:
+    """Return what people read beside a registered model."""
+    page = f"{get_ui('DAGSTER', 3000)}{SERVED}/{task}.html"
+    return (
+        f"The clustering that serves the texts of {task}: the version `champion`, chosen by paired tests (`traube champions`); "
+        f"the version `challenger` is the best newcomer. [All of {task}]({page}), while `traube dev` runs."
+    )
 
 
 def describe_measure(level: str, metric: str, protocol: str) -> str:

@@ -4,7 +4,7 @@ import io
 from collections.abc import Collection, Iterable
 from contextlib import redirect_stdout
 
-from resources.experiment import Experiment, connect, default_uri
+from resources.experiment import SERVING, Experiment, connect, default_uri
 
 REMOVED = "traube.removed"  # tag of a run that goes: the ids of its logged models, which go with it
 AT_ONCE = 500
@@ -30,14 +30,14 @@ def remove_runs(forgotten: Collection[str]) -> int:
     from mlflow.entities import ViewType
 
     uri = default_uri()
-    experiment = connect(uri)
+    experiment, serving = connect(uri), connect(uri, SERVING)
     client = experiment.client
     for model in forgotten:
         mark_removed(experiment, experiment.find_ids(f"tags.`traube.model` = '{model}'"))
     if uri.startswith("http") or client.search_experiments(ViewType.DELETED_ONLY, max_results=1):
         return 0
     condition, removed = f"tags.`{REMOVED}` LIKE '%'", 0
-    while runs := client.search_runs([experiment.id], condition, ViewType.DELETED_ONLY, AT_ONCE):
+    while runs := client.search_runs([experiment.id, serving.id], condition, ViewType.DELETED_ONLY, AT_ONCE):
         logged = {id_ for run in runs for id_ in run.data.tags[REMOVED].split()}
         if not logged:  # without names, all logged models in the trash would go
             break

@@ -18,7 +18,6 @@ from traube._pipeline.kinds import kind_of
 from traube._pipeline.params import Params, load_params
 from traube._pipeline.survey import find_not_ingested
 from traube._storage import Storage, open_storage
-from traube.comparison.champions import read_champions
 from traube.models import checkpoints, load_model
 from traube.models.checkpoint_exchange import exchange_with_nodes
 from traube.tasks import get_source
@@ -91,6 +90,8 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
 
 def _forget_deleted(seen: Mapping[str, Seen], params: Params, storage: Storage) -> Iterator[str]:
     """Forget the scored checkpoints whose folders are gone, but champions; yield a note for each."""
+    from traube.comparison.champions import read_champions
+
     there = {folder.name for folder in checkpoints.folders()} | {*read_forgotten(storage), *params.models}
     scored, served = {*storage.read_cells()["model"]}, read_champions(storage).served
     for name in (seen.keys() & scored) - there - {*served.values()}:

@@ -120,6 +120,14 @@ def test_a_clear_gain_is_promoted_and_a_tie_is_not(storage: Storage, tasks: dict
     assert "p < .001" in found["one"].reason
 
 
+def test_a_clear_gain_may_wait_for_a_person(storage: Storage, tasks: dict[str, Task], score: Score) -> None:
+    score("one", "old", 0.5, spread=0.002)
+    score("one", "new", 0.6, spread=0.002)
+    decision = verdicts(storage, tasks, Promotion(approval=True))["one"]
+    assert (decision.outcome, decision.why) == ("hold", Why.NOT_APPROVED)
+    assert decision.verdict and decision.verdict.better == "a"
+
+
 def test_without_a_champion_the_first_becomes_it(storage: Storage, tasks: dict[str, Task], score: Score) -> None:
     score("one", "new", 0.6)
     assert verdicts(storage, tasks)["one"].outcome == "first"

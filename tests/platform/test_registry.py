@@ -18,11 +18,12 @@ from typer.testing import CliRunner
 
 import traube
 from assets.common import NIGHT
-from assets.registry import registry
+from assets.registry import KEY
 from operations.launch import DagsterLauncher
 from resources.alerts import FILE, SILENT
 from resources.experiment import default_uri
 from resources.registry import RegistryResource
+from resources.removal import remove_runs
 from tests.errors import refused
 from tests.platform.conftest import word_rows, write_task
 from traube._cli.main import app
@@ -33,6 +34,7 @@ from traube._pipeline.request import Request
 from traube._storage import Storage, open_storage
 from traube.comparison import promotion
 from traube.comparison.candidates import candidates, main_metric
+from traube.comparison.champions import read_champions
 from traube.comparison.promotion import Decision, Why
 from traube.comparison.regressions import Night
 from traube.comparison.standings import compare_candidates
@@ -72,7 +74,7 @@ def test_the_first_champion_is_not_whoever_is_done_first(
     else:
         evaluate = launcher.definitions.resolve_job_def("evaluate")
         begun = launcher.instance.create_run_for_job(evaluate, status=dg.DagsterRunStatus.STARTED, tags=night)
-        only = {"instance": launcher.instance, "tags": night, "asset_selection": [registry.key]}
+        only = {"instance": launcher.instance, "tags": night, "asset_selection": [KEY]}
         assert publish.execute_in_process(**only).success and served.find_version("words", "champion") is None
         launcher.instance.report_run_failed(begun)
         assert publish.execute_in_process(**only).success
@@ -96,14 +98,15 @@ def test_publishing_again_registers_nothing_twice(launcher: DagsterLauncher) -> 
 def test_a_promotion_says_what_it_is_about_to_do_and_asks(launcher: DagsterLauncher) -> None:
     launcher.publish()
     served, runner = RegistryResource(), CliRunner()
-    table = served.read_champions().iloc[0]
+    (row,) = served.read_champions().now
+    assert row.score is not None and row.challenger_score is not None
     shown = " ".join(runner.invoke(app, ["champions"]).output.split())
-    assert "words" in shown and f"{table['score']:.2f}" in shown and f"{table['challenger_score']:.2f}" in shown
-    assert json.loads(runner.invoke(app, ["champions", "--json"]).output)[0]["reason"] == table["reason"]
+    assert "words" in shown and f"{row.score:.2f}" in shown and f"{row.challenger_score:.2f}" in shown
+    assert json.loads(runner.invoke(app, ["champions", "--json"]).output)[0]["reason"] == row.reason
     refused = runner.invoke(app, ["promote", "words"], input="n\n")
     assert refused.exit_code == 1 and (served.find_version("words", "champion") or {})["version"] == "1"
-    about = f"version 1, {table['model']} with {table['method']}: {table['score']:.2f} -> version 2,"
-    assert about in refused.output and table["reason"] in refused.output
+    about = f"version 1, {row.model} with {row.method}: {row.score:.2f} -> version 2,"
+    assert about in refused.output and row.reason in refused.output
     assert runner.invoke(app, ["promote", "words", "--yes"]).exit_code == 0
     assert (served.find_version("words", "champion") or {})["version"] == "2"
 
@@ -133,7 +136,56 @@ def test_of_challengers_the_newest_stay_and_what_a_person_tagged(launcher: Dagst
     assert numbers() == [1, 2, 4, 5]  # a champion that was
     client.set_registered_model_tag(name, "traube.champions", '["2"]')  # as if the first one had only challenged
     served.forget_challengers("words", 1)
-    assert numbers() == [2, 4, 5] and not files.exists()
+    assert numbers() == [2, 4, 5]
+    assert remove_runs([]) == 1 and not files.exists()
+
+
+def test_each_task_of_the_benchmark_has_a_check_of_its_champion(launcher: DagsterLauncher) -> None:
+    """Dagster, the report and the command show the same: the library notes what the registry holds."""
+    launcher.publish()
+    (noted,) = read_champions(open_storage(paths.home())).now
+    assert noted == RegistryResource().read_champions().now[0]
+    executions = launcher.instance.event_log_storage.get_asset_check_execution_history(
+        dg.AssetCheckKey(KEY, "champion_of_words"), limit=1
+    )
+    evaluation = executions[0].event.dagster_event.asset_check_evaluation_data  # type: ignore[union-attr]
+    assert evaluation.passed and noted.reason in (evaluation.description or "")
+    page = (paths.home() / "report" / "index.html").read_text(encoding="utf-8")
+    assert "Champions" in page and noted.measure in page and f"{noted.score:.2f}" in page
+
+
+def test_champions_go_on_where_the_registry_is_new(
+    launcher: DagsterLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of the results has no history of MLflow: nobody is crowned there without a test, not even if he is better."""
+    launcher.publish()
+    served = RegistryResource()
+    served.promote("words")  # the second best, by hand
+    before = served.note_champions().now[0]
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'new.db'}")
+    launcher.publish()
+    (after,) = RegistryResource().read_champions().now
+    assert (after.model, after.method, after.version) == (before.model, before.method, "1")
+    launcher.publish()
+    (after,) = RegistryResource().read_champions().now
+    assert (after.model, after.method) == (before.model, before.method) and after.challenger and after.reason
+
+
+def test_mlflow_says_what_its_entries_are(launcher: DagsterLauncher) -> None:
+    launcher.publish()
+    client = RegistryResource().client()
+    experiments = {experiment.name: experiment for experiment in client.search_experiments()}
+    about = [experiments[name].tags.get("mlflow.note.content") for name in ("traube", "traube-serving")]
+    assert all(about)
+    model = client.get_registered_model("traube-words")
+    versions = client.search_model_versions("name = 'traube-words'")
+    assert model.description and all(version.description for version in versions)
+    assert not [tag for version in versions for tag, value in version.tags.items() if value == ""]
+    runs = client.search_runs([experiments["traube"].experiment_id])
+    assert not [run for run in runs if "traube.serves" in run.data.tags]
+    for name in ("traube", "traube-serving"):
+        logged = client.search_logged_models([experiments[name].experiment_id])
+        assert len({model.name for model in logged}) == len(logged) or name == "traube-serving"
 
 
 def test_people_promote_and_roll_back(launcher: DagsterLauncher) -> None:
@@ -144,7 +196,7 @@ def test_people_promote_and_roll_back(launcher: DagsterLauncher) -> None:
     assert registry.find_version("words", "challenger") is None
     assert registry.rollback("words") == "1"
     assert (registry.find_version("words", "champion") or {})["version"] == "1"
-    (row,) = registry.read_champions().itertuples()
+    (row,) = registry.read_champions().now
     assert (row.task, row.model, row.version, row.measure[:5]) == ("words", "bow", "1", "topic")
     board = pd.read_parquet(open_storage(paths.home()).get_table_path("leaderboard.parquet"))
     assert row.score == pytest.approx(100 * board.loc[board["method"] == row.method, "mean"].iloc[0])
@@ -215,8 +267,10 @@ def test_a_champion_whose_files_are_damaged_is_named_where_it_lies(launcher: Dag
     assert f"{stored}: corrupt (more: " in result.stderr
 
 
-@pytest.mark.parametrize(("why", "tags"), [(Why.BETTER, {}), (Why.BETTER, dict([SILENT])), (Why.TOO_LITTLE, {})])
-def test_a_new_champion_raises_one_alert_and_a_kept_one_none(
+@pytest.mark.parametrize(
+    ("why", "tags"), [(Why.BETTER, {}), (Why.BETTER, dict([SILENT])), (Why.TOO_LITTLE, {}), (Why.NOT_APPROVED, {})]
+)
+def test_a_new_champion_or_one_to_approve_raises_one_alert_and_a_kept_one_none(
     launcher: DagsterLauncher, storage: Storage, monkeypatch: pytest.MonkeyPatch, why: Why, tags: dict[str, str]
 ) -> None:
     params = load_params()
@@ -227,7 +281,7 @@ def test_a_new_champion_raises_one_alert_and_a_kept_one_none(
     monkeypatch.setattr(promotion, "judge", lambda *_: [decision])  # scores of one split can promote nothing
     publish = launcher.definitions.resolve_job_def("publish")
     for _ in range(2):
-        publish.execute_in_process(instance=launcher.instance, asset_selection=[registry.key], tags=tags)
+        publish.execute_in_process(instance=launcher.instance, asset_selection=[KEY], tags=tags)
     alerts = (
         [json.loads(line) for line in (paths.home() / FILE).read_text().splitlines()]
         if (paths.home() / FILE).exists()
@@ -235,12 +289,10 @@ def test_a_new_champion_raises_one_alert_and_a_kept_one_none(
     )
     champion = RegistryResource().find_version("words", "champion") or {}
     assert (champion["version"] == "2") == (why is Why.BETTER)
-    if why is Why.BETTER and not tags:
+    if why in (Why.BETTER, Why.NOT_APPROVED) and not tags:
         (alert,) = alerts
-        assert (
-            alert["summary"] == "words has a new champion"
-            and alert["advice"] == "To take it back: traube rollback words"
-        )
+        command = "traube rollback words" if why is Why.BETTER else "traube promote words"
+        assert alert["advice"].endswith(command)
         assert alert["details"][0] == f"{old.name} -> {new.name}"
     else:
         assert alerts == []

@@ -138,6 +138,7 @@ class Promotion(Strict):
 
     level: float = Field(0.05, gt=0, lt=1, description="of the two-sided test, for all newcomers together")
     minimum_effect: float = Field(0.005, ge=0, le=1, description="smallest gain in the task's main metric")
+    approval: bool = Field(False, description="a person approves each change of a champion, by `traube promote TASK`")
     margin: float = Field(0.01, ge=0, le=1, description="loss on another task of the family that must be ruled out")
 
 

@@ -1,7 +1,7 @@
 """Publication of everything stored: leaderboard, changes since the night before, and pages."""
 
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -34,6 +34,7 @@ from traube._reports.tables import (
     state,
 )
 from traube._storage import Storage
+from traube.comparison.champions import Champion, read_champions
 from traube.comparison.regressions import (
     CHANGES,
     KEEP,
@@ -76,18 +77,26 @@ def make_page(bench: Workbench, protocols: Mapping[str, Protocol], task: str, ho
 
             write_text(path, task_page(bench, protocols, task, table, changes, made_of))
     if is_new:
-        write_index(table, changes, home)
+        write_index(table, changes, home, read_champions(bench.storage).now)
     return path
 
 
-def write_index(table: pd.DataFrame, changes: pd.DataFrame | None, home: Path) -> Path:
+def write_index(
+    table: pd.DataFrame, changes: pd.DataFrame | None, home: Path, champions: Sequence[Champion] = ()
+) -> Path:
     """Write the page of all tasks, with links to the tasks' own pages where these exist."""
     path = home / FOLDER / INDEX
-    write_text(path, leaderboard_page(table, changes, {other.stem for other in path.parent.glob("*.html")}))
+    pages = {other.stem for other in path.parent.glob("*.html")}
+    write_text(path, leaderboard_page(table, changes, pages, champions))
     return path
 
 
-def leaderboard_page(table: pd.DataFrame, changes: pd.DataFrame | None = None, pages: Collection[str] = ()) -> str:
+def leaderboard_page(
+    table: pd.DataFrame,
+    changes: pd.DataFrame | None = None,
+    pages: Collection[str] = (),
+    champions: Sequence[Champion] = (),
+) -> str:
     """Return the page of all tasks, which needs no server and links to each task's own page among `pages`."""
     done = table[table["status"] == "done"]
     sections = [
@@ -106,6 +115,7 @@ def leaderboard_page(table: pd.DataFrame, changes: pd.DataFrame | None = None, p
     return render(
         "leaderboard.html",
         sections=sections,
+        champions=champions,
         pages=pages,
         format_significance=format_significance,
         show_rank=show_rank,
@@ -158,7 +168,8 @@ def publish_regressions(
 
 def publish_index(storage: Storage, home: Path) -> Path:
     """Write the page of all tasks, and note that the publication is complete; call this last."""
-    path = write_index(read_parquet(storage.get_table_path(NAME)), read_changes(storage), home)
+    champions = read_champions(storage).now
+    path = write_index(read_parquet(storage.get_table_path(NAME)), read_changes(storage), home, champions)
     # a publication that was cut short is made again
     shutil.copyfile(storage.get_table_path(MADE_OF), storage.get_table_path(REBUILT))
     return path

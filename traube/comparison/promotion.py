@@ -19,8 +19,10 @@ class Why(Enum):
     """Reason for which a challenger is promoted or not; of several objections, the first that is listed here counts."""
 
     NO_CHAMPION = auto()
+    CHAMPION_ELSEWHERE = auto()
     NOT_ALL_SCORED = auto()
     BETTER = auto()
+    NOT_APPROVED = auto()
     TOO_LITTLE = auto()
     NOT_SIGNIFICANT = auto()
     WORSE_ELSEWHERE = auto()
@@ -47,7 +49,7 @@ class Decision:
     @property
     def outcome(self) -> Outcome:
         """`first` (there was no champion), `promote`, `keep` (the champion stays) or `hold` (not decided yet)."""
-        if self.why is Why.NO_CHAMPION:
+        if self.why in (Why.NO_CHAMPION, Why.CHAMPION_ELSEWHERE):
             return "first"
         if self.why is Why.BETTER:
             return "promote"
@@ -58,6 +60,8 @@ class Decision:
         """The reason, in a sentence."""
         if self.why is Why.NO_CHAMPION:
             return "there was no champion"
+        if self.why is Why.CHAMPION_ELSEWHERE:
+            return "it was the champion where these results come from"
         if self.why is Why.NOT_ALL_SCORED:
             return (
                 f"the first champion is chosen when {join_words(self.awaited)} are scored too, or when the night ends"
@@ -70,6 +74,8 @@ class Decision:
             return f"{self._evidence}: {'worse' if self.verdict.better == 'b' else 'no better'} than the champion"
         if self.why is Why.TOO_LITTLE:
             return f"{self._evidence}: less than {100 * self.rules.minimum_effect:g} points better"
+        if self.why is Why.NOT_APPROVED:
+            return f"{self._evidence}: better; a person approves it by `traube promote {self.task}`"
         if self.why is Why.NOT_SIGNIFICANT:
             return f"{self._evidence}: not significant at {self.rules.level:g}"
         if self.elsewhere is None:
@@ -101,6 +107,7 @@ class Contest:
     challenger: Candidate | None  # the best newcomer that can be served
     champion: Candidate | Literal["unscored"] | None  # "unscored" on the present data; None if there is none
     newcomers: int = 1  # number of newcomers, of which the challenger is the best
+    is_known: bool = False  # whether the challenger was the champion in the registry of these results
 
 
 def choose_sides(
@@ -108,6 +115,7 @@ def choose_sides(
     weights: Mapping[tuple[str, str, str], str],
     held: Mapping[str, str] | None,
     rejected: Sequence[Mapping[str, str]],
+    known: tuple[str, str] | None = None,
 ) -> Contest:
     """Choose who challenges the champion of a task.
 
@@ -125,6 +133,8 @@ def choose_sides(
         Tags of the champion's version; None where there is no champion.
     rejected : sequence of mapping of str to str
         Tags of versions that people rolled back.
+    known : tuple of str, optional
+        Model and method of the champion that the results came with, for a registry that has none.
     """
 
     def is_of(version: Mapping[str, str], candidate: Candidate) -> bool:
@@ -136,6 +146,8 @@ def choose_sides(
     out = [held, *rejected] if held else []
     new = [c for c in options if c.key in weights and not any(is_of(version, c) for version in out)]
     pool = [c for c in new if held and c.method == held.get("method")] or new
+    if not held and (again := next((c for c in new if (c.model, c.method) == known), None)):
+        return Contest(again, None, is_known=True)
     champion: Candidate | Literal["unscored"] | None = "unscored" if held else None
     return Contest(next(iter(pool), None), scored or champion, len(pool))
 
@@ -175,7 +187,7 @@ def judge(
         Models that are to be scored, by task, before its first champion is chosen: whoever is done first is not the best.
     """
     comparisons = sum(c.newcomers for c in contests.values() if c.challenger and isinstance(c.champion, Candidate))
-    decisions = []
+    decisions, better = [], Why.NOT_APPROVED if rules.approval else Why.BETTER
     for task, contest in sorted(contests.items()):
         challenger, champion = contest.challenger, contest.champion
         if not challenger:
@@ -183,6 +195,7 @@ def judge(
         if not isinstance(champion, Candidate):
             missing = (awaited or {}).get(task, ())
             why = Why.CHAMPION_UNSCORED if champion else Why.NOT_ALL_SCORED if missing else Why.NO_CHAMPION
+            why = Why.CHAMPION_ELSEWHERE if contest.is_known else why
             decisions.append(Decision(task, why, rules, challenger, awaited=missing))
             continue
         verdict = compare_candidates(storage, challenger, champion, comparisons, rules.level)
@@ -198,7 +211,7 @@ def judge(
             objections = _find_objections(
                 storage, challenger, champion, {name: options[name] for name in others}, rules
             )
-            why, objection = min(objections, key=lambda pair: pair[0].value, default=(Why.BETTER, None))
+            why, objection = min(objections, key=lambda pair: pair[0].value, default=(better, None))
         decisions.append(Decision(task, why, rules, challenger, champion, verdict, objection))
     return decisions
 
