@@ -1,7 +1,7 @@
 """The sensor that evaluates each checkpoint when it is complete, and again when its content changes."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -88,7 +88,7 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
     return [new_checkpoints]
 
 
-def _forget_deleted(seen: Mapping[str, Seen], params: Params, storage: Storage) -> Iterator[str]:
+def _forget_deleted(seen: dict[str, Seen], params: Params, storage: Storage) -> Iterator[str]:
     """Forget the scored checkpoints whose folders are gone, but champions; yield a note for each."""
     from traube.comparison.champions import read_champions
 
@@ -96,6 +96,7 @@ def _forget_deleted(seen: Mapping[str, Seen], params: Params, storage: Storage) 
     scored, served = {*storage.read_cells()["model"]}, read_champions(storage).served
     for name in (seen.keys() & scored) - there - {*served.values()}:
         forget(storage, name, params.models, served)
+        del seen[name]  # it may come back
         yield f"{name} is gone and forgotten"
 
 

@@ -3,16 +3,22 @@
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import dagster as dg
 import pandas as pd
 import pytest
 import torch
+from mlflow.entities import ViewType
 from safetensors.torch import load_file, save_file
 from transformers import BertTokenizerFast
+from typer.testing import CliRunner
 
 from assets.common import MODELS
 from definitions import build_defs
@@ -22,11 +28,15 @@ from resources.registry import RegistryResource
 from resources.tracking import TrackingResource
 from tests.made import Mark
 from tests.platform.conftest import TOPICS, sensor_of
+from traube._cli.main import app
 from traube._core import paths
 from traube._core.errors import Unsafe
-from traube._pipeline.request import Request
+from traube._pipeline import forgotten
+from traube._pipeline.params import load_params
+from traube._pipeline.request import Request, make_request
 from traube._reports.tables import leaderboard
-from traube._storage import open_storage
+from traube._storage import open_storage, unused
+from traube.comparison.regressions import Night
 from traube.models import checkpoints, load_model, model_cards
 from traube.models.checkpoints import request_again
 
@@ -121,6 +131,74 @@ def test_the_partition_of_a_model_that_is_gone_is_deleted(
     assert partitions() == {"bow", "mine", "tfidf"}
     shutil.rmtree(folder)
     assert partitions() == {"bow", "tfidf"}
+
+
+@pytest.fixture
+def evaluate(launcher: DagsterLauncher) -> Callable[[str], None]:
+    """Score a checkpoint that the sensor has requested."""
+
+    def run(name: str) -> None:
+        launcher.instance.add_dynamic_partitions(str(MODELS.name), [name])
+        errors = launcher.evaluate(name, ["words"], replace(make_request(load_params()), models=[name]))
+        assert errors == []
+
+    return run
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_deleted_checkpoint_is_forgotten_where_params_say_so(
+    tick: Tick, drop: Callable[[str], Path], evaluate: Callable[[str], None], launcher: DagsterLauncher, kept: bool
+) -> None:
+    paths.params().write_text(paths.params().read_text() + f"\nkeep: {{deleted_checkpoints: {str(kept).lower()}}}\n")
+    folder = drop("mine")
+    tick()
+    tick()
+    evaluate("mine")
+    shutil.rmtree(folder)
+    result, storage = tick(), open_storage(paths.home())
+    board = leaderboard(storage, protocols=load_params().protocols)
+    deleted = [name for request in result.dynamic_partitions_requests or [] for name in request.partition_keys]
+    assert deleted == ([] if kept else ["mine"])
+    assert ("mine" in {*board["model"]}) is kept and len(storage.read_cells("words")) > 0
+    drop("mine")  # it comes back as it was: whoever puts it there wants it
+    tick()
+    assert requested(tick()) == ([] if kept else ["mine"])
+
+
+def test_a_night_cleans_up_after_a_forgotten_checkpoint(
+    tick: Tick,
+    drop: Callable[[str], Path],
+    evaluate: Callable[[str], None],
+    launcher: DagsterLauncher,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is stored of it goes, in MLflow and Dagster too; what is left of the others is as it was."""
+    drop("mine")
+    tick()
+    tick()
+    evaluate("mine")
+    evaluate("bow")
+    launcher.publish()
+    storage, tracking = open_storage(paths.home()), TrackingResource()
+    assert CliRunner().invoke(app, ["forget", "mine"]).exit_code == 0
+    launcher.publish()
+    board = pd.read_parquet(storage.get_table_path("leaderboard.parquet"))
+    assert {*board["model"]} == {"bow"}
+    clean = launcher.definitions.resolve_job_def("clean")
+    assert clean.execute_in_process(instance=launcher.instance).success
+    assert tracking.connect().find_ids("tags.`traube.model` = 'mine'")  # it may be called back within a day
+    monkeypatch.setattr(forgotten, "datetime", SimpleNamespace(now=lambda zone: datetime.now(zone) + timedelta(days=2)))
+    monkeypatch.setattr(unused, "time", SimpleNamespace(time=lambda: time.time() + 2 * 86_400))
+    for night in storage.read_documents(Night):  # what nights are compared with is kept as long as these
+        storage.remove_document(night)
+    assert clean.execute_in_process(instance=launcher.instance).success
+    assert "mine" not in {*storage.read_cells()["model"]}
+    experiment = tracking.connect()
+    assert experiment.find_ids("tags.`traube.model` = 'bow'")
+    assert not experiment.client.search_runs([experiment.id], "tags.`traube.model` = 'mine'", ViewType.ALL)
+    assert not launcher.instance.get_runs(dg.RunsFilter(tags={"dagster/partition": "mine"}))
+    launcher.publish()
+    assert pd.read_parquet(storage.get_table_path("leaderboard.parquet"))["mean"].equals(board["mean"])
 
 
 def test_touched_is_not_changed_and_changed_is_evaluated_again(tick: Tick, drop: Callable[[str], Path]) -> None:
