@@ -9,8 +9,8 @@ warnings.filterwarnings("ignore", category=dg.PreviewWarning)
 warnings.filterwarnings("ignore", category=dg.BetaWarning)
 
 from assets import all_assets  # noqa: E402
-from assets.common import Job  # noqa: E402
-from assets.jobs import all_jobs  # noqa: E402
+from assets.common import MADE_OF, Job  # noqa: E402
+from assets.jobs import all_jobs, is_published  # noqa: E402
 from assets.ownership import with_owners_and_code  # noqa: E402
 from assets.used import Used, find_used  # noqa: E402
 from resources import all_resources  # noqa: E402
@@ -23,9 +23,11 @@ def build_defs(used: Used | None = None, **overrides: Any) -> dg.Definitions:
     """Return all definitions of what is used; `overrides` are resources that replace the default ones, by name."""
     used = used or find_used()
     jobs: list[Job] = [*all_jobs(used), *collect("jobs")]
-    loaded = Loaded({job.name: job for job in jobs}, {*used.tasks})
+    assets = with_owners_and_code(all_assets(used))
+    published = {spec.key: spec.metadata.get(MADE_OF) for asset in assets for spec in asset.specs if is_published(spec)}
+    loaded = Loaded({job.name: job for job in jobs}, {*used.tasks}, published)
     return dg.Definitions(
-        assets=with_owners_and_code(all_assets(used)),
+        assets=assets,
         jobs=jobs,
         sensors=collect("sensors", loaded),
         schedules=collect("schedules", loaded),

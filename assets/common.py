@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Job: TypeAlias = Any  # a JobDefinition, or what `define_asset_job` makes: its class has no public name
 RESULTS, TASK_REPORTS = "results", "task_reports"  # the group of what is made of all tasks, and of it their pages
+PAPERS = "papers"  # how keys of the papers' tables begin
 TRAINERS, CHECKPOINTS, STUDIES = "trainers", "_checkpoints", "_studies"  # how keys of trainers begin and end
 TRAININGS = "trainings"  # the pool of steps that train: of so many at once, as dagster.yaml says
 NIGHT = "traube/night"  # tag of a run that is part of a night: the night's date

@@ -2,10 +2,17 @@
 
 import dagster as dg
 
-from assets.common import CHECKPOINTS, RESULTS, STUDIES, TRAINERS, Job, asset_key, data_keys, model_keys
+from assets.common import CHECKPOINTS, PAPERS, RESULTS, STUDIES, TRAINERS, Job, asset_key, data_keys, model_keys
 from assets.sweeps import sweeps
 from assets.used import Used
 from traube.tasks.task import Stage
+
+PUBLISHED = dg.AssetSelection.groups(RESULTS) | dg.AssetSelection.key_prefixes(PAPERS)
+
+
+def is_published(spec: dg.AssetSpec) -> bool:
+    """Return whether the job `publish` makes an asset."""
+    return spec.group_name == RESULTS or spec.key.path[0] == PAPERS
 
 
 def all_jobs(used: Used) -> list[Job]:
@@ -22,7 +29,7 @@ def all_jobs(used: Used) -> list[Job]:
             "Embed, cluster and score one model (the partition) on every task and pair task, or on those selected.",
         ),
         "publish": (
-            dg.AssetSelection.groups(RESULTS) | dg.AssetSelection.key_prefixes("papers"),
+            PUBLISHED,
             "Rebuild leaderboard, registry, regressions, report, the tasks' pages and the papers' tables from what is stored.",
         ),
         "train": (

@@ -5,7 +5,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.common import CHECKPOINTS, MADE_OF, NIGHTLY, describe_table, trainer_key
+from assets.common import CHECKPOINTS, MADE_OF, NIGHTLY, PAPERS, describe_table, trainer_key
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from traube._core import paths
 from traube._core.hashing import frame_digest
@@ -34,7 +34,7 @@ def _asset(
     has_printed = isinstance(spec, Table) and spec.published
 
     @dg.asset(
-        key=["papers", paper, spec.name],
+        key=[PAPERS, paper, spec.name],
         deps=["leaderboard", *checkpoints],
         group_name=f"paper_{paper}",
         freshness_policy=NIGHTLY,

@@ -6,6 +6,7 @@ from functools import partial
 import dagster as dg
 
 from assets.common import NIGHT, REBUILD, TASK_REPORTS, asset_key, describe_table, report_tracking, result_asset
+from assets.complete import report_complete
 from resources.alerts import SILENT, send_alert
 from resources.artifacts import log_artifacts
 from resources.benchmark import BenchmarkResource, StorageResource
@@ -16,6 +17,7 @@ from traube._core.errors import describe_error
 from traube._core.files import read_parquet
 from traube._core.hashing import digest, frame_digest
 from traube._pipeline.params import load_params
+from traube._pipeline.survey import plan
 from traube._reports.markdown import markdown
 from traube._reports.pages import SERVED, make_page, publish_index, publish_leaderboard, publish_regressions
 from traube._reports.tables import COLUMNS, CSV, NAME, show_best
@@ -43,6 +45,7 @@ def leaderboard_asset(tasks: Iterable[Source]) -> dg.AssetsDefinition:
         tracking: TrackingResource,
     ) -> dg.MaterializeResult:
         opened = storage.open()
+        report_complete(context.instance, plan(benchmark.request(), opened), opened)
         table = publish_leaderboard(opened, benchmark.request(), benchmark.protocols())
         best = table[table["best"].astype(bool)]
         best_table = show_best(table)

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import dagster as dg
+
 from assets.common import Job
 from traube._core.plugins import modules_of
 
@@ -17,6 +19,11 @@ class Loaded(NamedTuple):
 
     jobs: Mapping[str, Job]  # by name
     tasks: Collection[str]  # those with assets: a card that was added since has none until the graph is loaded again
+    published: Mapping[dg.AssetKey, Collection[str] | None]  # what `publish` makes, of which tasks; None: of all
+
+    def list_published(self, tasks: Collection[str]) -> list[dg.AssetKey]:
+        """Return what is made of some tasks, among what `publish` makes."""
+        return [key for key, made_of in self.published.items() if made_of is None or {*made_of} & {*tasks}]
 
     def split(self, tasks: Sequence[str]) -> tuple[list[str], list[str]]:
         """Return the tasks with assets, and a note for each of the others."""

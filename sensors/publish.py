@@ -1,26 +1,27 @@
-"""After every run that makes scores, whether it succeeded or not, the leaderboard and the report are rebuilt, once."""
+"""After every run that makes scores, whether it succeeded or not, what is made of its tasks is rebuilt, once."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import dagster as dg
 
-from assets.common import NIGHT, TASK_REPORTS, UI_JOB, WAITING, asset_key
+from assets.common import NIGHT, UI_JOB, WAITING, asset_key
 from sensors import Loaded
 from sensors.lost_runs import is_of_command
 from traube.tasks import sources
 
 
-def is_published(instance: dg.DagsterInstance, since: float, night: Mapping[str, str]) -> bool:
-    """Return whether a whole publication is queued, or began after `since`, in seconds since 1970.
+def is_published(
+    instance: dg.DagsterInstance, since: float, night: Mapping[str, str], wanted: Collection[dg.AssetKey]
+) -> bool:
+    """Return whether a publication of all that is wanted is queued, or began after `since`, in seconds since 1970.
 
-    If `night` is given, only publications of that nightly run count. A publication of a command, which is narrowed,
-    and one that failed or repeats another do not count.
+    If `night` is given, only publications of that nightly run count. One that failed or repeats another does not count.
     """
     records = instance.get_run_records(dg.RunsFilter(job_name="publish", tags=dict(night)), limit=10)
-    pages, lost = dg.AssetKey(TASK_REPORTS), (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+    lost = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
     for record in records:
         run = record.dagster_run
-        is_whole = run.parent_run_id is None and pages in (run.asset_selection or {pages})
+        is_whole = run.parent_run_id is None and {*wanted} <= (run.asset_selection or {*wanted})
         is_late = run.status in WAITING or (record.start_time or 0) > since
         if is_whole and is_late and run.status not in lost:
             return True
@@ -53,9 +54,10 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
                 return dg.SkipReason("declarative automation publishes by itself")
             night = {name: value for name, value in run.tags.items() if name == NIGHT}
             (record,) = context.instance.get_run_records(dg.RunsFilter([run.run_id]))
-            if is_published(context.instance, record.end_time or 0, night):
+            wanted = loaded.list_published({key.path[0] for key in selected & scores})
+            if is_published(context.instance, record.end_time or 0, night, wanted):
                 return dg.SkipReason("another publication shows this run too")
-            return dg.RunRequest(run_key=run.run_id, tags=night)
+            return dg.RunRequest(run_key=run.run_id, tags=night, asset_selection=wanted)
 
         return publish_after
 

@@ -18,6 +18,8 @@ import pandas as pd
 import pytest
 from typer.testing import Result
 
+from assets.common import MODELS
+from assets.complete import STORED
 from operations.children import ensure_alone
 from operations.launch import DagsterLauncher, WithoutUnwritten, align
 from sensors.lost_runs import (
@@ -654,3 +656,36 @@ def test_events_that_dagster_cannot_store_are_not_shown() -> None:
         sys.stderr.write("Exception while writing logger call to event log: (sqlite3...)\nTraceback ...\n")
         sys.stderr.write("something else\n")
     assert stream.getvalue() == "something else\n"
+
+
+@pytest.mark.begin_with("evaluated")
+def test_what_is_complete_again_is_no_failure_any_more(
+    launcher: DagsterLauncher, request_for: MakeRequest, storage: Storage
+) -> None:
+    """Data is broken and mended: all cells are there, so that nothing is evaluated, and no partition stays failed."""
+
+    def failed() -> set[str]:
+        keys = [dg.AssetKey(["words", stage]) for stage in ("embeddings", "clusterings", "scores")]
+        states = [launcher.instance.get_status_by_partition(key, ["bow"], MODELS) or {} for key in keys]
+        return {key.path[1] for key, of_key in zip(keys, states, strict=True) if of_key["bow"].name == "FAILED"}
+
+    storage.set_task_state("words", "ingested")  # as if its reading had been cut short
+    assert launcher.evaluate("bow", ["words"], request_for(["words"], ["bow"])) != []
+    assert "embeddings" in failed()
+    launcher.publish()
+    assert "embeddings" in failed()  # nothing is mended yet
+    assert launcher.datasets(["words"]) == []
+    launcher.publish()
+    assert failed() == set()
+    event = launcher.instance.get_latest_materialization_event(dg.AssetKey(["words", "embeddings"]))
+    assert event and event.asset_materialization and STORED in event.asset_materialization.metadata
+
+
+@pytest.mark.begin_with("evaluated")
+def test_a_new_instance_learns_what_the_storage_holds(launcher: DagsterLauncher) -> None:
+    """As after a copy, or where history was lost."""
+    with dg.instance_for_test() as instance:
+        instance.add_dynamic_partitions(str(MODELS.name), ["bow"])
+        publish = launcher.definitions.resolve_job_def("publish")
+        assert publish.execute_in_process(instance=instance, asset_selection=[dg.AssetKey("leaderboard")]).success
+        assert instance.get_materialized_partitions(dg.AssetKey(["words", "scores"])) == {"bow"}
