@@ -54,3 +54,13 @@ def test_a_folder_that_a_card_names_is_pinned_like_a_checkpoint(tiny_bert: Path,
 def test_a_model_of_the_hub_keeps_its_id(home: Path) -> None:
     card = ModelCard(name="small", model="intfloat/multilingual-e5-small")
     assert pin("words", card, "fingerprint", []) == card
+
+
+def test_pinned_weights_are_on_the_disk_once(tiny_bert: Path) -> None:
+    """Their copy for this node is the blobs' own files; the checkpoint's folder, which people change, is not."""
+    card = ModelCard(name="mine", kind="transformer", model=str(tiny_bert))
+    pinned = pin("words", card, "0123456789abcdef", ["cell"])
+    weights = Path(pinned.model or "") / "model.safetensors"
+    blobs = {path.stat().st_ino for path in (paths.home() / "blobs").rglob("*") if path.is_file()}
+    assert weights.stat().st_ino in blobs
+    assert (tiny_bert / "model.safetensors").stat().st_ino not in blobs

@@ -107,8 +107,11 @@ def _fetch(storage: Storage, folder: Path, row: Mapping[str, Any], note: Note) -
     return {"content": row["content"], "state": checkpoints.state(folder)}
 
 
-def write_folder(storage: Storage, files: Mapping[str, str], folder: Path) -> None:
-    """Replace what a folder holds by stored files, blobs by path in it: by all of them, or none if one is corrupt."""
+def write_folder(storage: Storage, files: Mapping[str, str], folder: Path, is_fixed: bool = False) -> None:
+    """Replace what a folder holds by stored files, blobs by path in it: by all of them, or none if one is corrupt.
+
+    Files of a fixed folder, which nobody changes, take no room besides their blobs where the disk has links.
+    """
     # names come from any writer of the storage: each must lead to a file of its own in the folder
     is_nested = any(str(parent) in files for name in files for parent in PurePosixPath(name).parents)
     if not files or not all(map(_is_plain, files)) or is_nested:
@@ -118,7 +121,10 @@ def write_folder(storage: Storage, files: Mapping[str, str], folder: Path) -> No
     try:
         for name, blob in files.items():
             (new / name).parent.mkdir(parents=True, exist_ok=True)
-            (new / name).write_bytes(storage.blobs.get(blob))
+            if is_fixed:
+                storage.blobs.write_to(blob, new / name)
+            else:
+                (new / name).write_bytes(storage.blobs.get(blob))
         shutil.rmtree(old, ignore_errors=True)
         if folder.exists():
             folder.rename(old)

@@ -62,5 +62,5 @@ def locate_pinned(card: ModelCard, fingerprint: str) -> ModelCard:
         return card
     with locked(target):
         if not target.exists():
-            write_folder(storage, files, target)
+            write_folder(storage, files, target, is_fixed=True)
     return card.model_copy(update={"model": str(target)})
