@@ -16,6 +16,8 @@ from traube._pipeline.params import load_params
 from traube._storage import open_storage
 from traube.comparison.regressions import read_changes
 
+LOOKED_AT = 200  # publications, the newest first, among which the last night's is looked for
+
 
 def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
     """Return the sensors `nightly_digest` and `late_night`."""
@@ -34,7 +36,8 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
             return dg.SkipReason("no publication of a night")
         if context.instance.get_runs(dg.RunsFilter(tags={NIGHT: night}, statuses=[*UNFINISHED])):
             return dg.SkipReason("runs of the night are at work")
-        details = [*_describe_runs(context.instance, night), *_describe_changes(), *_repeat_alerts(), _describe_disk()]
+        details = [*_describe_runs(context.instance, night), *_describe_changes(), *_describe_champions()]
+        details += [*_repeat_alerts(), _describe_disk()]
         send_alert(
             context.log, f"night {night}", f"the night of {night}", details, "The page of all tasks: traube report"
         )
@@ -51,13 +54,12 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
             return dg.SkipReason("params.yaml switches the night off")
         began = context.cursor or datetime.now(UTC).isoformat()
         context.update_cursor(began)  # a benchmark that is new has had no night
-        published = context.instance.get_latest_materialization_event(dg.AssetKey("leaderboard"))
-        newest = max(datetime.fromisoformat(began).timestamp(), published.timestamp if published else 0.0)
+        newest = max(datetime.fromisoformat(began).timestamp(), _find_last_night(context.instance))
         age = timedelta(seconds=datetime.now(UTC).timestamp() - newest)
         if age < LATE:
-            return dg.SkipReason("the leaderboard is of the last night")
+            return dg.SkipReason("the last night was published")
         day = datetime.fromtimestamp(newest, UTC).date().isoformat()
-        details = [f"the leaderboard is {age.total_seconds() / 3600:.0f} hours old"]
+        details = [f"the last night was published {age.total_seconds() / 3600:.0f} hours ago"]
         advice = (
             "Dagster's pages of nightly_benchmark and of the last runs say why; traube doctor looks at this machine"
         )
@@ -65,6 +67,24 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
         return dg.SkipReason("late")
 
     return [nightly_digest, late_night]
+
+
+def _find_last_night(instance: dg.DagsterInstance) -> float:
+    """Return when a night was published last, in seconds since 1970; 0 if none was. Commands by day are no nights."""
+    done = dg.RunsFilter(job_name="publish", statuses=[dg.DagsterRunStatus.SUCCESS])
+    records = instance.get_run_records(done, limit=LOOKED_AT)
+    return max((record.end_time or 0.0 for record in records if NIGHT in record.dagster_run.tags), default=0.0)
+
+
+def _describe_champions() -> Iterator[str]:
+    """Yield the champion of each task, and since when."""
+    from traube.comparison.champions import read_champions
+
+    for champion in read_champions(open_storage(paths.home())).now:
+        served = (
+            f"{champion.model} with {champion.method} since {champion.since[:10]}" if champion.model else "none yet"
+        )
+        yield f"champion of {champion.task}: {served}"
 
 
 def _describe_runs(instance: dg.DagsterInstance, night: str) -> Iterator[str]:

@@ -92,7 +92,8 @@ def test_a_night_ends_with_one_digest(launcher: DagsterLauncher) -> None:
     assert tell(**night) is None and tell(**night) is None
     refused, digest = read_alerts()
     assert (refused["key"], digest["key"]) == ("refused x", "night 2026-01-01")
-    runs, changes, repeated, disk = digest["details"]
+    runs, changes, champion, repeated, disk = digest["details"]
+    assert champion.startswith("champion of words: bow with ")
     assert runs.startswith("1 runs") and runs.endswith("bow")
     assert changes.startswith("0 scores changed") and repeated == "checkpoint x is refused: no weights"
     assert "MiB" in disk
@@ -100,12 +101,20 @@ def test_a_night_ends_with_one_digest(launcher: DagsterLauncher) -> None:
 
 @pytest.mark.begin_with("published")
 def test_a_night_that_is_late_is_one_alert(launcher: DagsterLauncher, monkeypatch: pytest.MonkeyPatch) -> None:
-    cursor = ask(launcher, "late_night")
-    assert not read_alerts()  # just published
-    monkeypatch.setattr("sensors.digest.LATE", timedelta(0))
+    """What a command publishes by day is no night."""
+    ask(launcher, "late_night")
+    assert not read_alerts()  # a benchmark that is new
     long_ago = (datetime.now(UTC) - timedelta(days=3)).isoformat()
     assert ask(launcher, "late_night", long_ago) == long_ago
-    assert ask(launcher, "late_night", cursor) == cursor
+    (alert,) = read_alerts()
+    (paths.home() / FILE).unlink()
+    publish = launcher.definitions.resolve_job_def("publish")
+    tonight = {"tags": {NIGHT: "2026-01-01"}, "asset_selection": [dg.AssetKey("report")]}
+    assert publish.execute_in_process(instance=launcher.instance, **tonight).success
+    ask(launcher, "late_night", long_ago)
+    assert not read_alerts()
+    monkeypatch.setattr("sensors.digest.LATE", timedelta(0))
+    ask(launcher, "late_night", long_ago)
     (alert,) = read_alerts()
     assert alert["key"].startswith("late ")
     paths.params().write_text(paths.params().read_text() + "nightly: {enabled: false}\n")
