@@ -25,7 +25,7 @@ from traube._pipeline.request import Request
 from traube._pipeline.survey import plan
 from traube._pipeline.workbench import Workbench
 from traube._reports.tables import leaderboard
-from traube._storage import Storage, unused
+from traube._storage import Storage, open_storage, unused
 from traube._storage.catalog import MARK
 from traube._storage.unused import WEEK, Unused, find_unused
 from traube.comparison.regressions import Night, save_snapshot, select_counting_cells
@@ -229,3 +229,10 @@ def test_outdated_cells_go_only_on_request_and_if_no_night_remembers_them(bench:
     assert find(bench, narrow) == []
     assert len(remove(find(bench, narrow, outdated=True))) == 2
     assert bench.storage.read_cells().empty
+
+
+def test_looking_for_what_is_unused_unpacks_no_model() -> None:
+    """A package's model in 4 bits is 480 MB when it is unpacked; one that has encoded nothing here owns nothing."""
+    storage = open_storage(paths.home())
+    assert list_owners(storage, [None])
+    assert not [*(paths.home() / "weights").glob("*")]

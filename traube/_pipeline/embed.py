@@ -24,6 +24,7 @@ from traube._storage.costs import NO_TASK, save_cost
 from traube._storage.embedding_cache import EmbeddingCache
 from traube.models import Encoder, Model, Precision, Vectors, fingerprint_on, load_model, model_cards
 from traube.models.endpoint import Endpoint
+from traube.models.packaged import is_packed
 from traube.models.prompts import for_pairs
 from traube.models.transformer import BATCHES_AT_ONCE
 from traube.models.vectors import ABSENT, Dense, locate_matrix, name_vectors, open_matrix, store_matrix
@@ -54,7 +55,8 @@ def list_owners(storage: Storage, precisions: Iterable[Precision | None]) -> set
     rows, forgotten = storage.read_rows("cell"), read_forgotten(storage)
     owners = {name_vectors(row["fingerprint"], row["numerics"]["model"]) for row in rows}
     corpora = {manifest.corpus_version for task in storage.list_tasks() if (manifest := get_manifest(storage, task))}
-    for name, precision in product(model_cards().keys() - forgotten.keys(), {None, *precisions}):
+    at_hand = [name for name, card in model_cards().items() if name not in forgotten and not is_packed(card)]
+    for name, precision in product(at_hand, {None, *precisions}):
         with suppress(TraubeError):  # if its weights are not here, the vectors that its cells used stay
             model = load_model(name, precision=precision)
             on_corpus = {make_matrix_key(model, version) for version in corpora} if model.corpus_bound else set()

