@@ -29,7 +29,7 @@ from assets.used import Used, find_used
 from definitions import build_defs
 from operations import LOCATION
 from operations.children import is_served
-from resources.databases import DAGSTER_DATABASE, make_dagster
+from resources.databases import DAGSTER_DATABASE, get_dagster_home, make_dagster
 from resources.experiment import default_uri
 from sensors.lost_runs import end_lost_runs, end_unstarted_runs, tag_process
 from traube._cli.launcher import prepare_home
@@ -58,12 +58,13 @@ def prepare() -> None:
     The command line, `dagster dev` and MLflow then share one history.
     """
     home, project = paths.home(), paths.PROJECT
-    instance = home / "dagster"
     prepare_home()
+    instance = get_dagster_home()
     make_dagster(instance)
     os.environ["DAGSTER_HOME"] = str(instance)
     os.environ["MLFLOW_TRACKING_URI"] = default_uri()
-    if home == project / ".traube":
+    # a database that the environment of this process alone names is tried, and leaves no trace
+    if home == project / ".traube" and (not settings.database() or settings.is_database_kept()):
         _write_environment(project / settings.FILE, ("DAGSTER_HOME", "MLFLOW_TRACKING_URI", DAGSTER_DATABASE))
 
 
