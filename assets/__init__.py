@@ -10,11 +10,12 @@ from traube.tasks.task import Stage
 
 
 def all_assets(used: Used) -> list[dg.AssetsDefinition]:
-    """Return all assets: the stages of each task, the tables of all, the papers, trainings and sweeps."""
+    """Return all assets: raw data and weights, the stages of each task, the tables of all, the papers, trainings and sweeps."""
     from assets.datasets import corpus_asset, rows_asset
     from assets.papers import paper_assets
     from assets.registry import registry
     from assets.report import leaderboard_asset, regressions, report, task_reports
+    from assets.sources import raw_asset, weights_asset
     from assets.stages import STAGES, scores_asset
     from assets.sweeps import sweep_asset, sweeps
     from assets.trainers import trainer_assets
@@ -25,10 +26,10 @@ def all_assets(used: Used) -> list[dg.AssetsDefinition]:
         if Stage.DEEP_CLUSTERINGS in makers and task.name not in used.trained:
             del makers[Stage.DEEP_CLUSTERINGS]
             makers[Stage.SCORES] = partial(scores_asset, trained=False)
-        assets += [make(task) for make in (corpus_asset, rows_asset, *makers.values())]
+        assets += [make(task) for make in (raw_asset, corpus_asset, rows_asset, *makers.values())]
         if task.card.type is CLUSTERING:
             tasks.append(task)
-    assets += [leaderboard_asset(used.tasks.values()), registry, regressions, report, task_reports]
+    assets += [weights_asset(), leaderboard_asset(used.tasks.values()), registry, regressions, report, task_reports]
     trained = trainer_assets(tasks)
     swept = [sweep_asset(name, sweep) for name, sweep in sweeps().items()]
     return [*assets, *paper_assets(used.papers, {asset.key for asset in trained}), *trained, *swept]

@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from assets.common import asset_key, describe_table, final_failures, tag_family
+from assets.common import RAW, asset_key, describe_table, final_failures, tag_family
 from resources.benchmark import StorageResource
 from resources.quality import QualityResource, make_check_specs
 from traube._core.config import read_yaml
@@ -115,7 +115,9 @@ def corpus_asset(source: Source) -> dg.AssetsDefinition:
     """Make the asset of a task's unique texts, which later reads skip while the raw data is the same."""
     about = {"language": source.card.language, "license": source.card.license, "source": source.card.source}
 
-    @_table_asset(source, "corpus", CORPUS_COLUMNS, "the unique texts", metadata=about)
+    @_table_asset(
+        source, "corpus", CORPUS_COLUMNS, "the unique texts", metadata=about, deps=[asset_key(source.name, RAW)]
+    )
     def corpus(storage: Storage) -> Made:
         read = read_corpus(source, storage)
         texts, lengths = read.texts, read.texts["text"].str.len()

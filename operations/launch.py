@@ -25,6 +25,7 @@ from assets.common import (
     trainer_key,
 )
 from assets.registry import registry
+from assets.sources import find_fingerprints, observe_raw, observe_weights
 from assets.used import Used, find_used
 from definitions import build_defs
 from operations import LOCATION
@@ -88,6 +89,7 @@ def align(instance: dg.DagsterInstance) -> list[str]:
     assert MODELS.name is not None
     present, wanted = instance.get_dynamic_partitions(MODELS.name), list_wanted_models(load_params())
     instance.add_dynamic_partitions(MODELS.name, list(wanted))
+    observe_weights(instance, find_fingerprints({*wanted} - {*present}))
     if not settings.database():  # other nodes have models of their own
         broken = [*(path.stem for path in card_errors()), *(folder.name for folder in checkpoints.folders())]
         known = {*wanted, *model_cards(), *broken}
@@ -170,12 +172,14 @@ class DagsterLauncher(Launcher):
 
     def datasets(self, tasks: Sequence[str]) -> list[str]:
         """Read tasks, and return the errors, one line each."""
+        observe_raw(self.instance, tasks)
         return self._execute(self._load(tasks), "datasets", data_keys(tasks), tag_run(tasks))
 
     def evaluate(self, model: str, tasks: Sequence[str], request: Request) -> list[str]:
         """Evaluate one model on tasks, and return the errors, one line each."""
         assert MODELS.name is not None
         self.instance.add_dynamic_partitions(MODELS.name, [model])
+        observe_weights(self.instance, find_fingerprints([model]))
         benchmark = {
             "protocol": request.protocol_name,
             "methods": [m.name for m in request.methods or ()],
