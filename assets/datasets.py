@@ -13,6 +13,7 @@ import pandas as pd
 from assets.common import RAW, asset_key, describe_table, final_failures, tag_family
 from resources.benchmark import StorageResource
 from resources.quality import QualityResource, make_check_specs
+from resources.tables import TABLES
 from traube._core.config import read_yaml
 from traube._core.errors import TraubeError
 from traube._pipeline.executors import Executor
@@ -67,7 +68,7 @@ def _table_asset(
         code_version=source.version,
         description=f"{source.card.description or source.name}: {what}.{link}",
         **about,
-    )
+    ).with_io_manager_key(TABLES)
     name, checks = spec.key.to_python_identifier(), make_check_specs(source.card, table)
 
     def decorate(make: Callable[[Storage], Made]) -> dg.AssetsDefinition:

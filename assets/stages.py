@@ -15,6 +15,7 @@ from assets.common import BACKFILL, MODELS, TRAININGS, WEIGHTS, asset_key, final
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from resources.charts import draw_map, embed
 from resources.studies import last_epochs
+from resources.tables import TABLES
 from resources.tracking import ScoredCells, TrackingResource
 from resources.untracked import add_debt
 from traube._core.errors import TraubeError, Unsupported
@@ -216,6 +217,7 @@ def scores_asset(source: Source, trained: bool = True) -> dg.AssetsDefinition:
         source,
         Stage.SCORES,
         (Stage.CLUSTERINGS, *([Stage.DEEP_CLUSTERINGS] if trained else []), "splits"),
+        io_manager_key=TABLES,
         kinds={"parquet", "mlflow"},
         code_version=SCORING_VERSION,
         description=kind.scores_say,
@@ -284,6 +286,7 @@ def summary_asset(source: Source) -> dg.AssetsDefinition:
         source,
         stage,
         ("embeddings", source.card.type.table),
+        io_manager_key=TABLES,
         kinds={"parquet", "mlflow"},
         code_version=kind.scoring_version,
         description=kind.scores_say,
