@@ -24,6 +24,7 @@ class Used:
     tasks: Mapping[str, Source]
     trained: Collection[str]  # tasks with a stage for methods that train
     papers: Mapping[str, Paper]
+    brought: Collection[str] = ()  # tasks whose assets Dagster's components bring
 
     @property
     def names(self) -> tuple[dict[str, str], set[str], set[str]]:

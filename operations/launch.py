@@ -37,6 +37,7 @@ from traube._cli.launcher import prepare_home
 from traube._cli.platform import Launcher
 from traube._cli.printing import describe_failed_check
 from traube._core import paths, settings, stopping
+from traube._core.cards import name_card
 from traube._core.progress import Progress
 from traube._core.system_errors import explain_errors
 from traube._pipeline.executors import Executor, ensure_executor
@@ -91,7 +92,7 @@ def align(instance: dg.DagsterInstance) -> list[str]:
     instance.add_dynamic_partitions(MODELS.name, list(wanted))
     observe_weights(instance, find_fingerprints({*wanted} - {*present}))
     if not settings.database():  # other nodes have models of their own
-        broken = [*(path.stem for path in card_errors()), *(folder.name for folder in checkpoints.folders())]
+        broken = [*(name_card(path) for path in card_errors()), *(folder.name for folder in checkpoints.folders())]
         known = {*wanted, *model_cards(), *broken}
         for name in {name for name in present if known.isdisjoint((name, split_cut(name)[0]))}:
             instance.delete_dynamic_partition(MODELS.name, name)
