@@ -10,7 +10,6 @@ from traube._core.errors import Unsupported
 from traube._core.files import read_parquet
 from traube._pipeline.current import current_cells
 from traube._pipeline.kinds import kind_of
-from traube._pipeline.kinds.pairs import read_pair_scores
 from traube._pipeline.params import load_params
 from traube._reports.tables import NAME
 from traube._storage import Storage, open_storage
@@ -47,6 +46,5 @@ def read_scores(storage: Storage, task: str, models: Sequence[str]) -> pd.DataFr
     kind = kind_of(get_source(task, None).card)
     cells = current_cells(storage, load_params().protocols, [task], kind=kind)
     cells = cells[cells["model"].isin(list(models))]
-    if not kind.is_ranked:
-        return read_pair_scores(storage, cells["cell_id"].tolist())
-    return storage.read_scores(cells).merge(cells.assign(method=name_methods(cells)), on="cell_id")[COLUMNS]
+    method = name_methods(cells) if kind.is_ranked else cells["clusterer"]
+    return storage.read_scores(cells).merge(cells.assign(method=method), on="cell_id")[COLUMNS]
