@@ -10,25 +10,31 @@ from traube.tasks.task import Stage
 
 
 def all_assets(used: Used) -> list[dg.AssetsDefinition]:
-    """Return all assets: the stages of each task, the tables of all, the papers, trainings and sweeps."""
-    from assets.datasets import corpus_asset, rows_asset
+    """Return all assets: the weights, the stages of each task, the tables of all, the papers, trainings and sweeps."""
     from assets.papers import paper_assets
     from assets.registry import registry_asset
     from assets.report import leaderboard_asset, regressions, report, task_reports
-    from assets.stages import STAGES, scores_asset
+    from assets.sources import weights_asset
     from assets.sweeps import sweep_asset, sweeps
     from assets.trainers import trainer_assets
 
-    assets, tasks = list[dg.AssetsDefinition](), list[Source]()
-    for task in used.tasks.values():
-        makers = {stage: STAGES[stage] for stage in task.card.type.stages}
-        if Stage.DEEP_CLUSTERINGS in makers and task.name not in used.trained:
-            del makers[Stage.DEEP_CLUSTERINGS]
-            makers[Stage.SCORES] = partial(scores_asset, trained=False)
-        assets += [make(task) for make in (corpus_asset, rows_asset, *makers.values())]
-        if task.card.type is CLUSTERING:
-            tasks.append(task)
-    assets += [leaderboard_asset(used.tasks.values()), registry_asset(used.served), regressions, report, task_reports]
-    trained = trainer_assets(tasks)
+    tasks = used.tasks.values()
+    staged = [asset for task in tasks if task.name not in used.brought for asset in task_assets(task, used)]
+    results = [leaderboard_asset(tasks), registry_asset(used.served), regressions, report, task_reports]
+    trained = trainer_assets([task for task in tasks if task.card.type is CLUSTERING])
     swept = [sweep_asset(name, sweep) for name, sweep in sweeps().items()]
-    return [*assets, *paper_assets(used.papers, {asset.key for asset in trained}), *trained, *swept]
+    papers = paper_assets(used.papers, {asset.key for asset in trained})
+    return [weights_asset(), *staged, *results, *papers, *trained, *swept]
+
+
+def task_assets(task: Source, used: Used) -> list[dg.AssetsDefinition]:
+    """Return the assets of a task, from its raw data to its scores."""
+    from assets.datasets import corpus_asset, rows_asset
+    from assets.sources import raw_asset
+    from assets.stages import STAGES, scores_asset
+
+    makers = {stage: STAGES[stage] for stage in task.card.type.stages}
+    if Stage.DEEP_CLUSTERINGS in makers and task.name not in used.trained:
+        del makers[Stage.DEEP_CLUSTERINGS]
+        makers[Stage.SCORES] = partial(scores_asset, trained=False)
+    return [make(task) for make in (raw_asset, corpus_asset, rows_asset, *makers.values())]

@@ -10,9 +10,10 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from assets.common import asset_key, describe_table, final_failures, tag_family
+from assets.common import RAW, asset_key, describe_table, final_failures, tag_family
 from resources.benchmark import StorageResource
 from resources.quality import QualityResource, make_check_specs
+from resources.tables import TABLES
 from traube._core.config import read_yaml
 from traube._core.errors import TraubeError
 from traube._pipeline.executors import Executor
@@ -67,7 +68,7 @@ def _table_asset(
         code_version=source.version,
         description=f"{source.card.description or source.name}: {what}.{link}",
         **about,
-    )
+    ).with_io_manager_key(TABLES)
     name, checks = spec.key.to_python_identifier(), make_check_specs(source.card, table)
 
     def decorate(make: Callable[[Storage], Made]) -> dg.AssetsDefinition:
@@ -115,7 +116,9 @@ def corpus_asset(source: Source) -> dg.AssetsDefinition:
     """Make the asset of a task's unique texts, which later reads skip while the raw data is the same."""
     about = {"language": source.card.language, "license": source.card.license, "source": source.card.source}
 
-    @_table_asset(source, "corpus", CORPUS_COLUMNS, "the unique texts", metadata=about)
+    @_table_asset(
+        source, "corpus", CORPUS_COLUMNS, "the unique texts", metadata=about, deps=[asset_key(source.name, RAW)]
+    )
     def corpus(storage: Storage) -> Made:
         read = read_corpus(source, storage)
         texts, lengths = read.texts, read.texts["text"].str.len()

@@ -11,6 +11,7 @@ from resources.alerts import SILENT, send_alert
 from resources.artifacts import log_artifacts
 from resources.benchmark import BenchmarkResource, StorageResource
 from resources.charts import show_bars
+from resources.tables import TABLES
 from resources.tracking import TrackingResource
 from traube._core import paths
 from traube._core.errors import describe_error
@@ -35,6 +36,7 @@ def leaderboard_asset(tasks: Iterable[Source]) -> dg.AssetsDefinition:
         key="leaderboard",
         deps=[dg.AssetDep(key, partition_mapping=dg.AllPartitionMapping()) for key in scores],
         kinds={"parquet"},
+        io_manager_key=TABLES,
         automation_condition=REBUILD,
         description="Each model's score by task, level and method, with its interval; and what could not be scored, and why.",
     )

@@ -11,10 +11,11 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from assets.common import BACKFILL, MODELS, TRAININGS, asset_key, final_failures, report_tracking, tag_family
+from assets.common import BACKFILL, MODELS, TRAININGS, WEIGHTS, asset_key, final_failures, report_tracking, tag_family
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from resources.charts import draw_map, embed
 from resources.studies import last_epochs
+from resources.tables import TABLES
 from resources.tracking import ScoredCells, TrackingResource
 from resources.untracked import add_debt
 from traube._core.errors import TraubeError, Unsupported
@@ -91,7 +92,7 @@ class ModelStage:
 
 
 def model_asset(
-    source: Source, stage: str, upstream: Iterable[str], **about: Any
+    source: Source, stage: str, upstream: Iterable[str], sources: Iterable[dg.AssetKey] = (), **about: Any
 ) -> Callable[[Callable[[ModelStage], dg.MaterializeResult]], dg.AssetsDefinition]:
     """Decorate a function that computes a stage of a task for a model, the partition.
 
@@ -102,7 +103,7 @@ def model_asset(
     def decorate(compute: Callable[[ModelStage], dg.MaterializeResult]) -> dg.AssetsDefinition:
         @dg.asset(
             key=asset_key(source.name, stage),
-            deps=[asset_key(source.name, name) for name in upstream],
+            deps=[*(asset_key(source.name, name) for name in upstream), *sources],
             partitions_def=MODELS,
             automation_condition=BACKFILL,
             group_name=source.name,
@@ -141,6 +142,7 @@ def embeddings_asset(source: Source) -> dg.AssetsDefinition:
         source,
         Stage.EMBEDDINGS,
         ("corpus", card.type.table),
+        [WEIGHTS],
         kinds={"numpy"},
         description=f"A model's vectors of the {kind.encodes}.",
         check_specs=vector_checks if kind.checks_vectors else None,
@@ -215,6 +217,7 @@ def scores_asset(source: Source, trained: bool = True) -> dg.AssetsDefinition:
         source,
         Stage.SCORES,
         (Stage.CLUSTERINGS, *([Stage.DEEP_CLUSTERINGS] if trained else []), "splits"),
+        io_manager_key=TABLES,
         kinds={"parquet", "mlflow"},
         code_version=SCORING_VERSION,
         description=kind.scores_say,
@@ -283,6 +286,7 @@ def summary_asset(source: Source) -> dg.AssetsDefinition:
         source,
         stage,
         ("embeddings", source.card.type.table),
+        io_manager_key=TABLES,
         kinds={"parquet", "mlflow"},
         code_version=kind.scoring_version,
         description=kind.scores_say,

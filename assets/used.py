@@ -25,6 +25,7 @@ class Used:
     trained: Collection[str]  # tasks with a stage for methods that train
     papers: Mapping[str, Paper]
     served: Collection[str] = ()  # tasks of params.yaml, which have champions
+    brought: Collection[str] = ()  # tasks whose assets Dagster's components bring
 
     @property
     def names(self) -> tuple[dict[str, str], set[str], set[str], set[str]]:

@@ -34,7 +34,9 @@ class Children:
         Dagster takes any variable from a .env in the folder where it starts, such as the project's or the data
         directory's.
         """
-        folder = paths.home() / "dagster"
+        from resources.databases import get_dagster_home
+
+        folder = get_dagster_home()
         folder.mkdir(parents=True, exist_ok=True)
         with stopping.defer():  # a signal amid Popen would leave a process that nobody knows of
             self._processes[name] = subprocess.Popen(command, cwd=folder, start_new_session=True)  # noqa: S603

@@ -88,6 +88,8 @@ def _check_antlr() -> Iterator[Finding]:
 
 
 def _check_home() -> Iterator[Finding]:
+    from resources.databases import get_dagster_home
+
     home = paths.home()
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -100,7 +102,7 @@ def _check_home() -> Iterator[Finding]:
         yield Finding("home", "note", f"{home} can be read by others on this machine; chmod 700 it")
     else:
         yield Finding("home", "ok", str(home))
-    wanted, given = str(home / "dagster"), os.environ.get("DAGSTER_HOME")
+    wanted, given = str(get_dagster_home()), os.environ.get("DAGSTER_HOME")
     if given and given != wanted:
         yield Finding("DAGSTER_HOME", "note", f"is set to {given}; Traube uses {wanted} instead")
     for file, name in settings.list_ignored(home):

@@ -25,17 +25,19 @@ from assets.common import (
     trainer_key,
 )
 from assets.registry import KEY as REGISTRY
+from assets.sources import find_fingerprints, observe_raw, observe_weights
 from assets.used import Used, find_used
 from definitions import build_defs
 from operations import LOCATION
 from operations.children import is_served
-from resources.databases import DAGSTER_DATABASE, make_dagster
+from resources.databases import DAGSTER_DATABASE, get_dagster_home, make_dagster
 from resources.experiment import default_uri
 from sensors.lost_runs import end_lost_runs, end_unstarted_runs, tag_process
 from traube._cli.launcher import prepare_home
 from traube._cli.platform import Launcher
 from traube._cli.printing import describe_failed_check
 from traube._core import paths, settings, stopping
+from traube._core.cards import name_card
 from traube._core.progress import Progress
 from traube._core.system_errors import explain_errors
 from traube._pipeline.executors import Executor, ensure_executor
@@ -58,12 +60,13 @@ def prepare() -> None:
     The command line, `dagster dev` and MLflow then share one history.
     """
     home, project = paths.home(), paths.PROJECT
-    instance = home / "dagster"
     prepare_home()
+    instance = get_dagster_home()
     make_dagster(instance)
     os.environ["DAGSTER_HOME"] = str(instance)
     os.environ["MLFLOW_TRACKING_URI"] = default_uri()
-    if home == project / ".traube":
+    # a database that the environment of this process alone names is tried, and leaves no trace
+    if home == project / ".traube" and (not settings.database() or settings.is_database_kept()):
         _write_environment(project / settings.FILE, ("DAGSTER_HOME", "MLFLOW_TRACKING_URI", DAGSTER_DATABASE))
 
 
@@ -87,8 +90,9 @@ def align(instance: dg.DagsterInstance) -> list[str]:
     assert MODELS.name is not None
     present, wanted = instance.get_dynamic_partitions(MODELS.name), list_wanted_models(load_params())
     instance.add_dynamic_partitions(MODELS.name, list(wanted))
+    observe_weights(instance, find_fingerprints({*wanted} - {*present}))
     if not settings.database():  # other nodes have models of their own
-        broken = [*(path.stem for path in card_errors()), *(folder.name for folder in checkpoints.folders())]
+        broken = [*(name_card(path) for path in card_errors()), *(folder.name for folder in checkpoints.folders())]
         known = {*wanted, *model_cards(), *broken}
         for name in {name for name in present if known.isdisjoint((name, split_cut(name)[0]))}:
             instance.delete_dynamic_partition(MODELS.name, name)
@@ -169,12 +173,14 @@ class DagsterLauncher(Launcher):
 
     def datasets(self, tasks: Sequence[str]) -> list[str]:
         """Read tasks, and return the errors, one line each."""
+        observe_raw(self.instance, tasks)
         return self._execute(self._load(tasks), "datasets", data_keys(tasks), tag_run(tasks))
 
     def evaluate(self, model: str, tasks: Sequence[str], request: Request) -> list[str]:
         """Evaluate one model on tasks, and return the errors, one line each."""
         assert MODELS.name is not None
         self.instance.add_dynamic_partitions(MODELS.name, [model])
+        observe_weights(self.instance, find_fingerprints([model]))
         benchmark = {
             "protocol": request.protocol_name,
             "methods": [m.name for m in request.methods or ()],

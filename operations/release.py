@@ -1,6 +1,7 @@
 """`traube release`: one stage of the release pipeline (dvc.yaml)."""
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -8,6 +9,9 @@ from traube._cli.printing import fail_on, out, print_unavailable
 from traube._core import paths
 from traube._core.files import write_json
 from traube._core.progress import SILENT
+
+if TYPE_CHECKING:
+    from traube._storage import Storage
 
 app = typer.Typer()
 
@@ -34,21 +38,15 @@ def release(
     params, storage = load_params(), open_storage(paths.home())
     match stage:
         case "datasets":
-            from operations.launch import DagsterLauncher
             from resources.release_files import write_datasets
-            from traube._pipeline.survey import find_not_ingested
 
-            new, unavailable = find_not_ingested(params.tasks, storage)
-            if new:
-                out.print(f"Reading {', '.join(new)}")
-                with DagsterLauncher(SILENT) as launcher:
-                    fail_on(launcher.datasets(new))
-            print_unavailable(unavailable)
+            _read(params.tasks, storage)
             write_datasets(storage, params.tasks, paths.release())
         case "validate":
             from resources.data_docs import data_docs, draw
             from traube._pipeline.validation.validate import validate_tasks
 
+            _read(params.tasks, storage)  # a clone has the file of versions from git, and no data yet
             results = {}
             for validation in validate_tasks(storage, params.tasks):
                 draw(validation, data_docs())
@@ -75,3 +73,16 @@ def release(
             from resources.release_files import write_metrics
 
             write_metrics(storage, params, paths.release())
+
+
+def _read(tasks: Sequence[str], storage: "Storage") -> None:
+    """Read the tasks whose raw data is new or has changed."""
+    from operations.launch import DagsterLauncher
+    from traube._pipeline.survey import find_not_ingested
+
+    new, unavailable = find_not_ingested(tasks, storage)
+    if new:
+        out.print(f"Reading {', '.join(new)}")
+        with DagsterLauncher(SILENT) as launcher:
+            fail_on(launcher.datasets(new))
+    print_unavailable(unavailable)

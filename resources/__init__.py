@@ -8,6 +8,7 @@ def all_resources() -> dict[str, Any]:
     from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource, workers
     from resources.quality import QualityResource
     from resources.registry import RegistryResource
+    from resources.tables import TABLES, StoredTables
     from resources.tracking import TrackingResource
     from traube._core.progress import SILENT
 
@@ -16,6 +17,7 @@ def all_resources() -> dict[str, Any]:
         "benchmark": BenchmarkResource(),
         "encoder": EncoderResource(),
         "quality": QualityResource(),
+        TABLES: StoredTables(),
         "tracking": TrackingResource(),
         "models": RegistryResource(),
         "workers": workers,

@@ -104,6 +104,11 @@ def get_mlflow_database(path: Path) -> Database:
     return Database(path, "runs", path, "what MLflow knows of runs and models", experiment)
 
 
+def get_dagster_home() -> Path:
+    """Return the folder of Dagster's instance: another one where the database is shared, so that trying it changes none."""
+    return paths.home() / ("dagster_shared" if settings.database() else "dagster")
+
+
 def make_dagster(folder: Path) -> None:
     """Make the folder of Dagster's instance, unless it is there."""
     if settings.database():
@@ -130,6 +135,7 @@ def _make_shared_dagster(folder: Path) -> None:
     os.environ[DAGSTER_DATABASE] = settings.schema_of(settings.database(), "dagster")
     text = (paths.PROJECT / SETTINGS).read_text(encoding="utf-8")
     text += f"storage:\n  postgres:\n    postgres_url: {{env: {DAGSTER_DATABASE}}}\n"
+    folder.mkdir(exist_ok=True)
     file = folder / SETTINGS
     if file.is_symlink() or not file.is_file() or file.read_text(encoding="utf-8") != text:
         file.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ import pandas as pd
 from traube._core.errors import Missing
 from traube._core.escaping import format_csv
 from traube._core.files import write_json, write_text
+from traube._core.hashing import frame_digest
 from traube._pipeline.current import current_cells
 from traube._pipeline.params import Params
 from traube._reports.charts import draw_bars
@@ -38,7 +39,7 @@ def write_datasets(storage: Storage, tasks: Iterable[str], folder: Path) -> None
 
 
 def write_scores(storage: Storage, params: Params, folder: Path) -> None:
-    """Write all scores of the benchmark's own tasks, models and protocol.
+    """Write all scores of the benchmark's own tasks, models and protocol, and of each task and model their hash for git.
 
     There is a row for each split, level, method, seed and metric.
     """
@@ -48,8 +49,12 @@ def write_scores(storage: Storage, params: Params, folder: Path) -> None:
         cells.assign(method=name_methods(cells))[["cell_id", "task", "model", "method", "seed"]]
     )
     columns = ["task", "model", "method", "seed", "split", "level", "metric", "value"]
-    scores = scores[columns].sort_values(columns[:-1], ignore_index=True)
-    write_text(folder / "scores.csv", format_csv(scores.round(DIGITS)))
+    scores = scores[columns].sort_values(columns[:-1], ignore_index=True).round(DIGITS)
+    write_text(folder / "scores.csv", format_csv(scores))
+    hashes: dict[str, dict[str, str]] = {}
+    for (task, model), rows in scores.groupby(["task", "model"]):
+        hashes.setdefault(str(task), {})[str(model)] = frame_digest(rows.reset_index(drop=True))
+    write_json(folder / "scores.json", hashes)
 
 
 def write_metrics(storage: Storage, params: Params, folder: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import dagster as dg
 
 from assets.common import MODELS, model_keys, tag_run
+from assets.sources import observe_weights
 from resources.alerts import send_alert
 from sensors import Loaded
 from traube._core import paths
@@ -73,6 +74,7 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
                 recall(storage, [folder.name])
             elif request:
                 notes.append(f"{folder.name}: {request}")
+        observe_weights(context.instance, {str(r.partition_key): r.tags["traube/fingerprint"] for r in requests})
         for note in notes:
             context.log.warning(note)
         # entries of absent folders stay: a folder that comes back unchanged is not evaluated again

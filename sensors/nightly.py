@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 import dagster as dg
 
 from assets.common import MODELS, NIGHT, UNFINISHED, model_keys, tag_run
+from assets.sources import observe_weights
 from resources.benchmark import BenchmarkResource
 from resources.untracked import find_untracked
 from sensors import Loaded
@@ -53,6 +54,8 @@ def schedules(loaded: Loaded) -> list[dg.ScheduleDefinition]:
         if not open_work:
             return dg.SkipReason(f"runs for the {todo.count} missing cells are at work or waiting already")
         context.instance.add_dynamic_partitions(MODELS.name, list(open_work))
+        models = todo.at_hand.models
+        observe_weights(context.instance, {name: models[name].fingerprint for name in open_work if name in models})
         night = context.scheduled_execution_time.isoformat()
         return [
             dg.RunRequest(

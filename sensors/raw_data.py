@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from assets.common import data_keys, tag_run
+from assets.sources import observe_raw
 from sensors import Loaded
 from traube._core import paths
 from traube._core.hashing import digest
@@ -52,6 +53,7 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
             context.update_cursor(json.dumps(asdict(seen)))
         if not tasks:
             return dg.SkipReason("; ".join(["no raw data is new or has changed", *notes]))
+        observe_raw(context.instance, tasks)
         # Dagster drops a key that it has seen: data that comes back counts as a change, and a failed read is retried daily
         key = digest([unread, seen.changes, datetime.now(UTC).date().isoformat()])
         return dg.RunRequest(run_key=key, asset_selection=data_keys(tasks), tags=tag_run(tasks))

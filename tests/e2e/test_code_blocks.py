@@ -7,6 +7,7 @@ README.md in test_api.py.
 import re
 import shlex
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,11 @@ def test_python_of_a_page_runs(path: Path, home: Path) -> None:
 def test_yaml_of_a_page_is_what_traube_reads(path: Path) -> None:
     for block in blocks(path, "yaml"):
         content = yaml.safe_load(block)
+        if "type" in content:  # a component, whose attributes are a card
+            assert hasattr(import_module("operations.components"), content["type"].rpartition(".")[2])
+            content = content.get("attributes")
+        if content is None:
+            continue
         if name_of(path) in PARSED_ONLY:
             continue
         if "edits" in content:

@@ -127,6 +127,18 @@ def test_every_failed_run_raises_an_alert(running: Running) -> None:
     wait_for(lambda: (summaries() - known) & of_task, "the alert of the broken task")
 
 
+def test_tonights_tick_can_be_tried_and_starts_nothing(running: Running, browser: Any, see: Callable[..., str]) -> None:
+    """The steps of docs/how-to/automation.md."""
+    known = dagster_runs(running)
+    address = f"{running.dagster}/locations/definitions/schedules/nightly_benchmark"
+    see(address, "Select an evaluation time", click="Preview tick result")
+    browser.find_element("xpath", "//*[text()='Continue']").click()
+    body = "return document.body.innerText"
+    text = str(wait_for(lambda: "Try again" in (text := browser.execute_script(body)) and text, "the result"))
+    assert "nothing is missing" in text
+    assert dagster_runs(running) == known
+
+
 def test_scores_are_shown_and_plotted_across_models(running: Running, browser: Any, see: Callable[..., str]) -> None:
     see(f"{running.dagster}/assets/words/scores?view=overview", "best_topic", "mlflow")
     see(f"{running.dagster}/assets/words/scores?view=overview", "best_topic", click="Plots", picture="scores")

@@ -19,6 +19,7 @@ from assets.used import find_used
 from definitions import build_defs
 from operations.launch import DagsterLauncher
 from resources.benchmark import BenchmarkResource, StorageResource
+from resources.tables import read_scores
 from resources.tracking import TrackingResource
 from tests import giccs_like
 from tests.made import damage_blob
@@ -67,6 +68,15 @@ def run(cards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def failed(result: dg.ExecuteInProcessResult) -> set[str]:
     return {check.check_name for check in result.get_asset_check_evaluations() if not check.passed}
+
+
+def test_an_asset_of_others_gets_its_scores(run: Run) -> None:
+    assert run("giccs").success and run("giccs", "tfidf").success
+    storage = open_storage(paths.home())
+    table = read_scores(storage, "giccs", ["tfidf"])
+    assert len(table) == len(storage.read_scores(storage.read_cells("giccs"))) > 0
+    assert {*table["model"]} == {"tfidf"} and "cosine" in {*table["method"]}
+    assert read_scores(storage, "giccs", ["jaccard"]).empty
 
 
 def test_from_raw_data_to_scores_once(run: Run) -> None:

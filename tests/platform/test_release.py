@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -18,7 +19,6 @@ from tests.made import copy_project
 from tests.platform.conftest import PARAMS, word_rows, write_task
 from traube._core import paths
 
-pytestmark = pytest.mark.slow
 BIN = Path(sys.executable).parent
 
 
@@ -50,8 +50,11 @@ class Clone:
             stage for stage in ("datasets", "validate", "benchmark", "report") if f"Running stage '{stage}'" in said
         }
 
+    def read(self, path: str) -> bytes:
+        return (self.folder / path).read_bytes()
+
     def metrics(self) -> bytes:
-        return (self.folder / "release" / "metrics.json").read_bytes()
+        return self.read("release/metrics.json")
 
 
 def test_the_lock_is_of_the_stages_that_stand() -> None:
@@ -61,6 +64,27 @@ def test_the_lock_is_of_the_stages_that_stand() -> None:
         assert {*stage["deps"]} == {dep["path"] for dep in locked[name]["deps"]}
 
 
+def test_a_fresh_clone_is_up_to_date(tmp_path: Path) -> None:
+    """Without a remote and without data: what is locked are versions and hashes, all of which git holds."""
+    clone = tmp_path / "clone"
+    environment = copy_project(clone, without=("tests/", "docs/", "benchmarks/"))
+
+    def find_changed() -> set[str]:
+        command = [sys.executable, "-m", "dvc", "status", "--json"]
+        done = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, check=True)
+        return {*json.loads(done.stdout)}
+
+    subprocess.run(["git", "init", "-q"], cwd=clone, check=True)
+    assert find_changed() == set()
+    with (clone / "traube" / "_pipeline" / "cluster.py").open("a") as file:  # code whose numbers still count
+        file.write("\n")
+    assert find_changed() == set()
+    with (clone / "traube" / "_pipeline" / "cluster.py").open("a") as file:
+        file.write('CLUSTERING_VERSION = "a later one"\n')
+    assert find_changed() == {"benchmark"}
+
+
+@pytest.mark.slow
 def test_repro_runs_what_has_changed_and_equal_runs_give_equal_bytes(tmp_path: Path) -> None:
     clone, twin = Clone(tmp_path / "one"), Clone(tmp_path / "two")
     assert clone.repro() == {"datasets", "validate", "benchmark", "report"}
@@ -72,10 +96,15 @@ def test_repro_runs_what_has_changed_and_equal_runs_give_equal_bytes(tmp_path: P
     clone.run("git", "add", "-A")
     clone.run("git", "-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "-qm", "released")
     clone.run("dvc", "remote", "add", "-d", "store", str(tmp_path / "remote"))
+    kept = clone.read("release/tasks/words/splits.parquet"), clone.read("release/scores.csv")
+    clone.run("dvc", "add", "release/tasks", "release/scores.csv")
     clone.run("dvc", "push")
-    for folder in (".dvc/cache", "release/tasks"):  # the frozen splits
+    for folder in (".dvc/cache", "release/tasks", ".traube"):
         shutil.rmtree(clone.folder / folder)
+    (clone.folder / "release" / "scores.csv").unlink()
+    assert clone.repro() == set()  # what git holds is enough
     clone.run("dvc", "pull")
+    assert (clone.read("release/tasks/words/splits.parquet"), clone.read("release/scores.csv")) == kept
     assert clone.repro() == set()
     other = "  other:\n    reducers: [none]\n    clusterers: [kmeans]\n"
     (clone.folder / "params.yaml").write_text(PARAMS + other)
@@ -89,6 +118,7 @@ def test_repro_runs_what_has_changed_and_equal_runs_give_equal_bytes(tmp_path: P
     assert set(shown) == {f"workspace_{chart}", f"HEAD_{chart}"} and all(b"<svg" in image for image in shown.values())
 
 
+@pytest.mark.slow
 def test_an_experiment_runs_beside_the_checkout(tmp_path: Path) -> None:
     clone = Clone(tmp_path / "one")
     clone.repro()
@@ -100,10 +130,14 @@ def test_an_experiment_runs_beside_the_checkout(tmp_path: Path) -> None:
     table = list(csv.DictReader(clone.run("dvc", "exp", "show", "--csv").splitlines()))
     scores = {row["Experiment"] or row["rev"]: row["words.topic.tfidf"] for row in table}
     assert scores["other-model"] and not scores["workspace"]
+    # all parameters and dependencies are two hundred columns: what differs fits on a screen
+    differing = clone.run("dvc", "exp", "show", "--only-changed", "--drop", "release/", "--csv").splitlines()[0]
+    assert {*differing.split(",")[5:]} == {"words.topic.tfidf", "models"}
     assert clone.metrics() == before
     assert sorted((clone.folder / ".traube" / "blobs").rglob("*")) == stored
 
 
+@pytest.mark.slow
 def test_raw_data_comes_back_from_a_remote_as_it_was(tmp_path: Path) -> None:
     clone = Clone(tmp_path / "one")
     raw = clone.folder / "data" / "raw" / "words"
@@ -121,6 +155,7 @@ def test_raw_data_comes_back_from_a_remote_as_it_was(tmp_path: Path) -> None:
     assert hashlib.md5(content).hexdigest() in (raw / "words.csv.dvc").read_text()
 
 
+@pytest.mark.slow
 def test_a_file_of_somebody_else_is_imported_with_its_checksum(tmp_path: Path) -> None:
     """The commands of docs/how-to/releases.md."""
     served, clone = tmp_path / "served", tmp_path / "clone"

@@ -9,6 +9,7 @@ from traube._cli.given import name_given_model, name_given_task
 from traube._cli.options import Json
 from traube._cli.printing import escape, out, print_json, print_table
 from traube._core import paths
+from traube._core.cards import name_card
 from traube._core.errors import TraubeError, Unavailable, unknown
 from traube._core.escaping import escape_controls
 from traube._core.references import cite
@@ -61,7 +62,7 @@ def tasks(
         for name, s in sorted(sources().items(), key=lambda entry: entry[1].card.family != "own")
     ]
     rows += [
-        {"task": Path(path).stem, "family": "own", "language": "", "license": "", "status": str(e)}
+        {"task": name_card(path), "family": "own", "language": "", "license": "", "status": str(e)}
         for path, e in card_errors().items()
     ]
     if as_json:

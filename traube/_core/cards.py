@@ -2,20 +2,24 @@
 
 They lie in `cards/`, and in the data directory those that commands write for files and models that are named without a
 card (`generated_cards`). A card in `cards/` goes before a generated one of the same name.
+
+A component is a card that Dagster finds, too: `cards/NAME/defs.yaml` with a `type` and the card as its `attributes`.
 """
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from traube._core import paths
-from traube._core.config import LARGEST
+from traube._core.config import LARGEST, read_yaml
 from traube._core.errors import Malformed, TraubeError
 from traube._core.inputs import is_file
 
 C = TypeVar("C")
 
 SUFFIXES = (".yaml", ".yml")
+COMPONENT = "defs.yaml"
+TASK_TYPE, MODEL_TYPE = "TraubeTask", "TraubeModel"  # what a component's type ends with
 
 
 def task_files() -> list[Path]:
@@ -30,7 +34,27 @@ def model_files() -> list[Path]:
 
 def list_names() -> set[str]:
     """Return the names of all cards, including those that cannot be used."""
-    return {path.stem for path in _files()}
+    return {name_card(path) for path in _files()}
+
+
+def is_component(path: Path) -> bool:
+    """Return whether Dagster finds the card, too."""
+    return path.name == COMPONENT
+
+
+def name_card(path: Path) -> str:
+    """Return the name of a card: its file's, of a component its folder's."""
+    return path.parent.name if is_component(path) else path.stem
+
+
+def read_values(path: Path) -> tuple[dict[str, Any], dict[tuple[Any, ...], int]]:
+    """Read a card's keys and values, of a component its attributes; return them and the line of each key path."""
+    value, lines = read_yaml(path)
+    if not is_component(path):
+        return value, lines
+    if not isinstance(card := value.get("attributes"), dict):
+        raise Malformed(f"{path}: line 1: expected `attributes`, the keys of a card")
+    return card, {key[1:]: line for key, line in lines.items() if key[0] == "attributes" and key[1:]}
 
 
 def model_file(name: str) -> Path | None:
@@ -38,7 +62,8 @@ def model_file(name: str) -> Path | None:
     if Path(name).name != name:  # the name would lead out of the folder
         return None
     for folder in (paths.cards(), paths.generated_cards()):
-        files = [path for suffix in SUFFIXES if is_file(path := folder / f"{name}{suffix}")]
+        places = [folder / name / COMPONENT, *(folder / f"{name}{suffix}" for suffix in SUFFIXES)]
+        files = [path for path in places if is_file(path)]
         if files:
             return next((path for path in reversed(files) if _is_model(path)), None)
     return None
@@ -53,7 +78,7 @@ def read_each(files: Iterable[Path], read: Callable[[Path], C]) -> tuple[dict[st
     errors: dict[Path, TraubeError] = {}
     for path in files:
         try:
-            cards[path.stem] = read_one(path, read)
+            cards[name_card(path)] = read_one(path, read)
         except TraubeError as error:
             errors[path] = error
     return cards, errors
@@ -71,15 +96,25 @@ def read_one(path: Path, read: Callable[[Path], C]) -> C:
 
 
 def _files() -> list[Path]:
-    user_cards = _in_folder(paths.cards())
-    names = {path.stem for path in user_cards}
+    user_cards = [*_in_folder(paths.cards()), *_list_components(paths.cards())]
+    names = {name_card(path) for path in user_cards}
     return sorted([*user_cards, *(path for path in _in_folder(paths.generated_cards()) if path.stem not in names)])
 
 
 def _in_folder(folder: Path) -> list[Path]:
     # hidden files are those that a card is written to before it gets its name, and what editors and systems leave
     names = (path for path in folder.glob("*") if path.suffix in SUFFIXES and not path.name.startswith("."))
-    return [path for path in names if is_file(path)]
+    return [path for path in names if not is_component(path) and is_file(path)]
+
+
+def _list_components(folder: Path) -> list[Path]:
+    return [path for path in folder.glob(f"*/{COMPONENT}") if is_file(path) and _get_type(path)]
+
+
+def _get_type(path: Path) -> str:
+    """Return which of our components a file is; empty if it is another's."""
+    types = [line.split("#")[0].strip() for line in _read_lines(path) if line.startswith("type:")]
+    return next((name for name in (TASK_TYPE, MODEL_TYPE) if types and types[0].endswith(f".{name}")), "")
 
 
 def is_generated(path: Path) -> bool:
@@ -88,10 +123,15 @@ def is_generated(path: Path) -> bool:
 
 
 def _is_model(path: Path) -> bool:
+    if is_component(path):
+        return _get_type(path) == MODEL_TYPE
     # decided by the lines, because a model's card need not be valid YAML
+    return any(line.startswith("model:") for line in _read_lines(path))
+
+
+def _read_lines(path: Path) -> list[str]:
     try:
         with path.open("rb") as file:
-            text = file.read(LARGEST).decode("utf-8", errors="replace")
+            return file.read(LARGEST).decode("utf-8", errors="replace").splitlines()
     except OSError:
-        return False  # a task's reader says why it cannot be read
-    return any(line.startswith("model:") for line in text.splitlines())
+        return []  # a task's reader says why it cannot be read

@@ -55,6 +55,11 @@ def database() -> str:
     return check_database(_value(DATABASE))
 
 
+def is_database_kept() -> bool:
+    """Return whether a settings file names the shared database, not the environment alone."""
+    return any(read_env(file).get(DATABASE) == os.environ.get(DATABASE) for file in _list_files(paths.home()))
+
+
 def check_database(url: str) -> str:
     """Return a URL of Postgres in libpq's form, with the password where a file of ours holds it."""
     if not url:

@@ -44,7 +44,7 @@ FORMAT = 1  # raise when an archive has to be read in another way
 CHUNK = 2**20  # bytes that are read of an archive at once; headers are far shorter
 DEEPEST = 20  # folders; a served model's numbers lie seven deep
 END = bytes(2 * tarfile.BLOCKSIZE)  # what ends an archive
-_SKIPPED = ("blobs", "dagster")  # blobs are taken from the storage; of Dagster nothing is kept
+_SKIPPED = ("blobs", "dagster", "dagster_shared")  # blobs are taken from the storage; of Dagster nothing is kept
 _TRANSIENT = (".lock", "-wal", "-shm", "-journal")
 
 

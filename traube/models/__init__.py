@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from traube._core import inputs
-from traube._core.cards import is_generated, model_file, model_files, read_each, read_one
-from traube._core.config import parse, read_yaml
+from traube._core.cards import is_generated, model_file, model_files, name_card, read_each, read_one, read_values
+from traube._core.config import parse
 from traube._core.errors import Conflict, Invalid, TraubeError, Unknown, Unsafe, unknown
 from traube._core.settings import MODEL_KEY
 from traube._core.versions import get_version
@@ -123,8 +123,8 @@ def is_endpoint(name: str) -> bool:
 
 def read_card(path: Path) -> ModelCard:
     """Read a user's model card; the model's name is the file's."""
-    entry, lines = read_yaml(path)
-    card = parse(ModelCard, {"name": path.stem, **entry}, path, lines)
+    entry, lines = read_values(path)
+    card = parse(ModelCard, {"name": name_card(path), **entry}, path, lines)
     if card.name in catalogue():
         raise Conflict(f"{path}: the name '{card.name}' is taken by a model of the catalogue; rename the file")
     if card.kind not in ("transformer", "endpoint"):

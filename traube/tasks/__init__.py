@@ -8,8 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 
-from traube._core.cards import read_each, task_files
-from traube._core.config import read_yaml
+from traube._core.cards import name_card, read_each, read_values, task_files
 from traube._core.errors import Conflict, Invalid, Malformed, TraubeError, Unknown, unknown
 from traube._core.plugins import collect, import_plugins, modules_of
 from traube.tasks.scored_pairs import PAIRS, PairCard, make_pairs
@@ -138,7 +137,7 @@ def get_source(name: str, kind: TaskType | None = CLUSTERING) -> Source:
     source = sources(None).get(name)
     if source is None:
         for path, error in card_errors().items():
-            if path.stem == name:
+            if name_card(path) == name:
                 raise error
         raise unknown("task", name, sources(kind))
     if kind is not None and source.card.type is not kind:
@@ -231,12 +230,13 @@ def _read_cards() -> tuple[dict[str, Source], dict[Path, TraubeError]]:
     readers = {key: reader for module in _import_readers() for key, reader in getattr(module, "CARDS", {}).items()}
 
     def read(path: Path) -> Source:
-        if not _LEGAL.fullmatch(path.stem):
+        card = name_card(path)
+        if not _LEGAL.fullmatch(card):
             raise Invalid(f"{path}: a task's name is the name of its card: use small letters, digits and _ only")
-        if path.stem in taken:
-            raise Conflict(f"{path}: the name '{path.stem}' is taken; rename the card")
-        value, key_lines = read_yaml(path)
-        if (name := value.get("name", path.stem)) != path.stem:
+        if card in taken:
+            raise Conflict(f"{path}: the name '{card}' is taken; rename the card")
+        value, key_lines = read_values(path)
+        if (name := value.get("name", card)) != card:
             line = key_lines.get(("name",), 1)
             raise Conflict(f"{path}: line {line}: name: '{name}' is not the name of the card; leave it out")
         key = next((key for key in readers if key in value), None)
@@ -244,7 +244,7 @@ def _read_cards() -> tuple[dict[str, Source], dict[Path, TraubeError]]:
             keys = ", ".join(f"`{key}`" for key in sorted(readers))
             raise Malformed(f"{path}: line 1: expected one of the keys {keys} (a task) or `model`")
         source: Source = readers[key].from_card(path, value, key_lines)
-        taken.add(path.stem)
+        taken.add(card)
         return source
 
     return read_each(task_files(), read)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import pandas as pd
 from typing_extensions import override
 
+from traube._core.cards import name_card
 from traube._core.config import Strict, parse, read_yaml
 from traube._core.errors import Corrupt, TooFew, Unavailable
 from traube._core.hashing import digest, file_sha256, read_stated_sha256
@@ -152,7 +153,7 @@ class CardSource(Source, Generic[K]):
     @classmethod
     def from_card(cls, path: Path, value: dict[str, Any], key_lines: KeyLines) -> Self:
         """Return the source of a card that has been read."""
-        return cls(path, parse(cls.form, {**value, "name": path.stem}, path, key_lines), key_lines)
+        return cls(path, parse(cls.form, {**value, "name": name_card(path)}, path, key_lines), key_lines)
 
     @override
     def files(self) -> list[Path]:
