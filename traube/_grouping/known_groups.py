@@ -111,10 +111,12 @@ def check_groups(groups: Sequence[str], column: str = "labels") -> None:
 
 
 def assign_by_served(served: Served, texts: Sequence[str]) -> Clustering:
-    """Put texts into the clusters of a served clustering; blank ones join none."""
+    """Put texts into the clusters of a served clustering, as `Served.predict` does; `strays` are texts that fit none."""
     rows = find_filled(texts)
     predictions = served.predict([texts[i] for i in rows])
     labels, distance = predictions["cluster"].to_numpy(np.int64), predictions["distance"].to_numpy(np.float64)
     view = TextView([texts[i] for i in rows], distance)
-    clusters = Clustering(labels, distance, served.words, find_typical(labels, distance, view), None, view=view)
+    strange = (labels >= 0) & ~predictions["fits"].to_numpy(bool)
+    typical = find_typical(labels, distance, view)
+    clusters = Clustering(labels, distance, served.words, typical, None, strays=strange, view=view)
     return replace(clusters.of_all(rows, pd.Index(rows).get_indexer(range(len(texts)))), texts=texts)
