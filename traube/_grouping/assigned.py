@@ -61,6 +61,7 @@ class Groups(Document):
     """The groups of a champion; the key is `task/version`."""
 
     kind: ClassVar[str] = "groups"
+    since: str  # the first day whose texts it assigned
     words: Mapping[int, Sequence[str]] = {}
 
 
@@ -126,7 +127,9 @@ def assign_day(
         table = pd.concat([table, added], ignore_index=True) if len(table) else added
         after = count_again(after, version, table[table["version"] == version])
         after = after.model_copy(update={"version": version})
-        storage.save_document(Groups(key=f"{inbox.task}/{version}", words=served.words))
+        groups = storage.get_document(Groups, f"{inbox.task}/{version}")
+        if groups is None or day < groups.since:
+            storage.save_document(Groups(key=f"{inbox.task}/{version}", since=day, words=served.words))
     if not storage.save_document(after, {TEXTS: write_table(table)}, lease):
         raise Busy(
             f"{inbox.task}, {day}: another process assigns texts of this task since this one was suspended; run again"
