@@ -23,7 +23,7 @@ def build_defs(used: Used | None = None, **overrides: Any) -> dg.Definitions:
     """Return all definitions of what is used; `overrides` are resources that replace the default ones, by name."""
     used = used or find_used()
     jobs: list[Job] = [*all_jobs(used), *collect("jobs")]
-    loaded = Loaded({job.name: job for job in jobs}, {*used.tasks})
+    loaded = Loaded({job.name: job for job in jobs}, {*used.tasks}, used.inboxes)
     return dg.Definitions(
         assets=with_owners_and_code(all_assets(used)),
         jobs=jobs,

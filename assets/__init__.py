@@ -10,8 +10,9 @@ from traube.tasks.task import Stage
 
 
 def all_assets(used: Used) -> list[dg.AssetsDefinition]:
-    """Return all assets: the stages of each task, the tables of all, the papers, trainings and sweeps."""
+    """Return all assets: the stages of each task, its inbox, the tables of all, the papers, trainings and sweeps."""
     from assets.datasets import corpus_asset, rows_asset
+    from assets.inbox import inbox_assets, make_days
     from assets.papers import paper_assets
     from assets.registry import registry
     from assets.report import leaderboard_asset, regressions, report, task_reports
@@ -28,6 +29,9 @@ def all_assets(used: Used) -> list[dg.AssetsDefinition]:
         assets += [make(task) for make in (corpus_asset, rows_asset, *makers.values())]
         if task.card.type is CLUSTERING:
             tasks.append(task)
+    if used.inboxes:
+        days = make_days(used.inboxes.values())
+        assets += [asset for task in used.inboxes for asset in inbox_assets(used.tasks[task], days)]
     assets += [leaderboard_asset(used.tasks.values()), registry, regressions, report, task_reports]
     trained = trainer_assets(tasks)
     swept = [sweep_asset(name, sweep) for name, sweep in sweeps().items()]

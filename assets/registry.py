@@ -13,6 +13,7 @@ from resources.benchmark import BenchmarkResource, EncoderResource, StorageResou
 from resources.registry import CHAMPION, RegistryResource, describe_measure
 from traube._core.errors import TraubeError
 from traube._core.files import locked
+from traube._core.hashing import frame_digest
 from traube._pipeline.params import Protocol, load_params
 from traube._pipeline.request import Request
 from traube._pipeline.survey import plan
@@ -83,12 +84,14 @@ def registry(
         for d in decisions
     ]
     verdicts = pd.DataFrame(rows, columns=["task", "decision", "challenger", "champion", "measure", "reason"])
+    champions = models.read_champions()[["task", "version"]]
     return dg.MaterializeResult(
+        data_version=dg.DataVersion(frame_digest(champions)),  # what they assigned is out of date if they have changed
         metadata={
             "verdicts": dg.MetadataValue.md(verdicts.to_markdown(index=False)),
             "promoted": sum(d.outcome in ("first", "promote") for d in decisions),
             **({"not_served": dg.MetadataValue.md("\n".join(f"- {n}" for n in notes))} if notes else {}),
-        }
+        },
     )
 
 

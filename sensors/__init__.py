@@ -6,6 +6,7 @@ A file offers any of three functions: `jobs()`, jobs that are of no use but to i
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from datetime import date
 from typing import Any, NamedTuple
 
 from assets.common import Job
@@ -17,6 +18,7 @@ class Loaded(NamedTuple):
 
     jobs: Mapping[str, Job]  # by name
     tasks: Collection[str]  # those with assets: a card that was added since has none until the graph is loaded again
+    inboxes: Mapping[str, date]  # the first day of each task whose texts of each day have assets
 
     def split(self, tasks: Sequence[str]) -> tuple[list[str], list[str]]:
         """Return the tasks with assets, and a note for each of the others."""

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -19,7 +20,8 @@ from traube._grouping.assigned import (
     Assigned,
     Champion,
     Groups,
-    assign_day,
+    Outcome,
+    assign_days,
     read_assigned,
     read_day,
     write_to_database,
@@ -68,6 +70,12 @@ def write(path: Path, text: str, day: str = "2026-03-01") -> Path:
     moment = datetime.fromisoformat(f"{day}T12:00").replace(tzinfo=UTC).timestamp()
     os.utime(path, (moment, moment))
     return path
+
+
+def assign_day(storage: Storage, inbox: FolderOfTexts | TableOfTexts, day: str, *given: Any) -> Outcome:
+    """Assign a single day."""
+    (outcome,) = assign_days(storage, inbox, [day], *given)
+    return outcome
 
 
 def assign(storage: Storage, inbox: FolderOfTexts | TableOfTexts, day: str, load: Callable[[], Champion]) -> int:

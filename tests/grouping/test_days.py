@@ -1,5 +1,6 @@
 """A day on which people write of something else drifts, and what is new is offered as groups."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, timedelta
@@ -10,10 +11,11 @@ import pandas as pd
 import pytest
 
 from tests.errors import refused
-from tests.grouping.test_assigned import BERLIN, champion, folder, storage, write
+from tests.grouping.test_assigned import BERLIN, assign_day, champion, folder, storage, write
+from traube._core import paths
 from traube._core.errors import Missing
-from traube._grouping.assigned import Assigned, Champion, Groups, assign_day, read_assigned
-from traube._grouping.days import choose_reference, find_new_words, judge, read_verdicts
+from traube._grouping.assigned import Assigned, Champion, Groups, assign_days, read_assigned
+from traube._grouping.days import choose_reference, find_new_words, judge, publish_days, read_verdicts
 from traube._grouping.inboxes import FolderOfTexts
 from traube._pipeline.params import Inbox
 from traube._storage import Storage
@@ -48,8 +50,7 @@ def fill(folder: Path, task: Task, days: range, texts: int = 24) -> FolderOfText
 
 def assign_all(storage: Storage, inbox: FolderOfTexts, load: Callable[[], Champion]) -> None:
     for name in inbox.list_states():
-        for day in sorted(set(inbox.read(name)["day"])):
-            assign_day(storage, inbox, day, [name], load)
+        [*assign_days(storage, inbox, sorted(set(inbox.read(name)["day"])), [name], load)]
 
 
 def add_strange(folder: Path, day: int) -> None:
@@ -77,6 +78,11 @@ def test_a_day_on_something_else_drifts_and_a_usual_one_does_not(
     (line,) = strange.describe({})
     assert "100.0%" in line
     assert [*read_verdicts(storage, "tiny")] == [early.day, usual.day, strange.day]
+    page = publish_days(storage, "tiny", paths.home()).read_text()
+    assert "passport" in page and name_day(32) in page and "100.0 %" in page
+    data = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    share, drift = data[0]["traces"]
+    assert len(share["x"]) == 33 and drift["x"] == [name_day(32)] and len(data[1]["traces"]) == 3
     with refused(Missing, "tiny", "2027-01-01"):
         judge(storage, "tiny", "2027-01-01", champion)
 
@@ -113,3 +119,17 @@ def test_the_reference_period_is_the_first_days_those_before_the_champion_or_as_
 def test_new_words_are_those_that_the_usual_texts_do_not_have(text: str, expected: bool) -> None:
     usual = ["bread from the oven", "salt and bread", "oven and salt"] * 10
     assert ("tax" in " ".join(find_new_words(usual, [text] * 3 + usual[:3]))) == expected
+
+
+def test_what_people_wrote_is_no_markup_on_the_page(
+    storage: Storage, folder: Path, champion: Callable[[], Champion], tiny_task: Task
+) -> None:
+    evil = "<script>alert(1)</script><img src=x onerror=alert(2)>"
+    inbox = fill(folder, tiny_task, range(3), texts=4)
+    texts = [f"{topic[i % 3]} {evil} {i}" for i in range(15) for topic in (TAXES, VISAS)]
+    write(folder / "evil.csv", pd.DataFrame({"day": name_day(3), "text": texts}).to_csv(index=False))
+    assign_all(storage, inbox, champion)
+    verdict = judge(storage, "tiny", name_day(3), champion)
+    assert verdict.new_groups and evil in verdict.new_groups[0].typical[0]
+    page = publish_days(storage, "tiny", paths.home()).read_text()
+    assert evil not in page and "&lt;script&gt;alert(1)" in page

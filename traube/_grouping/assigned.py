@@ -4,9 +4,10 @@ A day is one document: its table is stored first, then the document is entered i
 is in no table, or in one, and whoever comes back finds which sources are done.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -69,6 +70,7 @@ class Groups(Document):
 class Outcome:
     """A day after texts were assigned: its table, and how many are new."""
 
+    day: str
     table: pd.DataFrame
     new: int
     repeated: int  # texts that were assigned before, on this day or another
@@ -79,15 +81,15 @@ def read_assigned(storage: Storage, task: str) -> dict[str, Assigned]:
     return {one.day: one for one in storage.read_documents(Assigned) if one.key.rpartition("/")[0] == task}
 
 
-def assign_day(
+def assign_days(
     storage: Storage,
     inbox: DailyTexts,
-    day: str,
+    days: Sequence[str],
     names: Sequence[str],
     load: Callable[[], Champion],
     lease: Lease | None = None,
-) -> Outcome:
-    """Assign the texts of a day that no day has yet, and store them.
+) -> Iterator[Outcome]:
+    """Assign the texts of each day that no day has yet, store them, and yield the day.
 
     Parameters
     ----------
@@ -95,8 +97,8 @@ def assign_day(
         Where days are stored.
     inbox : DailyTexts
         Where the texts come from.
-    day : str
-        The day, in ISO 8601.
+    days : sequence of str
+        The days, in ISO 8601.
     names : sequence of str
         The sources that are read.
     load : callable
@@ -104,37 +106,48 @@ def assign_day(
     lease : Lease, optional
         The lease of the task's inbox: whoever holds it assigns alone.
 
-    Returns
-    -------
+    Yields
+    ------
     Outcome
-        The day's whole table, and how many of its texts are new.
+        A day's whole table, and how many of its texts are new.
     """
     states = inbox.list_states()  # before they are read: what is written meanwhile is another state
-    frames = [inbox.read(name, day) for name in names]
-    texts = [text for frame in frames for text in frame["text"]]
-    assigned = read_assigned(storage, inbox.task)
+    frames = [inbox.read(name, days[0] if len(days) == 1 else "") for name in names]
+    read = pd.concat(frames) if frames else pd.DataFrame({"text": [], "day": []}, dtype=object)
+    assigned, load = read_assigned(storage, inbox.task), cache(load)
     known = {name for one in assigned.values() for name in read_day(storage, one, ["text_id"])["text_id"]}
-    new = {name: text for text in texts if (name := text_id(text)) not in known}
-    before = assigned.get(day, Assigned(key=f"{inbox.task}/{day}"))
-    table = read_day(storage, before)
-    sources = {**before.sources, **{name: states[name] for name in names}}
-    if not new and sources == before.sources:
-        return Outcome(table, 0, len(texts))
-    after = before.model_copy(update={"sources": sources})
-    if new:
-        served, version = load()
-        added = _assign(served, version, day, new)
-        table = pd.concat([table, added], ignore_index=True) if len(table) else added
-        after = count_again(after, version, table[table["version"] == version])
-        after = after.model_copy(update={"version": version})
-        groups = storage.get_document(Groups, f"{inbox.task}/{version}")
-        if groups is None or day < groups.since:
-            storage.save_document(Groups(key=f"{inbox.task}/{version}", since=day, words=served.words))
-    if not storage.save_document(after, {TEXTS: write_table(table)}, lease):
-        raise Busy(
-            f"{inbox.task}, {day}: another process assigns texts of this task since this one was suspended; run again"
-        )
-    return Outcome(table, len(new), len(texts) - len(new))
+    for day in days:
+        texts = read.loc[read["day"] == day, "text"].tolist()
+        new = {name: text for text in texts if (name := text_id(text)) not in known}
+        known.update(new)
+        before = assigned.get(day, Assigned(key=f"{inbox.task}/{day}"))
+        table = read_day(storage, before)
+        sources = {**before.sources, **({name: states[name] for name in names} if texts else {})}
+        after = before.model_copy(update={"sources": sources})
+        if new:
+            table, after = _add(storage, inbox.task, table, after, new, load)
+        if sources != before.sources and not storage.save_document(after, {TEXTS: write_table(table)}, lease):
+            raise Busy(f"{inbox.task}, {day}: another process has taken over the texts of this task; run again")
+        yield Outcome(day, table, len(new), len(texts) - len(new))
+
+
+def _add(
+    storage: Storage,
+    task: str,
+    table: pd.DataFrame,
+    one: Assigned,
+    new: Mapping[str, str],
+    load: Callable[[], Champion],
+) -> tuple[pd.DataFrame, Assigned]:
+    """Return the table of a day, and the day, with new texts in the champion's groups."""
+    served, version = load()
+    added = _assign(served, version, one.day, new)
+    table = pd.concat([table, added], ignore_index=True) if len(table) else added
+    groups = storage.get_document(Groups, f"{task}/{version}")
+    if groups is None or one.day < groups.since:
+        storage.save_document(Groups(key=f"{task}/{version}", since=one.day, words=served.words))
+    counted = count_again(one, version, table[table["version"] == version])
+    return table, counted.model_copy(update={"version": version})
 
 
 def _assign(served: Served, version: str, day: str, texts: Mapping[str, str]) -> pd.DataFrame:

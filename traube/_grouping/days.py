@@ -7,6 +7,7 @@ ones where there are not so many. Days that another champion assigned are counte
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from itertools import takewhile
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from traube._grouping.assigned import TEXTS, Assigned, Champion, Groups, count_a
 from traube._grouping.cluster_texts import cluster_texts
 from traube._grouping.describe import find_keywords
 from traube._grouping.served import Served
+from traube._reports.days_page import ShownDay, write_days_page
 from traube._storage import Document, Lease, Storage
 from traube.comparison.drift import REFERENCE, judge_day
 
@@ -204,3 +206,30 @@ def _group_strays(storage: Storage, days: Sequence[Assigned], served: Served, ve
         )
         for c, size in found.sizes().items()
     )
+
+
+def publish_days(storage: Storage, task: str, home: Path) -> Path:
+    """Write the page of a task's days, and return its path."""
+    days, verdicts = (
+        {name: one for name, one in read_assigned(storage, task).items() if one.texts},
+        read_verdicts(storage, task),
+    )
+    newest = [*verdicts.values()][-1] if verdicts else None
+    version = newest.version if newest else [*days.values()][-1].version
+    groups = storage.get_document(Groups, f"{task}/{version}")
+    words = groups.words if groups else {}
+    shown = [
+        ShownDay(
+            name,
+            one.texts,
+            one.strays.get(one.version, 0) / one.texts,
+            verdicts[name].p if name in verdicts else None,
+            verdicts[name].describe(words) if name in verdicts else (),
+        )
+        for name, one in days.items()
+    ]
+    counted = {name: one.sizes[version] for name, one in days.items() if version in one.sizes}
+    sizes = pd.DataFrame.from_dict(counted, orient="index").fillna(0.0)
+    shares = sizes.div(sizes.sum(axis=1).clip(lower=1), axis=0)
+    shares.columns = [f"{c}: {', '.join(words.get(c, [])[:3])}" for c in shares.columns]
+    return write_days_page(task, shown, shares, newest.new_groups if newest else (), home)
