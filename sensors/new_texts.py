@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import dagster as dg
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
-from assets.common import asset_key, tag_run
+from assets.common import UNFINISHED, asset_key, tag_run
 from assets.inbox import ASSIGNED, DRIFT
 from resources.alerts import send_alert
 from resources.registry import CHAMPION, RegistryResource
@@ -112,6 +112,9 @@ class _Look:
                 if day not in assigned or assigned[day].sources.get(name) != state:
                     pending.setdefault(day, {})[name] = state
         requests = [*self._assign(pending)] if pending or busy else [*self._judge(assigned)]
+        at_work = dg.RunsFilter(job_name="assign", tags={"traube/task": task}, statuses=[*UNFINISHED])
+        if requests and self.context.instance.get_runs(at_work, limit=1):
+            return []  # it may store what is pending
         if requests and RegistryResource().find_version(task, CHAMPION) is None:
             self.notes.append(f"{task}: has no champion yet; `traube run -t {task}` makes one")
             return []
