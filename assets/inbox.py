@@ -62,6 +62,7 @@ def _assigned_asset(source: Source, days: dg.DailyPartitionsDefinition) -> dg.As
     ) -> dg.MaterializeResult:
         import pandas as pd
 
+        from traube._core.files import write_parquet
         from traube._core.hashing import frame_digest
         from traube._grouping.assigned import COLUMNS, assign_days, write_to_database
         from traube._grouping.inboxes import TableOfTexts
@@ -72,6 +73,8 @@ def _assigned_asset(source: Source, days: dg.DailyPartitionsDefinition) -> dg.As
             names = config.sources or [*inbox.list_states()]
             load = partial(load_champion, models, task)
             for outcome in assign_days(opened, inbox, context.partition_keys, names, load, lease):
+                if len(outcome.table):  # for whoever reads the days by other tools
+                    write_parquet(opened.get_table_path(f"{ASSIGNED}/{task}/{outcome.day}.parquet"), outcome.table)
                 if isinstance(inbox, TableOfTexts) and inbox.given.assigned:
                     write_to_database(inbox, outcome.day, outcome.table)
                 tables.append(outcome.table)

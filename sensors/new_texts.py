@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from traube._grouping.assigned import Assigned
     from traube._grouping.inboxes import DailyTexts
 
-JUDGED = 30  # days, the newest, that are judged without being asked for
+JUDGED = 30  # days, the newest, that are judged without a request
 
 
 @dataclass

@@ -43,7 +43,7 @@ def test_without_a_drift_there_is_less_than_one_alarm_a_month(texts: int, spread
 
 
 def test_a_table_of_chi_squared_would_alarm_every_other_day_where_days_differ() -> None:
-    """Why days are the unit, not texts."""
+    """Days are the unit, not texts."""
     from scipy.stats import chi2_contingency
 
     rng, alarms = np.random.default_rng(0), 0

@@ -107,7 +107,7 @@ def test_a_new_champion_counts_the_days_before_it_again(
     assert again.version == "1" and not again.drifts
 
 
-def test_the_reference_period_is_the_first_days_those_before_the_champion_or_as_asked() -> None:
+def test_the_reference_period_is_the_first_days_those_before_the_champion_or_as_params_say() -> None:
     days = {name_day(n): Assigned(key=f"a/{name_day(n)}") for n in range(40)}
     assert choose_reference(days, None, None) == [name_day(n) for n in range(30)]
     assert choose_reference(days, Groups(key="a/2", since=name_day(35)), None) == [name_day(n) for n in range(5, 35)]

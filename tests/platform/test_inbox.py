@@ -18,7 +18,7 @@ from resources.alerts import read_alerts
 from tests.platform.conftest import sensor_of, word_rows
 from traube._cli.main import app
 from traube._core import paths
-from traube._grouping.assigned import read_assigned, read_day
+from traube._grouping.assigned import COLUMNS, read_assigned, read_day
 from traube._grouping.days import read_verdicts
 from traube._reports.days_page import locate_days_page
 from traube._storage import Storage
@@ -113,6 +113,8 @@ def test_new_texts_are_assigned_once_and_a_drift_is_one_alert(
     assert not daemon.tick().run_requests  # a run that is at work may store it
     launcher.instance.report_run_failed(begun)
     assert daemon.run(request).success
+    texts = pd.read_parquet(storage.get_table_path("assigned/words"))
+    assert len(texts) == 640 and texts["day"].nunique() == 32 and set(texts) == {*COLUMNS}
     days = read_assigned(storage, "words")
     assert [*days] == [ago(day) for day in range(32, 0, -1)] and sum(one.texts for one in days.values()) == 640
     judged = daemon.tick().run_requests

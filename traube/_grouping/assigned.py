@@ -152,13 +152,13 @@ def _add(
 
 def _assign(served: Served, version: str, day: str, texts: Mapping[str, str]) -> pd.DataFrame:
     """Return the table of texts, given by their ids."""
-    found = served.predict([*texts.values()])
+    predictions = served.predict([*texts.values()])
     return pd.DataFrame(
         {
             "text_id": [*texts],
             "text": [*texts.values()],
             "day": day,
-            **{name: found[name].to_numpy() for name in ("cluster", "words", "distance", "fits")},
+            **{name: predictions[name].to_numpy() for name in ("cluster", "words", "distance", "fits")},
             "version": version,
             "assigned": datetime.now(UTC).isoformat(timespec="seconds"),
         },

@@ -138,8 +138,9 @@ def judge(
         verdict = _compare(verdict, one, [days[name] for name in reference])
         usual = [text for name in reference for text in read_day(storage, days[name], ["text"])["text"]]
         verdict = verdict.model_copy(update={"new_words": find_new_words(usual, read_day(storage, one)["text"])})
-    newest = [one for name, one in days.items() if name <= day][-NEWEST:]
-    verdict = verdict.model_copy(update={"new_groups": _group_strays(storage, newest, served, version)})
+    if verdict.drifts or day in [*days][-2:]:  # of other days nobody asks, and it takes seconds
+        newest = [one for name, one in days.items() if name <= day][-NEWEST:]
+        verdict = verdict.model_copy(update={"new_groups": _group_strays(storage, newest, served, version)})
     storage.save_document(verdict)
     return verdict
 
@@ -155,8 +156,7 @@ def choose_reference(days: Mapping[str, Assigned], groups: Groups | None, since:
 
 def _count_by(storage: Storage, one: Assigned, served: Served, version: str, lease: Lease | None) -> Assigned:
     """Count a day's texts by another champion than the one that assigned them, and store the counts."""
-    found = served.predict(read_day(storage, one)["text"].tolist())
-    counted = count_again(one, version, found)
+    counted = count_again(one, version, served.predict(read_day(storage, one)["text"].tolist()))
     storage.save_document(counted, {TEXTS: storage.get_path(one.files[TEXTS])}, lease)
     return counted
 
@@ -193,18 +193,18 @@ def _group_strays(storage: Storage, days: Sequence[Assigned], served: Served, ve
     if len(texts) < FEWEST or served.query is not None:  # a query's text is not kept, and it says what is compared
         return ()
     try:
-        found = cluster_texts(texts, model=served.model)
+        clustering = cluster_texts(texts, model=served.model)
     except TraubeError:  # the model knows no word of them, or they are one text
         return ()
-    if found.clearness == "no clear groups":
+    if clustering.clearness == "no clear groups":
         return ()
     return tuple(
         NewGroup(
-            words=tuple(found.words.get(c, [])),
+            words=tuple(clustering.words.get(c, [])),
             texts=size,
-            typical=tuple(texts[i][:SHOWN] for i in found.typical.get(c, [])),
+            typical=tuple(texts[i][:SHOWN] for i in clustering.typical.get(c, [])),
         )
-        for c, size in found.sizes().items()
+        for c, size in clustering.sizes().items()
     )
 
 
@@ -218,7 +218,7 @@ def publish_days(storage: Storage, task: str, home: Path) -> Path:
     version = newest.version if newest else [*days.values()][-1].version
     groups = storage.get_document(Groups, f"{task}/{version}")
     words = groups.words if groups else {}
-    shown = [
+    rows = [
         ShownDay(
             name,
             one.texts,
@@ -232,4 +232,4 @@ def publish_days(storage: Storage, task: str, home: Path) -> Path:
     sizes = pd.DataFrame.from_dict(counted, orient="index").fillna(0.0)
     shares = sizes.div(sizes.sum(axis=1).clip(lower=1), axis=0)
     shares.columns = [f"{c}: {', '.join(words.get(c, [])[:3])}" for c in shares.columns]
-    return write_days_page(task, shown, shares, newest.new_groups if newest else (), home)
+    return write_days_page(task, rows, shares, newest.new_groups if newest else (), home)

@@ -37,7 +37,7 @@ class DailyTexts(Protocol):
 
     @property
     def given(self) -> Inbox:
-        """Its settings."""
+        """The settings of params.yaml."""
 
     def list_states(self) -> dict[str, str]:
         """Return a hash of each source's state, by the source's name."""
@@ -128,7 +128,7 @@ class TableOfTexts:
         return {str(self.given.table): digest([str(value) for value in state])}
 
     def read(self, name: str, day: str = "") -> pd.DataFrame:
-        """Return text and day of the table; without a column of days, all texts are the asked day's, or today's."""
+        """Return text and day of the table; without a column of days, all texts are of the given day, or today's."""
         with self.connect() as connection:
             table = self._reflect(connection)
             wanted = [table.c[column] for column in (self.given.text, self.given.day) if column]
@@ -169,7 +169,7 @@ class TableOfTexts:
             raise Inaccessible(f"{where}: the database that {variable} names: {reason}") from None
 
     def _reflect(self, connection: sa.Connection) -> sa.Table:
-        """Return the table, with all columns that are asked for."""
+        """Return the table, with all columns of the settings."""
         name = str(self.given.table)
         names = [*sa.inspect(connection).get_table_names(), *sa.inspect(connection).get_view_names()]
         if name not in names:

@@ -22,7 +22,7 @@ class NewGroup(Protocol):
 
     @property
     def words(self) -> Sequence[str]:
-        """Its key words."""
+        """The key words."""
 
     @property
     def texts(self) -> int:

@@ -106,6 +106,7 @@ def leaderboard_page(table: pd.DataFrame, changes: pd.DataFrame | None = None, p
         "leaderboard.html",
         sections=sections,
         pages=pages,
+        inboxes=sorted(name.removesuffix(".inbox") for name in pages if name.endswith(".inbox")),
         format_significance=format_significance,
         show_rank=show_rank,
         show_interval=show_interval,
