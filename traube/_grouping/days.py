@@ -24,6 +24,7 @@ from traube._storage import Document, Lease, Storage
 from traube.comparison.drift import REFERENCE, judge_day
 
 FEWEST = 20  # texts that fit no group, from which on they are grouped
+STABLE = 0.4  # stability of a group from which on it is offered: texts on many things make groups of about .3
 SHOWN = 300  # characters of a text
 NEWEST = 30  # days whose texts that fit no group are grouped together
 
@@ -186,7 +187,7 @@ def find_new_words(usual: Sequence[str], texts: Sequence[str]) -> tuple[str, ...
 
 
 def _group_strays(storage: Storage, days: Sequence[Assigned], served: Served, version: str) -> tuple[NewGroup, ...]:
-    """Group the texts of some days that fit no group; none if they are few, or make no clear groups."""
+    """Group the texts of some days that fit no group, and return the groups that are stable; none if the texts are few."""
     tables = [read_day(storage, one, ["text", "fits", "version"]) for one in days]
     table = pd.concat(tables, ignore_index=True)
     texts = table.loc[(table["version"] == version) & ~table["fits"].astype(bool), "text"].tolist()
@@ -196,8 +197,6 @@ def _group_strays(storage: Storage, days: Sequence[Assigned], served: Served, ve
         clustering = cluster_texts(texts, model=served.model)
     except TraubeError:  # the model knows no word of them, or they are one text
         return ()
-    if clustering.clearness == "no clear groups":
-        return ()
     return tuple(
         NewGroup(
             words=tuple(clustering.words.get(c, [])),
@@ -205,6 +204,7 @@ def _group_strays(storage: Storage, days: Sequence[Assigned], served: Served, ve
             typical=tuple(texts[i][:SHOWN] for i in clustering.typical.get(c, [])),
         )
         for c, size in clustering.sizes().items()
+        if not clustering.stability.get(c, np.nan) < STABLE
     )
 
 

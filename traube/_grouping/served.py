@@ -23,6 +23,7 @@ from traube._core.files import write_json
 from traube._core.inputs import is_file, parse_json, read_bytes
 from traube._core.short_repr import ShortRepr
 from traube._grouping.describe import find_keywords
+from traube._grouping.joining import Joined, join_clusters
 from traube._pipeline.cluster import locate_reduction_of
 from traube._storage import Storage
 from traube.comparison.candidates import Candidate
@@ -66,8 +67,7 @@ class Served(ShortRepr):
     def predict(self, texts: Any, text_column: str | int | None = None) -> pd.DataFrame:
         """Assign new texts to the clusters; blank, missing and unknown ones belong to none.
 
-        Unknown is a text of which the model knows no word. A text `fits` if it is nearer to its cluster than to all texts
-        of the clustering, in the model's space, as in `cluster_texts` (`View.strays`).
+        Unknown is a text of which the model knows no word; `join_clusters` says which texts fit.
 
         Parameters
         ----------
@@ -93,29 +93,23 @@ class Served(ShortRepr):
         columns = {"cluster": clusters, "distance": distances, "words": words, "fits": fits}
         return pd.DataFrame(columns, index=given.index)
 
-    def _assign(self, texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
+    def _assign(self, texts: list[str]) -> Joined:
         """Return the clusters of new texts, the distances to them, and which texts fit."""
         try:
             return self._place(self._encode(texts))
         except (ValueError, TypeError) as error:  # a reducer or a clusterer that is fitted again refuses a parameter
             raise Failed(f"{self.card.name}, {self.method.name}: {first_line(error)}") from error
 
-    def _place(self, vectors: Matrix) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
+    def _place(self, vectors: Matrix) -> Joined:
         """Return the clusters of new vectors, the distances to them, and which vectors fit."""
         check_dimensions(self.vectors, vectors)
         reducer, clusterer = get_reducer(self.method.reducer), get_clusterer(self.method.clusterer)
         build = partial(reducer.estimator, self.method.reducer_params, self.seed)
         points = reducer.place(build, self.vectors, self.points, vectors)
         build = partial(clusterer.estimator, self.method.clusterer_params, self.seed)
-        view = show(self.points, self.model.similarity, self.query)
-        beside = view.compare(points)
-        clusters, distances = view.nearest(beside, self.clusters, partial(clusterer.assign, build))
-        if self.model.similarity is None:
-            unknown = VectorView(vectors).find_unknown()
-            clusters[unknown], distances[unknown] = -1, np.nan
-        if self.method.reduces:  # a reduced space has a place among the clusters for whatever is unlike them all
-            view, beside = VectorView(self.vectors), vectors
-        return clusters, distances, (clusters >= 0) & ~view.strays(self.clusters, beside, clusters)
+        view, join = show(self.vectors, self.model.similarity, self.query), partial(clusterer.assign, build)
+        reduced = (VectorView(self.points), points) if self.method.reduces else None
+        return join_clusters(view, vectors, self.clusters, join, reduced=reduced)
 
     def _encode(self, texts: list[str]) -> Matrix:
         if self.model.fingerprint != self.fingerprint:
