@@ -164,7 +164,7 @@ def test_a_source_that_cannot_be_read_is_one_alert_and_the_others_are_assigned(
     assert found["text"].tolist() == ["apple pear fruit", "owl robin birds"] and found["fits"].all()
     # the same groups as by the command, which is the way of a batch
     (inbox / "good.txt").rename(inbox.parent / "good.txt")
-    done = CliRunner().invoke(app, ["cluster", str(inbox.parent / "good.txt"), "--champion", "words"])
+    done = CliRunner().invoke(app, ["cluster", str(inbox.parent / "good.txt"), "--champion", "words", "--noise"])
     assert done.exit_code == 0, done.output
     assert pd.read_csv(inbox.parent / "good.txt.clusters.csv")["group"].tolist() == found["cluster"].tolist()
 

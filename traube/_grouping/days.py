@@ -229,7 +229,7 @@ def publish_days(storage: Storage, task: str, home: Path) -> Path:
         for name, one in days.items()
     ]
     counted = {name: one.sizes[version] for name, one in days.items() if version in one.sizes}
-    sizes = pd.DataFrame.from_dict(counted, orient="index").fillna(0.0)
+    sizes = pd.DataFrame.from_dict(counted, orient="index").fillna(0.0).sort_index()
     shares = sizes.div(sizes.sum(axis=1).clip(lower=1), axis=0)
     shares.columns = [f"{c}: {', '.join(words.get(c, [])[:3])}" for c in shares.columns]
     return write_days_page(task, rows, shares, newest.new_groups if newest else (), home)

@@ -12,7 +12,8 @@ from traube._reports.figures import Plot, Trace, as_data, axes, line
 from traube._reports.pages import FOLDER
 from traube._reports.rendering import render
 
-LARGEST = 9  # groups that have a line; a figure has as many colors
+LARGEST = 6  # groups that have a line
+WEEK = 7  # days over which the lines of groups are smoothed
 LISTED = 60  # days of the table, the newest
 SUFFIX = ".inbox.html"
 
@@ -100,15 +101,16 @@ def _draw_strays(days: Sequence[ShownDay]) -> Plot:
 
 
 def _draw_groups(shares: pd.DataFrame) -> Plot:
-    """Draw the share of each of the largest groups."""
+    """Draw the share of each of the largest groups, smoothed."""
     largest = shares.mean().sort_values(ascending=False).index[:LARGEST]
-    days = [str(day) for day in shares.index]
-    traces = [_draw_line(str(name), days, (100 * shares[name]).tolist(), place) for place, name in enumerate(largest)]
-    return Plot("Groups, of the texts that fit", traces, {**_AXES, "legend": {"orientation": "h", "y": -0.25}})
+    days, smooth = [str(day) for day in shares.index], 100 * shares.rolling(WEEK, min_periods=1).mean()
+    traces = [_draw_line(str(name), days, smooth[name].tolist(), place) for place, name in enumerate(largest)]
+    title = f"The largest groups, of the texts that fit (mean of {WEEK} days)"
+    return Plot(title, traces, axes("", "% of texts", height=480, legend={"orientation": "h", "y": -0.25}))
 
 
 def _draw_line(name: str, days: Sequence[str], values: Sequence[float], place: int) -> Trace:
     return {**line(name, range(len(days)), values, place), "x": list(days)}
 
 
-_AXES = axes("day", "% of texts")
+_AXES = axes("", "% of texts", height=480)
