@@ -4,8 +4,9 @@ Commands and pages load the same graph: to Dagster, an asset whose upstream diff
 """
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime
 
 from traube._core import paths
 from traube._core.errors import TraubeError
@@ -73,7 +74,11 @@ def _find_inboxes(params: Params, storage: Storage) -> dict[str, date]:
     """Return the first day of each task with an inbox: that of its texts, or of what was assigned before."""
     from traube._grouping.inboxes import find_inboxes
 
-    inboxes = {task: inbox.find_first_day() for task, inbox in find_inboxes(params).items()}
+    inboxes = dict[str, date]()
+    for task, inbox in find_inboxes(params).items():
+        inboxes[task] = datetime.now(UTC).date()
+        with suppress(TraubeError):  # one that cannot be read now hides nothing
+            inboxes[task] = inbox.find_first_day()
     if inboxes:
         from traube._grouping.assigned import Assigned
 

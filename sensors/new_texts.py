@@ -16,7 +16,7 @@ from resources.alerts import send_alert
 from resources.registry import CHAMPION, RegistryResource
 from sensors import Loaded
 from traube._core import paths
-from traube._core.errors import TraubeError
+from traube._core.errors import TraubeError, printable
 from traube._core.hashing import digest
 from traube._pipeline.params import load_params
 from traube._storage import Storage, open_storage
@@ -68,11 +68,11 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
                 notes.append(f"{task}: {error}")
                 _alert(context, task, str(error), f"inbox {task} {digest(str(error))} {today}")
         for note in notes:
-            context.log.warning(note)
+            context.log.warning(printable(note))  # a file may have any name
         return dg.SensorResult(
             run_requests=requests,
             cursor=json.dumps({name: asdict(entry) for name, entry in seen.items()}),
-            skip_reason=None if requests else dg.SkipReason("; ".join(notes) or "no text is new"),
+            skip_reason=None if requests else dg.SkipReason(printable("; ".join(notes)) or "no text is new"),
         )
 
     return [new_texts]

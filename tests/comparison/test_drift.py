@@ -42,6 +42,20 @@ def test_without_a_drift_there_is_less_than_one_alarm_a_month(texts: int, spread
     assert found >= rate / 3  # the twin: it is a test that can alarm, not one that sleeps
 
 
+def test_a_year_against_one_reference_has_less_than_one_alarm_a_month() -> None:
+    """References differ, and with them the years; their mean keeps to the level."""
+    rng, years = np.random.default_rng(3), []
+    for _ in range(8):
+        usual = draw(rng, REFERENCE, 60, 0.01, SHARES, 0.05)
+        sizes, strays = draw(rng, 330, 60, 0.01, SHARES, 0.05)
+        alarms = [
+            judge_day([*usual[0], size], [*usual[1], stray]).drifts for size, stray in zip(sizes, strays, strict=True)
+        ]
+        years.append(30 * float(np.mean(alarms)))
+    assert np.mean(years) <= 1 + 2 * np.std(years, ddof=1) / np.sqrt(len(years))
+    assert max(years) < 4  # no reference makes every week alarm
+
+
 def test_a_table_of_chi_squared_would_alarm_every_other_day_where_days_differ() -> None:
     """Days are the unit, not texts."""
     from scipy.stats import chi2_contingency

@@ -5,7 +5,7 @@ An inbox consists of sources, files or a table. A source has a state, which chan
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from traube._core import paths, settings
 from traube._core.errors import Inaccessible, Invalid, Missing, Unknown, first_line, unknown
 from traube._core.hashing import digest
-from traube._core.inputs import is_folder, resolve_path
+from traube._core.inputs import check_file, is_file, is_folder, resolve_path
 from traube._pipeline.params import Inbox, Params
 from traube.tasks import sources
 from traube.tasks.columns import guess_text_column
@@ -87,8 +87,9 @@ class FolderOfTexts:
         """Return a hash of size and time of each file that is not hidden, by its name."""
         states = {}
         for path in self._list_files():
-            status = path.stat()
-            states[path.name] = digest([status.st_size, status.st_mtime_ns])
+            with suppress(Missing):  # it is gone since
+                status = check_file(path)
+                states[path.name] = digest([status.st_size, status.st_mtime_ns])
         return states
 
     def read(self, name: str, day: str = "") -> pd.DataFrame:
@@ -105,10 +106,10 @@ class FolderOfTexts:
         return self.given.since or min(dates, default=datetime.now(self.zone).date())
 
     def _list_files(self) -> list[Path]:
-        return [path for path in sorted(self.path.glob("*")) if path.is_file() and not path.name.startswith(".")]
+        return [path for path in sorted(self.path.glob("*")) if is_file(path) and not path.name.startswith(".")]
 
     def _date(self, path: Path) -> date:
-        return datetime.fromtimestamp(path.stat().st_mtime, self.zone).date()
+        return datetime.fromtimestamp(check_file(path).st_mtime, self.zone).date()
 
 
 @dataclass(frozen=True)
