@@ -25,7 +25,7 @@ def build_defs(used: Used | None = None, **overrides: Any) -> dg.Definitions:
     jobs: list[Job] = [*all_jobs(used), *collect("jobs")]
     assets = with_owners_and_code(all_assets(used))
     published = {spec.key: spec.metadata.get(MADE_OF) for asset in assets for spec in asset.specs if is_published(spec)}
-    loaded = Loaded({job.name: job for job in jobs}, {*used.tasks}, published)
+    loaded = Loaded({job.name: job for job in jobs}, {*used.tasks}, published, used.inboxes)
     return dg.Definitions(
         assets=assets,
         jobs=jobs,

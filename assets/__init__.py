@@ -10,7 +10,8 @@ from traube.tasks.task import Stage
 
 
 def all_assets(used: Used) -> list[dg.AssetsDefinition]:
-    """Return all assets: the weights, the stages of each task, the tables of all, the papers, trainings and sweeps."""
+    """Return all assets: the weights, the stages of each task, its inbox, the tables of all, papers, trainings and sweeps."""
+    from assets.inbox import inbox_assets, make_days
     from assets.papers import paper_assets
     from assets.registry import registry_asset
     from assets.report import leaderboard_asset, regressions, report, task_reports
@@ -20,6 +21,9 @@ def all_assets(used: Used) -> list[dg.AssetsDefinition]:
 
     tasks = used.tasks.values()
     staged = [asset for task in tasks if task.name not in used.brought for asset in task_assets(task, used)]
+    if used.inboxes:
+        days = make_days(used.inboxes.values())
+        staged += [asset for task in used.inboxes for asset in inbox_assets(used.tasks[task], days)]
     results = [leaderboard_asset(tasks), registry_asset(used.served), regressions, report, task_reports]
     trained = trainer_assets([task for task in tasks if task.card.type is CLUSTERING])
     swept = [sweep_asset(name, sweep) for name, sweep in sweeps().items()]

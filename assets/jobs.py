@@ -3,6 +3,7 @@
 import dagster as dg
 
 from assets.common import CHECKPOINTS, PAPERS, RESULTS, STUDIES, TRAINERS, Job, asset_key, data_keys, model_keys
+from assets.inbox import inbox_keys
 from assets.sweeps import sweeps
 from assets.used import Used
 from traube.tasks.task import Stage
@@ -41,6 +42,11 @@ def all_jobs(used: Used) -> list[Job]:
             "Search for a trainer's best recipe on a task (the partition). Narrow it to the trainer that you want.",
         ),
     }
+    if used.inboxes:
+        description = (
+            "Assign the texts of a day (the partition) to the champion's groups, and judge days that are over."
+        )
+        jobs["assign"] = dg.AssetSelection.assets(*inbox_keys(used.inboxes)), description
     if sweeps():
         description = "Compute the points of a sweep. Narrow it to the one that you want."
         jobs["sweep"] = dg.AssetSelection.key_prefixes("sweeps"), description

@@ -14,6 +14,7 @@ from resources.benchmark import BenchmarkResource, EncoderResource, StorageResou
 from resources.registry import CHAMPION, RegistryResource, describe_measure
 from traube._core.errors import TraubeError
 from traube._core.files import locked
+from traube._core.hashing import frame_digest
 from traube._pipeline.kinds import kind_of
 from traube._pipeline.params import Protocol, load_params
 from traube._pipeline.request import Request
@@ -64,7 +65,11 @@ def registry_asset(tasks: Iterable[str]) -> dg.AssetsDefinition:
     ) -> dg.MaterializeResult:
         decisions, notes = _decide(context, storage, benchmark, encoder, models)
         champions = models.note_champions()
+        versions = champions.table[["task", "version"]]
         return dg.MaterializeResult(
+            data_version=dg.DataVersion(
+                frame_digest(versions)
+            ),  # what they assigned is out of date if they have changed
             metadata={
                 "verdicts": dg.MetadataValue.md(_tabulate(decisions).to_markdown(index=False)),
                 "champions": dg.MetadataValue.md(markdown(champions.table)),

@@ -4,7 +4,7 @@ set -eu
 cd "$(dirname "$0")"
 [ "$(id -u)" -ne 0 ] || { echo "run this as the user that the containers shall be, not as root" >&2; exit 1; }
 umask 077
-mkdir -p data/traube/home data/traube/raw data/traube/cards data/traube/checkpoints data/postgres data/s3 secrets
+mkdir -p data/traube/home data/traube/raw data/traube/cards data/traube/checkpoints data/traube/inbox data/postgres data/s3 secrets
 
 [ -e data/traube/params.yaml ] || cp ../params.yaml data/traube/params.yaml
 

@@ -153,14 +153,14 @@ class RegistryResource(dg.ConfigurableResource):
         open_storage(paths.home()).save_document(champions)
         return champions
 
-    def load_champion(self, task: str) -> "Served":
-        """Return the clustering that is served for a task; runs no stored code."""
+    def load_champion(self, task: str, version: str | None = None) -> "Served":
+        """Return the clustering that is served for a task, or that of a version; runs no stored code."""
         import mlflow
 
         from traube._grouping import served as serving
 
         self._check_registered(task)
-        version = self._require_version(task, CHAMPION)
+        version = version or self._require_version(task, CHAMPION)
         os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
         mlflow.set_tracking_uri(self.uri or default_uri())
         with TemporaryDirectory(prefix="traube-") as folder:
@@ -173,6 +173,11 @@ class RegistryResource(dg.ConfigurableResource):
                 return serving.load(served)
             except TraubeError as error:  # of the copy, which is gone by now
                 raise type(error)(str(error).replace(str(Path(at)), source)) from error
+
+    def require_champion(self, task: str) -> str:
+        """Return the version of a task's champion; raise an error that names what makes one."""
+        self._check_registered(task)
+        return self._require_version(task, CHAMPION)
 
     def write_code(self, task: str, version: str) -> None:
         """Write the code of a version whose folder has only its numbers, as after a restore: a backup holds none."""

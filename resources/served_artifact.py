@@ -108,7 +108,8 @@ def write_artifact(folder: Path, served: Path, weights: Path | None, **about: An
         artifact["uri"] = artifact["path"]  # not whence it was copied
     flavor["model_code_path"] = CODE.name
     # of what comes out MLflow would take the types from an example, by running the model
-    columns = [ColSpec("long", "cluster"), ColSpec("double", "distance"), ColSpec("string", "words")]
+    kinds = {"cluster": "long", "distance": "double", "words": "string", "fits": "boolean"}
+    columns = [ColSpec(kind, name) for name, kind in kinds.items()]
     model.signature = ModelSignature(Schema([ColSpec("string")]), Schema(columns))
     model.save(str(folder / "MLmodel"))
     hashed = hash_requirements(pins, LOCK.read_text(encoding="utf-8")) if LOCK.is_file() else None

@@ -11,7 +11,7 @@ from traube._grouping import served as serving
 
 
 class ServedClustering(PythonModel):
-    """A model that takes texts and returns cluster, distance to its center and key words."""
+    """A model that takes texts and returns cluster, distance to its center, key words, and whether a text fits."""
 
     def load_context(self, context: PythonModelContext) -> None:
         """Read the clustering, and the weights of its model where it brings them."""
@@ -20,7 +20,7 @@ class ServedClustering(PythonModel):
 
     # by `list[str]` MLflow would make a list of a table, whose index and missing texts would be lost
     def predict(self, context: PythonModelContext, model_input: pd.DataFrame) -> pd.DataFrame:
-        """Return cluster, distance and key words of each text, with the index of a Series or DataFrame."""
+        """Return what `Served.predict` says of each text, with the index of a Series or DataFrame."""
         return self.served.predict(np.ravel(model_input) if isinstance(model_input, np.ndarray) else model_input)
 
 

@@ -6,6 +6,7 @@ A file offers any of three functions: `jobs()`, jobs that are of no use but to i
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from datetime import date
 from typing import Any, NamedTuple
 
 import dagster as dg
@@ -20,6 +21,7 @@ class Loaded(NamedTuple):
     jobs: Mapping[str, Job]  # by name
     tasks: Collection[str]  # those with assets: a card that was added since has none until the graph is loaded again
     published: Mapping[dg.AssetKey, Collection[str] | None]  # what `publish` makes, of which tasks; None: of all
+    inboxes: Mapping[str, date]  # the first day of each task whose texts of each day have assets
 
     def list_published(self, tasks: Collection[str]) -> list[dg.AssetKey]:
         """Return what is made of some tasks, among what `publish` makes."""

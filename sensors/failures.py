@@ -65,6 +65,8 @@ def _advise(job: str, partition: str, steps: list[str]) -> str:
     names = [step.split("__")[1] for step in steps if "__" in step]
     if job == "fetch":
         return "It is tried again tomorrow"
+    if job == "assign":
+        return "It is tried again tomorrow, or now by Dagster's page of the run"
     if prefixes == {TRAINERS}:
         command = "tune" if steps[0].endswith(STUDIES) else "train"
         names = [name.removesuffix(STUDIES).removesuffix(CHECKPOINTS) for name in names]

@@ -21,7 +21,7 @@ from traube import load_task
 from traube._cli.main import app
 from traube._core import paths
 from traube._grouping.edits import Edit
-from traube._pipeline.params import Protocol
+from traube._pipeline.params import Inbox, Protocol
 from traube.models.card import ModelCard
 from traube.tasks.readers.markdown import MarkdownCard
 from traube.tasks.readers.mteb_rows import RowsCard
@@ -38,6 +38,7 @@ PAGES = [
 # Python that is compiled, not run.
 COMPILED_ONLY = {
     "docs/how-to/champions.md": "needs a registry with a champion",
+    "docs/how-to/inbox.md": "needs texts that were assigned",
     "docs/reference/python.md": "needs a table of the reader's own, and a model of the hub",
 }
 # YAML that other programs read.
@@ -106,6 +107,8 @@ def test_yaml_of_a_page_is_what_traube_reads(path: Path) -> None:
             continue
         if "edits" in content:
             TypeAdapter(list[Edit]).validate_python(content["edits"])
+        elif "inbox" in content:
+            TypeAdapter(dict[str, Inbox]).validate_python(content["inbox"])
         elif "parameters_of" in content:
             Protocol.model_validate({"reducers": ["none"], "clusterers": ["aecl"], **content})
         elif block.startswith("# in traube/models/catalogue.yaml"):

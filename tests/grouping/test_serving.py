@@ -16,6 +16,7 @@ from traube import components
 from traube._core.errors import Changed, Missing
 from traube._grouping import served as serving
 from traube._grouping.describe import find_keywords
+from traube._grouping.known_groups import assign_by_served
 from traube._grouping.served import Served
 from traube.components import parse_method
 from traube.components.new_points import place_by_neighbors
@@ -208,3 +209,19 @@ def test_where_all_is_noise_new_texts_are_noise_too(tiny_task: Task) -> None:
     clustering.clusters[:] = -1
     found = clustering.predict(["kitchen oven salt"])
     assert found["cluster"].tolist() == [-1] and found["distance"].isna().all()
+
+
+@pytest.mark.parametrize("method", ["none/kmeans", "pca/kmeans"])
+def test_a_text_on_nothing_that_was_clustered_fits_no_cluster(tiny_task: Task, method: str) -> None:
+    """It is put beside the nearest ones all the same; a text of which no word is known is nowhere."""
+    clustering = served(tiny_task, "tfidf", method)
+    own = clustering.predict(tiny_task.texts)
+    assert own["fits"].mean() > 0.9
+    mixed = "kitchen telescope referee oven sky coach salt light stadium recipe astronomer player"
+    found = clustering.predict(["kitchen oven salt recipe bread dough", mixed, "quarterly dividend statement", ""])
+    assert found["fits"].tolist() == [True, False, False, False]
+    assert found["cluster"].tolist()[2:] == [-1, -1] and found["cluster"][1] >= 0
+    assert found["distance"].isna().tolist() == [False, False, True, True]
+    grouped = assign_by_served(clustering, ["kitchen oven salt recipe bread dough", mixed, "quarterly dividend"])
+    assert grouped.strays.tolist() == [False, True, False]
+    assert grouped.without_strays().labels.tolist()[1:] == [-1, -1]

@@ -232,7 +232,7 @@ print(model.predict(texts).to_json(orient="records"))
     }
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     folder, requirements, package, types, predicted = done.stdout.splitlines()[-5:]
-    assert types == "[('cluster', 'long'), ('distance', 'double'), ('words', 'string')]"
+    assert types == "[('cluster', 'long'), ('distance', 'double'), ('words', 'string'), ('fits', 'boolean')]"
     assert all(re.fullmatch(r"[\w.-]+==[\w.!-]+", line) and "traube" not in line for line in requirements.split())
     assert not Path(package).is_relative_to(paths.PROJECT)  # Traube itself comes with what is served
     of_here = [

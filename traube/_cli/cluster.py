@@ -205,7 +205,7 @@ def cluster(
     rows, texts, column = _read_texts(file, text, form)
     namer = None if name_with is None else load_namer(name_with)  # first: a wrong name costs no work
     if champion is not None:
-        options.refuse_with("--champion", allowed=("name_with",), noise=noise or None, report=report, map=map_file)
+        options.refuse_with("--champion", allowed=("name_with",), report=report, map=map_file)
     elif model is None:
         options = replace(options, model=_choose_model(texts))
     if sum(bool(text.strip()) for text in texts) < FEWEST:

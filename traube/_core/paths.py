@@ -65,6 +65,11 @@ def checkpoints() -> Path:
     return _from_environment("TRAUBE_CHECKPOINTS", PROJECT / "checkpoints")
 
 
+def inbox() -> Path:
+    """Return the folder of texts that champions assign, by task: `TRAUBE_INBOX`, by default `inbox/` in the project."""
+    return _from_environment("TRAUBE_INBOX", PROJECT / "inbox")
+
+
 def cards() -> Path:
     """Return the folder of the user's own tasks and models: `TRAUBE_CARDS`, by default `cards/` in the project."""
     return _from_environment("TRAUBE_CARDS", PROJECT / "cards")

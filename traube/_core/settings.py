@@ -32,7 +32,7 @@ ACCEPTED = frozenset(
     f"TRAUBE_{name}"
     for name in (
         *("BLOBS", "DATABASE", "DATABASE_PASSWORD_FILE", "WEBHOOK", "ENGINE", "WORKERS", "DAGSTER_UI", "MLFLOW_UI"),
-        *("RAW", "CARDS", "CHECKPOINTS", "PARAMS", "RELEASE"),
+        *("RAW", "INBOX", "CARDS", "CHECKPOINTS", "PARAMS", "RELEASE"),
     )
 )
 # written by `traube init` for `dagster dev` and `mlflow`, and meant for nobody else

@@ -12,6 +12,7 @@ from traube._core.progress import SILENT, Progress
 from traube._grouping.clustering import Clustering
 from traube._grouping.describe import find_keywords, find_typical
 from traube._grouping.inputs import check_query, encode_texts, find_filled, find_unknown, resolve_model
+from traube._grouping.joining import join_clusters
 from traube._grouping.served import Served
 from traube.components import TextView, VectorView
 from traube.models import load_model
@@ -78,12 +79,10 @@ def assign_by_examples(
     values = encode_texts(loaded, [*examples, *texts, *([] if query is None else [query])], progress)
     known, new = values[: len(examples)], values[len(examples) : len(examples) + len(texts)]
     view = show(known, loaded.similarity, None if query is None else values[-1:])
-    beside = view.compare(new)
-    labels, distance = view.nearest(beside, of)
     new_view = TextView(texts) if loaded.similarity else VectorView(new)
     unknown = find_unknown(new_view)
-    labels[unknown], distance[unknown] = -1, np.nan
-    strange = view.strays(of, beside, labels)
+    labels, distance, fits = join_clusters(view, new, of)
+    strange = (labels >= 0) & ~fits
     words, typical = find_keywords(examples, of), find_typical(labels, distance, new_view)
     called = {c: str(name) for c, name in enumerate(names)}
     clustering = Clustering(labels, distance, words, typical, None, names=called, strays=strange, unknown=unknown)
@@ -111,10 +110,12 @@ def check_groups(groups: Sequence[str], column: str = "labels") -> None:
 
 
 def assign_by_served(served: Served, texts: Sequence[str]) -> Clustering:
-    """Put texts into the clusters of a served clustering; blank ones join none."""
+    """Put texts into the clusters of a served clustering, as `Served.predict` does; `strays` are texts that fit none."""
     rows = find_filled(texts)
     predictions = served.predict([texts[i] for i in rows])
     labels, distance = predictions["cluster"].to_numpy(np.int64), predictions["distance"].to_numpy(np.float64)
     view = TextView([texts[i] for i in rows], distance)
-    clusters = Clustering(labels, distance, served.words, find_typical(labels, distance, view), None, view=view)
+    strange = (labels >= 0) & ~predictions["fits"].to_numpy(bool)
+    typical = find_typical(labels, distance, view)
+    clusters = Clustering(labels, distance, served.words, typical, None, strays=strange, view=view)
     return replace(clusters.of_all(rows, pd.Index(rows).get_indexer(range(len(texts)))), texts=texts)

@@ -23,10 +23,11 @@ from traube._core.files import write_json
 from traube._core.inputs import is_file, parse_json, read_bytes
 from traube._core.short_repr import ShortRepr
 from traube._grouping.describe import find_keywords
+from traube._grouping.joining import Joined, join_clusters
 from traube._pipeline.cluster import locate_reduction_of
 from traube._storage import Storage
 from traube.comparison.candidates import Candidate
-from traube.components import Method, get_clusterer, get_reducer
+from traube.components import Method, VectorView, get_clusterer, get_reducer
 from traube.components.new_points import Matrix
 from traube.components.views import check_dimensions
 from traube.models import Model, ModelCard, Vectors, model_of
@@ -64,7 +65,9 @@ class Served(ShortRepr):
         return model_of(self.card)
 
     def predict(self, texts: Any, text_column: str | int | None = None) -> pd.DataFrame:
-        """Assign new texts to the clusters; blank and missing ones belong to none.
+        """Assign new texts to the clusters; blank, missing and unknown ones belong to none.
+
+        Unknown is a text of which the model knows no word; `join_clusters` says which texts fit.
 
         Parameters
         ----------
@@ -78,32 +81,35 @@ class Served(ShortRepr):
         DataFrame of n_texts rows, with the index of what was passed
             `cluster` (int; -1 is noise), `distance` (to the cluster's center, in the reduced space; by a similarity, the mean
             to the cluster's texts, where the split's pairs lie between 0 and 1; nan for noise), `words` (the cluster's key
-            words, in one string).
+            words, in one string), `fits` (bool).
         """
         given = read_texts(texts, "predict", text_column)
         rows = [i for i, text in enumerate(given.values) if text.strip()]
         clusters, distances = np.full(len(given.values), -1, dtype=np.int64), np.full(len(given.values), np.nan)
+        fits = np.zeros(len(given.values), dtype=bool)
         if rows:
-            clusters[rows], distances[rows] = self._assign([given.values[i] for i in rows])
+            clusters[rows], distances[rows], fits[rows] = self._assign([given.values[i] for i in rows])
         words = [", ".join(self.words.get(int(c), [])) for c in clusters]
-        return pd.DataFrame({"cluster": clusters, "distance": distances, "words": words}, index=given.index)
+        columns = {"cluster": clusters, "distance": distances, "words": words, "fits": fits}
+        return pd.DataFrame(columns, index=given.index)
 
-    def _assign(self, texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the clusters of new texts, and the distances to them."""
+    def _assign(self, texts: list[str]) -> Joined:
+        """Return the clusters of new texts, the distances to them, and which texts fit."""
         try:
             return self._place(self._encode(texts))
         except (ValueError, TypeError) as error:  # a reducer or a clusterer that is fitted again refuses a parameter
             raise Failed(f"{self.card.name}, {self.method.name}: {first_line(error)}") from error
 
-    def _place(self, vectors: Matrix) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the clusters of new vectors, and the distances to them."""
+    def _place(self, vectors: Matrix) -> Joined:
+        """Return the clusters of new vectors, the distances to them, and which vectors fit."""
         check_dimensions(self.vectors, vectors)
         reducer, clusterer = get_reducer(self.method.reducer), get_clusterer(self.method.clusterer)
         build = partial(reducer.estimator, self.method.reducer_params, self.seed)
         points = reducer.place(build, self.vectors, self.points, vectors)
         build = partial(clusterer.estimator, self.method.clusterer_params, self.seed)
-        view = show(self.points, self.model.similarity, self.query)
-        return view.nearest(view.compare(points), self.clusters, partial(clusterer.assign, build))
+        view, join = show(self.vectors, self.model.similarity, self.query), partial(clusterer.assign, build)
+        reduced = (VectorView(self.points), points) if self.method.reduces else None
+        return join_clusters(view, vectors, self.clusters, join, reduced=reduced)
 
     def _encode(self, texts: list[str]) -> Matrix:
         if self.model.fingerprint != self.fingerprint:

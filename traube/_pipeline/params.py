@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Collection
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from traube._core import paths
-from traube._core.config import Strict, parse, read_yaml
+from traube._core.config import PathName, Strict, parse, read_yaml
 from traube._core.errors import Conflict, Invalid, TraubeError, unknown
 from traube.components import CLUSTERERS, REDUCERS, Method, get_clusterer, grid, parse_method
 from traube.models.card import Precision
@@ -159,6 +160,41 @@ class Watch(Strict):
     mlflow: tuple[str, ...] = Field((), description="registered models whose new versions become checkpoints")
 
 
+class Inbox(Strict):
+    """Source of the texts that a task's champion assigns day by day: a folder of files, or a table of a database."""
+
+    folder: PathName | None = Field(None, description="folder of files; by default `inbox/TASK`")
+    database: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        description="environment variable that holds SQLAlchemy's URL of a database",
+    )
+    table: str | None = Field(None, min_length=1, description="table of the database with the texts")
+    assigned: str | None = Field(None, min_length=1, description="table of the database that gets the assigned texts")
+    text: str | None = Field(None, description="column of the texts; by default the obvious one")
+    day: str | None = Field(
+        None, description="column with a day or a time (ISO 8601); by default a file's date, of a table the present day"
+    )
+    since: date | None = Field(
+        None, description="first day; by default the date of the oldest file, or the present day"
+    )
+    reference: date | None = Field(
+        None, description="where the 30 days begin that others are compared with; by default the champion's first ones"
+    )
+
+    @model_validator(mode="after")
+    def _is_one_source(self) -> "Inbox":
+        if (self.database is None) != (self.table is None):
+            raise ValueError("`database` names the variable with the URL, and `table` a table: give both or none")
+        if self.database and self.folder:
+            raise ValueError("give a folder, or database and table")
+        if self.assigned and self.assigned == self.table:
+            raise ValueError("`assigned` is the table that is read; name another")
+        if self.assigned and not self.database:
+            raise ValueError("`assigned` is a table: name its database")
+        return self
+
+
 class Params(Strict):
     """The whole of params.yaml. Among the protocols are, once it is read, the points of the sweeps."""
 
@@ -170,6 +206,9 @@ class Params(Strict):
     promotion: Promotion = Promotion()
     keep: Keep = Keep()
     watch: Watch = Watch()
+    inbox: dict[str, Inbox] = Field(
+        default_factory=dict, description="by task, where texts come from that its champion assigns"
+    )
     owners: tuple[Annotated[str, Field(pattern=r"^(team:[\w.-]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")], ...] = Field(
         (), description="who answers for the assets: e-mail addresses, or team:NAME"
     )

@@ -117,6 +117,7 @@ def leaderboard_page(
         sections=sections,
         champions=champions,
         pages=pages,
+        inboxes=sorted(name.removesuffix(".inbox") for name in pages if name.endswith(".inbox")),
         format_significance=format_significance,
         show_rank=show_rank,
         show_interval=show_interval,

@@ -468,9 +468,14 @@ class Storage:
         stored = tables.ENTRY_TABLES[table]
         return self.catalog.read_rows(stored, *(stored.c[column] == value for column, value in equal.items()))
 
-    def save_document(self, document: Document, files: Mapping[str, File] | None = None) -> None:
-        """Store a document in place of the one under its key, with files by name."""
-        self.save("document", document.to_row(), files)
+    def save_document(
+        self, document: Document, files: Mapping[str, File] | None = None, lease: Lease | None = None
+    ) -> bool:
+        """Store a document in place of the one under its key, with files by name.
+
+        Returns whether it counts: not if the lease under which it was made is lost.
+        """
+        return self._enter(Entry("document", document.to_row()), files, lease)
 
     def read_documents(self, kind: type[D], key: str | None = None) -> list[D]:
         """Return the documents of a kind, in the order of their keys, or the one under a key, if there is one.
