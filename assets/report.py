@@ -81,7 +81,7 @@ def regressions(
     """Compare each score with the night before, and warn of those that are significantly worse."""
     night, params = context.run.tags.get(NIGHT), load_params()
     since, changes = publish_regressions(
-        storage.open(), benchmark.protocols(), params.nightly.timezone, night, params.keep.nights
+        storage.open(), benchmark.protocols(), params.nightly.timezone, night, params.keep.nightly_runs
     )
     percentages = changes.assign(
         **{c: (100 * changes[c].astype(float)).round(2) for c in ("before", "after", "difference")}

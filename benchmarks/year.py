@@ -7,8 +7,8 @@ first week's.
 
 Examples
 --------
-python benchmarks/year.py --nights 365
-python benchmarks/year.py --nights 30 --tasks 1
+python benchmarks/year.py --days 365
+python benchmarks/year.py --days 30 --tasks 1
 """
 
 import argparse
@@ -31,7 +31,7 @@ from typing import Any
 
 LIBRARIES = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/local/lib/faketime/libfaketimeMT.so.1")
 BEGIN = datetime(2026, 1, 1, 2, tzinfo=UTC)
-WEEK = 7  # checkpoints whose folders stay, and nights after which all is compared with
+WEEK = 7  # checkpoints whose folders stay, and days after which all is compared with
 TOPICS = {
     "fruit": ["apple", "pear", "plum", "cherry", "grape", "peach", "quince", "fig", "melon", "berry"],
     "tools": ["hammer", "saw", "drill", "wrench", "chisel", "plane", "file", "clamp", "anvil", "screw"],
@@ -41,7 +41,7 @@ PARAMS = """
 protocol: tiny
 tasks: [{tasks}]
 models: [bow, tfidf]
-keep: {{challengers: 1, nights: 7, deleted_checkpoints: false}}
+keep: {{challengers: 1, nightly_runs: 7, deleted_checkpoints: false}}
 protocols:
   tiny:
     reducers: [none]
@@ -54,7 +54,7 @@ def find_library() -> str | None:
     return next((str(path) for pattern in LIBRARIES for path in Path("/").glob(pattern.lstrip("/"))), None)
 
 
-def live_through(nights: int, tasks: int, folder: Path) -> list[dict[str, float]]:
+def live_through(days: int, tasks: int, folder: Path) -> list[dict[str, float]]:
     """Run a year in a process whose clock is ours; return a row for each night."""
     library = find_library()
     assert library, "libfaketime is not installed"
@@ -71,9 +71,9 @@ def live_through(nights: int, tasks: int, folder: Path) -> list[dict[str, float]
         "DONT_FAKE_MONOTONIC": "1",  # what waits and what measures does so in real seconds
         "TRAUBE_WORKERS": "1",
     }
-    command = [sys.executable, __file__, "--inside", str(folder), "--nights", str(nights), "--tasks", str(tasks)]
+    command = [sys.executable, __file__, "--inside", str(folder), "--days", str(days), "--tasks", str(tasks)]
     subprocess.run(command, env=environment, check=True)
-    return [json.loads(line) for line in (folder / "nights.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in (folder / "days.jsonl").read_text().splitlines()]
 
 
 def write_clock(file: Path, now: datetime) -> None:
@@ -214,8 +214,8 @@ def measure(home: Path) -> dict[str, float]:
     }
 
 
-def live_inside(folder: Path, nights: int, tasks: int) -> None:
-    """Live through the nights; a line of the file for each."""
+def live_inside(folder: Path, days: int, tasks: int) -> None:
+    """Live through the days; a line of the file for each."""
     from operations.launch import DagsterLauncher
     from traube._core.progress import SILENT
     from traube._pipeline.params import load_params
@@ -224,12 +224,12 @@ def live_inside(folder: Path, nights: int, tasks: int) -> None:
     time.sleep = lambda seconds: Event().wait(seconds) and None  # Python's own is refused by libfaketime
     make_benchmark(folder, tasks)
     params = load_params()
-    with DagsterLauncher(SILENT) as launcher, (folder / "nights.jsonl").open("w", buffering=1) as file:
+    with DagsterLauncher(SILENT) as launcher, (folder / "days.jsonl").open("w", buffering=1) as file:
         assert launcher.datasets(list(params.tasks)) == []
         for model in params.models:
             assert launcher.evaluate(model, list(params.tasks), replace(make_request(params), models=[model])) == []
         year = Year(launcher)
-        for number in range(nights):
+        for number in range(days):
             write_clock(folder / "clock", BEGIN + timedelta(days=number + 1))
             file.write(json.dumps(year.night(number)) + "\n")
 
@@ -244,15 +244,15 @@ def compare_weeks(rows: list[dict[str, float]]) -> dict[str, float]:
 def main() -> None:
     """Print the first and the last week, and the ratio of the two."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nights", type=int, default=365, help="Number of nights.")
+    parser.add_argument("--days", type=int, default=365, help="Number of days.")
     parser.add_argument("--tasks", type=int, default=5, help="Number of tasks.")
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.inside:
-        live_inside(options.inside, options.nights, options.tasks)
+        live_inside(options.inside, options.days, options.tasks)
         return
     with TemporaryDirectory(prefix="traube-year-") as folder:
-        rows = live_through(options.nights, options.tasks, Path(folder))
+        rows = live_through(options.days, options.tasks, Path(folder))
     for name, ratio in compare_weeks(rows).items():
         print(f"{name:14} {rows[WEEK][name]:10.2f} -> {rows[-1][name]:10.2f}   last week / second week {ratio:.2f}")
 

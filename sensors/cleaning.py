@@ -24,7 +24,7 @@ def remove_unused(context: dg.OpExecutionContext) -> None:
     removed = [unused for unused in find_removable(storage) if unused.remove()]
     waiting, deleted = storage.clean()
     size = format_size(sum(unused.size for unused in removed))
-    logged, runs = remove_runs(spent), _remove_old_runs(context.instance, load_params().keep.nights, spent)
+    logged, runs = remove_runs(spent), _remove_old_runs(context.instance, load_params().keep.nightly_runs, spent)
     drop_spent(storage)
     context.log.info(
         f"removed {len(removed)} entries, {size}; deleted {deleted} blobs, marked {waiting}; removed {logged} runs of "

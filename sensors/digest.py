@@ -70,7 +70,7 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
 
 
 def _find_last_night(instance: dg.DagsterInstance) -> float:
-    """Return when a night was published last, in seconds since 1970; 0 if none was. Commands by day are no nights."""
+    """Return when a night was published last, in seconds since 1970; 0 if none was. Commands by day are no nightly runs."""
     done = dg.RunsFilter(job_name="publish", statuses=[dg.DagsterRunStatus.SUCCESS])
     records = instance.get_run_records(done, limit=LOOKED_AT)
     return max((record.end_time or 0.0 for record in records if NIGHT in record.dagster_run.tags), default=0.0)

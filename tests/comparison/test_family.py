@@ -1,4 +1,4 @@
-"""Which models are compared: a checkpoint a night costs the other models' tests no power."""
+"""The models that are compared: a checkpoint a night costs the other models' tests no power."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -19,18 +19,18 @@ from traube.comparison.family import list_compared
 from traube.comparison.regressions import Night
 from traube.comparison.standings import compare_on_tasks, read_options
 
-NIGHTS = [datetime(2026, 1, day, 2, tzinfo=UTC) for day in range(1, 11)]
+DAYS = [datetime(2026, 1, day, 2, tzinfo=UTC) for day in range(1, 11)]
 
 
 @pytest.fixture
 def storage() -> Storage:
-    """Ten nights with a checkpoint each, beside two models that params.yaml names and one that it does not."""
+    """Ten days with a checkpoint each, beside two models that params.yaml names and one that it does not."""
     storage = open_storage(paths.home())
     save_task(storage)
     add = partial(add_cell, storage)
     for model, mean in {"tfidf": 0.5, "lsa": 0.6, "bow": 0.4}.items():
-        add(mean, NIGHTS[0].isoformat(), model)
-    for i, night in enumerate(NIGHTS):
+        add(mean, DAYS[0].isoformat(), model)
+    for i, night in enumerate(DAYS):
         add(0.55 + i / 1000, night.isoformat(), f"night-{i}")
     return storage
 
@@ -39,7 +39,7 @@ def board(storage: Storage) -> pd.DataFrame:
     return leaderboard(storage, protocols={"own": OWN}).set_index("model")
 
 
-def test_checkpoints_of_earlier_nights_keep_score_and_interval_and_have_no_rank(storage: Storage) -> None:
+def test_checkpoints_of_earlier_days_keep_score_and_interval_and_have_no_rank(storage: Storage) -> None:
     table = board(storage)
     ranked = table[table["compared"]]
     assert {*ranked.index} == {"tfidf", "lsa", "bow", "night-9"}
@@ -72,7 +72,7 @@ def test_a_model_that_somebody_names_is_compared_with_the_family(storage: Storag
 
 def test_a_family_of_a_few_finds_what_one_of_all_misses(storage: Storage) -> None:
     """Two models that differ by little: significant among four, not among a year of near copies."""
-    add = partial(add_cell, storage, day=(NIGHTS[-1] + timedelta(hours=1)).isoformat())
+    add = partial(add_cell, storage, day=(DAYS[-1] + timedelta(hours=1)).isoformat())
     table = board(storage)
     p = table.loc["tfidf", "p"]  # of the best of the family against it
     assert p < 0.05
@@ -106,7 +106,7 @@ def test_clean_removes_what_was_forgotten_over_a_day_ago(storage: Storage) -> No
         return [unused.name for unused in find_removable(storage) if unused.name.startswith("cell/")]
 
     kept = dict(storage.read_cells()[["model", "cell_id"]].itertuples(index=False))
-    for night in storage.read_documents(Night):  # nights pin what they compare
+    for night in storage.read_documents(Night):  # nightly runs pin what they compare
         storage.remove_document(night)
     forget(storage, "night-4", [], {})
     assert removable() == []

@@ -101,7 +101,7 @@ def test_a_night_ends_with_one_digest(launcher: DagsterLauncher) -> None:
 
 @pytest.mark.begin_with("published")
 def test_a_night_that_is_late_is_one_alert(launcher: DagsterLauncher, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a command publishes by day is no night."""
+    """A publication of a command by day is no night."""
     ask(launcher, "late_night")
     assert not read_alerts()  # a benchmark that is new
     long_ago = (datetime.now(UTC) - timedelta(days=3)).isoformat()

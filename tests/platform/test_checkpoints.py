@@ -172,7 +172,7 @@ def test_a_night_cleans_up_after_a_forgotten_checkpoint(
     launcher: DagsterLauncher,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is stored of it goes, in MLflow and Dagster too; what is left of the others is as it was."""
+    """All that is stored of it goes, in MLflow and Dagster too; the others are as they were."""
     drop("mine")
     tick()
     tick()
@@ -189,7 +189,7 @@ def test_a_night_cleans_up_after_a_forgotten_checkpoint(
     assert tracking.connect().find_ids("tags.`traube.model` = 'mine'")  # it may be called back within a day
     monkeypatch.setattr(forgotten, "datetime", SimpleNamespace(now=lambda zone: datetime.now(zone) + timedelta(days=2)))
     monkeypatch.setattr(unused, "time", SimpleNamespace(time=lambda: time.time() + 2 * 86_400))
-    for night in storage.read_documents(Night):  # what nights are compared with is kept as long as these
+    for night in storage.read_documents(Night):  # what nightly runs are compared with is kept as long as these
         storage.remove_document(night)
     assert clean.execute_in_process(instance=launcher.instance).success
     assert "mine" not in {*storage.read_cells()["model"]}

@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.begin_with("published")]
 
 
 class Daemon:
-    """What Dagster's daemon does with ticks, in this process."""
+    """Ticks as Dagster's daemon sees to them, in this process."""
 
     def __init__(self, launcher: DagsterLauncher) -> None:
         self.launcher, self.instance, self.cursors = launcher, launcher.instance, dict[str, str | None]()

@@ -144,10 +144,12 @@ class Promotion(Strict):
 
 
 class Keep(Strict):
-    """What is kept besides champions, and what a person tagged; `traube clean` and the nightly job remove the rest."""
+    """Limits of what is kept besides champions and what a person tagged; `traube clean` and the nightly job remove the rest."""
 
     challengers: int = Field(1, ge=1, description="newest challengers of a task in the registry")
-    nights: int = Field(30, ge=2, description="nights that scores are compared with, and Dagster's runs that published")
+    nightly_runs: int = Field(
+        30, ge=2, description="nightly runs that scores are compared with, and Dagster's runs that published"
+    )
     deleted_checkpoints: bool = Field(
         True, description="results of checkpoints whose folders are gone; false: as `traube forget` leaves them"
     )

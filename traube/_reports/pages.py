@@ -149,12 +149,12 @@ def publish_regressions(
     protocols: Mapping[str, Protocol],
     timezone: str,
     night: str | None = None,
-    kept: int = KEEP.nights,
+    kept: int = KEEP.nightly_runs,
 ) -> tuple[str, pd.DataFrame]:
     """Compare the current scores with those of the last nightly run before today, and write the changes.
 
     The changes are returned as `regressions` does. A day begins as the benchmark's timezone says; `night` is the
-    date of the nightly run that this is part of, if any; of all nights, so many are kept.
+    date of the nightly run that this is part of, if any; of all nightly runs, so many are kept.
     """
     date = night or datetime.now(ZoneInfo(timezone)).date().isoformat()
     with locked(storage.get_table_path(CHANGES)):

@@ -16,8 +16,10 @@ from traube._storage import Storage
 from traube.comparison.champions import read_champions
 from traube.models import checkpoints, model_cards
 
-NIGHT = timedelta(hours=20)  # less than the day between two nights
-OUTSIDE = "without a rank: checkpoints of earlier nights that are no champions; `models:` of params.yaml may name them"
+NIGHT = timedelta(hours=20)  # less than the day between two nightly runs
+OUTSIDE = (
+    "without a rank: checkpoints of earlier nightly runs that are no champions; `models:` of params.yaml may name them"
+)
 
 Lasting = Mapping[str, Collection[str]]  # the models that are always compared, by task
 

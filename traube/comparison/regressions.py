@@ -68,8 +68,8 @@ def select_counting_cells(storage: Storage, protocols: Mapping[str, Protocol]) -
     return kept
 
 
-def save_snapshot(storage: Storage, counting: pd.DataFrame, night: str, kept: int = KEEP.nights) -> None:
-    """Keep which cells count, from `select_counting_cells`, by date; and of the nights before, so many that all are `kept`."""
+def save_snapshot(storage: Storage, counting: pd.DataFrame, night: str, kept: int = KEEP.nightly_runs) -> None:
+    """Keep which cells count, from `select_counting_cells`, by date; and of the nightly runs before, so many that all are `kept`."""
     storage.save_document(Night(key=night, cells=tuple(counting["cell_id"])), {"cells": write_table(counting)})
     for old in storage.read_documents(Night)[:-kept]:
         storage.remove_document(old)
