@@ -34,6 +34,7 @@ _LEGAL = re.compile(r"[a-z0-9][a-z0-9_]*")
 # names of the asset graph
 RESERVED = {
     "leaderboard",
+    "models",
     "papers",
     "registry",
     "regressions",
@@ -42,6 +43,7 @@ RESERVED = {
     "sweeps",
     "task_reports",
     "trainers",
+    "weights",
 }
 
 
