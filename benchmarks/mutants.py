@@ -16,6 +16,7 @@ import os
 import random
 import shutil
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -126,11 +127,13 @@ class Trace:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self._lines, self._failed, began = set(), False, time.monotonic()
+        threading.settrace(self._trace)
         sys.settrace(self._trace)
         try:
             return (yield)
         finally:
             sys.settrace(None)
+            threading.settrace(None)
             if not self._failed:
                 self.ran.append(Ran(item.nodeid, time.monotonic() - began, frozenset(self._lines)))
 
