@@ -14,7 +14,7 @@ from sklearn.metrics import adjusted_rand_score
 from tests.clustering import cluster
 from tests.errors import refused
 from traube._core.errors import Invalid, Unknown
-from traube.components import choose_stable_k, parse_method, stability
+from traube.components import choose_stable_k, get_clusterer, parse_method, stability
 from traube.components._layers import find_layers
 from traube.components.estimators import stable_kmeans
 from traube.components.estimators.stable_kmeans import StableKMeans, find_neighbors, make_fuzzy_graph
@@ -153,6 +153,12 @@ def test_any_clusterer_that_takes_k_may_have_it_chosen(blobs: Blobs) -> None:
 def test_without_it_nothing_changes(blobs: Blobs) -> None:
     assert "k" not in parse_method("none/kmeans").params()["clusterer_params"]
     assert len(set(cluster("kmeans", None, blobs[0], 2, 0))) == 2
+
+
+def test_where_k_is_chosen_the_other_parameters_stay() -> None:
+    params = parse_method("none/kmeans", {"kmeans": {"k": "auto", "n_init": 3}}).clusterer_params
+    estimator = get_clusterer("kmeans").estimator(params, 0, n_clusters=2)
+    assert (estimator.n_init, estimator.n_clusters) == (3, 2)
 
 
 @pytest.mark.parametrize(
