@@ -103,7 +103,7 @@ def test_defaults_are_those_of_the_paper(name):
     assert {key: params[key] for key in PAPER[name]} == PAPER[name]
 
 
-@pytest.mark.parametrize("name", ["minibatch_kmeans", "kmeans", "hdbscan"])
+@pytest.mark.parametrize("name", ["minibatch_kmeans", "kmeans", "hdbscan", "agglomerative_knn", "stable_kmeans"])
 def test_a_listed_default_is_the_librarys_but_where_the_paper_departs(name):
     component = CLUSTERERS[name]
     library = type(built(component))().get_params()
