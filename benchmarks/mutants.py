@@ -16,10 +16,11 @@ import os
 import random
 import shutil
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
@@ -126,11 +127,13 @@ class Trace:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self._lines, self._failed, began = set(), False, time.monotonic()
+        threading.settrace(self._trace)
         sys.settrace(self._trace)
         try:
             return (yield)
         finally:
             sys.settrace(None)
+            threading.settrace(None)
             if not self._failed:
                 self.ran.append(Ran(item.nodeid, time.monotonic() - began, frozenset(self._lines)))
 
@@ -216,8 +219,8 @@ def copy_project(to: Path) -> Path:
         else:
             to.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, to / name)
-    for found in PROJECT.glob("*.dist-info"):
-        shutil.copytree(found, to / found.name)
+    for metadata in PROJECT.glob("*.dist-info"):
+        shutil.copytree(metadata, to / metadata.name)
     return to
 
 
@@ -245,27 +248,34 @@ def main() -> None:
             ran: list[Ran] = answer.get()
             process.join()
             copies.put(copy)
+            print(f"{room}: {len(ran)} tests, {sum(test.seconds for test in ran):.0f} s", flush=True)
             return ran
 
-        ran = dict(zip(options.rooms, threads.map(trace_room, options.rooms), strict=True))
-        print(
-            ", ".join(f"{room}: {len(r)} tests, {sum(t.seconds for t in r):.0f} s" for room, r in ran.items()),
-            flush=True,
-        )
-
-        def decide(mutant: Mutant) -> bool:
-            copy = copies.get()
+        def decide(mutant: Mutant, traced: Future[list[Ran]]) -> bool:
+            ran, copy = traced.result(), copies.get()
             try:
-                return is_caught(copy, mutant, ran[mutant.file.split("/")[1]])
+                return is_caught(copy, mutant, ran)
             finally:
                 copies.put(copy)
 
-        unchanged = {m.file.split("/")[1]: m._replace(source=(PROJECT / m.file).read_text()) for m in sample}
-        if failing := [room for room, mutant in unchanged.items() if decide(mutant)]:
-            sys.exit(f"tests fail without any change: {', '.join(failing)}")
+        # the next room is traced while one is decided
+        of_rooms = {room: [m for m in sample if m.file.split("/")[1] == room] for room in options.rooms}
+        rooms, decided = [room for room in of_rooms if of_rooms[room]], list[tuple[str, Mutant, Future[bool]]]()
+        traced = [threads.submit(trace_room, rooms[0])]
+        for number, room in enumerate(rooms):
+            traced += [threads.submit(trace_room, later) for later in rooms[number + 1 : number + 2]]
+            first = of_rooms[room][0]
+            unchanged = first._replace(source=(PROJECT / first.file).read_text(), change="")
+            decided += [(room, m, threads.submit(decide, m, traced[number])) for m in [unchanged, *of_rooms[room]]]
         counts: Counter[tuple[str, bool]] = Counter()
-        for mutant, caught in zip(sample, threads.map(decide, sample), strict=True):
-            counts[mutant.file.split("/")[1], caught] += 1
+        for room, mutant, future in decided:
+            caught = future.result()
+            if not mutant.change:
+                if caught:
+                    threads.shutdown(wait=False, cancel_futures=True)
+                    sys.exit(f"{room}: tests fail without any change")
+                continue
+            counts[room, caught] += 1
             if not caught:
                 print(f"{mutant.file}:{mutant.line}: {mutant.change}", flush=True)
     for room in options.rooms:

@@ -182,7 +182,24 @@ def test_a_loss_that_cannot_be_ruled_out_holds_a_promotion(
     verdict = verdicts(storage, tasks)["one"]
     assert verdict.outcome == "hold"
     assert "on two a loss of more than 1 point cannot be ruled out" in verdict.reason
+    assert verdict.elsewhere is not None and verdict.elsewhere[1] is not None
+    assert f"{100 * verdict.elsewhere[1].at_least(0.05):+.2f}" in verdict.reason
     assert verdicts(storage, tasks, Promotion(margin=0.2))["one"].outcome == "promote"
+
+
+def test_a_loss_is_proven_when_the_whole_interval_is_beyond_the_margin(
+    storage: Storage, tasks: dict[str, Task], score: Score
+) -> None:
+    for task in ("one", "two"):
+        score(task, "old", 0.5)
+    score("one", "new", 0.6)
+    score("two", "new", 0.4)
+    decision = verdicts(storage, tasks)["one"]
+    assert decision.elsewhere is not None and decision.elsewhere[1] is not None
+    least = -decision.elsewhere[1].high  # the least loss that the interval does not exclude
+    assert least > 0 and decision.why is Why.WORSE_ELSEWHERE
+    smaller, equal = (verdicts(storage, tasks, Promotion(margin=m))["one"] for m in (least - 1e-6, least))
+    assert (smaller.why, equal.why) == (Why.WORSE_ELSEWHERE, Why.LOSS_NOT_RULED_OUT)
 
 
 @pytest.mark.slow

@@ -73,6 +73,27 @@ def test_samples_that_are_made_at_once_are_those_made_one_by_one(seed: int) -> N
         assert np.array_equal([row.sample.noise, row.sample.noise_df], [sample.noise, sample.noise_df], equal_nan=True)
 
 
+def test_cells_that_only_together_have_every_split_are_no_grid() -> None:
+    """The first cell has both splits, the others one each: four rows, which look like two cells of two splits."""
+    columns = ["cell_id", "split", "level", "value", "replicates"]
+    rows = [("a", "s0", 0.2), ("a", "s1", 0.4), ("b", "s0", 0.6), ("c", "s1", 0.8)]
+    apart = pd.DataFrame([(cell, split, "class", value, None) for cell, split, value in rows], columns=columns)
+    (row,) = make_samples(apart, np.zeros(4, dtype=np.int64), [True])
+    assert row.cells == 3 and np.isnan(row.sample.values[:, 0]).all()  # no split has a score in all three
+    (grid,) = make_samples(apart.assign(cell_id=list("aabb")), np.zeros(4, dtype=np.int64), [True])
+    assert grid.cells == 2 and np.array_equal(grid.sample.values[:, 0], [(0.2 + 0.6) / 2, (0.4 + 0.8) / 2])
+
+
+def test_a_cell_without_a_score_on_one_level_has_no_mean_over_levels() -> None:
+    columns = ["cell_id", "split", "level", "value", "replicates"]
+    rows = [("a", "coarse", 0.2), ("a", "fine", 0.4), ("b", "coarse", 0.5), ("b", "fine", 0.9)]
+    scores = pd.DataFrame([(cell, "s", level, value, None) for cell, level, value in rows], columns=columns)
+    (whole,) = make_samples(scores, np.zeros(4, dtype=np.int64), [True])
+    assert whole.mean == pytest.approx(0.5) and whole.sd == pytest.approx(0.2)  # of .3 and .7
+    (partial,) = make_samples(scores.assign(value=[np.nan, 0.4, 0.5, 0.9]), np.zeros(4, dtype=np.int64), [True])
+    assert np.isnan([partial.mean, partial.sd]).all()
+
+
 def test_intervals_at_once_are_those_of_each_sample() -> None:
     rng = np.random.default_rng(0)
     samples = []

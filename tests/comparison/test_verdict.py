@@ -82,6 +82,13 @@ def test_pages_are_compared_by_the_paired_t_test() -> None:
     assert compare_paired("a", a, "b", a - 0.25).undecided is Undecided.TOO_FEW_TEXTS
 
 
+def test_two_pages_are_the_fewest_that_are_compared() -> None:
+    a, b = [0.5, 0.7], [0.4, 0.5]
+    assert compare_paired("a", a, "b", b).p == pytest.approx(stats.ttest_rel(a, b).pvalue)
+    assert compare_paired("a", a[:1], "b", b[:1]).undecided is Undecided.TOO_FEW_TEXTS
+    assert compare_paired("a", [], "b", []).undecided is Undecided.NO_COMMON_SPLIT
+
+
 # ranks
 
 

@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -270,6 +272,16 @@ def test_umap_finds_the_same_groups_each_time():  # with approximate neighbors: 
     first, second = (reduce("umap", {"n_epochs": 20, "knn": "exact"}, X, seed=0) for _ in range(2))
     assert np.array_equal(first, second)
     assert adjusted_rand_score(gold, cluster("kmeans", {"n_init": 5}, first, 5, 0)) > 0.8
+
+
+def test_hdbscan_places_new_texts_in_each_of_its_clusters(plane):
+    points, gold = plane
+    component = CLUSTERERS["hdbscan"]
+    clusters = cluster("hdbscan", None, points[:200])
+    build = partial(component.estimator, component.params, None)
+    joined = component.assign(build, points[:200], clusters, points[200:])
+    assert set(joined[joined >= 0]) == set(clusters[clusters >= 0]) and len(set(clusters[clusters >= 0])) == 4
+    assert adjusted_rand_score(gold[200:], joined) > 0.9
 
 
 @pytest.mark.slow

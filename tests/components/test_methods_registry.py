@@ -103,7 +103,7 @@ def test_defaults_are_those_of_the_paper(name):
     assert {key: params[key] for key in PAPER[name]} == PAPER[name]
 
 
-@pytest.mark.parametrize("name", ["minibatch_kmeans", "kmeans", "hdbscan"])
+@pytest.mark.parametrize("name", ["minibatch_kmeans", "kmeans", "hdbscan", "agglomerative_knn", "stable_kmeans"])
 def test_a_listed_default_is_the_librarys_but_where_the_paper_departs(name):
     component = CLUSTERERS[name]
     library = type(built(component))().get_params()
@@ -124,7 +124,7 @@ def test_every_part_is_a_scikit_learn_estimator(name):
     assert repr(again) == repr(estimator)
 
 
-def test_who_takes_k_and_who_is_seeded():
+def test_who_takes_k_and_sparse_vectors_and_who_is_seeded():
     assert {p.name for p in SHIPPED.values() if p.n_clusters != "given"} == {
         "hdbscan",
         "dbstream",
@@ -132,6 +132,9 @@ def test_who_takes_k_and_who_is_seeded():
         "gsdmm",
         "stable_kmeans",
     }
+    linkages = {"agglomerative", "agglomerative_average", "agglomerative_cosine"}
+    takes_sparse = {p.name for p in SHIPPED.values() if not p.dense}
+    assert takes_sparse == {*linkages, "kmeans", "minibatch_kmeans", "stable_kmeans", "ecic"}
     seeded = {p.name for p in [*REDUCERS.values(), *SHIPPED.values()] if p.seeded}
     assert seeded == {
         "pca",

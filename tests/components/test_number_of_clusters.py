@@ -34,6 +34,7 @@ def test_the_same_twice(blobs, monkeypatch):
 def test_never_more_than_a_hundred(blobs):
     assert max(module._list_candidates(10**6, 3_000)) == 100
     assert module._list_candidates(3, 3) == [2]
+    assert module._list_candidates(4, 4) == [2, 3]
     assert module._list_candidates(300, 300)[:4] == [2, 3, 4, 5]
 
 

@@ -14,11 +14,11 @@ from sklearn.metrics import adjusted_rand_score
 from tests.clustering import cluster
 from tests.errors import refused
 from traube._core.errors import Invalid, Unknown
-from traube.components import choose_stable_k, parse_method, stability
+from traube.components import choose_stable_k, get_clusterer, parse_method, stability
 from traube.components._layers import find_layers
 from traube.components.estimators import stable_kmeans
 from traube.components.estimators.stable_kmeans import StableKMeans, find_neighbors, make_fuzzy_graph
-from traube.components.spherical import cluster_spherical, draw_starts, run_lloyd, unit
+from traube.components.spherical import _draw_starts_of_samples, cluster_spherical, draw_starts, run_lloyd, unit
 from traube.components.stability import (
     _compute_rand,
     cluster_stability,
@@ -155,6 +155,12 @@ def test_without_it_nothing_changes(blobs: Blobs) -> None:
     assert len(set(cluster("kmeans", None, blobs[0], 2, 0))) == 2
 
 
+def test_where_k_is_chosen_the_other_parameters_stay() -> None:
+    params = parse_method("none/kmeans", {"kmeans": {"k": "auto", "n_init": 3}}).clusterer_params
+    estimator = get_clusterer("kmeans").estimator(params, 0, n_clusters=2)
+    assert (estimator.n_init, estimator.n_clusters) == (3, 2)
+
+
 @pytest.mark.parametrize(
     ("method", "params"), [("none/kmeans", {"k": 4}), ("umap/hdbscan", {"k": "auto"}), ("none/gsdmm", {"k": "auto"})]
 )
@@ -247,6 +253,27 @@ def test_layers_are_nested_where_nothing_is(k: int) -> None:
         assert len(set(zip(above.tolist(), below.tolist(), strict=True))) == below.max() + 1
 
 
+def test_layers_have_about_a_ninth_a_third_and_two_thirds_of_the_clusters() -> None:
+    points, k = project(cloud(300), 0), 30
+    labels = cluster_spherical(points, k, 1, 3, np.random.default_rng(0))
+    coarser = [int(layer.max()) + 1 for layer in find_layers(labels, sample_some(points, k, 0), 0)[:-1]]
+    assert int(labels.max()) + 1 == k and len(coarser) == 3
+    for number, share in zip(coarser, (1 / 9, 1 / 3, 2 / 3), strict=True):
+        assert share * k / 1.4 < number < share * k * 1.4
+
+
+def test_vectors_of_any_length_become_unit_vectors_but_that_of_zeros() -> None:
+    assert unit(np.array([[3, 4], [0.3, 0.4], [0, 0]])) == pytest.approx(np.array([[0.6, 0.8], [0.6, 0.8], [0, 0]]))
+
+
+@pytest.mark.parametrize("angle", [0.2, 1.5])
+def test_the_gap_between_two_tight_clusters_is_relative_to_how_far_apart_they_are(angle: float) -> None:
+    rng = np.random.default_rng(0)
+    angles = np.repeat([0, angle], 50) + rng.normal(scale=angle / 200, size=100)
+    points = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    assert 0.95 < stability._measure_gap(points, 2, rng) <= 1.05
+
+
 def test_where_nothing_is_clear_there_are_few_groups() -> None:
     k, table, _ = sample_clusters(project(cloud(2_000, 40, seed=3), 3), 3)
     assert table["excess"].max() < 0.12 and k <= 20
@@ -287,6 +314,13 @@ def test_more_iterations_never_fit_worse(seed: int, k: int) -> None:
     centers = X[draw_starts(X, k, np.random.default_rng(seed))]
     fits = [run_lloyd(X, centers, iterations)[1] for iterations in (1, 2, 5, 20)]
     assert all(b >= a - 1e-4 for a, b in pairwise(fits))
+
+
+def test_a_start_is_drawn_the_more_often_the_further_it_is_from_those_before() -> None:
+    gold = np.repeat([0, 1], [90, 10])
+    samples = np.repeat(np.eye(2, dtype=np.float32)[gold][None], 20, axis=0)
+    starts = _draw_starts_of_samples(samples, np.ones((20, 100), dtype=np.float32), 2, np.random.default_rng(0))
+    assert np.array_equal(np.sort(gold[starts], axis=1), [[0, 1]] * 20)  # the same point again is none
 
 
 def test_clusters_of_smoothed_vectors_lie_in_few_directions() -> None:

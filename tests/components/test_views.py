@@ -1,6 +1,7 @@
 """Views: what holds of vectors, distances and texts alike, and how fit decides on input and number of clusters."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -47,6 +48,17 @@ def test_noise_has_no_distance_and_is_no_stray_and_rows_may_be_taken(seed: int, 
         assert likeness == pytest.approx(likeness.T, abs=1e-6)
 
 
+def test_by_distance_a_text_is_as_far_from_its_cluster_as_from_the_others_in_it() -> None:
+    apart = np.array([[0, 0.2, 0.6, 0.9], [0.2, 0, 0.4, 0.9], [0.6, 0.4, 0, 0.9], [0.9, 0.9, 0.9, 0]])
+    view, labels, rows = DistanceView(apart), np.array([0, 0, 0, 1]), np.array([0, 1])
+    distance = view.to_own_cluster(labels)
+    assert distance == pytest.approx([0.4, 0.3, 0.5, 0])
+    near = 1 - 0.2 / 0.35  # of a distance to the mean of both distances
+    assert view.likeness(rows, distance[rows]) == pytest.approx(np.array([[1, near], [near, 1]]))
+    with warnings.catch_warnings(action="error"):
+        assert not view.strays(np.zeros(4, dtype=np.int64)).any()  # there is no other cluster that could be nearer
+
+
 @given(seed=st.integers(0, 2**31), n=st.integers(2, 20))
 def test_dense_and_sparse_vectors_are_one_view(seed: int, n: int) -> None:
     (dense, thin, *_), labels = draw(seed, n)
@@ -60,7 +72,11 @@ def test_new_texts_join_where_old_ones_are(blobs: Blobs) -> None:
     vectors, gold = blobs
     known, new = VectorView(vectors[:200]), vectors[200:]
     labels, distance = known.nearest(known.compare(new), gold[:200])
-    assert np.array_equal(labels, gold[200:]) and (distance > 0).all()
+    means = np.stack([vectors[:200][gold[:200] == c].mean(axis=0) for c in np.unique(gold)])
+    assert np.array_equal(labels, gold[200:])
+    assert distance == pytest.approx(np.linalg.norm(new - means[labels], axis=1), rel=1e-4)
+    elsewhere = (labels + 1) % len(means)
+    assert not known.strays(gold[:200], new, labels).any() and known.strays(gold[:200], new, elsewhere).all()
     apart = DistanceView(pairwise_distances(vectors[:200]))
     assert np.array_equal(apart.nearest(pairwise_distances(new, vectors[:200]), gold[:200])[0], gold[200:])
     by_rule, same = known.nearest(new, gold[:200], lambda *given: assign_to_nearest_center(KMeans, *given))
@@ -87,6 +103,16 @@ def test_the_number_is_chosen_only_where_one_is_needed_and_none_given(blobs: Blo
     chosen = fit(stable, view, 2, 0)
     assert chosen.n_clusters_table is not None and "excess" in chosen.n_clusters_table
     assert adjusted_rand_score(blobs[1], chosen.labels) > 0.9
+
+
+def test_a_clusterer_without_a_seed_has_its_number_chosen_with_seed_0(
+    blobs: Blobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traube.components._number_of_clusters.ROWS", 100)  # a draw of the texts
+    view, ward = VectorView(blobs[0]), parse_method("agglomerative")
+    tables = [fit(ward, view, seed=seed).n_clusters_table for seed in (None, 0, 1)]
+    assert all(table is not None for table in tables)
+    assert tables[0].equals(tables[1]) and not tables[0].equals(tables[2])  # type: ignore[union-attr]
 
 
 def test_layers_are_reported_by_those_that_declare_them_after_a_reduction_too(blobs: Blobs) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.errors import refused
 from tests.made import cells_of, store_task
 from traube._core.errors import Invalid
-from traube._core.progress import Progress
+from traube._core.progress import SILENT, Progress
 from traube._pipeline.cluster import REPRESENTATIONS, cluster_cells
 from traube._pipeline.embed import embed_task
 from traube._pipeline.executors import ProcessExecutor
@@ -17,6 +17,7 @@ from traube._pipeline.plan import Plan, cells
 from traube._pipeline.request import Request
 from traube._pipeline.run import cluster, score
 from traube._pipeline.survey import survey_stored
+from traube._pipeline.units import Training
 from traube._pipeline.workbench import Workbench
 from traube._reports.tables import leaderboard
 from traube._storage import Storage, open_storage
@@ -70,6 +71,13 @@ def test_they_come_last_and_leave_clusters_and_a_history(
     kept = locate_matrix(storage, REPRESENTATIONS, deep.cell.cell_id)
     assert kept is not None and open_matrix(kept).shape == (12, 128)  # of at most a thousand texts
     assert locate_matrix(storage, REPRESENTATIONS, results[0].cell.cell_id) is None
+
+
+def test_for_one_cluster_nothing_is_trained(base: Transformer, tmp_path: Path) -> None:
+    texts = ["the cat", "a dog"]
+    trained = Training(DEEP["aecl"].with_values(**SHORT["aecl"]), texts, 1, 0, None).run(base, tmp_path, SILENT)
+    assert trained.labels.tolist() == [0, 0]
+    assert trained.history == [] and trained.representations is None
 
 
 def test_a_sweep_that_was_stopped_goes_on_with_the_next_cell(pets: Task, base: Transformer, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tests.errors import refused
 from tests.waiting import wait_for
+from traube._core.progress import Progress
 from traube._pipeline.embed import embed, embed_task, open_cache
 from traube._pipeline.executors import Job, ProcessExecutor
 from traube._storage import Storage
@@ -83,6 +84,14 @@ def test_a_second_run_encodes_nothing(storage: Storage) -> None:
     assert encode(storage, TEXTS) == []
     assert encode(storage, TEXTS[::-1]) == []
     assert encode(Storage(storage.folder), TEXTS[3:5]) == []
+
+
+def test_the_texts_to_be_encoded_are_counted(storage: Storage) -> None:
+    encode(storage, TEXTS[:2])
+    reported: list[tuple[str, int]] = []
+    progress = Progress(lambda stage, n: reported.append((stage, n)), lambda stage, n: reported.append(("done", n)))
+    embed(TEXTS, Counting(), storage, "", progress)
+    assert reported[0] == ("texts", 7) and sum(n for stage, n in reported if stage == "done") == 7
 
 
 def test_of_a_task_only_the_scored_texts_are_encoded(tiny_task: Task, storage: Storage) -> None:

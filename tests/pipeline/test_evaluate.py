@@ -3,9 +3,11 @@
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
+from sklearn.cluster import KMeans
 
 from tests.errors import refused
 from tests.made import cells_of
@@ -94,6 +96,12 @@ def test_evaluate_refuses_a_faulty_task_and_what_it_cannot_do(tiny_task: Task) -
         evaluate_cells(tiny_task, bow, [])
     with refused(Failed, "bow", "none/hdbscan"):
         evaluate_cells(tiny_task, bow, cells_of(tiny_task, "none/hdbscan"))
+
+
+@pytest.mark.parametrize("algorithm", [KMeans, object(), 3])
+def test_what_is_no_estimator_is_no_algorithm(algorithm: Any, tiny_task: Task) -> None:
+    with pytest.raises(TypeError, match=type(algorithm).__name__):
+        evaluate(tiny_task, "bow", algorithm)
 
 
 def test_auto_is_the_model_for_the_language_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:

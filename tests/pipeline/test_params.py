@@ -1,14 +1,16 @@
 """params.yaml: the benchmark in one file, whose mistakes are found before any work is done."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from tests.errors import Refusal, refused
 from traube._core import paths
 from traube._core.errors import Invalid, Missing
-from traube._pipeline.params import Params, Point, load_params
+from traube._pipeline.params import Nightly, Params, Point, load_params
 
 PARAMS = """\
 protocol: paper
@@ -105,6 +107,21 @@ def test_a_mistake_is_named_by_line_and_key(write: Write, old: str, new: str, re
     path = write(old, new)
     with refused(*refusal, path):
         load_params(path)
+
+
+@pytest.mark.parametrize(
+    ("cron", "is_valid"),
+    [
+        ("0 2 * * *", True),
+        ("30 4,16 1-15 */2 7", True),  # Sunday, as is 0
+        ("0 2 * * 8", False),
+        ("0 22-25 * * *", False),
+        ("0 2 * *", False),
+    ],
+)
+def test_a_cron_expression_has_five_fields_within_their_bounds(cron: str, is_valid: bool) -> None:
+    with nullcontext() if is_valid else pytest.raises(ValidationError):
+        Nightly(cron=cron)
 
 
 def test_params_lie_where_traube_params_says(write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -324,8 +324,9 @@ def test_the_time_that_cells_take_grows_with_texts_models_and_weights(
     assert seconds(("minilm",), "few", "none") == seconds(("bow",), "few", "none")
 
 
-def test_many_classes_are_said_beforehand(storage: Storage) -> None:
+def test_many_classes_are_said_beforehand(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     """k-means of 3,000 texts in 1,500 classes takes half a minute on TF-IDF, three seconds on dense vectors."""
+    from traube._pipeline import expected
     from traube._pipeline.expected import describe_slow_cells
 
     texts = [f"text {i}" for i in range(3000)]
@@ -340,3 +341,7 @@ def test_many_classes_are_said_beforehand(storage: Storage) -> None:
     (line,) = describe_slow_cells(storage, cells)
     assert line.startswith("many: 3,000 texts in 1,500 classes: k-means of its missing cells takes about 1 minutes")
     assert not describe_slow_cells(storage, [cell for cell in cells if cell.model == "minilm"])
+    dense = [cell for cell in cells if cell.method.reducer == "pca"] * 5
+    assert not describe_slow_cells(storage, dense)
+    monkeypatch.setattr(expected.timeit, "repeat", lambda *_, **__: [expected.SUM_SECONDS])
+    assert 3 < expected.estimate_run_seconds(storage, {"tfidf": {"many": dense[:1]}}, cores=1) < 12

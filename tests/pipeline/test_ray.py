@@ -24,16 +24,17 @@ from scipy import sparse
 from tests.errors import refused
 from tests.made import cells_of
 from tests.waiting import wait_for
-from traube._core.errors import DoesNotFit, NotInstalled
+from traube._core.errors import DoesNotFit, Incompatible, NotInstalled
 from traube._core.progress import SILENT, Progress
 from traube._pipeline.cluster import cluster_cells
 from traube._pipeline.embed import embed
 from traube._pipeline.evaluate import evaluate_cells
 from traube._pipeline.executors import Executor, Failure, Job, ProcessExecutor
-from traube._pipeline.executors.ray import RayExecutor, SentOnce
+from traube._pipeline.executors.ray import Holder, RayExecutor, SentOnce
 from traube._pipeline.executors.ray_errors import shorten_message
 from traube._pipeline.params import Protocol
 from traube._pipeline.plan import cells
+from traube._pipeline.record import library_versions
 from traube._storage import Storage, open_storage
 from traube.components import parse_method
 from traube.models import Vectors, load_model
@@ -129,8 +130,9 @@ def test_vectors_are_sent_once_for_all_jobs_that_need_them(
     assert isinstance(given, ray.ObjectRef) and sent(one) is given
     units = [executor.submit(lambda vectors, memory: float(vectors.load().sum()), one, memory=0) for _ in range(2)]
     assert [unit.result() for unit in units] == [1e5, 1e5]
-    monkeypatch.setattr("traube._pipeline.executors.ray.KEPT", 500_000)  # there is room for one
-    sent(other)
+    size = one.load_into_memory().nbytes
+    monkeypatch.setattr("traube._pipeline.executors.ray.KEPT", size)  # there is room for one
+    assert sent(other) is sent(other)
     assert sent(one) is not given  # it had to go, and is there again
 
 
@@ -161,12 +163,19 @@ def test_a_job_that_fails_costs_only_itself(executor: RayExecutor) -> None:
     def refuse(memory: int) -> None:
         raise DoesNotFit("too large")
 
+    def fail(memory: int) -> None:
+        raise ValueError("a negative weight")
+
     def die(memory: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    deadly, large, *good = jobs = [Job(die, ()), Job(refuse, ()), *(Job(sleeper(0.0), ()) for _ in range(4))]
+    deadly, large, wrong, *good = jobs = [
+        *(Job(unit, ()) for unit in (die, refuse, fail)),
+        *(Job(sleeper(0.0), ()) for _ in range(4)),
+    ]
     outcomes = dict(executor.run(jobs))
     assert outcomes[large] == Failure("unavailable", "too large")
+    assert outcomes[wrong] == Failure("failed", "a negative weight")
     assert isinstance(outcomes[deadly], Failure) and outcomes[deadly].status == "failed"
     assert [outcomes[job] for job in good] == [0.0] * 4
 
@@ -185,9 +194,20 @@ def test_texts_are_encoded_by_a_process_on_each_core_to_the_last_digit(
     batches = executor.encode_batches(model, texts)
     found = [next(batches)]
     processes("Holder")[0].kill()  # its share is encoded again
-    found += batches
-    assert sorted(np.concatenate([positions for positions, _ in found])) == list(range(400))
+    while sum(len(positions) for positions, _ in found) < 400:
+        found.append(next(batches))
+    # they end with the last text: others need their cores, whatever the caller still does with its vectors
     wait_for(lambda: not processes("Holder"), "the end of the processes that encode")
+    assert next(batches, None) is None
+    assert sorted(np.concatenate([positions for positions, _ in found])) == list(range(400))
+
+
+def test_a_node_with_other_libraries_encodes_nothing(base: Transformer) -> None:
+    versions = library_versions()
+    ((_, vectors),) = Holder(versions, base, base.network).encode(["the cat star"])
+    np.testing.assert_array_equal(vectors, base.encode(["the cat star"]))
+    with refused(Incompatible, "numpy", "not 0.0"):
+        Holder({**versions, "numpy": "0.0"}, base, base.network).encode(["the cat star"])
 
 
 def processes(name: str) -> list[psutil.Process]:
@@ -292,7 +312,7 @@ def test_a_training_has_a_gpu_to_itself_and_ends_with_whoever_waits_for_it(
 
 
 def test_a_node_that_dies_in_the_middle_changes_nothing(
-    nodes: list[Any], tiny_task: Task, here: Tables, tmp_path: Path, executor: RayExecutor
+    nodes: list[Any], tiny_task: Task, here: Tables, tmp_path: Path, executor: RayExecutor, base: Transformer
 ) -> None:
     cluster, second = nodes
 
@@ -302,6 +322,7 @@ def test_a_node_that_dies_in_the_middle_changes_nothing(
 
     assert_same(evaluated(tiny_task, tmp_path, executor, Progress(done=kill)), here)
     assert second not in cluster.worker_nodes
+    assert not executor.trains(base, 2)  # on the core that is left they would train one after another
 
 
 def test_who_stops_listening_ends_what_is_under_way(executor: RayExecutor) -> None:
@@ -378,10 +399,12 @@ def test_a_ray_that_was_imported_before_is_not_started_open_to_all() -> None:
 def test_a_ray_that_is_started_here_listens_to_this_machine_alone_and_ends(address: str, tmp_path: Path) -> None:
     script = tmp_path / "here.py"
     script.write_text(
-        "import psutil\n"
+        "import signal, psutil\n"
         "from traube._pipeline.executors.ray import RayExecutor\n"
+        "signal.signal(signal.SIGTERM, handler := lambda number, frame: None)\n"
         "with RayExecutor() as executor:\n"
         "    assert executor.n_workers == 1\n"
+        "    assert signal.getsignal(signal.SIGTERM) is handler\n"
         "    started = psutil.Process().children(recursive=True)\n"
         "    listening = [c for p in started for c in p.net_connections('inet') if c.status == psutil.CONN_LISTEN]\n"
         "    print(*{c.laddr.ip.removeprefix('::ffff:') for c in listening})\n"

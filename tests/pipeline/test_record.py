@@ -14,7 +14,7 @@ from traube._core.errors import Busy
 from traube._pipeline.cell import Cell
 from traube._pipeline.params import Protocol
 from traube._pipeline.plan import cells
-from traube._pipeline.record import Recorder, library_versions
+from traube._pipeline.record import Recorder, library_versions, make_scores
 from traube._storage import open_storage
 from traube.models import load_model
 from traube.tasks.task import Task
@@ -68,6 +68,16 @@ def test_what_is_stored_under_a_lease_counts_only_while_it_lasts(tmp_path: Path,
             Recorder(storage, lease=lease).save_failure(cell, "failed", "late")
     record = storage.get_cell(cell.cell_id)
     assert record is not None and record["status"] == "clustered"
+
+
+def test_scores_that_lack_a_split_say_which_they_are_of() -> None:
+    splits = pd.DataFrame({"name": ["a", "b", "c"], "level": "class", "position": [0, 1, 2]})
+    table = pd.DataFrame({"split": ["c", "a", "b"], "level": "class", "metric": "ami", "value": [0.3, 0.1, 0.2]})
+    table["replicates"] = None
+    (whole,), (partial,) = make_scores(table, splits), make_scores(table.iloc[:2], splits)
+    assert whole.values.tolist() == [0.1, 0.2, 0.3] and whole.positions is None
+    assert partial.values.tolist() == [0.1, 0.3]
+    assert partial.positions is not None and partial.positions.tolist() == [0, 2]
 
 
 def test_every_library_that_numbers_depend_on_is_recorded() -> None:

@@ -48,6 +48,18 @@ def test_the_mean_cosine_is_that_of_all_pairs_by_scikit_learns_unit_vectors(is_s
     assert found["zero_vectors"] == 1
 
 
+def test_the_mean_cosine_of_two_vectors_is_theirs() -> None:
+    two = np.array([[1, 0], [3, 4]], dtype=np.float32)
+    found = {
+        n: value
+        for n in (1, 2)
+        for check in check_vectors(Held(Path(), np.arange(n), 2, two[:n], is_sparse=False), n)
+        for name, value in check.facts.items()
+        if name == "mean_cosine"
+    }
+    assert found == {1: 0, 2: pytest.approx(0.6)}
+
+
 def test_vectors_that_are_all_alike_have_long_texts_as_their_reason() -> None:
     held = Held(Path(), np.arange(50), 8, ALIKE, is_sparse=False)
     assert [check.reason for check in check_vectors(held, 50, "50 of 50 texts are longer")] == [

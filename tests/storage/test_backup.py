@@ -2,6 +2,7 @@
 
 import io
 import multiprocessing
+import os
 import shutil
 import sqlite3
 import tarfile
@@ -96,15 +97,19 @@ def test_checkpoints_studies_and_the_state_of_trainings_come_back(tmp_path: Path
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content)
+    (tmp_path / "checkpoints" / "other").mkdir()
+    files["checkpoints/other/config.json"] = b"{}"
+    os.link(tmp_path / "checkpoints/mine/config.json", tmp_path / "checkpoints/other/config.json")  # as DVC makes them
     (tmp_path / "data" / ".env").write_text("SECRET=1\n")
-    write_backup(storage, tmp_path / "checkpoints", tmp_path / "backup.tar")
-    restore_backup(tmp_path / "backup.tar", tmp_path / "new" / "data", tmp_path / "new" / "checkpoints")
+    backup = tmp_path / "backups" / "november" / "backup.tar"  # in folders that are not there yet
+    write_backup(storage, tmp_path / "checkpoints", backup)
+    restore_backup(backup, tmp_path / "new" / "data", tmp_path / "new" / "checkpoints")
     assert {name: (tmp_path / "new" / name).read_bytes() for name in files} == files
     assert not (tmp_path / "new" / "data" / ".env").exists()
     with refused(Conflict, "TRAUBE_HOME"):
-        restore_backup(tmp_path / "backup.tar", tmp_path / "new" / "data", tmp_path / "other")
+        restore_backup(backup, tmp_path / "new" / "data", tmp_path / "other")
     with refused(Conflict, "TRAUBE_CHECKPOINTS"):
-        restore_backup(tmp_path / "backup.tar", tmp_path / "empty", tmp_path / "checkpoints")
+        restore_backup(backup, tmp_path / "empty", tmp_path / "checkpoints")
 
 
 def test_a_corrupt_blob_is_left_out_of_a_backup_and_named(tmp_path: Path) -> None:

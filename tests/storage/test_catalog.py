@@ -172,6 +172,18 @@ def test_a_catalog_of_another_form_is_corrupt(tmp_path: Path, harm: str, is_corr
         storage.verify()
 
 
+def test_work_that_fails_by_itself_is_not_tried_again(storage: Storage) -> None:
+    attempts = []
+
+    def fail(connection: sa.Connection) -> None:
+        attempts.append(connection)
+        raise Invalid("nothing of the database's")
+
+    with refused(Invalid):
+        storage.catalog.write(fail)
+    assert len(attempts) == 1
+
+
 def test_a_lock_of_sqlite_is_waited_for_and_a_full_disk_is_not(tmp_path: Path) -> None:
     storage, file = Storage(tmp_path), tmp_path / "catalog.db"
     with (
@@ -198,6 +210,12 @@ def test_a_lock_of_sqlite_is_waited_for_and_a_full_disk_is_not(tmp_path: Path) -
         ("connection refused: is the server running on that host?", False),
     ],
 )
-def test_a_connection_that_postgres_refuses_is_not_tried_again(said: str, is_refused: bool) -> None:
+def test_a_connection_that_postgres_refuses_is_not_tried_again(
+    said: str, is_refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """psycopg2 raises one class without a code for both."""
-    assert _is_refusal(psycopg2.OperationalError(said)) == is_refused
+    error = psycopg2.OperationalError(said)
+    assert _is_refusal(error) == is_refused
+    catalog = Storage(tmp_path).catalog
+    monkeypatch.setattr(catalog, "_is_sqlite", False)
+    assert catalog._is_lost(sa.exc.OperationalError("", None, error)) == (not is_refused)

@@ -105,6 +105,7 @@ SCORES: dict[str, tuple[bool, list[dict[str, Any]]]] = {
     "more than it says": (False, [make_score(n=1)]),
     "short positions": (False, [make_score(positions=bytes(3))]),
     "short replicates": (False, [make_score(replicates=bytes(3))]),
+    "replicates of half a number": (False, [make_score(replicates=bytes(2 * 4 + 2))]),
     "less than none": (False, [make_score(n=-1)]),
 }
 

@@ -1,6 +1,8 @@
 """The contract of the storage, with either database and either blob store."""
 
+import os
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -194,6 +196,18 @@ def test_what_nothing_refers_to_is_deleted_after_a_day(storage: Storage) -> None
     assert storage.clean(seconds=0) == (0, 1)
     assert find_orphans(storage) == set()
     assert storage.verify() == []
+
+
+def test_half_a_blob_of_a_killed_writer_is_deleted_after_a_day(tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    blob = storage.blobs.put(b"whole")
+    old, young = (tmp_path / "blobs" / blob[:2] / f".{blob}.{digit * 32}" for digit in "ab")
+    for half, hours in ((old, 25), (young, 23)):
+        half.write_bytes(b"wh")
+        os.utime(half, (at := time.time() - 3600 * hours, at))
+    storage.clean()
+    assert not old.exists() and young.exists()  # whose writer may be at it still
+    assert storage.blobs.get(blob) == b"whole"
 
 
 def test_a_document_keeps_its_cells_and_files(storage: Storage) -> None:

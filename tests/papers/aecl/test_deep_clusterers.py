@@ -11,7 +11,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
+from threadpoolctl import threadpool_info
 
 from tests.errors import refused
 from tests.papers.aecl.conftest import QUICK, SHORT
@@ -134,6 +136,7 @@ def test_gold_labels_are_shown_and_change_nothing(
     with_labels = with_truth.fit_predict(texts, 3, base, 0, tmp_path / "a", Progress(said=said.append), groups)
     assert np.array_equal(with_labels, blind.fit_predict(texts, 3, base, 0, tmp_path / "b"))
     assert not {"acc", "nmi", "ps", "ns", "same_class_similarity"} & {key for e in blind.history for key in e}
+    assert [entry["epoch"] for entry in blind.history] == list(range(1, len(blind.history) + 1))
     assert all(-1 <= entry["same_class_similarity"] <= 1.0001 for entry in with_truth.history)
     if name not in ("stcc", "self_train"):  # which have no clusters before the end, or at first
         assert 0 <= with_truth.history[-1]["acc"] <= 1
@@ -188,6 +191,23 @@ def test_a_loss_that_is_no_number_is_an_error_of_one_line(base: Transformer, gro
         next(network.parameters()).fill_(math.nan)
     with refused(Failed, "aecl", "epoch 1"):
         short("aecl").fit_predict(grouped[0], 3, base.with_network(network), 0, tmp_path)
+
+
+def test_kmeans_of_a_deep_clusterer_is_the_best_of_ten_starts_in_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = set()
+
+    class Watched(KMeans):
+        def fit_predict(self, *arguments: Any) -> Any:
+            threads.update(pool["num_threads"] for pool in threadpool_info())
+            return super().fit_predict(*arguments)
+
+    monkeypatch.setattr("sklearn.cluster.KMeans", Watched)
+    points = np.random.default_rng(0).normal(size=(120, 4)).astype(np.float32)  # no clusters: each start ends elsewhere
+    for seed in (9, 11):  # whose eleventh start would be better than the ten
+        labels, centers = k_means(torch.from_numpy(points), 15, seed)
+        best = KMeans(15, n_init=10, random_state=seed).fit(points)
+        assert np.array_equal(labels, best.labels_) and np.allclose(centers, best.cluster_centers_)
+    assert threads == {1}
 
 
 def test_batches_differ_in_size_by_one_at_most() -> None:

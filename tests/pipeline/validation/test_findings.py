@@ -1,5 +1,6 @@
 """Findings of checks as people see them, and the checks of tasks that are stored."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -20,6 +21,18 @@ def test_at_most_twenty_short_rows_are_shown_of_all_that_are_counted() -> None:
     assert shown["row"].tolist() == [str(i) for i in range(20)]
     assert shown["text"].str.len().max() <= 120
     assert shown["text"].str.endswith("…").all()
+
+
+def test_a_text_that_just_fits_is_shown_whole() -> None:
+    text = "Ã¼" + "x" * 118
+    result = check_corpus(corpus_of([text, text + "x"]))["no_mojibake"]
+    assert examples(result)["text"].tolist() == [text, text[:-1] + "…"]
+
+
+def test_the_only_row_is_all_of_the_rows_and_no_row_is_none_of_them() -> None:
+    result = check_corpus(corpus_of(["Ã¼ber"]))["no_mojibake"]
+    assert (result.offending, result.total, result.percent) == (1, 1, 100)
+    assert replace(result, offending=0, total=0).percent == 0
 
 
 def test_odd_characters_are_shown_and_stored() -> None:
