@@ -37,7 +37,7 @@ PANELS: dict[str, tuple[str, ...]] = {
     "Your texts": ("cluster", "run", "recommend", "leaderboard", "compare", "report"),
     "Data and models": ("tasks", "models", "methods", "export", "import"),
     "Training": (),
-    "Provenance": ("provenance", "reproduce", "papers", "clean", "copy", "backup", "restore", "rebuild"),
+    "Provenance": ("provenance", "reproduce", "papers", "forget", "clean", "copy", "backup", "restore", "rebuild"),
     "Pairs and annotation": ("pairs", "multiple-choice", "annotate"),
 }
 RENAMED = {  # old names, which work until 0.4
