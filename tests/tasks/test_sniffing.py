@@ -116,7 +116,9 @@ def test_a_table_comes_back_whatever_the_dialect_it_was_written_in(
     widths = {len(row) for _, row in Dialect(separator, "").read(text)}
     # else quotes may as well be characters, of texts or at the ends of rows
     assume(len(widths) > 1 or not {*'"\n'} & {*"".join(row[1] for row in rows)})
-    assume(not any(row[1][:1] == row[1][-1:] == "'" for row in rows))  # a cell of two apostrophes, or one that is quoted
+    assume(
+        not any(row[1][:1] == row[1][-1:] == "'" for row in rows)
+    )  # a cell of two apostrophes, or one that is quoted
     dialect = detect_dialect(text)
     assert [tuple(row) for _, row in dialect.read(text)][1:] == rows, dialect
 
