@@ -59,7 +59,8 @@ def test_a_model_of_the_hub_keeps_its_id(home: Path) -> None:
 def test_pinned_weights_are_on_the_disk_once(tiny_bert: Path) -> None:
     """Their copy for this node is the blobs' own files; the checkpoint's folder, which people change, is not."""
     card = ModelCard(name="mine", kind="transformer", model=str(tiny_bert))
-    pinned = pin("words", card, "0123456789abcdef", ["cell"])
+    pin("words", card, "0123456789abcdef", ["cell"])
+    pinned = pin("others", card, "0123456789abcdef", ["cell"])  # stores the same bytes again
     weights = Path(pinned.model or "") / "model.safetensors"
     blobs = {path.stat().st_ino for path in (paths.home() / "blobs").rglob("*") if path.is_file()}
     assert weights.stat().st_ino in blobs

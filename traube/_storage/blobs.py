@@ -250,6 +250,9 @@ class Blobs:
         """Write a blob to a new file that nobody changes: it may be the blob's own, by another name."""
         path.write_bytes(self.get(name))
 
+    def link(self, name: str, path: Path) -> None:
+        """Make a file with a blob's bytes the blob's own file again, which a later `put` replaced; where there are links."""
+
     def _request(self, request: Callable[[], T], patience: float | None = None) -> T:
         try:
             return retry(request, self.url, _is_lost, patience)
@@ -284,6 +287,15 @@ class FolderBlobs(Blobs):
             path.hardlink_to(self.get_path(name))
         except OSError:  # another disk, or one without links
             path.write_bytes(content)
+
+    @override
+    def link(self, name: str, path: Path) -> None:
+        new = path.with_name(f".{path.name}.{uuid4().hex}")
+        with suppress(OSError, TraubeError):  # of a corrupt blob the file stays as it is
+            if not path.samefile(self.get_path(name)):
+                self.get(name)  # refused if it is corrupt
+                new.hardlink_to(self.get_path(name))
+                new.replace(path)  # at once: others may read it
 
     @override
     def _read(self, path: str, count: int | None = None) -> bytes:

@@ -63,4 +63,6 @@ def locate_pinned(card: ModelCard, fingerprint: str) -> ModelCard:
     with locked(target):
         if not target.exists():
             write_folder(storage, files, target, is_fixed=True)
+        for name, blob in files.items():
+            storage.blobs.link(blob, target / name)
     return card.model_copy(update={"model": str(target)})
