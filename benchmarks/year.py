@@ -206,11 +206,10 @@ class Year:
 
 def measure(home: Path) -> dict[str, float]:
     """Return the megabytes of the data directory, and of its parts that grow."""
-    parts = {"home": home, "catalog": home / "catalog.db", "mlflow": home / "mlflow.db", "dagster": home / "dagster"}
+    parts = {"home": "**/*", "catalog": "catalog.db*", "mlflow": "mlflow.db*", "dagster": "dagster/**/*"}
     return {
-        name: sum(file.lstat().st_size for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file())
-        / 1e6
-        for name, path in parts.items()
+        name: sum(file.lstat().st_size for file in home.glob(pattern) if file.is_file()) / 1e6
+        for name, pattern in parts.items()
     }
 
 

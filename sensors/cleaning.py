@@ -1,7 +1,9 @@
 """Every night, what no result uses any more is removed: as `traube clean --yes` does, and from Dagster's history."""
 
+import shutil
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import dagster as dg
 
@@ -48,6 +50,10 @@ def _remove_old_runs(instance: dg.DagsterInstance, days: int, forgotten: Iterabl
     gone = [run for run in old if run.status in done]
     for run in gone:
         instance.delete_run(run.run_id)
+        root = Path(instance.root_directory)  # where Dagster leaves the files of a run, emptied
+        shutil.rmtree(root / "storage" / run.run_id, ignore_errors=True)
+        for file in root.glob(f"history/runs/{run.run_id}.db*"):
+            file.unlink(missing_ok=True)
     return len(gone)
 
 

@@ -184,6 +184,7 @@ def test_a_night_cleans_up_after_a_forgotten_checkpoint(
     launcher.publish()
     board = pd.read_parquet(storage.get_table_path("leaderboard.parquet"))
     assert {*board["model"]} == {"bow"}
+    evaluated = launcher.instance.get_runs(dg.RunsFilter(tags={"dagster/partition": "mine"}))
     clean = launcher.definitions.resolve_job_def("clean")
     assert clean.execute_in_process(instance=launcher.instance).success
     assert tracking.connect().find_ids("tags.`traube.model` = 'mine'")  # it may be called back within a day
@@ -197,6 +198,7 @@ def test_a_night_cleans_up_after_a_forgotten_checkpoint(
     assert experiment.find_ids("tags.`traube.model` = 'bow'")
     assert not experiment.client.search_runs([experiment.id], "tags.`traube.model` = 'mine'", ViewType.ALL)
     assert not launcher.instance.get_runs(dg.RunsFilter(tags={"dagster/partition": "mine"}))
+    assert evaluated and not [path for run in evaluated for path in paths.home().rglob(f"{run.run_id}*")]
     launcher.publish()
     assert pd.read_parquet(storage.get_table_path("leaderboard.parquet"))["mean"].equals(board["mean"])
 
