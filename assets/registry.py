@@ -67,9 +67,8 @@ def registry_asset(tasks: Iterable[str]) -> dg.AssetsDefinition:
         champions = models.note_champions()
         versions = champions.table[["task", "version"]]
         return dg.MaterializeResult(
-            data_version=dg.DataVersion(
-                frame_digest(versions)
-            ),  # what they assigned is out of date if they have changed
+            # what champions assigned is out of date if they have changed
+            data_version=dg.DataVersion(frame_digest(versions)),
             metadata={
                 "verdicts": dg.MetadataValue.md(_tabulate(decisions).to_markdown(index=False)),
                 "champions": dg.MetadataValue.md(markdown(champions.table)),

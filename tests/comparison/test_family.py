@@ -11,7 +11,7 @@ from tests.errors import refused
 from traube._core import paths
 from traube._core.errors import Conflict, Unknown
 from traube._pipeline.cleaning import find_removable
-from traube._pipeline.forgotten import Forgotten, drop_spent, forget, read_forgotten, recall
+from traube._pipeline.forgotten import Forgotten, drop_spent, forget, list_spent, read_forgotten, recall
 from traube._reports.tables import leaderboard
 from traube._storage import Storage, open_storage
 from traube.comparison.champions import Champion, Champions
@@ -112,7 +112,10 @@ def test_clean_removes_what_was_forgotten_over_a_day_ago(storage: Storage) -> No
     assert removable() == []
     storage.save_document(Forgotten(key="night-4", since=(datetime.now(UTC) - timedelta(days=2)).isoformat()))
     assert removable() == [f"cell/{kept['night-4']}"]
+    add_cell(storage, 0.5, datetime.now(UTC).isoformat(), "night-5")  # evaluated after it was forgotten: it counts
+    storage.save_document(Forgotten(key="night-5", since=(datetime.now(UTC) - timedelta(days=2)).isoformat()))
+    assert list_spent(storage) == ["night-4"]
     for unused in find_removable(storage):
         unused.remove()
     drop_spent(storage)
-    assert "night-4" not in {*storage.read_cells()["model"]} and read_forgotten(storage) == {}
+    assert "night-4" not in {*storage.read_cells()["model"]} and read_forgotten(storage).keys() == {"night-5"}

@@ -24,9 +24,10 @@ def read_forgotten(storage: Storage) -> dict[str, str]:
 
 
 def list_spent(storage: Storage) -> list[str]:
-    """Return the models that were forgotten over a day ago: nobody takes that back, and what is stored of them may go."""
+    """Return the models that were forgotten over a day ago and not evaluated since: what is stored of them may go."""
     day_ago = (datetime.now(UTC) - timedelta(days=1)).isoformat(timespec="microseconds")
-    return [model for model, since in read_forgotten(storage).items() if since < day_ago]
+    counting = {*drop_forgotten(storage.read_cells(), storage)["model"]}
+    return [model for model, since in read_forgotten(storage).items() if since < day_ago and model not in counting]
 
 
 def drop_spent(storage: Storage) -> None:
