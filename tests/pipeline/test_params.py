@@ -171,6 +171,15 @@ def test_a_sweep_is_a_protocol_for_each_value_that_changes_something(write: Writ
     assert changed.method("pca/kmeans").reducer_params["n_components"] == 5
 
 
+def test_a_combination_of_a_sweep_changes_its_values_together(write: Write) -> None:
+    combined = f"{SWEEP}    combinations:\n      short: {{n_init: 1, max_iter: 5}}\n      same: {{n_init: 10}}\n"
+    params = load_params(write("    seeds: [1, 2]\n", f"    seeds: [1, 2]\n{combined}"))
+    points = {name: point for name, point in params.protocols.items() if isinstance(point, Point)}
+    assert list(points) == ["starts", "starts.n_init=1", "starts.n_init=20", "starts.short"]  # 'same' changes nothing
+    short = points["starts.short"].method("none/kmeans").clusterer_params
+    assert (short["n_init"], short["max_iter"], points["starts.short"].parameter) == (1, 5, "short")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "place", "refusal"),
     [

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
@@ -59,21 +59,32 @@ class Protocol(Strict):
 
 
 class Point(Protocol):
-    """A protocol that is a point of a sweep: what its sweep starts from, but for one value."""
+    """A protocol that is a point of a sweep: what its sweep starts from, but for one value or combination."""
 
     sweep: str
-    parameter: str | None = Field(None, description="None: nothing is changed")
+    parameter: str | None = Field(None, description="or the name of a combination; None: nothing is changed")
     value: Value = None
 
 
 class Sweep(Strict):
-    """A sweep of one clusterer's parameters: each value in turn, the others as they are."""
+    """A sweep of one clusterer's parameters: each value or combination in turn, the others as they are."""
 
     description: str = ""
     protocol: str = Field(description="says all but the value that is changed")
     clusterer: str
     seeds: tuple[Seed, ...] = Field((), description="by default the protocol's")
-    values: dict[str, Annotated[tuple[Value, ...], Field(min_length=1)]] = Field(min_length=1)
+    values: dict[str, Annotated[tuple[Value, ...], Field(min_length=1)]] = Field(default_factory=dict)
+    combinations: dict[str, Annotated[dict[str, Value], Field(min_length=1)]] = Field(
+        default_factory=dict, description="values that are changed together, by a name for them"
+    )
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        if not self.values and not self.combinations:
+            raise ValueError("neither 'values' nor 'combinations': give one, or both")
+        if shared := self.values.keys() & self.combinations.keys():
+            raise ValueError(f"'{min(shared)}' is in 'values' and in 'combinations': rename the combination")
+        return self
 
     def points(self, name: str, protocol: Protocol) -> dict[str, Point]:
         """Return the points by name. Values that change nothing are one point, named like the sweep."""
@@ -81,17 +92,22 @@ class Sweep(Strict):
         sweep_settings = {"clusterers": (self.clusterer,), "seeds": self.seeds or protocol.seeds, "sweep": name}
         start = {**protocol.model_dump(), **sweep_settings, "description": self.description}
         points = {name: Point(**start)}
-        for parameter, values in self.values.items():
-            for value in values:
-                changed = {**unchanged, parameter: value}
-                if component.resolve(changed) == component.resolve(unchanged):
-                    continue
-                point = {**start, "parameters": {**protocol.parameters, self.clusterer: changed}}
-                point["parameters_of"] = {  # the value that is tried holds for all tasks
-                    task: {**overrides, self.clusterer: {**overrides.get(self.clusterer, {}), parameter: value}}
-                    for task, overrides in protocol.parameters_of.items()
-                }
-                points[f"{name}.{parameter}={value}"] = Point(**point, parameter=parameter, value=value)
+        single = {
+            f"{name}.{parameter}={value}": ({parameter: value}, {"parameter": parameter, "value": value})
+            for parameter, values in self.values.items()
+            for value in values
+        }
+        joint = {f"{name}.{label}": (values, {"parameter": label}) for label, values in self.combinations.items()}
+        for point, (tried, about) in {**single, **joint}.items():
+            changed = {**unchanged, **tried}
+            if component.resolve(changed) == component.resolve(unchanged):
+                continue
+            parameters = {**protocol.parameters, self.clusterer: changed}
+            parameters_of = {  # what is tried holds for all tasks
+                task: {**overrides, self.clusterer: {**overrides.get(self.clusterer, {}), **tried}}
+                for task, overrides in protocol.parameters_of.items()
+            }
+            points[point] = Point(**{**start, "parameters": parameters, "parameters_of": parameters_of, **about})
         return points
 
 
@@ -284,6 +300,9 @@ def load_params(path: Path | None = None) -> Params:
                 at = ("sweeps", name, "values", parameter)
                 for setting in values:
                     clusterer_of_sweep.resolve({parameter: setting})
+            for label, settings in sweep.combinations.items():
+                at = ("sweeps", name, "combinations", label)
+                clusterer_of_sweep.resolve(settings)
             points |= sweep.points(name, protocol)
         except TraubeError as error:
             raise fault(error, *at) from None
