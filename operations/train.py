@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from traube._cli.given import name_given_task
-from traube._cli.options import Json, Verbose
+from traube._cli.options import MOST_SEED, Json, Verbose
 from traube._cli.printing import escape, fail_on, out, print_json, print_table, show_progress
 from traube._cli.run import fetch
 from traube._core import paths
@@ -35,6 +35,12 @@ def train(
     task: TaskName,
     model: BaseName = "minilm",
     recipe: Recipe = None,
+    seed: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--seed", min=0, max=MOST_SEED, help="Seed; repeat for a training each. Default: the recipe's.", show_default=False
+        ),
+    ] = None,
     unlabeled: Annotated[bool, typer.Option("--unlabeled", help="Also use texts of the task without labels.")] = False,
     verbose: Verbose = False,
 ) -> None:
@@ -44,6 +50,7 @@ def train(
     --------
     traube train tsdae tickets.csv
     traube train cob giccs --model gbert_base --set epochs=3
+    traube train cob newsgroups --seed 1 --seed 2 --seed 3
 
     The result is a checkpoint in checkpoints/, a model like any other. A stopped training
     continues from its last saved step, with the same result.
@@ -51,15 +58,23 @@ def train(
     from traube.tasks import get_source
 
     chosen, values = _find_trainer(trainer, task), _parse_values(recipe)
-    trained = chosen.with_values(**values)
-    run_on_tasks([task], model, verbose, lambda launcher: launcher.train(trainer, task, model, values, unlabeled))
-    left = trained.load_checkpoint(
-        task, model, paths.checkpoints(), unlabeled and bool(get_source(task).read_unlabeled())
-    )
-    out.print(
-        f"{left.watched}: {left.scores[0]:.4f} before, {left.scores[-1]:.4f} after the last step, {max(left.scores):.4f} at best"
-    )
-    out.print(f"{escape(str(left.last))} and {escape(left.best.name)}", soft_wrap=True)
+    if seed and "seed" in values:
+        raise Invalid("--seed and --set seed=: give one of them")
+    recipes = [values | {"seed": str(each)} for each in dict.fromkeys(seed)] if seed else [values]
+    trained = [chosen.with_values(**each) for each in recipes]  # a misspelled value is an error at once
+
+    def work(launcher: "DagsterLauncher") -> list[str]:
+        # in turn, up to the first that fails: what the trainings have in common is kept in this process
+        failures = (launcher.train(trainer, task, model, each, unlabeled) for each in recipes)
+        return next(filter(None, failures), [])
+
+    run_on_tasks([task], model, verbose, work)
+    with_unlabeled = unlabeled and bool(get_source(task).read_unlabeled())
+    for each in trained:
+        left = each.load_checkpoint(task, model, paths.checkpoints(), with_unlabeled)
+        scores = f"{left.scores[0]:.4f} before, {left.scores[-1]:.4f} after the last step, {max(left.scores):.4f} at best"
+        out.print(f"{left.watched}: {scores}")
+        out.print(f"{escape(str(left.last))} and {escape(left.best.name)}", soft_wrap=True)
     out.print("`traube run` evaluates the models in checkpoints/; while `traube dev` runs, that happens by itself.")
 
 

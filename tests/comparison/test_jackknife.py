@@ -4,6 +4,7 @@ The choice of the test, over 96 settings of real vectors, is `benchmarks/verdict
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -258,3 +259,59 @@ def test_on_one_split_equal_models_are_seldom_called_different_where_classes_are
         found += difference(sides[0], sides[2]).p < 0.05
     assert rejected / trials < 0.05 + 2.33 * np.sqrt(0.05 * 0.95 / trials)
     assert found / trials > 0.8
+
+
+def trained(rng: np.random.Generator, mean: float, trainings: int, splits: np.ndarray, luck: float = 0.01) -> Sample:
+    """A method trained several times: a training's luck holds on all splits, the rest is noise of .01 a split."""
+    lucks = rng.normal(0, luck, trainings)
+    scores = pd.DataFrame(
+        {
+            "cell_id": np.repeat([f"training {i}" for i in range(trainings)], len(splits)),
+            "split": np.tile([f"s{i}" for i in range(len(splits))], trainings),
+            "level": "",
+            "value": (mean + lucks[:, None] + splits + rng.normal(0, 0.01, (trainings, len(splits)))).ravel(),
+        }
+    )
+    scores["replicates"] = [np.full(GROUPS, value) for value in scores["value"]]
+    return Sample.of(scores, seeded=False, trained=True)
+
+
+def test_of_two_methods_that_train_the_luck_of_trainings_is_counted() -> None:
+    """Two sets of three checkpoints differ in nearly every trial, two methods that are equal in one of twenty."""
+    rng, trials = np.random.default_rng(0), 400
+    of_checkpoints = of_methods = power = 0
+    for _ in range(trials):
+        splits = rng.normal(0.3, 0.1, 100)
+        a, b, better = (trained(rng, mean, n, splits) for mean, n in ((0, 3), (0, 3), (0.04, 10)))
+        of_methods += difference(a, b).better != ""
+        of_checkpoints += difference(*(replace(side, training_noise=0.0) for side in (a, b))).better != ""
+        power += difference(better, a).better == "a"
+    assert of_checkpoints / trials > 0.5
+    assert of_methods / trials < 0.05 + 2.33 * np.sqrt(0.05 * 0.95 / trials)
+    assert power / trials > 0.8
+
+
+def test_trainings_alone_are_compared_by_welch() -> None:
+    rng, same = np.random.default_rng(1), np.full(50, 0.3)
+    a, b = (trained(rng, 0.0, n, same, luck=1.0) for n in (4, 7))
+    lucks = [rng.normal(size=n) for n in (4, 7)]
+    # splits without noise: only trainings vary
+    sides = [replace(s, values=np.full_like(s.values, luck.mean()), training_noise=luck.var(ddof=1) / len(luck))
+             for s, luck in zip((a, b), lucks, strict=True)]  # fmt: skip
+    assert difference(*sides).p == pytest.approx(stats.ttest_ind(*lucks, equal_var=False).pvalue)
+
+
+def test_one_training_decides_nothing_beside_ten() -> None:
+    rng, splits = np.random.default_rng(2), np.linspace(0.2, 0.4, 50)
+    once, often = trained(rng, 0.5, 1, splits), trained(rng, 0.0, 10, splits)
+    verdict = difference(once, often)
+    assert verdict.undecided is Undecided.ONE_TRAINING and verdict.better == ""
+    as_it_is = sample([0.0] * 50)  # nothing of it was trained: one model is all there is
+    assert difference(often, as_it_is).undecided is None
+
+
+def test_the_trainings_of_one_split_are_its_seeds() -> None:
+    rng, split = np.random.default_rng(3), np.array([0.3])
+    a, b = (trained(rng, mean, 5, split) for mean in (0.1, 0.0))
+    seeds = [replace(side, training_noise=0.0) for side in (a, b)]
+    assert difference(a, b) == difference(*seeds)  # counted once

@@ -18,10 +18,15 @@ much it is multiplied, and the variance is never less than what the jackknife fi
 itself. With one split, s^2 / n is replaced by the variance over seeds. What choosing a best
 method adds to the jackknife's variance is added on top.
 
+Where a method was trained, another training would give another model on all splits at once, which
+no variation between splits shows. With R trainings whose means over the splits have the sample
+variance v, v / R is added for each trained side.
+
 `benchmarks/verdicts.py` holds the simulation by which this was chosen; `docs/explanation/statistics.md` its
 model, limits and results.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -59,6 +64,11 @@ class Sample(ShortRepr):
         Degrees of freedom of `noise`.
     means : ndarray of shape (GROUPS,), float64, or None
         Replicates of the mean over splits, if they are not those of the values: see `choose_best`.
+    training_noise : float
+        Variance of the mean over trainings and splits that is due to the trainings; 0 if nothing was trained, or the
+        sample is about the one model that came of it; nan if there is one training.
+    training_df : float
+        Degrees of freedom of `training_noise`.
 
     Examples
     --------
@@ -74,9 +84,11 @@ class Sample(ShortRepr):
     noise: float
     noise_df: float
     means: Array | None = None
+    training_noise: float = 0.0
+    training_df: float = 1.0
 
     @classmethod
-    def of(cls, scores: pd.DataFrame, seeded: bool) -> "Sample":
+    def of(cls, scores: pd.DataFrame, seeded: bool, trained: bool = False) -> "Sample":
         """Make a sample from scores of one metric.
 
         A split without a score in some seed or level has none in the sample. Cells are seeds.
@@ -87,6 +99,9 @@ class Sample(ShortRepr):
             Columns cell_id, split, level, value and replicates (float [GROUPS], or None where there are none).
         seeded : bool
             Whether the method draws random numbers.
+        trained : bool, default=False
+            Whether each cell is of a training of its own, and the sample is about the method that trains: what another
+            training would give is part of the error.
         """
         (cells, ids), (keys, problems) = (
             pd.factorize(key) for key in (scores["cell_id"], pd.MultiIndex.from_frame(scores[["split", "level"]]))
@@ -96,10 +111,14 @@ class Sample(ShortRepr):
         split_of, names = pd.factorize(problems.get_level_values(0))
         values = np.stack([table[:, split_of == i].mean(axis=1) for i in range(len(names))], axis=1)
         seeds = len(ids)
-        noise = np.nan if seeded else 0.0
+        noise = np.nan if seeded or trained else 0.0
+        training_noise = np.nan if trained and len(names) > 1 else 0.0  # of one split, the noise holds it
         if seeds > 1:
             noise = float(values[:, 0, 0].var(ddof=1) / seeds)
-        return cls(tuple(map(str, names)), values.mean(axis=0), noise, max(seeds - 1.0, 1.0))
+            if trained and len(names) > 1:
+                training_noise = float(values[:, :, 0].mean(axis=1).var(ddof=1) / seeds)
+        df = max(seeds - 1.0, 1.0)
+        return cls(tuple(map(str, names)), values.mean(axis=0), noise, df, None, training_noise, df)
 
     @property
     def mean(self) -> float:
@@ -112,6 +131,11 @@ class Sample(ShortRepr):
         return len(self.values) > 1 or bool(np.isfinite(self.noise))
 
     @property
+    def is_trained_once(self) -> bool:
+        """True if a method that trains has one training: what another would give is not known."""
+        return bool(np.isnan(self.training_noise))
+
+    @property
     def valid_splits(self) -> frozenset[str]:
         """The splits whose score and replicates exist."""
         return frozenset(name for name, row in zip(self.splits, self.values, strict=True) if np.isfinite(row).all())
@@ -121,7 +145,7 @@ class Sample(ShortRepr):
         row = {key: i for i, key in enumerate(self.splits)}
         kept = tuple(splits)
         means = self.means if set(kept) == set(self.splits) else None
-        return Sample(kept, self.values[[row[key] for key in kept]], self.noise, self.noise_df, means)
+        return replace(self, splits=kept, values=self.values[[row[key] for key in kept]], means=means)
 
     @property
     def replicates(self) -> Array:
@@ -191,7 +215,18 @@ def compute_difference(a: Sample, b: Sample) -> Difference:
     noise = a.noise + b.noise
     squares = a.noise**2 / a.noise_df + b.noise**2 / b.noise_df
     difference = _make_difference(spread, noise, noise**2 / squares if squares > 0 else 1.0)  # Welch
-    return Difference(*(value.item() for value in vars(difference).values()))
+    return _add_trainings(Difference(*(value.item() for value in vars(difference).values())), a, b)
+
+
+def _add_trainings(difference: Difference, a: Sample, b: Sample) -> Difference:
+    """Add to a difference's error what other trainings would change, with the degrees of freedom by Satterthwaite."""
+    parts = [(s.training_noise, s.training_df) for s in (a, b) if s.training_noise > 0]
+    if not parts:
+        return difference
+    parts.append((difference.error**2, difference.df))
+    variance = sum(part for part, _ in parts)
+    df = variance**2 / sum(part**2 / df for part, df in parts)
+    return replace(difference, error=math.sqrt(variance), df=df)
 
 
 def compute_differences(samples: Sequence[Sample]) -> Difference:

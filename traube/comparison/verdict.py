@@ -39,6 +39,7 @@ class Undecided(Enum):
     NO_COMMON_SPLIT = "they have no split in common whose scores are defined, whichever texts are left out"
     ONE_COMMON_SPLIT = "they have 1 scored split in common; two are needed"
     TOO_FEW_TEXTS = "too few texts: the scores are the same whichever are left out, so how much they vary is not known"
+    ONE_TRAINING = "one training of a side: what another would give is not known, and not included"
     ONE_SEED = "one split and one seed: what another seed would give is not known, and not included"
 
 
@@ -169,9 +170,14 @@ class Verdict:
         return ", ".join([self.test, f"{self.splits} split{'' if self.splits == 1 else 's'}", *numbers])
 
     @property
+    def detectable(self) -> float:
+        """Difference that is significant in four of five families like this one: what the test can see."""
+        return float(ndtri(1 - self.level / (2 * self.comparisons)) + ndtri(0.8)) * self.error
+
+    @property
     def times_to_decide(self) -> float:
         """Factor by which more texts make a difference of this size significant in four of five families like this one."""
-        return float((ndtri(1 - self.level / (2 * self.comparisons)) + ndtri(0.8)) * self.error / self.difference) ** 2
+        return (self.detectable / self.difference) ** 2
 
     def at_least(self, level: float) -> float:
         """Return the lower bound that the true difference exceeds, except with a chance of `level`."""
@@ -249,6 +255,10 @@ def compare(
     one, other = one.on(common), other.on(common)
     difference = compute_difference(one, other)
     undecided = None if one.is_complete and other.is_complete else Undecided.ONE_SEED
+    if one.is_trained_once or other.is_trained_once:
+        undecided = Undecided.ONE_TRAINING
+    if one.training_noise or other.training_noise:
+        family["test"] = "paired jackknife over texts, and Welch's over trainings"
     if difference.error == 0 and difference.mean != 0:
         undecided = Undecided.TOO_FEW_TEXTS
     return make_verdict(a, b, difference, len(common), undecided, **family)

@@ -1,8 +1,10 @@
 """The parts of a paper: specs of how a table is measured, beside its printed numbers, and a figure drawn."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 import pandas as pd
 
@@ -11,6 +13,7 @@ from traube._core.escaping import format_csv
 from traube._core.files import write_text
 from traube._reports.papers.context import Context
 from traube._reports.rendering import figures_page
+from traube.comparison.verdict import Verdict
 
 NUMBERS = {  # columns of numbers, and what each means
     "published": "Number that the paper prints.",
@@ -21,6 +24,12 @@ OTHERS = {  # who else published the same numbers
     "authors": "Number in the authors' files.",
     "mteb": "Number in MTEB's results.",
 }
+# columns of a test against the table's reference: its difference, p-value, the difference that the test finds four times
+# in five, the number of comparisons that it is corrected for, and `higher`, `lower` or nothing; `*` is the reference itself
+TESTED = ["difference", "p", "detectable", "comparisons", "verdict"]
+Tested: TypeAlias = tuple[float, float, float, float, str]
+REFERENCE: Tested = (0.0, math.nan, math.nan, math.nan, "*")
+UNTESTED: Tested = (math.nan, math.nan, math.nan, math.nan, "")
 ERRATUM = "erratum"  # column of what is printed: what is right in place of a number that is wrong
 
 
@@ -130,9 +139,15 @@ def write_figure(home: Path, paper: str, figure: Figure, context: Context) -> tu
     return drawing, path
 
 
+def describe_test(verdict: Verdict, scale: float = 1.0) -> Tested:
+    """Return what a table says of a verdict on a row against its reference, in the order of `TESTED`."""
+    direction = {"a": "higher", "b": "lower", "": ""}[verdict.better]
+    return scale * verdict.difference, verdict.p, scale * verdict.detectable, verdict.comparisons, direction
+
+
 def deviation(by_seed: pd.Series) -> float:
-    """Return the population standard deviation over seeds; nan for one seed, which has none."""
-    return float(by_seed.std(ddof=0)) if len(by_seed) > 1 else float("nan")
+    """Return the sample standard deviation over seeds (ddof 1); nan for one seed, which has none."""
+    return float(by_seed.std(ddof=1)) if len(by_seed) > 1 else float("nan")
 
 
 def count_split_sizes(splits: pd.DataFrame) -> pd.DataFrame:

@@ -1,12 +1,16 @@
 """AECL's tables: the printed numbers, and the same numbers measured here, x100 where they are scores."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
+from traube._reports.papers import spec
 from traube._reports.papers.context import Context
 from traube._reports.papers.published import Published, stack_grid
-from traube._reports.papers.spec import count_split_sizes, deviation
+from traube._reports.papers.spec import TESTED, UNTESTED, Tested, count_split_sizes, describe_test, deviation
+from traube.comparison.jackknife import Sample
+from traube.comparison.verdict import compare
 
 TASKS = (
     "agnews", "searchsnippets", "stackoverflow", "biomedical", "googlenews_ts", "googlenews_t", "googlenews_s", "tweet"
@@ -53,6 +57,7 @@ NAMES = {
     "none/self_train": "Self-Train, adapted",
     "none/ecic": "ECIC",
 }
+KMEANS = "SBERT"  # on the encoder's vectors, with one start
 NUMBERS = ["method", "task", "metric", "base", "measured", "sd", "seeds"]
 
 published = Published(__package__)
@@ -90,7 +95,9 @@ def results(context: Context) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns method, task, metric, base (the encoder), measured, sd (over seeds), seeds.
+        Columns method, task, metric, base (the encoder), measured, sd (over seeds, each a training of its own), seeds,
+        difference, p (against k-means on the same encoder, in a family of all rows of the task by the metric),
+        detectable (difference that this test finds four times in five), comparisons (the family's size), verdict.
     """
     varied, frozen = measure_scores(context, TASKS, *VARIANTS), measure_scores(context, TASKS, FROZEN)
     tables = [
@@ -98,34 +105,66 @@ def results(context: Context) -> pd.DataFrame:
         varied.assign(method=varied["method"] + ", " + varied["protocol"].map(VARIANTS)),
         frozen.assign(method=[f"{m}, frozen encoder" if m in ON_ENCODER else m for m in frozen["method"]]),
     ]
-    table = pd.concat([rows[NUMBERS] for rows in tables], ignore_index=True)
-    return table.drop_duplicates(["method", "base", "task", "metric"], ignore_index=True)
+    table = pd.concat([rows[[*NUMBERS, "sample"]] for rows in tables], ignore_index=True)
+    table = table.drop_duplicates(["method", "base", "task", "metric"], ignore_index=True)
+    return compare_with(KMEANS, table).drop(columns="sample")
+
+
+def compare_with(reference: str, table: pd.DataFrame) -> pd.DataFrame:
+    """Add `TESTED`: each row against the reference of its task, metric and encoder, or where it has none, of any.
+
+    Rows of one task and metric are a family. The reference itself is `*`.
+    """
+    tested = [_test(row, table, reference) for row in table.itertuples()]
+    return table.assign(**{name: [row[i] for row in tested] for i, name in enumerate(TESTED)})
+
+
+def _test(row: Any, table: pd.DataFrame, reference: str) -> Tested:
+    if row.method == reference:
+        return spec.REFERENCE
+    family = table[(table["task"] == row.task) & (table["metric"] == row.metric)]
+    references = family[family["method"] == reference].sort_values("base", key=lambda base: base != row.base)
+    if references.empty:
+        return UNTESTED
+    tests = len(family) - len(references)
+    verdict = compare(str(row.method), row.sample, reference, references["sample"].iloc[0], comparisons=tests)
+    return describe_test(verdict, 100)
 
 
 def ablation(name: str, context: Context) -> pd.DataFrame:
     """Measure tables 3 to 5: AECL whole and without a part, which `method` names; the encoder trained, or frozen.
 
-    Returns the columns of `results`.
+    Returns the columns of `results`; tested is each against AECL whole.
     """
     tables = []
     for protocols, encoder in ((WITHOUT, ""), (WITHOUT_FROZEN, ", frozen encoder")):
         for variant in published("ablations").query("table == @name")["method"].unique():
-            rows = measure_scores(context, ABLATED, protocols[variant])[NUMBERS]
-            tables.append(rows[rows["method"] == "AECL"].assign(method=f"{variant}{encoder}"))
-    return pd.concat(tables, ignore_index=True)
+            rows = measure_scores(context, ABLATED, protocols[variant])
+            tables.append(rows[rows["method"] == "AECL"].assign(method=f"{variant}{encoder}", encoder=encoder))
+    table = pd.concat(tables, ignore_index=True)
+    whole = table["encoder"].unique()
+    tested = [compare_with(f"AECL{encoder}", table[table["encoder"] == encoder]) for encoder in whole]
+    return pd.concat([compare_with("AECL", table.iloc[:0]), *tested], ignore_index=True)[[*NUMBERS, *TESTED]]
 
 
 def measure_scores(context: Context, tasks: Sequence[str], *protocols: str) -> pd.DataFrame:
-    """Measure accuracy and NMI (of either mean) x100 under some protocols, means over seeds: as `results`, and protocol."""
+    """Measure accuracy and NMI (of either mean) x100 under some protocols, means over seeds.
+
+    Returns protocol, `NUMBERS`, and the sample that is compared.
+    """
     cells = context.cells(tasks, *protocols)
     if cells.empty:
         # typed, so that joining it to others does not change their types
-        return pd.DataFrame(columns=["protocol", *NUMBERS]).astype({"measured": float, "sd": float, "seeds": float})
+        empty = pd.DataFrame(columns=["protocol", *NUMBERS, "sample"])
+        return empty.astype({"measured": float, "sd": float, "seeds": float})
     about = cells[["cell_id", "protocol", "task", "model", "method", "seed"]]
-    values = context.storage.read_scores(cells, METRICS.values()).merge(about)
+    values = context.storage.read_scores(cells, list(METRICS.values()), replicates=True).merge(about)
     keys = ["protocol", "task", "model", "method", "metric"]
-    by_seed = values.groupby([*keys, "seed"], dropna=False)["value"].mean() * 100
-    table = by_seed.groupby(keys).agg(measured="mean", sd=deviation, seeds="size").reset_index()
+    rows = []
+    for key, group in values.groupby(keys):
+        by_seed = group.groupby("seed", dropna=False)["value"].mean() * 100
+        rows.append((*key, by_seed.mean(), deviation(by_seed), len(by_seed), Sample.of(group, seeded=True)))
+    table = pd.DataFrame(rows, columns=[*keys, "measured", "sd", "seeds", "sample"])
     short = {name: metric for metric, name in METRICS.items()}
     names, encoders = [], []
     for model, method in zip(table["model"], table["method"], strict=True):
@@ -133,7 +172,7 @@ def measure_scores(context: Context, tasks: Sequence[str], *protocols: str) -> p
         names.append(of_words or NAMES.get(method, method.removeprefix("none/")))
         encoders.append("" if of_words else model)
     table = table.assign(method=names, base=encoders, metric=table["metric"].map(short))
-    return table[["protocol", *NUMBERS]]
+    return table[["protocol", *NUMBERS, "sample"]]
 
 
 def format_table(table: pd.DataFrame) -> pd.DataFrame:

@@ -311,7 +311,7 @@ def published_adaptation() -> pd.DataFrame:
 def adaptation(context: Context) -> pd.DataFrame:
     """Return table 5, V-measure x100 of mini-batch k-means after the last step, mean of seeds.
 
-    The columns are model, method, epochs, task, recipe, measured, sd (population, over seeds), seeds, difference (to
+    The columns are model, method, epochs, task, recipe, measured, sd (over seeds), seeds, difference (to
     the model as it was), note (the recipe's values).
     """
     keys = ["model", "method", "epochs", "task", "recipe"]

@@ -3,9 +3,10 @@
 import numpy as np
 import pandas as pd
 
+from traube._reports.papers import spec
 from traube._reports.papers.context import Context
 from traube._reports.papers.published import Published
-from traube._reports.papers.spec import count_split_sizes
+from traube._reports.papers.spec import TESTED, count_split_sizes, describe_test
 from traube.comparison.verdict import compare_paired
 from traube.papers.qs3m.pages import KEYS, METRICS, REFERENCE, TRAINER, Key, page_scores, split_sets
 from traube.tasks.sections import LEVELS
@@ -70,8 +71,8 @@ def results(context: Context) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        `KEYS`, task, metric, measured, difference, p (paired t-test over pages; the ways that are tested are the
-        family), comparisons (its size), verdict, pages.
+        `KEYS`, task, metric, measured, `TESTED` (paired t-test over pages; the ways that are tested are the family),
+        pages.
     """
     rows = []
     for task in context.tasks(WIKIPEDIA):
@@ -82,7 +83,7 @@ def results(context: Context) -> pd.DataFrame:
                 (way[0], task.name, metric, *way[1:], grid[way].mean(), *_compare_with_reference(grid, way))
                 for way in grid
             ]
-    columns = ["method", "task", "metric", *KEYS[1:], "measured", "difference", "p", "comparisons", "verdict", "pages"]
+    columns = ["method", "task", "metric", *KEYS[1:], "measured", *TESTED, "pages"]
     return pd.concat([pd.DataFrame(rows, columns=columns), _explain_unread(context)], ignore_index=True)
 
 
@@ -116,22 +117,21 @@ def subject_scores(context: Context) -> pd.DataFrame:
     return page_scores(context, task) if task is not None else pd.DataFrame()
 
 
-def _compare_with_reference(grid: pd.DataFrame, way: Key) -> tuple[float, float, float, str, int]:
-    """Return difference, p, size of the family, verdict and pages of a way against its reference.
+def _compare_with_reference(grid: pd.DataFrame, way: Key) -> tuple[float, float, float, float, str, int]:
+    """Return `TESTED` of a way against its reference, and the pages.
 
     The reference is Euclidean distances of its encoder, or of the first one.
     """
     references = [other for other in grid if other[0] == REFERENCE]
     reference = next((other for other in references if other[1] == way[1] or not way[1]), None)
     if reference is None:  # the encoder is gone
-        return np.nan, np.nan, np.nan, "", len(grid[[way]].dropna())
+        return *spec.UNTESTED, len(grid[[way]].dropna())
     if way == reference:
-        return 0.0, np.nan, np.nan, "*", len(grid[[way]].dropna())
+        return *spec.REFERENCE, len(grid[[way]].dropna())
     pages = grid[[way, reference]].dropna()
     tests = len(grid.columns) - len(references)
     verdict = compare_paired(way[0], pages[way], REFERENCE, pages[reference], comparisons=tests)
-    direction = {"a": "higher", "b": "lower", "": ""}[verdict.better]
-    return verdict.difference, verdict.p, tests, direction, len(pages)
+    return *describe_test(verdict), len(pages)
 
 
 def subjects(context: Context) -> pd.DataFrame:
