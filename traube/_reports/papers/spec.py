@@ -11,6 +11,7 @@ import pandas as pd
 from traube._core import paths
 from traube._core.escaping import format_csv
 from traube._core.files import write_text
+from traube._reports.papers.claims import Claim
 from traube._reports.papers.context import Context
 from traube._reports.rendering import figures_page
 from traube.comparison.verdict import Verdict
@@ -114,6 +115,7 @@ class Paper:
     trainers: tuple[str, ...] = ()  # those whose checkpoints, trained on these tasks, are shown
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
+    claims: tuple[Claim, ...] = ()
 
 
 def locate_table(home: Path, paper: str, table: Table) -> Path:
