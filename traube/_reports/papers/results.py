@@ -1,8 +1,10 @@
-"""One page of all papers' tables, as they were last written: printed numbers beside those measured here."""
+"""Pages of the papers' claims and tables, as these were last written: printed numbers beside those measured here."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -11,38 +13,35 @@ from traube._core.errors import Invalid
 from traube._core.escaping import format_csv
 from traube._core.files import write_text
 from traube._core.references import cite
-from traube._reports.markdown import markdown
+from traube._reports.markdown import markdown, markdown_rows
 from traube._reports.papers import papers
-from traube._reports.papers.spec import OTHERS, Table, locate_table
+from traube._reports.papers.spec import OTHERS, PRINTED_VERDICT, SAME, WHICH, Paper, Table, locate_table
 from traube._storage import Storage
 
 INTRODUCTION = """# Results of the papers
 
-What each table prints beside what was measured here: `printed | measured`, `–` where there is no number. Written by
-`traube papers --output docs/results.md` from stored results and the rows in the folder beside it, not by hand; what
-differs from the papers, and why, is on [their pages](papers.md).
+What five papers say, and what was measured here. Written by `traube papers --output docs/results.md` from stored results and the
+rows in the folder beside it, not by hand; what differs from the papers, and why, is on [their pages](papers.md)."""
+READING = """On the papers' pages a number is what was measured, and what the paper prints follows in brackets, as in `72.0 ± 1.5▲ (80.5)`.
 
-- `base`: the encoder. `recipe`: the digest of a training's values that are not its trainer's defaults; the lines below a table
-  list these. `trained_on`: the task of the training. `as it is`: nothing is trained.
-- `±` and `sd`: standard deviation, of scores over seeds. `low`, `high`: 95 % interval. `sets`: how many of the table's data sets
-  are measured. `NMI_GEOMETRIC`: NMI by the geometric mean of the entropies.
-- `*`: what the others are tested against; ▲ (`higher`) and ▼ (`lower`): better or worse by that test, which is corrected for
-  their number (`comparisons`). Without a mark: no difference is shown, or, where there is no `p`, none was tested.
-- The lines below a table: why a printed number has none measured beside it, what is printed wrong, and what a number is of.
-  Other empty cells: not printed, or of what is not printed not measured."""
-GPU_COLUMNS = [
-    *("machine", "unit", "side", "texts", "tokens a text", "tokens a s", "of peak", "times sentence-transformers")
-]
-WHICH = ("base", "recipe", "trained_on")  # what tells rows of the same printed number apart
+- `±`: sample standard deviation over seeds (ddof 1); where something was trained, a seed is a training.
+- ▲ and ▼: better or worse than `*` by a test, corrected for the rows that are compared with it; inside the brackets the paper's own.
+  Where something was trained, the test counts trainings: what another would give is part of its error. No mark: no difference is
+  shown, or none was tested; the CSV files have differences, p-values and `detectable`, the difference that a test finds four
+  times in five.
+- `same data`, `same encoder`: whether they are the paper's. `(ours)`: a row that the paper does not have.
+- `base`: the encoder. `recipe`: the digest of a training's values that are not its trainer's defaults; the lines below a table list
+  these. `trained_on`: the task of the training. `as it is`: nothing is trained."""
 FEW = 2  # numbers that share a note and are named
+Tables: TypeAlias = Mapping[tuple[str, str], pd.DataFrame]  # by paper and name
 WHEN = "measured_on"  # the day on which the number was first written, and the devices of its data directory
 
 
 def write_results(storage: Storage, output: Path) -> None:
-    """Write the page, and its rows into a folder beside it that has its name: a CSV file for each table.
+    """Write the page of claims, and into a folder beside it that has its name a page for each paper and a CSV file a table.
 
-    Numbers that lie there already, and that this data directory does not have, stay on the page: what a GPU has measured,
-    or an earlier data directory, is not lost. To drop one, delete its row.
+    Numbers that lie there already, and that this data directory does not have, stay: what an earlier data directory has
+    measured is not lost. To drop one, delete its row. A picture of a figure, `PAPER/figure_N.png` in that folder, is shown.
 
     Raises
     ------
@@ -58,19 +57,15 @@ def write_results(storage: Storage, output: Path) -> None:
         copies = [read_here(here)] if here.is_file() else []
         copies += [_read(file)] if file.is_file() else []
         if copies:
-            tables[name, table.name] = rows = _merge_kept(*copies)
+            tables[name, table.name] = rows = table.mark_same(_merge_kept(*copies))
             write_text(file, format_csv(rows))
-    gpu, file = _read_gpu(storage), folder / "gpu.csv"
-    if file.is_file():
-        kept = pd.read_csv(file, float_precision="round_trip")
-        gpu = kept if gpu is None else pd.concat([kept[~kept["machine"].isin(gpu["machine"])], gpu])
-    if gpu is not None:
-        write_text(file, format_csv(gpu))
-    write_text(output, _render_page(tables, gpu))
+    write_text(output, _render_claims(tables, folder.name))
+    for name, paper in papers().items():
+        write_text(folder / f"{name}.md", _render_paper(name, paper, tables, folder / name))
 
 
 def results_page(storage: Storage) -> str:
-    """Return the page, in Markdown.
+    """Return the page of claims and those of the papers, in Markdown, from the tables of a data directory.
 
     Parameters
     ----------
@@ -79,17 +74,9 @@ def results_page(storage: Storage) -> str:
     """
     read_here = _make_reader(storage)
     paths = {(name, table.name): locate_table(storage.folder, name, table) for name, table in _list_tables()}
-    return _render_page({key: read_here(path) for key, path in paths.items() if path.is_file()}, _read_gpu(storage))
-
-
-def _read_gpu(storage: Storage) -> pd.DataFrame | None:
-    """Return the speed of encoders as `make bench-gpu` has measured it in this data directory; None where it has not."""
-    path = storage.folder / "gpu_day" / "rows.jsonl"
-    if not path.is_file():
-        return None
-    rows = pd.read_json(path, lines=True)
-    rows = rows[rows["part"] == "speed"].reindex(columns=GPU_COLUMNS).convert_dtypes()
-    return None if rows.empty else rows
+    tables = {key: read_here(path) for key, path in paths.items() if path.is_file()}
+    pages = [_render_paper(name, paper, tables, None) for name, paper in papers().items()]
+    return "\n".join([_render_claims(tables, None), *pages])
 
 
 def _list_tables() -> Iterator[tuple[str, Table]]:
@@ -119,6 +106,7 @@ def _merge_kept(here: pd.DataFrame, kept: pd.DataFrame | None = None) -> pd.Data
     """Return a table's rows, and the kept numbers that are not measured in it, beside what is printed today."""
     if kept is None:
         return here
+    beside = (*OTHERS, PRINTED_VERDICT)
     printed = list(here.columns[: here.columns.get_loc("published")])
     which = [*printed, *(column for column in WHICH if column in here)]
     kept = kept.reindex(columns=[*here.columns, *kept.columns.difference(here.columns)])
@@ -128,14 +116,14 @@ def _merge_kept(here: pd.DataFrame, kept: pd.DataFrame | None = None) -> pd.Data
     first = kept.assign(_key=_make_keys(kept, which)).set_index("_key").reindex(ids)  # when it was the same
     same = first["measured"].to_numpy() == here["measured"].to_numpy()
     here = here.assign(**{WHEN: here[WHEN].mask(same, first[WHEN].to_numpy())})
-    for column in here.columns.difference([*which, "published", "note", *OTHERS]):
+    for column in here.columns.difference([*which, "published", "note", *beside]):
         # a verdict stays where the rival that it names is not in this data directory
         here[column] = here[column].mask(same & here[column].isna().to_numpy(), first[column].to_numpy())
 
     done = here["measured"].notna()
     kept = kept[~_make_keys(kept, which).isin(ids[done])]
     known = here.assign(_key=_make_keys(here, printed)).drop_duplicates("_key").set_index("_key")
-    for column in ("published", *(other for other in OTHERS if other in here)):
+    for column in ("published", *(other for other in beside if other in here)):
         kept = kept.assign(**{column: known[column].reindex(_make_keys(kept, printed)).to_numpy()})
     rows = pd.concat([here[done | ~_make_keys(here, printed).isin(_make_keys(kept, printed))], kept])
 
@@ -154,39 +142,84 @@ def _make_keys(rows: pd.DataFrame, columns: list[str]) -> pd.Index:
     return pd.Index(["\n".join(row) for row in texts.itertuples(index=False)], dtype=str)
 
 
-def _render_page(tables: Mapping[tuple[str, str], pd.DataFrame], gpu: pd.DataFrame | None) -> str:
-    """Return the page of tables as they were written, by paper and name, and of what a GPU has measured."""
-    days = sorted({str(day) for rows in tables.values() for day in rows.loc[rows["measured"].notna(), WHEN].dropna()})
-    parts = [INTRODUCTION, f"Measured on: {'; '.join(days) or 'nothing yet'}."]
+def _render_claims(tables: Tables, folder: str | None) -> str:
+    """Return the page of what the papers say; `folder` has their pages, to which it links."""
+    rows, counts = [], []
     for name, paper in papers().items():
-        parts.append(f"## {cite(paper.reference)}")
-        parts += [_render_section(table, tables.get((name, table.name))) for of, table in _list_tables() if of == name]
-    parts += [
-        "## Encoders on a GPU",
-        "No GPU has measured here yet: `make bench-gpu`." if gpu is None else _render_gpu(gpu),
+        title = f"[{name}]({folder}/{name}.md)" if folder else name
+        of_paper = {table: of_table for (of, table), of_table in tables.items() if of == name}
+        for claim in paper.claims:
+            evidence = claim.judge(partial(_select_measured, of_paper))
+            rows.append((name, claim.says, evidence.holds.value, evidence.measured, evidence.on, claim.place))
+        counts.append(
+            (title, *map(str, _count_printed([table for table in _list_tables() if table[0] == name], tables)))
+        )
+    header = ["paper", "what it says", "here", "measured", "on", "where it says so"]
+    days = sorted(
+        {str(day) for of_table in tables.values() for day in of_table.loc[of_table["measured"].notna(), WHEN].dropna()}
+    )
+    parts = [
+        INTRODUCTION,
+        markdown_rows(header, rows) if rows else "No paper has claims.",
+        "How many printed numbers stand beside one that was measured: *like with like*, with the same data and, where there is one, the "
+        "same encoder; or *with another encoder or smaller data*, where the two say how far apart they are, and not who is right.",
+        _make_table(["paper", "printed", "like with like", "with another encoder or smaller data"], counts),
+        READING,
+        f"Measured on: {'; '.join(days) or 'nothing yet'}.",
     ]
+    if folder:
+        pages = "\n".join(f"{folder}/{name}" for name in papers())
+        parts.append(f"```{{toctree}}\n:hidden:\n\n{pages}\n```")
     return "\n\n".join(parts) + "\n"
 
 
-def _render_gpu(rows: pd.DataFrame) -> str:
-    said = (
-        "Tokens a second as `make bench-gpu` measures them ([how, and what follows](../benchmarks/README.md#gpu)); `of peak`: "
-        "share of the fastest matrix product of that precision."
-    )
-    return f"{said}\n\n{markdown(_format_cells(rows))}"
+def _make_table(header: list[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return cells that are Markdown already as a table."""
+    return "\n".join(f"| {' | '.join(line)} |" for line in [header, ["---"] * len(header), *rows])
+
+
+def _select_measured(tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
+    rows = tables.get(name, pd.DataFrame({"measured": []}))
+    return rows[rows["measured"].notna()]
+
+
+def _count_printed(specs: Sequence[tuple[str, Table]], tables: Tables) -> tuple[int, int, int]:
+    """Return how many numbers are printed, and measured with the same data and encoder, and otherwise alone."""
+    printed, alike, otherwise = 0, 0, 0
+    for name, table in specs:
+        rows = tables.get((name, table.name))
+        if rows is None:
+            continue
+        rows = rows[rows["published"].notna()]  # several rows where it was measured in several ways
+        keys = _make_keys(rows, list(rows.columns[: rows.columns.get_loc("published")]))
+        is_measured = rows["measured"].notna().to_numpy()
+        is_same = is_measured & (rows[list(SAME)] == "yes").all(axis=1).to_numpy()
+        printed += keys.nunique()
+        alike += keys[is_same].nunique()
+        otherwise += keys[is_measured].nunique() - keys[is_same].nunique()
+    return printed, alike, otherwise
+
+
+def _render_paper(name: str, paper: Paper, tables: Tables, folder: Path | None) -> str:
+    """Return a paper's page: its figures of which there is a picture in the folder, and its tables as they were written."""
+    parts = [f"# {cite(paper.reference)}"]
+    for figure in paper.figures:
+        if folder and (folder / f"{figure.name}.png").is_file():
+            title = figure.name.replace("_", " ").capitalize()
+            parts.append(f"## {title}\n\n{figure.description}\n\n![{title}]({name}/{figure.name}.png)")
+    parts += [_render_section(table, tables.get((name, table.name))) for of, table in _list_tables() if of == name]
+    return "\n\n".join(parts) + "\n"
 
 
 def _render_section(table: Table, rows: pd.DataFrame | None) -> str:
-    title = f"### {table.name.replace('_', ' ').capitalize()}\n\n{table.description}"
+    title = f"## {table.name.replace('_', ' ').capitalize()}\n\n{table.description}"
     if rows is None:
         return f"{title}\n\nNot written yet: `traube run` writes it."
-    printed = rows[rows["published"].notna()]  # several rows where it was measured in several ways
-    keys = _make_keys(printed, list(rows.columns[: rows.columns.get_loc("published")]))
-    beside = keys[printed["measured"].notna().to_numpy()].nunique()
-    counts = f"{beside} of {keys.nunique()} printed numbers stand beside one measured here."
-    grid = _format_cells(table.shown(rows.drop(columns=WHEN)).drop(columns="note", errors="ignore"))
     notes = _list_notes(rows)
-    return "\n\n".join([title, counts, markdown(grid), *(["\n".join(notes)] if notes else [])])
+    if rows["measured"].isna().all():
+        return "\n\n".join([title, "Nothing of it is measured here.", "\n".join(notes)])
+    grid = _format_cells(table.shown(rows.drop(columns=WHEN)).drop(columns="note", errors="ignore"))
+    return "\n\n".join([title, markdown(grid), *(["\n".join(notes)] if notes else [])])
 
 
 def _list_notes(rows: pd.DataFrame) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
 import pandas as pd
 
 from traube._core import paths
@@ -31,28 +32,82 @@ TESTED = ["difference", "p", "detectable", "comparisons", "verdict"]
 Tested: TypeAlias = tuple[float, float, float, float, str]
 REFERENCE: Tested = (0.0, math.nan, math.nan, math.nan, "*")
 UNTESTED: Tested = (math.nan, math.nan, math.nan, math.nan, "")
+PRINTED_VERDICT = (
+    "published_verdict"  # what the paper's own test says of its number: `higher`, `lower`, or `*`, its reference
+)
+SAME = ("same_data", "same_encoder")  # as the paper's: `yes` or `no`
+WHICH = ("base", "recipe", "trained_on")  # what tells rows of the same printed number apart
 ERRATUM = "erratum"  # column of what is printed: what is right in place of a number that is wrong
 
 
-def format_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table as people are shown it: a row and a column for each number, as a grid of `published | measured`.
+MARKS = {"higher": "▲", "lower": "▼", "*": "*"}
 
-    What others published follows, each with its name: `11.27 | – (authors 11.27)`.
+
+def format_cells(table: pd.DataFrame, column: str, digits: int = 2) -> list[str]:
+    """Return each number as people are shown it: what was measured, then in brackets what is printed.
+
+    Such as `72.0 ± 1.5▲ (80.5)`: the mean and sample deviation over seeds, the mark of the test, and the paper's number with
+    its own mark; `79.0, 1 seed`; `11.27 (11.30; authors 11.27)`. Numbers of one value of `column` have as many digits as they
+    need, at most those given.
     """
-    others = [column for column in OTHERS if column in table]
-    if [c for c in table.columns[2:] if c not in others] != list(NUMBERS):
+    others = [name for name in OTHERS if name in table]
+    decimals = {
+        name: table.groupby(column)[name].transform(_count_decimals, digits) for name in ("measured", "published")
+    }
+    texts = []
+    for row, here, there in zip(table.to_dict("records"), decimals["measured"], decimals["published"], strict=True):
+        parts, printed = [], [f"{name} {row[name]:,.{digits}f}" for name in others if pd.notna(row[name])]
+        if pd.notna(row["measured"]):
+            spread = f" ± {row['sd']:.{digits}f}" if pd.notna(row.get("sd")) else ", 1 seed" * (row.get("seeds") == 1)
+            parts.append(f"{row['measured']:,.{int(here)}f}{spread}{MARKS.get(str(row.get('verdict')), '')}")
+        if pd.notna(row["published"]):
+            mark = MARKS.get(str(row.get(PRINTED_VERDICT)), "")
+            printed.insert(0, f"{row['published']:,.{int(there)}f}{mark}")
+        texts.append(" ".join([*parts, *([f"({'; '.join(printed)})"] if printed else [])]))
+    return texts
+
+
+def _count_decimals(values: pd.Series, most: int) -> int:
+    """Return the fewest decimals that show all values, at most those given."""
+    values = values.dropna().astype(float)
+    return next((n for n in range(most) if np.allclose(values, values.round(n), rtol=0, atol=1e-9)), most)
+
+
+def make_grid(table: pd.DataFrame, rows: list[str], column: str, digits: int = 2) -> pd.DataFrame:
+    """Return a grid of `format_cells`, without rows of which nothing is measured.
+
+    A row that the paper does not have is named as ours; each says whether data and encoder are the paper's.
+    """
+    keys = {name: table[name].map(_format_key) for name in rows}
+    text = table.assign(**keys, _cell=format_cells(table, column, digits))
+    text = text[text["measured"].notna().groupby([text[name] for name in rows]).transform("any")]
+    grid = text.pivot_table(index=rows, columns=column, values="_cell", aggfunc="first", sort=False)
+    grid = grid[[name for name in table[column].drop_duplicates() if name in grid]].fillna("")
+    groups = text.groupby(rows, sort=False)
+    for name in (name for name in SAME if name in text):
+        values = groups[name].agg(lambda each: " and ".join(each.dropna().drop_duplicates()))
+        grid[name.replace("_", " ")] = values.reindex(grid.index)
+    is_printed = groups["published"].agg(lambda each: each.notna().any()).reindex(grid.index).to_numpy(dtype=bool)
+    grid = grid.reset_index().rename_axis(columns=None)
+    name = "method" if "method" in rows else rows[0]
+    return grid.assign(**{name: grid[name].where(is_printed, grid[name] + " (ours)")})
+
+
+def _format_key(value: object) -> str:
+    if pd.isna(value):
+        return ""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def format_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table as people are shown it: a grid of the last column that says which number it is, by the others."""
+    keys = list(table.columns[: table.columns.get_loc("published")]) if "published" in table else []
+    if len(keys) < 2:
         rounded = table.round(4)
         return rounded.assign(p=[float(f"{p:.2g}") for p in table["p"]]) if "p" in table else rounded
-    row, column = table.columns[:2]
-    cell_texts = []
-    for numbers in table[["published", "measured", *others]].itertuples(index=False):
-        texts = ["–" if pd.isna(value) else f"{value:,.2f}".removesuffix(".00") for value in numbers]
-        named = [f"{name} {text}" for name, text in zip(others, texts[2:], strict=True) if text != "–"]
-        cell_texts.append(" | ".join(texts[:2]) + (f" ({', '.join(named)})" if named else ""))
-    cells = table.assign(shown=cell_texts)
-    rows, columns = table[row].drop_duplicates(), table[column].drop_duplicates()
-    grid = cells.pivot_table(index=row, columns=column, values="shown", aggfunc="first").loc[rows, columns]
-    return grid.fillna("").reset_index().rename_axis(columns=None)
+    return make_grid(
+        table, [*keys[:-1], *(name for name in WHICH if name in table and table[name].notna().any())], keys[-1]
+    )
 
 
 @dataclass(frozen=True)
@@ -68,6 +123,9 @@ class Table:
     measure: Callable[[Context], pd.DataFrame]
     absent: str = "not measured here"  # the note beside a number that is not measured
     shown: Callable[[pd.DataFrame], pd.DataFrame] = format_table  # what people are shown of the table
+    # whether a row's data, and its encoder if it has one, are the paper's; or a function that says it of each row
+    same_data: bool | Callable[[pd.DataFrame], pd.Series] = True
+    same_encoder: bool | Callable[[pd.DataFrame], pd.Series] = True
 
     def list_errata(self) -> list[str]:
         """Return what is known to be printed wrong, a line each."""
@@ -77,7 +135,18 @@ class Table:
     def make(self, context: Context) -> pd.DataFrame:
         """Return the table: measured beside published, if there is something published."""
         measured = self.measure(context)
-        return measured if self.published is None else join_printed(self.published(), measured, self.absent)
+        if self.published is None:
+            return measured
+        return self.mark_same(join_printed(self.published(), measured, self.absent))
+
+    def mark_same(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Say of each measured row whether data and encoder are the paper's, where it does not say so itself."""
+        for name, same in zip(SAME, (self.same_data, self.same_encoder), strict=True):
+            is_same = same(rows) if callable(same) else pd.Series(same, index=rows.index)
+            said = is_same.map({True: "yes", False: "no"}).where(rows["measured"].notna())
+            given = rows[name].where(rows["measured"].notna()) if name in rows else None
+            rows = rows.assign(**{name: said if given is None else given.where(given.notna(), said)})
+        return rows[[*(c for c in rows if c not in (*SAME, "note")), *SAME, "note"]]
 
 
 @dataclass(frozen=True)
@@ -176,8 +245,8 @@ def join_printed(published: pd.DataFrame, measured: pd.DataFrame, absent: str) -
         Published's columns that say which number it is, published, what others published, what else measured has,
         note; the rows of what is printed come first, as printed.
     """
-    keys = [column for column in published.columns if column not in (*NUMBERS, *OTHERS, ERRATUM)]
-    others = [column for column in OTHERS if column in published]
+    others = [column for column in (*OTHERS, PRINTED_VERDICT) if column in published]
+    keys = [column for column in published.columns if column not in (*NUMBERS, *others, ERRATUM)]
     if measured.empty:  # pandas does not join columns without a type to numbers
         measured = measured.astype({key: published[key].dtype for key in keys})
     printed_notes = {name: published.get(name, "") for name in ("note", ERRATUM)}

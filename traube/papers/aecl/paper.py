@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from traube._reports.papers.spec import Figure, Paper, Table
+from traube._reports.papers.spec import Figure, Paper, Table, make_grid
 from traube.papers.aecl import figures, tables
 
 ABLATIONS = {
@@ -39,6 +39,7 @@ PAPER = Paper(
             tables.results,
             absent=NOT_TRAINED,
             shown=tables.format_table,
+            same_encoder=lambda rows: rows["base"].isna(),  # methods of words have none
         ),
         *(
             Table(
@@ -48,8 +49,18 @@ PAPER = Paper(
                 partial(tables.ablation, name),
                 absent=NOT_LEFT_OUT,
                 shown=tables.format_table,
+                same_encoder=False,
             )
             for name, description in ABLATIONS.items()
+        ),
+        Table(
+            "similarity",
+            "How alike texts are in the last epoch: NS, the share of a text's attention that goes to other classes (figure 6), and "
+            "the cosine of two texts of one class (figure 5). The paper's are curves without numbers.",
+            tables.published_similarity,
+            tables.similarity,
+            shown=partial(make_grid, rows=["task", "method", "base"], column="metric", digits=3),
+            same_encoder=False,
         ),
     ),
     figures=(

@@ -8,7 +8,7 @@ import pandas as pd
 from traube._reports.papers import spec
 from traube._reports.papers.context import Context
 from traube._reports.papers.published import Published, stack_grid
-from traube._reports.papers.spec import TESTED, UNTESTED, Tested, count_split_sizes, describe_test, deviation
+from traube._reports.papers.spec import TESTED, UNTESTED, Tested, count_split_sizes, describe_test, deviation, make_grid
 from traube.comparison.jackknife import Sample
 from traube.comparison.verdict import compare
 
@@ -47,6 +47,7 @@ METRICS = {
     "nmi": "nmi_arithmetic/noise_as_cluster",
     "nmi_geometric": "nmi_geometric/noise_as_cluster",
 }
+SIMILARITIES = ("ns", "same_class_similarity")
 OF_WORDS = {("bow", "none/kmeans"): "BOW", ("tfidf", "none/kmeans"): "TF-IDF", ("bow", "none/gsdmm"): "GSDMM"}
 NAMES = {
     "none/kmeans": "SBERT",
@@ -175,23 +176,39 @@ def measure_scores(context: Context, tasks: Sequence[str], *protocols: str) -> p
     return table[["protocol", *NUMBERS, "sample"]]
 
 
-def format_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each method and encoder, as people are shown it.
+def published_similarity() -> pd.DataFrame:
+    """Return the printed numbers of figures 5 and 6, which are curves, and have none: task, method, metric, published."""
+    return pd.DataFrame(columns=["task", "method", "metric", "published"]).astype({"published": float})
 
-    A row has `published | measured ± deviation over seeds` of each task and metric, or `(1 seed)`, and the number of
-    tasks on which it was measured.
+
+def similarity(context: Context) -> pd.DataFrame:
+    """Measure how alike texts are in the last epoch of a training, means over seeds.
+
+    The columns are task, method (of AECL, as in table 3), metric (of `SIMILARITIES`), base, measured, sd, seeds.
     """
-    cells = []
-    for row in table.itertuples():
-        printed, measured = ("–" if pd.isna(value) else f"{value:.1f}" for value in (row.published, row.measured))
-        seeds = f" ± {row.sd:.1f}" if row.seeds > 1 else " (1 seed)" if row.seeds == 1 else ""
-        cells.append(f"{printed} | {measured}{seeds}")
+    rows = []
+    for protocols, encoder in ((WITHOUT, ""), (WITHOUT_FROZEN, ", frozen encoder")):
+        for variant in ("AECL", "No IC"):
+            cells = context.cells(TASKS, protocols[variant])
+            cells = cells[(cells["method"] == "none/aecl") & (cells["status"] == "done")]
+            for (task, base), of_seeds in cells.groupby(["task", "model"]):
+                last = pd.DataFrame(
+                    history.iloc[-1]
+                    for cell in of_seeds["cell_id"]
+                    for history in context.storage.read_histories(cell).values()
+                )
+                for metric in SIMILARITIES:
+                    if metric in last:
+                        values = last[metric].astype(float)
+                        about = (task, f"{variant}{encoder}", metric, base)
+                        rows.append((*about, values.mean(), deviation(values), len(values)))
+    return pd.DataFrame(rows, columns=["task", "method", "metric", "base", "measured", "sd", "seeds"])
+
+
+def format_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each method, encoder and metric, as people are shown it, and a column for each data set."""
+    printed = table[table["metric"].isin(PRINTED)]
     # a set that is not measured has no encoder: it stands in the row of the method's first
-    base = table["base"].fillna(table.groupby("method")["base"].transform("first")).fillna("")
-    text = table.assign(shown=cells, base=base, column=table["task"] + " " + table["metric"].str.upper())
-    rows, sets = ["method", "base"], table["task"].nunique()
-    grid = text.pivot_table(index=rows, columns="column", values="shown", aggfunc="first", sort=False)
-    grid = grid[[c for task in TASKS for metric in METRICS if (c := f"{task} {metric.upper()}") in grid]]
-    done = text[text["measured"].notna()].groupby(rows)["task"].nunique().reindex(grid.index, fill_value=0)
-    grid.insert(0, "sets", [f"{n} of {sets}" for n in done])
-    return grid.fillna("").reset_index().rename_axis(columns=None)
+    base = printed["base"].fillna(printed.groupby("method")["base"].transform("first"))
+    named = printed.assign(base=base, metric=printed["metric"].str.upper())
+    return make_grid(named, ["method", "base", "metric"], "task", 1)

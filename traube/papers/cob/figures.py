@@ -6,7 +6,7 @@ import pandas as pd
 from traube._core.errors import TraubeError
 from traube._reports.figures import Plot, Trace, axes, by_label, line, text_map, tip
 from traube._reports.papers.context import Context
-from traube._reports.papers.spec import Drawing
+from traube._reports.papers.spec import Drawing, deviation
 from traube._reports.rendering import figures_page
 from traube.papers.cob.tables import CHECKPOINT, METRICS, PROTOCOL, REFERENCE, trained_cells
 from traube.tasks.task import Task
@@ -57,6 +57,25 @@ def convergence(curves: pd.DataFrame) -> pd.DataFrame:
     cob = times[times["method"] == "cob"].sort_values("best_ari").drop_duplicates(same, keep="last")
     base = times.merge(cob[[*same, "seconds_to_converge"]], how="left", on=same, suffixes=("", "_cob"))
     return times.assign(times_slower=times["seconds_to_converge"] / base["seconds_to_converge_cob"])
+
+
+def measure_convergence(context: Context) -> pd.DataFrame:
+    """Measure how many times longer Triplet takes than COB, means over seeds.
+
+    The columns are task, measure, base, recipe (of Triplet), measured, sd, seeds.
+    """
+    times = convergence(trainings(context))
+    same = ["task", "base", "n", "seed"]
+    cob = times[times["method"] == "cob"].sort_values("best_ari").drop_duplicates(same, keep="last")
+    pairs = times[times["method"] == REFERENCE].merge(cob, on=same, suffixes=("", "_cob"))
+    measures = {"times_slower": "seconds_to_converge", "epoch_times_slower": "seconds_an_epoch"}
+    rows = []
+    for (task, base, recipe), of_seeds in pairs.groupby(["task", "base", "recipe"], dropna=False):
+        for measure, seconds in measures.items():
+            ratios = (of_seeds[seconds] / of_seeds[f"{seconds}_cob"]).dropna()
+            if len(ratios):
+                rows.append((task, measure, base, recipe, ratios.mean(), deviation(ratios), len(ratios)))
+    return pd.DataFrame(rows, columns=["task", "measure", "base", "recipe", "measured", "sd", "seeds"])
 
 
 def times_to_convergence(context: Context) -> Drawing | None:

@@ -24,6 +24,9 @@ def _scores(name: str) -> Table:
         partial(tables.published_results, name),
         partial(tables.results, name),
         absent="no encoder is trained on this task here: traube train",
+        shown=tables.format_table,
+        same_data=lambda rows: ~rows["task"].str.startswith("car_test200"),
+        same_encoder=lambda rows: rows["method"].str.startswith("tfidf"),  # which has none
     )
 
 
@@ -44,6 +47,7 @@ PAPER = Paper(
             partial(tables.published.grid, "table3", "task"),
             tables.read_searched,
             absent="no study here: traube tune",
+            same_encoder=False,
         ),
         _scores("table_4"),
         Table(
@@ -55,6 +59,15 @@ PAPER = Paper(
         ),
         _scores("table_6"),
         _scores("table_7"),
+        Table(
+            "convergence",
+            "How many times longer Triplet takes than COB to 95 % of its way to its best validation ARI, and for an epoch (sections 4.4.3 "
+            "and 4.5; figures 3 and 5), by the same seed; evaluations are not counted.",
+            tables.published_convergence,
+            figures.measure_convergence,
+            absent="no two trainings of one recipe each: traube train cob, traube train triplet",
+            same_encoder=False,
+        ),
     ),
     figures=(
         Figure(

@@ -15,7 +15,7 @@ from traube._core.paths import home, raw
 from traube._reports.papers import spec
 from traube._reports.papers.context import Context
 from traube._reports.papers.published import Published, stack_grid
-from traube._reports.papers.spec import TESTED, count_split_sizes, describe_test, deviation
+from traube._reports.papers.spec import PRINTED_VERDICT, TESTED, count_split_sizes, describe_test, deviation, make_grid
 from traube.comparison.jackknife import Sample
 from traube.comparison.verdict import compare
 from traube.papers.cob.readers.newsgroups import LEVEL, Newsgroups
@@ -135,11 +135,24 @@ def car_articles(context: Context) -> pd.DataFrame:
 
 
 def published_results(table: str) -> pd.DataFrame:
-    """Return tables 4, 6 and 7 as they are printed: task, method, n, metric, published."""
-    rows = published("results")
-    keys = ["task", "method", "n"]
-    grid = rows[rows["table"] == table].set_index(keys)[["ri", "ari", "nmi"]]
-    return stack_grid(grid, keys, "metric")
+    """Return tables 4, 6 and 7 as they are printed: task, method, n, metric, published, and what the paper's test says."""
+    rows, metrics, keys = published("results"), ["ri", "ari", "nmi"], ["task", "method", "n"]
+    rows = rows[rows["table"] == table].set_index(keys)
+    tests = rows[[f"{metric}_test" for metric in metrics]].set_axis(metrics, axis=1)
+    return stack_grid(rows[metrics], keys, "metric").assign(
+        **{PRINTED_VERDICT: stack_grid(tests, keys, "metric", PRINTED_VERDICT)[PRINTED_VERDICT]}
+    )
+
+
+def published_convergence() -> pd.DataFrame:
+    """Return how many times longer Triplet takes, as the text says: task, measure, published."""
+    rows = [("newsgroups", "times_slower", 5.0), ("newsgroups", "epoch_times_slower", 100.0)]
+    return pd.DataFrame(rows, columns=["task", "measure", "published"])
+
+
+def format_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Return tables 4, 6 and 7 as people are shown them: a row for each method and recipe, a column for each metric."""
+    return make_grid(table, ["task", "method", "n", "base", "recipe", "seeds"], "metric", 3)
 
 
 def results(table: str, context: Context) -> pd.DataFrame:

@@ -79,6 +79,20 @@ def scores(context: Context) -> pd.DataFrame:
     return (100 * by_split.groupby(keys).mean()).rename("measured").reset_index()
 
 
+def published_noise() -> pd.DataFrame:
+    """Return the printed shares of noise, of which the text names none by model or task: model, method, task, published."""
+    return pd.DataFrame(columns=["model", "method", "task", "published"]).astype({"published": float})
+
+
+def noise(context: Context) -> pd.DataFrame:
+    """Measure the percent of texts that HDBSCAN calls noise, mean over splits and seeds: model, method, task, measured."""
+    cells = context.cells(TASKS, PROTOCOL)
+    cells = cells[cells["method"].str.endswith("/hdbscan")]
+    values = context.storage.read_scores(cells, ["noise_share"]).merge(cells[["cell_id", "task", "model", "method"]])
+    keys = ["model", "method", "task"]
+    return (100 * values.groupby(keys)["value"].mean()).rename("measured").reset_index()
+
+
 def published_kmeans() -> pd.DataFrame:
     """Return table 2 as it is printed, with the same cells in the authors' files and in MTEB's stored results.
 

@@ -6,7 +6,7 @@ import pandas as pd
 from traube._reports.papers import spec
 from traube._reports.papers.context import Context
 from traube._reports.papers.published import Published
-from traube._reports.papers.spec import TESTED, count_split_sizes, describe_test
+from traube._reports.papers.spec import PRINTED_VERDICT, TESTED, count_split_sizes, describe_test, make_grid
 from traube.comparison.verdict import compare_paired
 from traube.papers.qs3m.pages import KEYS, METRICS, REFERENCE, TRAINER, Key, page_scores, split_sets
 from traube.tasks.sections import LEVELS
@@ -21,8 +21,8 @@ published = Published(__package__)
 
 
 def published_results() -> pd.DataFrame:
-    """Return table 2 as it is printed: method, task, metric, published."""
-    return published("table2").drop(columns="published_test")
+    """Return table 2 as it is printed: method, task, metric, published, and what the paper's test says."""
+    return published("table2").rename(columns={"published_test": PRINTED_VERDICT})
 
 
 def sizes(context: Context) -> pd.DataFrame:
@@ -96,19 +96,8 @@ def _explain_unread(context: Context) -> pd.DataFrame:
 
 
 def format_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Return table 2 as people are shown it.
-
-    There is a row for each way, with `published | measured` for each metric, and the result of the test.
-    """
-    marks = {"higher": "▲", "lower": "▼", "*": "*"}
-    cells = []
-    for row in table.itertuples():
-        printed, measured = ("–" if pd.isna(value) else f"{value:.3f}" for value in (row.published, row.measured))
-        cells.append(f"{printed} | {measured}{marks.get(str(row.verdict), '')}")
-    rows = ["task", *KEYS]
-    text = table.assign(shown=cells, **{column: table[column].fillna("") for column in rows})
-    grid = text.pivot_table(index=rows, columns="metric", values="shown", aggfunc="first", sort=False)
-    return grid.fillna("").reset_index().rename_axis(columns=None)
+    """Return table 2 as people are shown it: a row for each way, a column for each metric."""
+    return make_grid(table, ["task", *KEYS], "metric", 3)
 
 
 def subject_scores(context: Context) -> pd.DataFrame:
