@@ -1,6 +1,5 @@
 """The results page is what was written of the papers' tables, and leaves no empty cell without a reason."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from tests.errors import refused
 from traube._cli.main import app
 from traube._core import paths
 from traube._core.errors import Invalid
-from traube._reports.papers import Context, Paper, Table, papers, results
+from traube._reports.papers import Context, Figure, Paper, Table, papers, results
 from traube._reports.papers.spec import locate_table, write_table
 
 RUNNER = CliRunner()
@@ -37,25 +36,50 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Table:
 
 
 def test_what_was_written_stands_on_the_page_with_reasons(context: Context, table: Table, tmp_path: Path) -> None:
-    assert "### Table 1\n\nV-measure.\n\nNot written yet" in results.results_page(context.storage)
+    assert "## Table 1\n\nV-measure.\n\nNot written yet" in results.results_page(context.storage)
     write_table(context.storage.folder, "toy", table, context)
     page = results.results_page(context.storage)
-    assert "## Wehrli et al., German Text Embedding Clustering Benchmark (2023)" in page
-    assert "1 of 3 printed numbers stand beside one measured here." in page
-    lines = [line.replace("&#124;", "/") for line in page.splitlines() if line.startswith("| ")]
-    assert lines[2:] == ["| a | 1.50 / 1.25 | 2 / – |", "| b | 4 / – |  |", "| c |  | – / 7 |"]
+    assert "# Wehrli et al., German Text Embedding Clustering Benchmark (2023)" in page
+    assert "| toy | 3 | 1 | 0 |" in page  # printed, like with like, otherwise
+    lines = [line for line in page.splitlines() if line.startswith("| ")]
+    assert lines[-2:] == ["| a | 1.25 (1.5) | (2) | yes | yes |", "| c (ours) |  | 7 | yes | yes |"]
     assert "- b / x: no weights\n" in page and "- a / y: no weights; printed wrong: 3 is right\n" in page
     assert "More" not in page
     shown = RUNNER.invoke(app, ["papers"])
     result = RUNNER.invoke(app, ["papers", "--output", str(tmp_path / "results.md")])
     assert (shown.output, result.exit_code) == (page, 0)
-    assert (tmp_path / "results.md").read_text("utf-8") == page
+    first, paper = (tmp_path / "results.md").read_text("utf-8"), (tmp_path / "results" / "toy.md").read_text("utf-8")
+    assert "| [toy](results/toy.md) | 3 | 1 | 0 |" in first and paper in page
+
+
+def test_a_figure_is_on_the_page_where_there_is_a_picture_of_it(
+    context: Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    figures = tuple(Figure(f"figure_{n}", f"Curve {n}.", lambda _: None, "") for n in (1, 2))
+    monkeypatch.setattr(results, "papers", lambda: {"toy": Paper(reference="wehrli2023german", figures=figures)})
+    (tmp_path / "results" / "toy").mkdir(parents=True)
+    (tmp_path / "results" / "toy" / "figure_2.png").write_bytes(b"")
+    results.write_results(context.storage, tmp_path / "results.md")
+    page = (tmp_path / "results" / "toy.md").read_text("utf-8")
+    assert "![Figure 2](toy/figure_2.png)" in page and "Curve 1" not in page
+
+
+def test_what_a_paper_prints_is_as_it_is_known_today(context: Context, table: Table, tmp_path: Path) -> None:
+    write_table(context.storage.folder, "toy", table, context)
+    results.write_results(context.storage, tmp_path / "results.md")
+    locate_table(context.storage.folder, "toy", table).unlink()
+    file = tmp_path / "results" / "toy" / "table_1.csv"
+    rows = pd.read_csv(file)
+    rows["published"] += 1  # a number that was misread
+    rows.to_csv(file, index=False)
+    results.write_results(context.storage, tmp_path / "results.md")
+    assert pd.read_csv(file)["published"].dropna().tolist() == printed()["published"].tolist()
 
 
 def test_a_number_that_was_measured_in_two_ways_is_printed_once(context: Context, table: Table) -> None:
     twice = pd.DataFrame({"model": "a", "task": "x", "recipe": ["0", "1"], "measured": [1.25, 1.5]})
     write_table(context.storage.folder, "toy", replace(table, measure=lambda _: twice), context)
-    assert "1 of 3 printed numbers stand beside one measured here." in results.results_page(context.storage)
+    assert "| toy | 3 | 1 | 0 |" in results.results_page(context.storage)
 
 
 def test_what_another_data_directory_had_measured_stays_on_the_page(
@@ -81,7 +105,7 @@ def test_what_another_data_directory_had_measured_stays_on_the_page(
     rows = pd.read_csv(tmp_path / "results" / "toy" / "table_1.csv")
     measured_rows = rows.loc[rows["measured"].notna(), ["model", "task", "measured"]]
     assert measured_rows.values.tolist() == [["a", "x", 1.5], ["c", "y", 7.0], ["c", "z", 8.0]]
-    assert "1 of 3 printed numbers" in page.read_text("utf-8")
+    assert "| [toy](results/toy.md) | 3 | 1 | 0 |" in page.read_text("utf-8")
 
 
 def test_a_kept_number_stands_beside_what_is_printed_today_and_each_encoder_has_its_own(tmp_path: Path) -> None:
@@ -144,39 +168,17 @@ def test_notes_name_their_numbers_where_they_are_few() -> None:
     assert results._list_notes(rows) == ["- 3 numbers: many", "- b / 30: a recipe", "- c: no n"]
 
 
-def test_what_a_gpu_has_measured_is_on_the_page_and_stays_there(context: Context, table: Table, tmp_path: Path) -> None:
-    page, day = tmp_path / "results.md", context.storage.folder / "gpu_day" / "rows.jsonl"
-    results.write_results(context.storage, page)
-    assert "No GPU has measured here yet" in page.read_text("utf-8")
-    day.parent.mkdir()
-    speed = {
-        "part": "speed",
-        "machine": "A GPU",
-        "unit": "minilm, short texts",
-        "side": "Traube, bf16",
-        "tokens a s": 1662000,
-    }
-    day.write_text("".join(json.dumps(row) + "\n" for row in (speed, {"part": "peaks", "machine": "A GPU"})))
-    results.write_results(context.storage, page)
-    measured_page = page.read_text("utf-8")
-    assert "| A GPU | minilm, short texts | Traube, bf16 | 1662000 |" in measured_page
-    assert measured_page == results.results_page(context.storage)
-    day.unlink()  # another data directory
-    results.write_results(context.storage, page)
-    assert page.read_text("utf-8") == measured_page
-
-
 def test_a_page_that_would_lie_where_its_rows_do_is_refused(context: Context, tmp_path: Path) -> None:
     with refused(Invalid, ".md"):
         results.write_results(context.storage, tmp_path / "results")
 
 
 def test_the_page_that_comes_with_traube_has_every_table() -> None:
-    page = (paths.PROJECT / "docs" / "results.md").read_text("utf-8")
-    for paper in papers().values():
+    for name, paper in papers().items():
+        page = (paths.PROJECT / "docs" / "results" / f"{name}.md").read_text("utf-8")
         for table in paper.tables:
             assert table.published is None or f"\n{table.description}\n" in page
-    assert "Not written yet" not in page
+        assert "Not written yet" not in page
 
 
 def test_a_kept_number_keeps_its_last_digit(context: Context, table: Table, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from traube._core import paths
 from traube._reports.papers import Context, Drawing, Figure, Paper, Table, papers
 from traube._reports.papers.published import Published
-from traube._reports.papers.spec import format_table, join_printed
+from traube._reports.papers.spec import SAME, format_table, join_printed
 from traube.tasks import PAIRS, sources
 
 PRINTED = pd.DataFrame({"model": ["a", "a", "b"], "task": ["x", "y", "x"], "published": [1.0, 2.0, 3.0]})
@@ -83,9 +83,22 @@ def test_what_is_printed_wrong_stays_and_has_a_note(tmp_path: Path, monkeypatch:
 
 def test_people_see_a_grid_or_else_the_rows() -> None:
     table = join_printed(PRINTED, pd.DataFrame({"model": ["a"], "task": ["x"], "measured": [1.5]}), "not here")
-    assert format_table(table).to_dict("list") == {"model": ["a", "b"], "x": ["1 | 1.50", "3 | –"], "y": ["2 | –", ""]}
-    longer = table.assign(seeds=1)
-    assert list(format_table(longer)) == list(longer)
+    assert format_table(table).to_dict("list") == {"model": ["a"], "x": ["1.5 (1)"], "y": ["(2)"]}
+    ours = join_printed(PRINTED, pd.DataFrame({"model": ["c"], "task": ["x"], "measured": [1.5]}), "not here")
+    assert format_table(ours)["model"].tolist() == ["c (ours)"]  # the paper has no such row
+    two_encoders = pd.DataFrame({"model": "a", "task": "x", "base": ["e5", "minilm"], "measured": [1.0, 2.0]})
+    grid = format_table(join_printed(PRINTED, two_encoders, "not here"))
+    assert grid[["base", "x"]].values.tolist() == [["e5", "1 (1)"], ["minilm", "2 (1)"]]
+
+
+def test_a_row_says_whether_its_data_and_encoder_are_the_papers() -> None:
+    rows = join_printed(PRINTED, pd.DataFrame({"model": ["a"], "task": ["x"], "measured": [1.5]}), "not here")
+    table = Table("t", "T.", lambda: PRINTED, lambda _: rows, same_encoder=lambda given: given["model"] == "b")
+    marked = table.mark_same(rows).set_index(["model", "task"])
+    assert marked.loc[("a", "x"), list(SAME)].tolist() == ["yes", "no"]
+    assert marked.loc[("b", "x"), list(SAME)].isna().all()  # nothing was measured there
+    given = table.mark_same(rows.assign(same_data=["no", None, None]))  # the measurement itself knows better
+    assert given.loc[given["measured"].notna(), "same_data"].tolist() == ["no"]
 
 
 def test_a_table_that_no_paper_printed_is_what_is_measured(context: Context) -> None:
@@ -120,7 +133,7 @@ def test_every_table_of_a_new_home_is_as_printed(context: Context) -> None:
             else:
                 assert rows["measured"].isna().all() or table.name == "table_2"  # of qrels, where they are there
                 assert rows["published"].notna().sum() == table.published()["published"].notna().sum()
-                assert not table.shown(rows).empty
+                assert table.shown(rows).empty == rows["measured"].isna().all()
 
 
 def test_a_paper_may_have_nothing_but_a_reference() -> None:

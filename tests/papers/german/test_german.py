@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from scipy import stats
 
 from tests.made import save_scored, store_task, with_replicates
 from traube._core import paths
@@ -170,10 +171,9 @@ def test_measured_stands_beside_published_and_never_in_its_place(measured: pd.Da
     assert cell[("gbert_base", "reddit_s2s")]["note"] == "no credentials"
     assert pd.isna(cell[("gbert_base", AVERAGE)]["measured"])
     shown = format_table(table).set_index("model")["blurbs_s2s"]
-    assert shown["gbert_base"] == "11.27 | 10 (authors 11.27)"
-    assert shown["bow"] == "– | 0"
-    assert shown["gbert_large"] == "13.38 | – (authors 13.38)"
-    assert shown["paraphrase_multilingual_minilm_l12_v2"] == "14.33 | – (authors 14.33, mteb 14.46)"
+    assert shown["gbert_base"] == "10 (11.27; authors 11.27)"
+    assert shown["bow (ours)"] == "0"
+    assert "gbert_large" not in shown  # nothing of it is measured
     assert cell[("paraphrase_multilingual_minilm_l12_v2", "blurbs_s2s")]["note"] == "not evaluated here"
 
 
@@ -184,7 +184,7 @@ def test_a_mean_of_models_names_them_and_what_is_printed_wrong_is_said(measured:
     assert "mean of bow, gbert_base" in cell[("umap/minibatch_kmeans", "blurbs_s2s")]["note"]
     assert "printed wrong: 32.93 is right" in cell[("umap/minibatch_kmeans", "blurbs_p2p")]["note"]
     shown = format_table(table).set_index("method")["blurbs_p2p"]
-    assert shown["umap/minibatch_kmeans"] == "29.58 | – (authors 32.93)"
+    assert shown["umap/minibatch_kmeans"] == "(29.58; authors 32.93)"
 
 
 def test_a_model_for_german_that_is_not_the_papers_stands_alone_with_what_its_weights_are(
@@ -218,13 +218,24 @@ def test_table_5_is_the_mean_of_seeds_after_the_last_step(context: Context) -> N
     table = table_5.make(context)
     (row,) = table[table["measured"].notna()].to_dict("records")
     assert (row["model"], row["method"], row["epochs"], row["seeds"]) == ("minilm", "wwm", 10, 2)
-    assert (row["measured"], row["sd"], row["difference"]) == pytest.approx((22.0, 2.0, 12.0))
+    assert (row["measured"], row["sd"], row["difference"]) == pytest.approx((22.0, 8**0.5, 12.0))
+    # over two trainings: 22 +- 2, so that chance may explain it
+    assert row["p"] == pytest.approx(2 * stats.t.sf(6, 1)) and (row["verdict"], row["comparisons"]) == ("", 1)
+    assert row["detectable"] > 0
     assert table["published"].notna().sum() == len(published("table5"))
     assert table["note"].str.contains(r"\+5.44, not \+12.73").sum() == 1
     figure = learning_curves(context)
     assert figure is not None
     assert "minilm on blurbs_s2s" in figure.content
     assert figure.facts == {"trainings": 2}
+
+
+def test_one_training_is_compared_with_no_p(context: Context) -> None:
+    training(paths.checkpoints(), 1, 0.10, 0.30, 0.20)
+    (table_5,) = (table for table in PAPER.tables if table.name == "table_5")
+    (row,) = table_5.make(context).dropna(subset="measured").to_dict("records")
+    assert row["difference"] == pytest.approx(10.0)
+    assert pd.isna(row["p"]) and row["verdict"] == ""
 
 
 def test_what_was_adapted_stands_in_table_5_alone(context: Context, tiny_task: Task) -> None:

@@ -57,7 +57,7 @@ def write_results(storage: Storage, output: Path) -> None:
         copies = [read_here(here)] if here.is_file() else []
         copies += [_read(file)] if file.is_file() else []
         if copies:
-            tables[name, table.name] = rows = table.mark_same(_merge_kept(*copies))
+            tables[name, table.name] = rows = table.mark_same(_print_again(_merge_kept(*copies), table))
             write_text(file, format_csv(rows))
     write_text(output, _render_claims(tables, folder.name))
     for name, paper in papers().items():
@@ -134,6 +134,16 @@ def _merge_kept(here: pd.DataFrame, kept: pd.DataFrame | None = None) -> pd.Data
     ordered = pd.concat([here[here["published"].notna()], kept, here])
     ranks = [_make_keys(ordered, columns).unique().get_indexer(_make_keys(rows, columns)) for columns in orders]
     return rows.iloc[np.lexsort(ranks[::-1])].reset_index(drop=True)
+
+
+def _print_again(rows: pd.DataFrame, table: Table) -> pd.DataFrame:
+    """Return rows with what the paper prints as it is known today: a misread number may have been mended since."""
+    printed = table.published() if table.published else pd.DataFrame()
+    columns = list(rows.columns[: rows.columns.get_loc("published")])
+    known = printed.assign(_key=_make_keys(printed, columns)).set_index("_key") if len(printed) else printed
+    beside = [name for name in ("published", *OTHERS, PRINTED_VERDICT) if name in known]
+    keys = _make_keys(rows, columns)
+    return rows.assign(**{name: known[name].reindex(keys).to_numpy() for name in beside})
 
 
 def _make_keys(rows: pd.DataFrame, columns: list[str]) -> pd.Index:

@@ -52,8 +52,8 @@ PAPER = Paper(
         ),
         Table(
             "table_5",
-            "Adaptive pre-training: V-measure after the last step, mean of seeds; `difference`: to the model as it was, at the "
-            "same length.",
+            "Adaptive pre-training: V-measure after the last step, mean of trainings; tested against the model as it was, at "
+            "the same length, over trainings.",
             tables.published_adaptation,
             tables.adaptation,
             absent="the base model is not trained here: its weights are not there (table 2)",

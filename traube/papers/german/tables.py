@@ -1,5 +1,6 @@
 """The German benchmark's tables: the printed numbers, and the same numbers measured here, x100 where they are scores."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -10,8 +11,9 @@ from traube._core.hashing import digest
 from traube._pipeline.current import current_cells
 from traube._reports.papers.context import Context, describe_recipe
 from traube._reports.papers.published import Published, stack_grid
-from traube._reports.papers.spec import count_split_sizes, deviation
+from traube._reports.papers.spec import TESTED, UNTESTED, count_split_sizes, describe_test, deviation
 from traube._reports.tables import metric_of
+from traube.comparison.verdict import compare_paired
 from traube.components.method import name_methods
 from traube.models import model_cards
 from traube.papers.german.spread import MEASURES, spread
@@ -325,14 +327,18 @@ def published_adaptation() -> pd.DataFrame:
 def adaptation(context: Context) -> pd.DataFrame:
     """Return table 5, V-measure x100 of mini-batch k-means after the last step, mean of seeds.
 
-    The columns are model, method, epochs, task, recipe, measured, sd (over seeds), seeds, difference (to
-    the model as it was), note (the recipe's values).
+    The columns are model, method, epochs, task, recipe, measured, sd (over seeds), seeds, `TESTED` (against the model as it was,
+    over trainings, of one task in a family of all its rows; the texts' luck is not in it), note (the recipe's values).
     """
     keys = ["model", "method", "epochs", "task", "recipe"]
+    groups = list(read_adaptations(context).groupby(keys))
+    families = Counter((key[0], key[3]) for key, _ in groups)
     rows = []
-    for key, group in read_adaptations(context).groupby(keys):
-        last = group.sort_values("epoch").groupby("seed")["v_measure"].last()
-        before = group.loc[group["epoch"] == 0, "v_measure"].mean()
+    for key, group in groups:
+        ordered = group.sort_values("epoch").groupby("seed")["v_measure"]
+        last, before = ordered.last(), ordered.first()
+        verdict = compare_paired(key[1], last, key[0], before, comparisons=families[key[0], key[3]])
+        test = describe_test(verdict) if len(last) > 1 else (verdict.difference, *UNTESTED[1:])
         values = f"recipe {key[-1]}: {group['values'].iloc[0]}" if group["values"].iloc[0] else ""
-        rows.append((*key, last.mean(), deviation(last), len(last), last.mean() - before, values))
-    return pd.DataFrame(rows, columns=[*keys, "measured", "sd", "seeds", "difference", "note"])
+        rows.append((*key, last.mean(), deviation(last), len(last), *test, values))
+    return pd.DataFrame(rows, columns=[*keys, "measured", "sd", "seeds", *TESTED, "note"])

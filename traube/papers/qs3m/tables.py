@@ -71,8 +71,8 @@ def results(context: Context) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        `KEYS`, task, metric, measured, `TESTED` (paired t-test over pages; the ways that are tested are the family),
-        pages.
+        `KEYS`, task, metric, measured, `TESTED` (paired t-test over pages, of a trained way over folds; the ways that are
+        tested are the family), pages.
     """
     rows = []
     for task in context.tasks(WIKIPEDIA):
@@ -109,7 +109,8 @@ def subject_scores(context: Context) -> pd.DataFrame:
 def _compare_with_reference(grid: pd.DataFrame, way: Key) -> tuple[float, float, float, float, str, int]:
     """Return `TESTED` of a way against its reference, and the pages.
 
-    The reference is Euclidean distances of its encoder, or of the first one.
+    The reference is Euclidean distances of its encoder, or of the first one. A way that was trained was trained once for each
+    fold: the folds are compared, since the pages of one share the luck of its training.
     """
     references = [other for other in grid if other[0] == REFERENCE]
     reference = next((other for other in references if other[1] == way[1] or not way[1]), None)
@@ -118,9 +119,11 @@ def _compare_with_reference(grid: pd.DataFrame, way: Key) -> tuple[float, float,
     if way == reference:
         return *spec.REFERENCE, len(grid[[way]].dropna())
     pages = grid[[way, reference]].dropna()
-    tests = len(grid.columns) - len(references)
+    tests, is_trained = len(grid.columns) - len(references), bool(way[KEYS.index("trained_on")])
+    if is_trained:
+        pages = pages.groupby("fold").mean()
     verdict = compare_paired(way[0], pages[way], REFERENCE, pages[reference], comparisons=tests)
-    return *describe_test(verdict), len(pages)
+    return *describe_test(verdict), len(grid[[way, reference]].dropna())
 
 
 def subjects(context: Context) -> pd.DataFrame:
