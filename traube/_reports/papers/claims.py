@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Any, Literal, TypeAlias
 
 import pandas as pd
+from scipy.special import stdtrit
 
 from traube.comparison.verdict import LEVEL, format_significance
 
@@ -130,8 +131,6 @@ def combine(verdicts: Iterable[Holds]) -> Holds:
 
 def find_interval(mean: float, deviation: float, trainings: float) -> tuple[float, float]:
     """Return Student's 95 % interval of a mean over trainings; nan for one training."""
-    from scipy.special import stdtrit  # takes half a second to import
-
     if trainings < FEWEST_TRAININGS:
         return math.nan, math.nan
     margin = float(stdtrit(trainings - 1, 1 - LEVEL / 2)) * deviation / math.sqrt(trainings)
@@ -140,12 +139,12 @@ def find_interval(mean: float, deviation: float, trainings: float) -> tuple[floa
 
 def format_points(difference: float) -> str:
     """Return a difference of scores x100 with its sign, such as `+3.7`."""
-    return f"{difference:+.1f}".replace("-", "−")
+    return f"{round(difference, 1) + 0.0:+.1f}".replace("-", "−")  # a rounded zero has no minus
 
 
 def format_percent(ratio: float) -> str:
     """Return a relative change with its sign, such as `+13 %`."""
-    return f"{100 * ratio:+.0f} %".replace("-", "−")
+    return f"{round(100 * ratio) + 0.0:+.0f} %".replace("-", "−")
 
 
 def format_score(value: float, digits: int = 3) -> str:

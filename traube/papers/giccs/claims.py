@@ -1,0 +1,78 @@
+"""What the paper claims, and whether it holds here: nothing does until its 300 pairs, judgments or a language model are here."""
+
+from traube._reports.papers.claims import Claim, Evidence, Holds, MeasuredRows, format_score, leave_untested, select
+
+NO_DATA = "the data of the paper are not public"
+RELIABLE, AGREED = 0.9, 0.6  # split-half correlation; the lowest printed alpha is .63
+# encoders without training on sentence pairs; the paper's others are fine-tuned on NLI and STS
+PLAIN = ("deepset/gbert-large", "deepset/gbert-large-sts")
+CHANCE = 0.2
+
+
+def judge_reliability(rows: MeasuredRows) -> Evidence:
+    """Judge whether split-half correlation and alpha are high in every source."""
+    halves, alphas = rows("table_3"), select(rows("table_1"), measure="alpha")
+    if halves.empty or alphas.empty:
+        return leave_untested(f"{NO_DATA}: no judgments here")
+    is_reliable, is_agreed = halves["measured"].min() >= RELIABLE, alphas["measured"].min() >= AGREED
+    holds = Holds.HOLDS if is_reliable and is_agreed else Holds.PARTLY if is_reliable or is_agreed else Holds.FAILS
+    ranges = [f"{format_score(t['measured'].min())} to {format_score(t['measured'].max())}" for t in (halves, alphas)]
+    return Evidence(holds, f"split-half {ranges[0]}; alpha {ranges[1]}; no test", ", ".join(halves["source"]))
+
+
+def judge_encoders(rows: MeasuredRows) -> Evidence:
+    """Judge by intervals whether every sentence encoder is above both encoders that are not made for sentences."""
+    table = select(rows("table_5"), metric="spearman")
+    plain = select(table, model=PLAIN)
+    others = table.drop(plain.index)
+    if plain.empty or others.empty:
+        instead = select(rows("stsb_de"), metric="spearman")
+        on = "the German STS benchmark instead: " if len(instead) else ""
+        scores = [
+            f"{row.model} {format_score(row.measured, 2)} [{format_score(row.low, 2)}, {format_score(row.high, 2)}]"
+            for row in instead.itertuples()
+        ]
+        return leave_untested(NO_DATA, on + ", ".join(scores))
+    if others["low"].min() > plain["high"].max():
+        holds = Holds.HOLDS
+    elif others["measured"].min() > plain["measured"].max():
+        holds = Holds.PARTLY  # the intervals overlap
+    elif others["high"].max() < plain["low"].min():
+        holds = Holds.FAILS
+    else:
+        holds = Holds.UNTESTED if others["low"].min() < plain["high"].max() else Holds.PARTLY
+    ranges = [f"{format_score(t['measured'].min())} to {format_score(t['measured'].max())}" for t in (others, plain)]
+    return Evidence(holds, f"Spearman's rho {ranges[0]} against {ranges[1]}", ", ".join(table["model"]))
+
+
+def judge_choices(rows: MeasuredRows) -> Evidence:
+    """Judge whether accuracies are at chance or below: within two standard errors, or lower."""
+    table = rows("table_6")
+    if table.empty:
+        return leave_untested(f"{NO_DATA}, and no causal language model is here")
+    above = table["measured"] - 2 * table["error"] > CHANCE
+    holds = Holds.FAILS if above.all() else Holds.PARTLY if above.any() else Holds.HOLDS
+    text = (
+        f"accuracy {format_score(table['measured'].min())} to {format_score(table['measured'].max())}, chance "
+        f"{format_score(CHANCE, 1)}; above it by two standard errors in {above.sum()} of {len(table)} cases"
+    )
+    return Evidence(holds, text, ", ".join(table["model"].unique()))
+
+
+CLAIMS = (
+    Claim(
+        "Best-worst scores are reliable: split-half correlation .946 to .975; Krippendorff's alpha .74",
+        "3.3, 4.2, tables 1 and 3",
+        judge_reliability,
+    ),
+    Claim(
+        "Sentence encoders correlate best with people (rho .81 to .86; GBERT .68)",
+        "5.1.1, table 5",
+        judge_encoders,
+    ),
+    Claim(
+        "mGPT chooses the most similar utterance in .07 to .17 of cases (chance .2)",
+        "5.1.2, table 6",
+        judge_choices,
+    ),
+)
