@@ -164,5 +164,5 @@ def count_trainings(trainings: float) -> str:
 
 def describe_data(rows: pd.DataFrame, paper: str) -> str:
     """Return the data and encoders of rows, and beside them those of the paper."""
-    names = [", ".join(dict.fromkeys(rows[c].dropna())) for c in ("task", "base", "model") if c in rows]
+    names = [", ".join(filter(None, dict.fromkeys(rows[c].dropna()))) for c in ("task", "base", "model") if c in rows]
     return f"{'; '.join(filter(None, names))} (paper: {paper})"

@@ -43,7 +43,7 @@ def read_results(rows: MeasuredRows) -> pd.DataFrame:
     """Return table 2; where it does not say what the test can find, that is unknown and settles nothing."""
     table = rows("table_2")
     if table.empty:
-        return pd.DataFrame(columns=["method", "metric", "measured", *WHICH])
+        return pd.DataFrame(columns=["method", "metric", "measured", *WHICH], dtype=object)
     table = table.assign(**{name: table[name].astype(object).fillna("") for name in ("base", "recipe", "trained_on")})
     return table if "detectable" in table else table.assign(detectable=math.inf)
 
@@ -51,9 +51,11 @@ def read_results(rows: MeasuredRows) -> pd.DataFrame:
 def _select_trained(table: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Return QS3M's rows by a metric: on each task those trained at its level, if there are any."""
     ours = select(table, method=OURS, metric=metric)
+    if ours.empty:
+        return ours
     level = ours["task"].str.rpartition("_")[2]
     is_same = ours["trained_on"].str.rpartition("_")[2] == level
-    return ours[is_same | ~is_same.groupby(ours["task"]).transform("any")] if len(ours) else ours
+    return ours[is_same | ~is_same.groupby(ours["task"]).transform("any")]
 
 
 def judge_gain(rows: MeasuredRows) -> Evidence:
