@@ -69,11 +69,10 @@ def _describe(rows: Iterable[pd.Series], sets: int) -> str:
 
 
 def _judge_pairs(cases: list[tuple[Holds, pd.Series]], sets: int) -> Holds:
-    """Combine cases; weak evidence if a row is of a frozen encoder or not tested, or if sets of the paper are missing."""
-    rows = [row for _, row in cases]
-    is_strong = all(has_test(row) and not row["method"].endswith(FROZEN) for row in rows)
+    """Combine cases; they are weak evidence if an encoder is frozen, or if sets of the paper are missing."""
+    is_strong = not any(row["method"].endswith(FROZEN) for _, row in cases)
     holds = combine(holds for holds, _ in cases)
-    return holds if is_strong and len({row["task"] for row in rows}) >= sets else weaken(holds)
+    return holds if is_strong and len({row["task"] for _, row in cases}) >= sets else weaken(holds)
 
 
 def _judge_case(tested: pd.Series, gain: float, expected: str, reported: float, trainings: float) -> Holds:
@@ -82,7 +81,7 @@ def _judge_case(tested: pd.Series, gain: float, expected: str, reported: float, 
         return Holds.UNTESTED
     if has_test(tested):
         return judge_test(tested, "higher" if expected == "higher" else "lower", reported, trainings)
-    return judge_signs([gain])
+    return weaken(judge_signs([gain]))
 
 
 def judge_against_kmeans(rows: MeasuredRows) -> Evidence:
@@ -132,9 +131,9 @@ def judge_against_rivals(rows: MeasuredRows) -> Evidence:
         if not names[rivals.index].isin(DEEP).any():
             continue
         gains.append((row, row["measured"] - rivals["measured"].max()))
-        best = rivals.assign(name=names[rivals.index]).sort_values("measured", ascending=False)
+        best = rivals.sort_values("measured", ascending=False)
         scores = ", ".join(
-            f"{rival.name_} {rival.measured:.1f}" for rival in best.rename(columns={"name": "name_"}).itertuples()
+            f"{name} {score:.1f}" for name, score in zip(names[best.index], best["measured"], strict=True)
         )
         texts.append(f"{row['task']}: {row['measured']:.1f}; {scores}")
     for name in LEFT_OUT:
@@ -173,8 +172,8 @@ def judge_ablation(name: str, rows: MeasuredRows, methods: tuple[str, ...]) -> E
                 part = f"{method}, " if len(methods) > 1 else ""
                 texts.append(f"{part}{row['task']} {format_points(-loss)} ({test})")
     if not cases:
-        return leave_untested(f"{' and '.join(methods)} are not trained here beside AECL")
-    text = f"ACC without it: {'; '.join(texts)}"
+        return leave_untested("AECL is not trained here both with and without this")
+    text = f"ACC without: {'; '.join(texts)}"
     if not any(has_test(row) for _, row in cases):
         text = f"{text}; {NO_TEST}"
     return Evidence(_judge_pairs(cases, ABLATED), text, _describe((row for _, row in cases), ABLATED))

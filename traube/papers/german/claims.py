@@ -126,7 +126,7 @@ def judge_hdbscan(rows: MeasuredRows) -> Evidence:
 def judge_noise(rows: MeasuredRows) -> Evidence:
     """Judge whether HDBSCAN calls more than 30 % of the texts noise in any case."""
     table = rows("noise")
-    cases = table[table["method"].str.endswith("/hdbscan")] if "method" in table else table
+    cases = table[table["method"].str.endswith("/hdbscan")] if len(table) else table
     if cases.empty:
         return leave_untested("which texts are noise is not counted")
     above = int((cases["measured"] > NOISE).sum())
