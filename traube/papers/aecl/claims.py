@@ -35,6 +35,7 @@ DEEP = ("SCCL", "RSTC", "STCC", "Self-Train")  # rivals of the paper that are tr
 PLAIN = ("BOW", "TF-IDF", tables.KMEANS)
 LEFT_OUT = ("GSDMM", "ECIC")  # rivals that the paper does not have
 ABLATED = 2  # sets of the paper's ablations
+MOST_NAMED = 3  # sets
 NEAR_ZERO = 0.1  # of a similarity that is 1 in all
 NOT_TRAINED = "AECL is not trained here"
 
@@ -64,8 +65,9 @@ def _describe(rows: Iterable[pd.Series], sets: int) -> str:
     bases = dict.fromkeys(str(row["base"]) for row in rows if "base" in row.index and pd.notna(row["base"]))
     frozen = sum(row["method"].endswith(FROZEN) for row in rows)
     state = "frozen" if frozen == len(rows) else "trained" if not frozen else "frozen or trained"
-    names = ", ".join(dict.fromkeys(row["task"] for row in rows))
-    return f"{names}; {', '.join(bases)} {state} (paper: {sets} sets, DistilBERT trained)"
+    tasks = dict.fromkeys(row["task"] for row in rows)
+    names = ", ".join(tasks) if len(tasks) <= MOST_NAMED else f"{len(tasks)} sets"
+    return f"{names}; {' '.join([*bases, state])} (paper: {sets} sets, DistilBERT trained)"
 
 
 def _judge_pairs(cases: list[tuple[Holds, pd.Series]], sets: int) -> Holds:
@@ -144,7 +146,7 @@ def judge_against_rivals(rows: MeasuredRows) -> Evidence:
             if (others.loc[others["task"] == row["task"], "measured"] > row["measured"]).any()
         ]
         if len(others):
-            texts.append(f"{name}, not in the paper, higher on {len(higher)} sets ({', '.join(higher) or 'none'})")
+            texts.append(f"{name}, not in the paper, higher on {len(higher)} of {len(ours)} sets")
     if not gains:
         return leave_untested(f"none of {', '.join(DEEP)} is trained here beside AECL")
     enough = [gain for row, gain in gains if row["seeds"] >= FEWEST_TRAININGS]

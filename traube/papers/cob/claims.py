@@ -3,6 +3,8 @@
 A test counts trainings (`detectable`); of tables whose p-value is older, differences alone are judged, as untested.
 """
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 
 import pandas as pd
@@ -24,6 +26,7 @@ from traube._reports.papers.claims import (
     judge_signs,
     judge_test,
     leave_untested,
+    read_recipe,
     select,
     weaken,
 )
@@ -37,67 +40,101 @@ UNTRAINED = {"ari": 0.182}  # Triplet .223, without training .041
 SOONER, EPOCH = 5.0, 50.0  # "about 100 times": half of it counts
 
 
-def find_triplet(table: pd.DataFrame, row: pd.Series) -> pd.Series | None:
-    """Return the Triplet that a row stands against: the one that it names, or the only one of its encoder."""
-    rivals = select(table, method=TRIPLET, task=row["task"], metric=row["metric"])
-    if isinstance(row["base"], str):
-        rivals = select(rivals, base=row["base"])
-    against = row.get("against")
-    if isinstance(against, str) and against:
-        recipe = against.partition(" ")[2]
-        rivals = rivals[rivals["recipe"].astype(object).fillna("") == recipe]
-    return rivals.iloc[0] if len(rivals) == 1 else None
+@dataclass(frozen=True)
+class Pair:
+    """COB and the Triplet that it is compared with: of the same encoder, as many of whose layers are trained."""
+
+    cob: pd.Series
+    triplet: pd.Series
+    is_tested: bool  # the table's test is against this Triplet, and counts trainings
+
+    @property
+    def is_head_alone(self) -> bool:
+        """Whether the encoder is frozen: the paper trains all layers."""
+        return _read_layers(self.cob) == "0"
+
+    @property
+    def trainings(self) -> float:
+        """Number of trainings of the side that has fewer."""
+        return min(self.cob["seeds"], self.triplet["seeds"])
+
+    @property
+    def difference(self) -> float:
+        """Gain over Triplet."""
+        return float(self.cob["measured"] - self.triplet["measured"])
+
+    def judge(self, reported: float) -> Holds:
+        """Judge the gain by the test, or by its sign where trainings were not tested."""
+        if self.is_tested:
+            return judge_test(self.cob, "higher", reported, self.trainings)
+        return weaken(judge_signs([self.difference])) if self.trainings >= FEWEST_TRAININGS else Holds.UNTESTED
+
+    def describe(self) -> str:
+        """Return both scores, the gain and its test."""
+        scores = [
+            format_score(row["measured"]) + (f" ± {format_score(row['sd'])}" if row["sd"] > 0 else "")
+            for row in (self.cob, self.triplet)
+        ]
+        test = format_test(self.cob) if self.is_tested else "not tested by trainings"
+        which = f"{'head alone, ' if self.is_head_alone else ''}{self.cob['metric'].upper()}"
+        return f"{which} {scores[0]} against {scores[1]}, {format_points(100 * self.difference)} points ({test})"
 
 
-def _judge_pair(row: pd.Series, rival: pd.Series, reported: float) -> Holds:
-    """Judge COB against Triplet by the test, or by the sign where trainings were not tested."""
-    trainings = min(row["seeds"], rival["seeds"])
-    if has_test(row):
-        return judge_test(row, "higher", reported, trainings)
-    if trainings < FEWEST_TRAININGS:
-        return Holds.UNTESTED
-    return weaken(judge_signs([row["measured"] - rival["measured"]]))
+def _read_layers(row: pd.Series) -> str | None:
+    return read_recipe(row.get("note")).get("layers")
 
 
-def _describe_pair(row: pd.Series, rival: pd.Series) -> str:
-    scores = [
-        format_score(r["measured"]) + (f" ± {format_score(r['sd'])}" if r["seeds"] > 1 else "") for r in (row, rival)
-    ]
-    difference = format_points(100 * (row["measured"] - rival["measured"]))
-    test = format_test(row) if has_test(row) else "not tested by trainings"
-    return f"{row['metric'].upper()} {scores[0]} against {scores[1]}, {difference} points ({test})"
+def find_pairs(table: pd.DataFrame, task: str, metrics: Iterable[str]) -> list[Pair]:
+    """Return each training of COB with the Triplet that it was tested against, or the only one that is like it."""
+    pairs = []
+    for _, cob in select(table, task=task, method="cob", metric=metrics).iterrows():
+        rivals = select(table, task=task, method=TRIPLET, metric=[cob["metric"]], base=[cob["base"]])
+        rivals = rivals[[_read_layers(rival) == _read_layers(cob) for _, rival in rivals.iterrows()]]
+        against = cob.get("against")
+        recipe = against.partition(" ")[2] if isinstance(against, str) else None
+        named = rivals[rivals["recipe"].astype(object).fillna("") == recipe]
+        if len(named):
+            pairs.append(Pair(cob, named.iloc[0], has_test(cob)))
+        elif len(rivals) == 1:
+            pairs.append(Pair(cob, rivals.iloc[0], False))
+    return pairs
 
 
 def judge_against_triplet(
     name: str, tasks: tuple[str, ...], reported: dict[str, float], rows: MeasuredRows
 ) -> Evidence:
-    """Judge whether COB scores higher than Triplet; where the paper's data set is not measured, on the public sample."""
+    """Judge whether COB scores higher than Triplet.
+
+    Where the paper's data set is not measured, the public sample is weak evidence, and where the encoder is frozen on
+    both sides, so is that.
+    """
     table = rows(name)
     here = next((task for task in tasks if len(select(table, task=task, method="cob"))), None)
     if here is None:
         return leave_untested("COB is not trained on this task here")
-    cobs = select(table, task=here, method="cob", metric=list(reported))
-    pairs = [(row, rival) for _, row in cobs.iterrows() if (rival := find_triplet(table, row)) is not None]
+    pairs = find_pairs(table, here, reported)
     if not pairs:
         return leave_untested("no Triplet of the same encoder is trained here")
-    holds = combine(_judge_pair(row, rival, reported[row["metric"]]) for row, rival in pairs)
-    text = "; ".join(_describe_pair(row, rival) for row, rival in pairs)
-    trainings = min(min(row["seeds"], rival["seeds"]) for row, rival in pairs)
-    text = f"{text}; {count_trainings(trainings)} each"
-    untrained = select(table, task=here, method="as it is", metric=list(reported), base=cobs["base"].unique())
-    if len(untrained):  # the encoder without any head may be above both
-        scores = ", ".join(f"{row.metric.upper()} {format_score(row.measured)}" for row in untrained.itertuples())
-        text = f"{text}; the encoder as it is: {scores}"
-    for metric, rivals in select(table, task=here, method=TRIPLET, metric=list(reported)).groupby("metric", sort=False):
-        compared = max(rival["measured"] for row, rival in pairs if row["metric"] == metric)
-        if rivals["measured"].max() > compared:  # the reader should know of a better Triplet than the one compared
-            text = f"{text}; Triplet by another recipe: {metric.upper()} {format_score(rivals['measured'].max())}"
-            if rivals["measured"].max() >= select(cobs, metric=metric)["measured"].max():
-                holds = weaken(holds)
-    if here != tasks[0]:
+    # the paper trains all layers: heads alone count where nothing else is trained
+    judged = [pair for pair in pairs if not pair.is_head_alone] or pairs
+    holds = combine(pair.judge(reported[pair.cob["metric"]]) for pair in judged)
+    texts = [*(pair.describe() for pair in pairs), f"{count_trainings(min(pair.trainings for pair in pairs))} each"]
+    for metric in dict.fromkeys(pair.cob["metric"] for pair in pairs):
+        compared = [pair for pair in pairs if pair.cob["metric"] == metric]
+        best = select(table, task=here, method=TRIPLET, metric=[metric])["measured"].max()
+        if best > max(pair.triplet["measured"] for pair in compared):
+            texts.append(f"Triplet by another recipe: {metric.upper()} {format_score(best)}")
+        if holds is Holds.HOLDS and best >= max(pair.cob["measured"] for pair in compared):
+            holds = weaken(holds)
+    bases = {pair.cob["base"] for pair in pairs}
+    encoder = select(table, task=here, method="as it is", metric=reported, base=bases)
+    if len(encoder):  # untrained, it may be above both
+        scores = ", ".join(f"{row.metric.upper()} {format_score(row.measured)}" for row in encoder.itertuples())
+        texts.append(f"the encoder as it is: {scores}")
+    if here != tasks[0] or judged[0].is_head_alone:
         holds = weaken(holds)
     paper = "DistilBERT" if here == tasks[0] else "DistilBERT, articles of TREC CAR"
-    return Evidence(holds, text, describe_data(cobs, paper))
+    return Evidence(holds, "; ".join(texts), describe_data(pd.DataFrame([pair.cob for pair in pairs]), paper))
 
 
 def judge_training(rows: MeasuredRows) -> Evidence:

@@ -108,7 +108,7 @@ def judge_hdbscan(rows: MeasuredRows) -> Evidence:
     """Judge whether HDBSCAN is the worst algorithm on UMAP's vectors on all data sets but one, as in the paper."""
     grids, verdicts, texts, tasks = read_methods(rows), [], [], set()
     for name, grid in grids.items():
-        algorithms = [f"umap/{name}" for name in (*CLUSTERERS, "dbstream", "hdbscan")]
+        algorithms = [f"umap/{algorithm}" for algorithm in (*CLUSTERERS, "dbstream", "hdbscan")]
         scores = grid.reindex(columns=algorithms).dropna()
         if scores.empty:
             continue

@@ -23,6 +23,7 @@ from traube._reports.papers.claims import (
     judge_signs,
     judge_test,
     leave_untested,
+    read_recipe,
     select,
     weaken,
 )
@@ -58,6 +59,10 @@ def _select_trained(table: pd.DataFrame, metric: str) -> pd.DataFrame:
     return ours[is_same | ~is_same.groupby(ours["task"]).transform("any")]
 
 
+def _name(metric: str) -> str:
+    return metric.partition("_")[0].upper()
+
+
 def judge_gain(rows: MeasuredRows) -> Evidence:
     """Judge the gain in ARI over Euclidean distances at either level."""
     table = read_results(rows)
@@ -85,11 +90,13 @@ def judge_query(rows: MeasuredRows) -> Evidence:
     pairs = ours.merge(plain, on=[*WHICH, "metric"], suffixes=("", "_plain"))
     if pairs.empty:
         return leave_untested("QS3M is not trained here both with and without a query")
-    texts = [
-        f"{row.metric.partition('_')[0].upper()} {format_score(row.measured)} against {format_score(row.measured_plain)} "
-        f"({row.task})"
-        for row in pairs.itertuples()
-    ]
+    texts = []
+    for (task, *_), group in pairs.groupby(WHICH, sort=False):
+        scores = [
+            f"{_name(row.metric)} {format_score(row.measured)} against {format_score(row.measured_plain)}"
+            for row in group.itertuples()
+        ]
+        texts.append(f"{', '.join(scores)} ({task})")
     holds = weaken(judge_signs(pairs["measured"] - pairs["measured_plain"]))
     return Evidence(holds, f"{'; '.join(texts)}; {NO_TEST}", describe_data(pairs, PAPER))
 
@@ -107,8 +114,7 @@ def judge_baselines(rows: MeasuredRows) -> Evidence:
             if len(others):
                 compared.append(row)
                 scores = ", ".join(f"{other.method} {format_score(other.measured)}" for other in others.itertuples())
-                name = metric.partition("_")[0].upper()
-                texts.append(f"{name} {format_score(row['measured'])} against {scores} ({row['task']})")
+                texts.append(f"{_name(metric)} {format_score(row['measured'])} against {scores} ({row['task']})")
     if not verdicts:
         return leave_untested(NOT_TRAINED)
     decided = sum(holds is Holds.HOLDS for holds in verdicts)
@@ -147,8 +153,7 @@ def _split_recipes(pairs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     from traube.papers.qs3m.trainers import Qs3m
 
     for recipe, group in pairs.groupby(pairs["recipe"].astype(object).fillna(""), sort=False):
-        note = str(group["note"].iloc[0]) if "note" in group else ""
-        values = dict(part.split("=", 1) for part in note.split() if "=" in part)
+        values = read_recipe(group["note"].iloc[0] if "note" in group else "")
         is_paper = bool(values) and all(values.get(name) == str(Qs3m.paper[name]) for name in ("begin", "loss"))
         yield "the paper's recipe" if is_paper else f"recipe {recipe}" if recipe else "Traube's recipe", group
 
