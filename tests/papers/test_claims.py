@@ -205,7 +205,7 @@ def test_cob_has_to_beat_triplet_by_trainings() -> None:
     def holds(rows: list[dict[str, Any]]) -> Holds:
         return judge("cob", "20 Newsgroups: ARI", give(table_4=rows)).holds
 
-    test = {"p": 0.01, "comparisons": 5, "detectable": 0.01}
+    test: dict[str, Any] = {"p": 0.01, "comparisons": 5, "detectable": 0.01}
     assert holds(make_cob(0.03, verdict="higher", **test)) is Holds.HOLDS
     assert holds(make_cob(-0.03, verdict="lower", **test)) is Holds.FAILS
     assert holds(make_cob(0.03, verdict="higher", seeds=1.0, **test)) is Holds.UNTESTED
@@ -216,15 +216,15 @@ def test_cob_has_to_beat_triplet_by_trainings() -> None:
 
 def test_heads_alone_are_weak_evidence_and_do_not_stand_against_whole_encoders() -> None:
     def judge_heads(note: str) -> Holds:
-        test = {"p": 0.01, "comparisons": 5, "detectable": 0.01, "verdict": "higher"}
+        test: dict[str, Any] = {"p": 0.01, "comparisons": 5, "detectable": 0.01, "verdict": "higher"}
         cob, triplet = make_cob(0.03, note="layers=0", **test)
         return judge("cob", "20 Newsgroups: ARI", give(table_4=[cob, {**triplet, "note": note}])).holds
 
     assert (judge_heads("layers=0"), judge_heads("epochs=6.0")) == (Holds.PARTLY, Holds.UNTESTED)
 
 
-def test_a_better_triplet_than_the_one_that_was_tested_is_told() -> None:
-    test = {"p": 0.01, "comparisons": 5, "detectable": 0.01, "verdict": "higher"}
+def test_a_better_triplet_than_the_one_that_was_tested_is_reported() -> None:
+    test: dict[str, Any] = {"p": 0.01, "comparisons": 5, "detectable": 0.01, "verdict": "higher"}
     rows = make_cob(0.03, **test)
     evidence = judge("cob", "20 Newsgroups: ARI", give(table_4=[*rows, {**rows[1], "recipe": "f0", "measured": 0.5}]))
     assert evidence.holds is Holds.PARTLY
@@ -276,8 +276,8 @@ def make_aecl(gain: float, *, frozen: str = "", seeds: float = 3.0, **test: Any)
     return [*ours, *({**w, "method": "SBERT", "measured": 50.0, "verdict": "*"} for w in which)]
 
 
-HIGHER = {"verdict": "higher", "p": 0.01, "comparisons": 5, "detectable": 1.0}
-LOWER = {**HIGHER, "verdict": "lower"}
+HIGHER: dict[str, Any] = {"verdict": "higher", "p": 0.01, "comparisons": 5, "detectable": 1.0}
+LOWER: dict[str, Any] = {**HIGHER, "verdict": "lower"}
 
 
 def test_aecl_has_to_beat_kmeans_on_all_sets() -> None:
@@ -292,7 +292,7 @@ def test_aecl_has_to_beat_kmeans_on_all_sets() -> None:
     assert holds(make_aecl(-5.0, frozen=", frozen encoder", **LOWER)) is Holds.UNTESTED
 
 
-def test_sets_on_which_aecl_is_below_kmeans_are_told() -> None:
+def test_sets_on_which_aecl_is_below_kmeans_are_reported() -> None:
     rows = pd.DataFrame(make_aecl(5.0, **HIGHER))
     is_lost = (rows["task"] == "agnews") & (rows["metric"] == "nmi") & (rows["method"] == "AECL")
     rows.loc[is_lost, ["measured", "verdict"]] = [47.0, "lower"]
@@ -308,7 +308,7 @@ def test_trainings_of_the_encoder_come_before_a_frozen_one() -> None:
     assert judge("aecl", "k-means", give(table_2=[*frozen, *once])).holds is Holds.UNTESTED
 
 
-def test_rivals_are_compared_without_a_test_and_others_are_told() -> None:
+def test_rivals_are_compared_without_a_test_and_others_are_reported() -> None:
     def rate(rival: float, seeds: float = 3.0) -> Evidence:
         which = {"task": "tweet", "metric": "acc", "base": "x", "seeds": seeds}
         scores = {"AECL": 70.0, "SCCL": rival, "SBERT": 60.0, "GSDMM": 79.0}

@@ -25,7 +25,7 @@ FEWEST_TRAININGS = 2  # one training says nothing of what another would give
 
 
 class Holds(Enum):
-    """Whether a claim holds here."""
+    """Verdict on a claim, of what was measured here."""
 
     HOLDS = "holds"
     PARTLY = "in part"
@@ -35,7 +35,7 @@ class Holds(Enum):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a claim's verdict rests on."""
+    """Verdict on a claim, and the numbers that it rests on."""
 
     holds: Holds
     measured: str  # the numbers, with interval or test, and of how many trainings; where not tested, the reason

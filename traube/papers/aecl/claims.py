@@ -1,4 +1,4 @@
-"""What the paper claims, and whether it holds here.
+"""Claims of the paper, and the rules by which they are judged.
 
 The paper trains the encoder. Here most rows are of a frozen one, which is another method and so weak evidence; a row of
 a trained encoder comes before it once it has two trainings.

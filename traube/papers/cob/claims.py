@@ -1,4 +1,4 @@
-"""What the paper claims, and whether it holds here.
+"""Claims of the paper, and the rules by which they are judged.
 
 A test counts trainings (`detectable`); of tables whose p-value is older, differences alone are judged, as untested.
 """
@@ -50,7 +50,7 @@ class Pair:
 
     @property
     def is_head_alone(self) -> bool:
-        """Whether the encoder is frozen: the paper trains all layers."""
+        """True where the encoder is frozen; the paper trains all layers."""
         return _read_layers(self.cob) == "0"
 
     @property

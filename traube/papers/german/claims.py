@@ -1,4 +1,4 @@
-"""What the paper claims, and whether it holds here.
+"""Claims of the paper, and the rules by which they are judged.
 
 Tables 2 and 3 have no test, so that their claims are judged by signs: on each data set, for the mean of models and for
 each model for German alone. The data here are three of the paper's six sets, a tenth of their size.

@@ -1,4 +1,4 @@
-"""What the paper claims, and whether it holds here: not tested until its pairs, its judgments and a language model are here."""
+"""Claims of the paper, and the rules by which they are judged: not tested until its pairs, its judgments and a language model are here."""
 
 from traube._reports.papers.claims import (
     Claim,

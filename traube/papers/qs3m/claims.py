@@ -1,4 +1,4 @@
-"""What the paper claims, and whether it holds here.
+"""Claims of the paper, and the rules by which they are judged.
 
 The test is the paper's, a t-test over pages, paired with SBERT's Euclidean distances. A page is tested by one training,
 that of its fold. What is not compared with SBERT has no test.
