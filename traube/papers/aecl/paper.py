@@ -4,6 +4,7 @@ from functools import partial
 
 from traube._reports.papers.spec import Figure, Paper, Table, make_grid
 from traube.papers.aecl import figures, tables
+from traube.papers.aecl.claims import CLAIMS
 
 ABLATIONS = {
     "table_3": "Without similarity-guided contrast (equation 7).",
@@ -99,4 +100,5 @@ PAPER = Paper(
             for name, stage in (("figure_8", "first"), ("figure_9", "second"))
         ),
     ),
+    claims=CLAIMS,
 )

@@ -4,6 +4,7 @@ from functools import partial
 
 from traube._reports.papers.spec import Figure, Paper, Table
 from traube.papers.cob import figures, tables
+from traube.papers.cob.claims import CLAIMS
 
 NO_ARTICLES = "train.v2.0 of TREC CAR has not been read here: `traube tasks trec_car_coarse` says where to get it"
 SCORES = {
@@ -85,4 +86,5 @@ PAPER = Paper(
             "traube train cob newsgroups, then traube run --task newsgroups --protocol cob",
         ),
     ),
+    claims=CLAIMS,
 )

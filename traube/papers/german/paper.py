@@ -8,6 +8,7 @@ import pandas as pd
 from traube._reports.papers.context import Context
 from traube._reports.papers.spec import Figure, Paper, Table
 from traube.papers.german import figures, tables
+from traube.papers.german.claims import CLAIMS
 
 
 def _select_kmeans(table: pd.DataFrame) -> pd.DataFrame:
@@ -113,4 +114,5 @@ PAPER = Paper(
             "traube run --task reddit_s2s",
         ),
     ),
+    claims=CLAIMS,
 )

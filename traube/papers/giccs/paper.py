@@ -4,6 +4,7 @@ from functools import partial
 
 from traube._reports.papers.spec import Figure, Paper, Table
 from traube.papers.giccs import figures, tables
+from traube.papers.giccs.claims import CLAIMS
 
 NO_JUDGMENTS = "there are no judgments in TRAUBE_RAW/giccs (judgments.csv and items.csv)"
 NOT_READ = "giccs has not been read: TRAUBE_RAW/giccs holds no data"
@@ -77,4 +78,5 @@ PAPER = Paper(
             "GiCCS has not been read.\nTo see where its table belongs: traube pairs",
         ),
     ),
+    claims=CLAIMS,
 )

@@ -4,6 +4,7 @@ from functools import partial
 
 from traube._reports.papers.spec import Figure, Paper, Table
 from traube.papers.qs3m import figures, tables
+from traube.papers.qs3m.claims import CLAIMS
 from traube.papers.qs3m.pages import TRAINER
 
 NOTHING_TRAINED = (
@@ -70,4 +71,5 @@ PAPER = Paper(
             NOTHING_TRAINED,
         ),
     ),
+    claims=CLAIMS,
 )

@@ -1,0 +1,188 @@
+"""Claims of the paper, and the rules by which they are judged.
+
+The test is the paper's, a t-test over pages, paired with SBERT's Euclidean distances. A page is tested by one training,
+that of its fold. What is not compared with SBERT has no test.
+"""
+
+import math
+from collections.abc import Iterator
+
+import pandas as pd
+
+from traube._reports.papers.claims import (
+    NO_TEST,
+    Claim,
+    Evidence,
+    Holds,
+    MeasuredRows,
+    combine,
+    describe_data,
+    format_percent,
+    format_score,
+    format_test,
+    judge_signs,
+    judge_test,
+    leave_untested,
+    read_recipe,
+    select,
+    weaken,
+)
+from traube.metrics.correlation import correlation
+
+OURS, WITHOUT_QUERY = "QS3M-Title", "QS3M-no-query"  # the query that is trained at both levels here
+BASELINES = ("TFIDF cosine", "Topic model")
+UNTRAINED = ("Query's space", "Page's space", "Query first")  # rivals that the paper does not have
+PAPER = "CAR-A and CAR-B, SBERT trained on 5,000 articles"
+PAGES = math.inf  # the test counts pages: there is no training that it counts as one
+GAIN = 0.12
+AUC_GAIN, ARI_GAIN = 0.1, 0.2  # over TF-IDF, the better of both baselines: .738 and .597, .289 and .071
+NOT_TRAINED = "QS3M is not trained here"
+WHICH = ["task", "trained_on", "recipe"]
+
+
+def read_results(rows: MeasuredRows) -> pd.DataFrame:
+    """Return table 2; where it does not say what the test can find, that is unknown and settles nothing."""
+    table = rows("table_2")
+    if table.empty:
+        return pd.DataFrame(columns=["method", "metric", "measured", *WHICH], dtype=object)
+    table = table.assign(**{name: table[name].astype(object).fillna("") for name in ("base", "recipe", "trained_on")})
+    return table if "detectable" in table else table.assign(detectable=math.inf)
+
+
+def _select_trained(table: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Return QS3M's rows by a metric: on each task those trained at its level, if there are any."""
+    ours = select(table, method=OURS, metric=metric)
+    if ours.empty:
+        return ours
+    level = ours["task"].str.rpartition("_")[2]
+    is_same = ours["trained_on"].str.rpartition("_")[2] == level
+    return ours[is_same | ~is_same.groupby(ours["task"]).transform("any")]
+
+
+def _name(metric: str) -> str:
+    return metric.partition("_")[0].upper()
+
+
+def judge_gain(rows: MeasuredRows) -> Evidence:
+    """Judge the gain in ARI over Euclidean distances at either level."""
+    table = read_results(rows)
+    ours = _select_trained(table, "ari")
+    if ours.empty:
+        return leave_untested(NOT_TRAINED)
+    verdicts, texts = [], []
+    for _, row in ours.iterrows():
+        before = row["measured"] - row["difference"]
+        verdicts.append(judge_test(row, "higher", GAIN * before, PAGES))
+        scores = f"{format_score(row['measured'])} against {format_score(before)}"
+        texts.append(f"{row['task']} {format_percent(row['difference'] / before)} ({scores}, {format_test(row)})")
+    untrained = select(table, method=UNTRAINED, metric="ari", task=ours["task"].unique())
+    if len(untrained):
+        best = untrained.sort_values("measured").groupby("task", sort=False).tail(1)
+        rivals = ", ".join(f"{row.method} {format_score(row.measured)} ({row.task})" for row in best.itertuples())
+        texts.append(f"untrained, not in the paper: {rivals}")
+    return Evidence(combine(verdicts), f"ARI: {'; '.join(texts)}", describe_data(ours, PAPER))
+
+
+def judge_query(rows: MeasuredRows) -> Evidence:
+    """Judge by signs whether a title helps, beside the same training without a query."""
+    table = read_results(rows)
+    ours, plain = (select(table, method=method, metric=("auc_all", "ari")) for method in (OURS, WITHOUT_QUERY))
+    pairs = ours.merge(plain, on=[*WHICH, "metric"], suffixes=("", "_plain"))
+    if pairs.empty:
+        return leave_untested("QS3M is not trained here both with and without a query")
+    texts = []
+    for (task, *_), group in pairs.groupby(WHICH, sort=False):
+        scores = [
+            f"{_name(row.metric)} {format_score(row.measured)} against {format_score(row.measured_plain)}"
+            for row in group.itertuples()
+        ]
+        texts.append(f"{', '.join(scores)} ({task})")
+    holds = weaken(judge_signs(pairs["measured"] - pairs["measured_plain"]))
+    return Evidence(holds, f"{'; '.join(texts)}; {NO_TEST}", describe_data(pairs, PAPER))
+
+
+def judge_baselines(rows: MeasuredRows) -> Evidence:
+    """Judge whether QS3M is above words and topics: significantly above SBERT, and they significantly below it."""
+    table = read_results(rows)
+    verdicts, texts, compared = [], [], []
+    for metric, gain in (("auc_all", AUC_GAIN), ("ari", ARI_GAIN)):
+        for _, row in _select_trained(table, metric).iterrows():
+            others = select(table, method=BASELINES, metric=metric, task=row["task"])
+            for _, other in others.iterrows():
+                sides = judge_test(row, "higher", gain, PAGES), judge_test(other, "lower", gain, PAGES)
+                verdicts.append(_join_sides(row["measured"] - other["measured"], *sides))
+            if len(others):
+                compared.append(row)
+                scores = ", ".join(f"{other.method} {format_score(other.measured)}" for other in others.itertuples())
+                texts.append(f"{_name(metric)} {format_score(row['measured'])} against {scores} ({row['task']})")
+    if not verdicts:
+        return leave_untested(NOT_TRAINED)
+    decided = sum(holds is Holds.HOLDS for holds in verdicts)
+    text = f"{'; '.join(texts)}; tests on either side of SBERT decide {decided} of {len(verdicts)}"
+    return Evidence(combine(verdicts), text, describe_data(pd.DataFrame(compared), PAPER))
+
+
+def _join_sides(difference: float, ours: Holds, theirs: Holds) -> Holds:
+    """Join the tests of two sides against a third: both have to be significant, or nothing is decided."""
+    if ours is theirs is Holds.HOLDS:
+        return Holds.HOLDS
+    if ours is theirs is Holds.FAILS and difference < 0:
+        return Holds.FAILS
+    return Holds.UNTESTED
+
+
+def judge_arxiv(rows: MeasuredRows) -> Evidence:
+    """Judge by signs on both folds, for each recipe that was trained, whether QS3M's AUC is above the cosine's."""
+    table = rows("table_4")
+    ours, cosines = select(table, method=OURS), select(table, method="SBERT cosine")
+    pairs = ours.merge(cosines, on=["fold", "base"], suffixes=("", "_cosine")) if len(ours) and len(cosines) else ours
+    if pairs.empty or cosines.empty:
+        return leave_untested("QS3M is not trained on abstracts here")
+    texts = [
+        f"{name}: {' and '.join(map(format_score, group['measured']))} against "
+        f"{' and '.join(map(format_score, group['measured_cosine']))}"
+        for name, group in _split_recipes(pairs)
+    ]
+    holds = weaken(judge_signs(pairs["measured"] - pairs["measured_cosine"]))
+    on = "arXiv, 7 subjects, folds 1 and 2; " + describe_data(pairs, "seven subjects, SBERT")
+    return Evidence(holds, f"AUC, {'; '.join(texts)}; one training a fold, {NO_TEST}", on)
+
+
+def _split_recipes(pairs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the rows of each recipe and its name; the paper's is known by its values in the note."""
+    from traube.papers.qs3m.trainers import Qs3m
+
+    for recipe, group in pairs.groupby(pairs["recipe"].astype(object).fillna(""), sort=False):
+        values = read_recipe(group["note"].iloc[0] if "note" in group else "")
+        is_paper = bool(values) and all(values.get(name) == str(Qs3m.paper[name]) for name in ("begin", "loss"))
+        yield "the paper's recipe" if is_paper else f"recipe {recipe}" if recipe else "Traube's recipe", group
+
+
+def judge_clustering(rows: MeasuredRows) -> Evidence:
+    """Judge by the rank correlation of AUC and ARI over ways of comparing, with its interval by a bootstrap over them."""
+    table = read_results(rows)
+    verdicts, texts, tasks = [], [], []
+    for task, group in select(table, metric=("auc_all", "ari")).groupby("task", sort=False):
+        ways = group.pivot_table(index=["method", "base", "recipe", "trained_on"], columns="metric", values="measured")
+        ways = ways.reindex(columns=["auc_all", "ari"]).dropna()
+        if len(ways) < 3:  # two points are always on a line
+            continue
+        rho = correlation("spearman", ways["auc_all"], ways["ari"])
+        verdicts.append(Holds.HOLDS if rho.low > 0 else Holds.FAILS if rho.high < 0 else Holds.UNTESTED)
+        interval = f"95 % CI {format_score(rho.low, 2)} to {format_score(rho.high, 2)}"
+        texts.append(f"Spearman's rho {format_score(rho.value, 2)} ({interval}, {len(ways)} ways of comparing, {task})")
+        tasks.append(str(task))
+    if not verdicts:
+        return leave_untested("too few ways of comparing are measured")
+    return Evidence(combine(verdicts), "; ".join(texts), describe_data(select(table, task=tasks), PAPER))
+
+
+CLAIMS = (
+    Claim("QS3M improves ARI by 12 % on average over the best baseline, SBERT", "4.3.2, table 2", judge_gain),
+    Claim("Incorporating the query improves the metric (title .289 ARI, no query .284)", "4.3.1, table 2", judge_query),
+    Claim("QS3M beats TF-IDF and topic models", "abstract, table 2", judge_baselines),
+    Claim("Better pairwise similarity (AUC) leads to better clusters (ARI)", "4.3.2, table 2", judge_clustering),
+    Claim(
+        "Trained on arXiv alone, QS3M has AUC .773 and .734, SBERT's cosine .592 and .598", "5, table 4", judge_arxiv
+    ),
+)
