@@ -92,13 +92,13 @@ class Sweep(Strict):
         sweep_settings = {"clusterers": (self.clusterer,), "seeds": self.seeds or protocol.seeds, "sweep": name}
         start = {**protocol.model_dump(), **sweep_settings, "description": self.description}
         points = {name: Point(**start)}
-        single = {
+        single: dict[str, tuple[dict[str, Value], dict[str, Any]]] = {
             f"{name}.{parameter}={value}": ({parameter: value}, {"parameter": parameter, "value": value})
             for parameter, values in self.values.items()
             for value in values
         }
-        joint = {f"{name}.{label}": (values, {"parameter": label}) for label, values in self.combinations.items()}
-        for point, (tried, about) in {**single, **joint}.items():
+        joint = {f"{name}.{label}": (tried, {"parameter": label}) for label, tried in self.combinations.items()}
+        for point, (tried, about) in (single | joint).items():
             changed = {**unchanged, **tried}
             if component.resolve(changed) == component.resolve(unchanged):
                 continue
