@@ -26,7 +26,7 @@ extensions = [
     "fields",
     "living",
 ]
-exclude_patterns = ["_build", "_ext", "results"]
+exclude_patterns = ["_build", "_ext"]
 nitpicky = True
 # Types of other libraries, whose own sites cannot be reached without a network, and words of numpydoc's entries.
 nitpick_ignore_regex = [("py:.*", r"(?!traube\.).*")]
