@@ -149,9 +149,19 @@ def test_random_annotators_are_at_chance_and_items_as_values_flatter_those_who_a
     truth = np.arange(len(everything)) % 5
     near = [sorted(everything, key=lambda n: truth[everything.index(n)] + rng.normal(0, 1)) for _ in range(5)]
     agreeing = judged_by(near, tuples)
-    units = np.concatenate([2 * agreeing.tuples, 2 * agreeing.tuples + 1])
-    by_item = krippendorff_alpha(units, np.concatenate([agreeing.best, agreeing.worst]))
-    assert 0.2 < alpha(agreeing) < by_item  # of many tuples, nearly no two items are equal by chance
+    of_items, of_pairs = alpha(agreeing, "items"), alpha(agreeing, "pairs")
+    # of many tuples, nearly no two items are equal by chance; both answers at once are equal less often than one
+    assert 0.2 < of_pairs < alpha(agreeing) < of_items
+    assert alpha(random, "pairs") == pytest.approx(0, abs=0.05)
+
+
+def test_the_readings_of_alpha_worked_by_hand() -> None:
+    """Two annotators, one tuple of three: the same best, another worst."""
+    judged = Judgments.of([list("abc")] * 2, ["a", "a"], ["c", "b"], ["anna", "ben"])
+    # one of two questions agrees; four answers are a, a, c, b: 10 of 12 pairs would differ by chance
+    assert alpha(judged, "items") == pytest.approx(1 - 0.5 / (10 / 12))
+    assert alpha(judged, "slots") == alpha(judged, "items")  # with one tuple a slot is an item
+    assert alpha(judged, "pairs") == pytest.approx(1 - 1 / 1)  # (a, c) and (a, b): the only pair differs, as by chance
 
 
 def test_a_judgment_puts_all_pairs_with_its_best_or_worst_in_order() -> None:

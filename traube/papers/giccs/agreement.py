@@ -8,7 +8,7 @@ counted here; `traube.papers.giccs.value_scoring` has the scores that are learne
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -75,6 +75,7 @@ class Judgments:
         return self.where(np.asarray(chosen[self.shown].all(axis=1), dtype=bool))
 
 
+AlphaOf: TypeAlias = Literal["slots", "items", "pairs"]
 Scoring: TypeAlias = Callable[[Judgments], Floats]  # a score for each item, nan where it was not shown
 
 
@@ -155,17 +156,19 @@ def krippendorff_alpha(units: ArrayLike, values: ArrayLike) -> float:
     return float(1 - (1 - agreeing / n) / expected) if expected > 0 else np.nan
 
 
-def alpha(judgments: Judgments) -> float:
-    """Return Krippendorff's alpha of the answers: a unit is a question (best or worst) about a tuple.
-
-    The value of an answer is which of the tuple's places the item has, in an order that is drawn for each tuple, the same
-    for all annotators: then chance is 1 / m. With the item itself as the value, nearly no two are equal by chance, which
-    makes alpha larger. The paper does not say which one it uses.
+def alpha(judgments: Judgments, reading: AlphaOf = "slots") -> float:
+    """Return Krippendorff's alpha of the answers, in one of three readings; the paper does not say which one it uses.
 
     Parameters
     ----------
     judgments : Judgments
         The judgments.
+    reading : {"slots", "items", "pairs"}, default="slots"
+        What agrees. `slots`: a unit is a question (best or worst) about a tuple, and the value of an answer is which of the
+        tuple's places the item has, in an order that is drawn for each tuple, the same for all annotators: then chance is
+        1 / m. `items`: the same unit, and the item itself is the value: of many tuples nearly no two are equal by chance,
+        which makes alpha larger. `pairs`: a unit is a tuple, and its value best and worst together, by their places: two
+        annotators agree only if both answers do.
 
     Returns
     -------
@@ -173,11 +176,13 @@ def alpha(judgments: Judgments) -> float:
         Alpha, as in `krippendorff_alpha`.
     """
     best, worst = judgments.best, judgments.worst
-    if len(judgments):
+    if len(judgments) and reading != "items":
         _, first, tuples = np.unique(judgments.tuples, return_index=True, return_inverse=True)
         order = np.sort(judgments.shown[first], axis=1)
         order = np.random.default_rng(SEED).permuted(order, axis=1)[tuples]
         best, worst = (np.argmax(order == answer[:, None], axis=1) for answer in (best, worst))
+    if reading == "pairs":
+        return krippendorff_alpha(judgments.tuples, judgments.shown.shape[1] * best + worst)
     units = np.concatenate([2 * judgments.tuples, 2 * judgments.tuples + 1])
     return krippendorff_alpha(units, np.concatenate([best, worst]))
 
@@ -318,7 +323,9 @@ class Reliability:
     tuples: int
     judgments: int
     annotators: int
-    alpha: float  # Krippendorff's, of both questions
+    alpha: float  # Krippendorff's, of both questions, by the tuples' slots
+    alpha_items: float  # the same by the items themselves
+    alpha_pairs: float  # of both answers together
     strong_best: float  # shares of tuples
     strong_worst: float
     compliance: float  # mean and minimum over the annotators, by the scores that are counted
@@ -338,6 +345,8 @@ def reliability(judgments: Judgments, *, repetitions: int = REPETITIONS) -> Reli
         judgments=len(judgments),
         annotators=len(np.unique(judgments.annotators)),
         alpha=alpha(judgments),
+        alpha_items=alpha(judgments, "items"),
+        alpha_pairs=alpha(judgments, "pairs"),
         strong_best=best,
         strong_worst=worst,
         compliance=float(compliances.mean()) if len(compliances) else np.nan,

@@ -67,7 +67,7 @@ def load_stored(name: str) -> Task | None:
 
 
 def agreement(context: Context) -> pd.DataFrame:
-    """Measure table 1, alpha of slots (see `traube.papers.giccs.agreement.alpha`), % of strong agreement.
+    """Measure table 1, alpha of slots, and in its two other readings (`alpha` of the agreement), % of strong agreement.
 
     The columns are source, measure, measured.
     """
@@ -76,6 +76,8 @@ def agreement(context: Context) -> pd.DataFrame:
         measures = reliability(judged)
         rows += [
             (source, "alpha", measures.alpha),
+            (source, "alpha_items", measures.alpha_items),
+            (source, "alpha_pairs", measures.alpha_pairs),
             (source, "strong_best", 100 * measures.strong_best),
             (source, "strong_worst", 100 * measures.strong_worst),
         ]
