@@ -6,6 +6,7 @@ what they have in common is computed once (but for models that keep no keys and 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 from traube._core.errors import Failed, Invalid, TooLarge
@@ -61,7 +62,10 @@ def _sum_after_shared(model: CausalModel, sequences: list[list[int]], begin: int
     network = model.model
     with torch.inference_mode():
         prefix = network(model.pad([sequences[0][: max(shared, 1)]]), use_cache=True)
-        cache: Any = getattr(prefix, "past_key_values", None)
+        # transformers 5.24 has renamed what keeps the states
+        renamed = "cache" in signature(network.forward).parameters
+        kept_as = "cache" if renamed else "past_key_values"
+        cache: Any = getattr(prefix, kept_as, None)
         layers = getattr(cache, "layers", [])  # none, or with a state of another kind, where no keys are kept
         if not shared or not layers or not all(hasattr(layer, "batch_repeat_interleave") for layer in layers):
             shared, logits = 1, network(model.pad(sequences), use_cache=False).logits[:, :-1]
@@ -73,8 +77,8 @@ def _sum_after_shared(model: CausalModel, sequences: list[list[int]], begin: int
                 model.pad(rests),
                 attention_mask=model.pad([[1] * (shared + len(rest)) for rest in rests]),
                 position_ids=torch.arange(shared, shared + width, device=network.device).expand(len(rests), -1),
-                past_key_values=cache,
                 use_cache=True,
+                **{kept_as: cache},
             )
             first = prefix.logits[:, -1:].expand(len(sequences), -1, -1)
             logits = torch.cat([first, output.logits[:, :-1]], 1)
