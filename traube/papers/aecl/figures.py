@@ -10,7 +10,7 @@ from traube._pipeline.params import Point
 from traube._pipeline.units import sample_for_plots
 from traube._reports.figures import by_label, lines, text_map, tip
 from traube._reports.papers.context import Context
-from traube._reports.papers.spec import Drawing
+from traube._reports.papers.spec import Drawing, deviation
 from traube._reports.rendering import figures_page
 from traube.models.vectors import locate_matrix, open_matrix, store_matrix
 from traube.papers.aecl.tables import (
@@ -19,6 +19,7 @@ from traube.papers.aecl.tables import (
     NAMES,
     ON_ENCODER,
     PRINTED,
+    PRINTED_WAYS,
     PROTOCOL,
     TASKS,
     WITHOUT,
@@ -52,8 +53,8 @@ def histories(context: Context) -> pd.DataFrame:
     """
     rows = []
     for name, protocol in TRAININGS.items():
-        # where only the sweep was computed, its point that changes nothing is the same training
-        cells = context.cells(TASKS, protocol, *([ABLATIONS] if protocol == FROZEN else []))
+        # where only a sweep was computed, its point that changes nothing is the same training
+        cells = context.cells(TASKS, protocol, *([ABLATIONS, PRINTED_WAYS] if protocol == FROZEN else []))
         cells = cells.drop_duplicates(["task", "model", "method", "seed"])
         for cell in cells[cells["method"].isin(NAMES)].itertuples():
             method = name if cell.method == "none/aecl" else NAMES[cell.method]
@@ -63,6 +64,20 @@ def histories(context: Context) -> pd.DataFrame:
             for history in context.storage.read_histories(cell.cell_id).values():
                 rows += [{**about, **entry} for entry in history]
     return pd.DataFrame(rows)
+
+
+def similarity(context: Context) -> pd.DataFrame:
+    """Measure how alike texts are in the last epoch of a training, means over seeds.
+
+    The columns are task, method, metric (of `CURVES`), base, measured, sd, seeds.
+    """
+    table, keys = histories(context), ["task", "method", "metric", "base"]
+    if table.empty:
+        return pd.DataFrame(columns=[*keys, "measured", "sd", "seeds"])
+    last = table.sort_values("epoch").groupby(["task", "method", "base", "seed"], as_index=False).last()
+    columns = [column for column in CURVES if column in last]
+    values = last.melt(["task", "method", "base", "seed"], columns, "metric").dropna(subset="value")
+    return values.groupby(keys)["value"].agg(measured="mean", sd=deviation, seeds="size").reset_index()
 
 
 def curves(column: str, context: Context) -> Drawing | None:

@@ -68,7 +68,7 @@ PAPER = Paper(
             "How alike texts are in the last epoch: NS, the share of a text's attention that goes to other classes (figure 6), and "
             "the cosine of two texts of one class (figure 5). The paper's are curves without numbers.",
             tables.published_nothing,
-            tables.similarity,
+            figures.similarity,
             shown=partial(make_grid, rows=["task", "method", "base"], column="metric", digits=3),
             same_encoder=False,
         ),

@@ -41,14 +41,15 @@ WITHOUT_FROZEN = {
     "No RC": f"{ABLATIONS}.softness_weight=0.0",
 }
 CODED = "as coded"
-AS_PRINTED = {  # points of the sweep `aecl_printed`: what its paper prints otherwise than its code has it
-    CODED: "aecl_printed",
-    "attention by equations 1 to 3 alone": "aecl_printed.attention=printed",
-    "contrast by equations 6, 7 and 9": "aecl_printed.contrast=printed",
-    "contrast of clusters by equations 10 and 11": "aecl_printed.cluster_contrast=printed",
-    "signs of the entropies": "aecl_printed.signs=printed",
-    "temperatures": "aecl_printed.temperatures",
-    "all of it": "aecl_printed.all",
+PRINTED_WAYS = "aecl_printed"  # the sweep of what its paper prints otherwise than its code has it
+AS_PRINTED = {
+    CODED: PRINTED_WAYS,
+    "attention by equations 1 to 3 alone": f"{PRINTED_WAYS}.attention=printed",
+    "contrast by equations 6, 7 and 9": f"{PRINTED_WAYS}.contrast=printed",
+    "contrast of clusters by equations 10 and 11": f"{PRINTED_WAYS}.cluster_contrast=printed",
+    "signs of the entropies": f"{PRINTED_WAYS}.signs=printed",
+    "temperatures": f"{PRINTED_WAYS}.temperatures",
+    "all of it": f"{PRINTED_WAYS}.all",
 }
 PRINTED = ["acc", "nmi"]
 # equation 17 prints the geometric mean of both entropies; what was measured is its code's arithmetic one
@@ -57,7 +58,6 @@ METRICS = {
     "nmi": "nmi_arithmetic/noise_as_cluster",
     "nmi_geometric": "nmi_geometric/noise_as_cluster",
 }
-SIMILARITIES = ("ns", "same_class_similarity")
 OF_WORDS = {("bow", "none/kmeans"): "BOW", ("tfidf", "none/kmeans"): "TF-IDF", ("bow", "none/gsdmm"): "GSDMM"}
 NAMES = {
     "none/kmeans": "SBERT",
@@ -198,30 +198,6 @@ def measure_scores(context: Context, tasks: Sequence[str], *protocols: str) -> p
 def published_nothing() -> pd.DataFrame:
     """Return what is printed of what the paper does not measure, or draws as a curve: task, method, metric, published."""
     return pd.DataFrame(columns=["task", "method", "metric", "published"]).astype({"published": float})
-
-
-def similarity(context: Context) -> pd.DataFrame:
-    """Measure how alike texts are in the last epoch of a training, means over seeds.
-
-    The columns are task, method (of AECL, as in table 3), metric (of `SIMILARITIES`), base, measured, sd, seeds.
-    """
-    rows = []
-    for protocols, encoder in ((WITHOUT, ""), (WITHOUT_FROZEN, ", frozen encoder")):
-        for variant in ("AECL", "No IC"):
-            cells = context.cells(TASKS, protocols[variant])
-            cells = cells[(cells["method"] == "none/aecl") & (cells["status"] == "done")]
-            for (task, base), of_seeds in cells.groupby(["task", "model"]):
-                last = pd.DataFrame(
-                    history.iloc[-1]
-                    for cell in of_seeds["cell_id"]
-                    for history in context.storage.read_histories(cell).values()
-                )
-                for metric in SIMILARITIES:
-                    if metric in last:
-                        values = last[metric].astype(float)
-                        about = (task, f"{variant}{encoder}", metric, base)
-                        rows.append((*about, values.mean(), deviation(values), len(values)))
-    return pd.DataFrame(rows, columns=["task", "method", "metric", "base", "measured", "sd", "seeds"])
 
 
 def format_table(table: pd.DataFrame) -> pd.DataFrame:
