@@ -38,7 +38,11 @@ def train(
     seed: Annotated[
         list[int] | None,
         typer.Option(
-            "--seed", min=0, max=MOST_SEED, help="Seed; repeat for a training each. Default: the recipe's.", show_default=False
+            "--seed",
+            min=0,
+            max=MOST_SEED,
+            help="Seed; repeat for a training each. Default: the recipe's.",
+            show_default=False,
         ),
     ] = None,
     unlabeled: Annotated[bool, typer.Option("--unlabeled", help="Also use texts of the task without labels.")] = False,
@@ -72,7 +76,9 @@ def train(
     with_unlabeled = unlabeled and bool(get_source(task).read_unlabeled())
     for each in trained:
         left = each.load_checkpoint(task, model, paths.checkpoints(), with_unlabeled)
-        scores = f"{left.scores[0]:.4f} before, {left.scores[-1]:.4f} after the last step, {max(left.scores):.4f} at best"
+        scores = (
+            f"{left.scores[0]:.4f} before, {left.scores[-1]:.4f} after the last step, {max(left.scores):.4f} at best"
+        )
         out.print(f"{left.watched}: {scores}")
         out.print(f"{escape(str(left.last))} and {escape(left.best.name)}", soft_wrap=True)
     out.print("`traube run` evaluates the models in checkpoints/; while `traube dev` runs, that happens by itself.")

@@ -9,7 +9,7 @@ import pytest
 
 from traube._core import paths
 
-NIGHTS = 30
+DAYS = 30
 PARTS = ("home_mb", "catalog_mb", "mlflow_mb", "dagster_mb")
 
 
@@ -28,8 +28,8 @@ def test_after_a_month_of_checkpoints_the_data_directory_is_as_large_as_after_tw
     year = load_benchmark("year")
     if year.find_library() is None:
         pytest.skip("libfaketime is not installed (Debian: apt install faketime)")
-    rows = year.live_through(NIGHTS, 1, tmp_path)
-    assert len(rows) == NIGHTS
+    rows = year.live_through(DAYS, 1, tmp_path)
+    assert len(rows) == DAYS
     ratios = year.compare_weeks(rows)
     assert {part: ratio for part in PARTS if (ratio := ratios[part]) > 2} == {}
     assert rows[-1]["home_mb"] > 1  # something was measured

@@ -1,4 +1,4 @@
-"""What the documents say of the papers' results is what is stored.
+"""Hold what the documents say of the papers' results against what is stored.
 
 Each paper's README has a table of what differs, whose last column quotes numbers: each is one of the stored rows or stands in
 benchmarks/README.md. There a comment behind a sentence, or in a row of a table, names the stored row that the sentence quotes:
@@ -31,7 +31,7 @@ def read_numbers(text: str) -> list[tuple[float, int]]:
 
 
 def quotes(text: str, value: float) -> bool:
-    """Whether a text has this value, or it in percent or as a share, as far as it is written out."""
+    """Tell whether a text has this value, or it in percent or as a share, as far as it is written out."""
     return any(
         abs(number - abs(scale * value)) <= 0.5 * 10.0**-decimals + 1e-9
         for number, decimals in read_numbers(text)
