@@ -41,10 +41,10 @@ def draw_bars(best: pd.DataFrame) -> Any:
     for axis, ((task, level), rows) in zip(axes, panels, strict=True):
         rows = rows.sort_values("mean")
         mean = 100 * rows["mean"]
-        beside = [
-            (mean - 100 * rows["low"]).clip(lower=0).fillna(0),
-            (100 * rows["high"] - mean).clip(lower=0).fillna(0),
-        ]
+        # an array: of a list of Series matplotlib takes the first value as a number, which pandas is about to refuse
+        beside = np.array(
+            [(mean - 100 * rows["low"]).clip(lower=0).fillna(0), (100 * rows["high"] - mean).clip(lower=0).fillna(0)]
+        )
         axis.barh(
             rows["model"],
             mean,
