@@ -92,11 +92,14 @@ def test_a_training_goes_on_without_mlflow_and_is_tracked_when_it_is_back(
 
 def test_the_command_line_says_what_a_training_gained_and_left(parted: DagsterLauncher) -> None:
     values = [option for name, value in RECIPE.items() for option in ("--set", f"{name}={value}")]
-    result = CliRunner().invoke(app, ["train", "triplet", "parted", "-m", "tiny", *values])
+    train = ["train", "triplet", "parted", "-m", "tiny", *values]
+    result = CliRunner().invoke(app, [*train, "--seed", "1", "--seed", "2"])  # a training for each
     assert result.exit_code == 0, result.output
-    assert re.search(r"validation_ari: \S+ before, \S+ after the last step, \S+ at best", result.output)
-    name = TRAINERS["triplet"].with_values(**RECIPE).name_checkpoints("parted", "tiny")
-    assert str(paths.checkpoints() / f"{name}-last") in result.output
+    assert len(re.findall(r"validation_ari: \S+ before, \S+ after the last step, \S+ at best", result.output)) == 2
+    for seed in (1, 2):
+        name = TRAINERS["triplet"].with_values(**{**RECIPE, "seed": seed}).name_checkpoints("parted", "tiny")
+        assert str(paths.checkpoints() / f"{name}-last") in result.output
+    assert CliRunner().invoke(app, [*train, "--seed", "1", "--set", "seed=2"]).exit_code == 1  # which of the two?
 
 
 @pytest.mark.slow
