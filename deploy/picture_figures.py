@@ -13,7 +13,7 @@ from pathlib import Path
 
 from traube._core import paths
 
-WIDTH, HEIGHT = 1100, 620
+WIDTH, HEIGHT = 1100, 520
 MISSING = "Nothing to show yet"
 
 
