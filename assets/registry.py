@@ -245,13 +245,12 @@ def _serve(
         if held and held["data_version"] != champion.data_version:
             version = register(champion, model)
             models.renew(task.name, version)
-            models.tag(task.name, version, {"decision": "renewed", "reason": "the same champion, on new data"})
 
     for decision in (d for d in decisions if d.task == task.name):
         version = register(decision.challenger, encoder.model(decision.challenger.model, protocol.precision))
         models.explain(task.name, version, decision)
         if decision.outcome in ("first", "promote"):
-            models.promote(task.name, version)
+            models.promote(task.name, version, by_hand=False)
             yield decision, version
         else:
             models.challenge(task.name, version)

@@ -68,27 +68,34 @@ def champions(
     from resources.registry import RegistryResource
 
     prepare()
-    table = RegistryResource().read_champions().table
+    read = RegistryResource().read_champions()
     if as_json:
-        print_json(table.to_dict("records"))
+        print_json(read.table.to_dict("records"))
         return
-    if table.empty:
+    if not read.now:
         out.print("no task has a champion yet: `traube run`")
     rows = [
         {
             "task": row.task,
             "champion": f"{row.model} with {row.method}" if row.model else "none yet",
-            "since": str(row.since)[:10],
+            "since": row.shown_since,
             "score": format_number(row.score, 2),
-            "by": f"{row.by:+.2f}" if row.by == row.by else "",
+            "why it is champion": row.chosen,
             "challenger": f"{row.challenger}: {format_number(row.challenger_score, 2)}" if row.challenger else "",
             "why it is held": row.reason,
             "measure": row.measure,
         }
-        for row in table.itertuples()
+        for row in read.now
     ]
-    fold = {"champion": 12, "challenger": 12, "why it is held": 24, "measure": 12}
-    print_table(rows, fold=fold, optional=("by", "since", "measure"), title="champions; scores times 100")
+    fold = {
+        "champion": 12,
+        "since": 10,
+        "why it is champion": 18,
+        "challenger": 12,
+        "why it is held": 18,
+        "measure": 12,
+    }
+    print_table(rows, fold=fold, optional=("why it is champion", "measure"), title="champions; scores times 100")
 
 
 @app.command(rich_help_panel="Platform")

@@ -178,6 +178,7 @@ def _is_of_another_mlflow(error: Exception) -> bool:
 def connect(uri: str, name: str = EXPERIMENT) -> Experiment:
     """Return Traube's experiment in an MLflow store, or the one that holds what is served; make both if need be."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")  # of files that lie on this machine
     from mlflow import MlflowClient
 
     level = os.environ.get("MLFLOW_LOGGING_LEVEL")

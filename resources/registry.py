@@ -42,6 +42,7 @@ REJECTED = "traube.rejected"  # tag of a version that a person rolled back
 KEPT = "traube.keep"  # tag by which a person keeps a version that nobody serves
 LOGGED = "logged_model"  # tag with the id of the logged model, which MLflow's versions do not give back
 BROUGHT = "weights_stored"  # tag of a version whose weights, if any are needed, lie beside its clustering
+BY_HAND = "by_hand"  # tag with the day on which a person made a version the champion
 HISTORY = "traube.champions"  # tag of a registered model: its champions' versions, the present one last
 IDENTITY = ("task", "protocol", "metric", "level", "model", "fingerprint", "method", "data_version")
 
@@ -86,7 +87,6 @@ class RegistryResource(dg.ConfigurableResource):
             return str(versions[0].version)
         served = freeze()
         served.card = pin(key, served.card, served.fingerprint, candidate.cells)
-        os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
         mlflow.set_tracking_uri(self.uri or default_uri())
         run_name = f"serve {candidate.task}: {candidate.name}"
         run = client.create_run(experiment.id, run_name=run_name, tags={"traube.serves": key})
@@ -111,14 +111,13 @@ class RegistryResource(dg.ConfigurableResource):
             LOGGED: logged.model_id,
         }
         tags = {f"traube.{tag}": value for tag, value in tags.items() if value}
-        measure = describe_measure(candidate.level, candidate.metric, candidate.protocol)
         made = client.create_model_version(
             name,
             logged.artifact_location,
             run.info.run_id,
             tags=tags,
             model_id=logged.model_id,
-            description=f"{candidate.name}: {100 * candidate.mean:.2f} ({measure})",
+            description=_describe_version({**identity, "score": str(candidate.mean)}),
         )
         return str(made.version)
 
@@ -127,13 +126,15 @@ class RegistryResource(dg.ConfigurableResource):
         from traube.comparison.champions import Champion, Champions
 
         client, now, models = self.client(), [], {}
+        names = ("model", "method", "version", "since", "against", BY_HAND)
         for task in sorted({task for task, _ in self.list_served()}):
             champion, challenger = (self.find_version(task, alias) or {} for alias in (CHAMPION, CHALLENGER))
             served = champion or challenger
             now.append(
                 Champion(
-                    **{name: champion.get(name, "") for name in ("model", "method", "version", "since", "against")},
+                    **{name: champion.get(name, "") for name in names},
                     task=task,
+                    chosen=champion.get("reason", ""),
                     score=_to_points(champion.get("score")),
                     measure=describe_measure(*(served.get(tag, "") for tag in ("level", "metric", "protocol"))),
                     by=_to_points(champion.get("difference")),
@@ -161,7 +162,6 @@ class RegistryResource(dg.ConfigurableResource):
 
         self._check_registered(task)
         version = version or self._require_version(task, CHAMPION)
-        os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
         mlflow.set_tracking_uri(self.uri or default_uri())
         with TemporaryDirectory(prefix="traube-") as folder:
             at = mlflow.artifacts.download_artifacts(f"models:/{registered_name(task)}/{version}", dst_path=folder)
@@ -187,7 +187,6 @@ class RegistryResource(dg.ConfigurableResource):
         is_own = folder.parent.parent == paths.home() / "mlartifacts" / "models"  # models/ID/artifacts
         if not is_own or (folder / "MLmodel").exists() or not (given / "served").is_dir():
             return
-        os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
         with TemporaryDirectory(prefix=".traube-", dir=folder.parent) as temporary:
             weights = given / "weights"
             new = Path(temporary) / "model"
@@ -211,7 +210,7 @@ class RegistryResource(dg.ConfigurableResource):
         """Record on a version the decision about it, and the reason."""
         tags = {"decision": decision.outcome, "reason": decision.reason}
         of_verdict = ("against", "difference", "interval", "p", "comparisons", "effect", "test", "verdict")
-        tags |= dict.fromkeys((*of_verdict, "verdict_date"), "")
+        tags |= dict.fromkeys((*of_verdict, "verdict_date", BY_HAND), "")
         if (verdict := decision.verdict) and math.isfinite(verdict.error):
             tags |= {
                 "against": verdict.b,
@@ -255,16 +254,18 @@ class RegistryResource(dg.ConfigurableResource):
         tested = f"; {new['reason']}" if new.get("reason") else ""
         return f"{registered_name(task)}: {sides[0]} -> {sides[1]} ({measure}){tested}"
 
-    def promote(self, task: str, version: str | None = None) -> str:
+    def promote(self, task: str, version: str | None = None, by_hand: bool = True) -> str:
         """Make a version, by default the challenger, the champion, and return the version.
 
-        The previous champion is remembered.
+        The previous champion is remembered, and so is whether a person decided.
         """
         self._check_registered(task)
         version = version or self._require_version(task, CHALLENGER)
         client, name = self.client(), registered_name(task)
         self._read_version(task, version)
         history = self._read_history(task)
+        if by_hand and history[-1:] != [version]:
+            self._note_person(task, version, "promoted")
         self._set_champions(task, history if history[-1:] == [version] else [*history, version])
         client.delete_model_version_tag(name, version, REJECTED)
         challenger = self.find_version(task, CHALLENGER)
@@ -274,8 +275,10 @@ class RegistryResource(dg.ConfigurableResource):
 
     def renew(self, task: str, version: str) -> None:
         """Replace the champion by the same clustering, served from the present data."""
-        since = (self.find_version(task, CHAMPION) or {}).get("since", "")
-        self._set_champions(task, [*self._read_history(task)[:-1], version], since)
+        before, renewed = self.find_version(task, CHAMPION) or {}, "the same champion, on new data"
+        reason = f"{renewed}; before: {before['reason']}" if BY_HAND in before else renewed
+        self.tag(task, version, {"decision": "renewed", "reason": reason, BY_HAND: before.get(BY_HAND, "")})
+        self._set_champions(task, [*self._read_history(task)[:-1], version], before.get("since", ""))
 
     def rollback(self, task: str) -> str:
         """Make the champion before this one champion again, and return its version."""
@@ -283,6 +286,7 @@ class RegistryResource(dg.ConfigurableResource):
         history = self._read_history(task)
         if len(history) < 2:
             raise Missing(f"{registered_name(task)} has had no other champion to go back to")
+        self._note_person(task, history[-2], "restored")
         self._set_champions(task, history[:-1])
         self.client().set_model_version_tag(registered_name(task), history[-1], REJECTED, "rolled back")
         return history[-2]
@@ -291,6 +295,13 @@ class RegistryResource(dg.ConfigurableResource):
         """Return the versions that people rolled back, which are no challengers anymore."""
         condition = f"name = '{registered_name(task)}' and tag.`{REJECTED}` = 'rolled back'"
         return [_read_tags(version) for version in self.client().search_model_versions(condition)]
+
+    def _note_person(self, task: str, version: str, what: str) -> None:
+        """Record on a version that a person made it the champion, beside what the tests said of it."""
+        today = datetime.now(UTC).date().isoformat()
+        before = self._read_version(task, version).get("reason", "")
+        reason = f"{what} by hand on {today}" + (f"; before: {before}" if before else "")
+        self.tag(task, version, {"decision": "by hand", "reason": reason, BY_HAND: today})
 
     def _check_registered(self, task: str) -> None:
         """Refuse a task without a registered model; the error names near ones, and what makes one."""
@@ -361,6 +372,10 @@ class RegistryResource(dg.ConfigurableResource):
         self.tag(task, versions[-1], {"since": since or datetime.now(UTC).isoformat(timespec="minutes")})
         client.set_registered_model_tag(name, HISTORY, json.dumps(versions))
         client.set_registered_model_alias(name, CHAMPION, versions[-1])
+        champion = self._read_version(task, versions[-1])
+        by_hand = champion.get(BY_HAND, "")
+        client.update_registered_model(name, _describe_model(task, by_hand))
+        client.update_model_version(name, versions[-1], _describe_version(champion))
 
     def _read_history(self, task: str) -> list[str]:
         from mlflow.exceptions import MlflowException
@@ -372,13 +387,21 @@ class RegistryResource(dg.ConfigurableResource):
         return list(json.loads(tags.get(HISTORY, "[]")))
 
 
-def _describe_model(task: str) -> str:
-    """Return what people read beside a registered model."""
+def _describe_model(task: str, by_hand: str = "") -> str:
+    """Return what people read beside a registered model; `by_hand` is the day on which a person chose its champion."""
+    chosen = f"chosen by hand on {by_hand}" if by_hand else "chosen by paired tests"
     page = f"{get_ui('DAGSTER', 3000)}{SERVED}/{task}.html"
     return (
-        f"The clustering that serves the texts of {task}: the version `champion`, chosen by paired tests (`traube champions`); "
+        f"The clustering that serves the texts of {task}: the version `champion`, {chosen} (`traube champions`); "
         f"the version `challenger` is the best newcomer. [All of {task}]({page}), while `traube dev` runs."
     )
+
+
+def _describe_version(tags: Mapping[str, str]) -> str:
+    """Return what people read beside a version: what it is, its score, and that a person made it the champion."""
+    measure = describe_measure(*(tags.get(tag, "") for tag in ("level", "metric", "protocol")))
+    by_hand = f"; made champion by hand on {tags[BY_HAND]}" if tags.get(BY_HAND) else ""
+    return f"{tags['model']} with {tags['method']}: {_to_points(tags.get('score')):.2f} ({measure}){by_hand}"
 
 
 def describe_measure(level: str, metric: str, protocol: str) -> str:

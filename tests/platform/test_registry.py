@@ -111,6 +111,35 @@ def test_a_promotion_says_what_it_is_about_to_do_and_asks(launcher: DagsterLaunc
     assert (served.find_version("words", "champion") or {})["version"] == "2"
 
 
+def test_what_a_person_decided_stands_wherever_the_champion_is_shown(launcher: DagsterLauncher) -> None:
+    """Beside what the tests said against it: no surface claims that they chose it."""
+    launcher.publish()
+    served, runner = RegistryResource(), CliRunner()
+    tested = (served.find_version("words", "challenger") or {})["reason"]
+    done = runner.invoke(app, ["promote", "words", "--yes"])
+    assert "Downloading" not in done.output + done.stderr
+    champion = served.find_version("words", "champion") or {}
+    day = champion["by_hand"]
+    assert (champion["decision"], champion["since"][:10]) == ("by hand", day)
+    assert champion["reason"] == f"promoted by hand on {day}; before: {tested}"
+    model = served.client().get_registered_model("traube-words")
+    assert f"chosen by hand on {day}" in model.description and "paired tests" not in model.description
+    version = served.client().get_model_version("traube-words", "2")
+    assert version.description.endswith(f"; made champion by hand on {day}")
+    (noted,) = json.loads(runner.invoke(app, ["champions", "--json"]).output)
+    assert (noted["by_hand"], noted["chosen"]) == (day, champion["reason"])
+    printed = runner.invoke(app, ["champions"], env={"COLUMNS": "300"}).output
+    assert f"{day}, by hand" in printed and f"promoted by hand on {day}" in printed
+    launcher.publish()
+    page = (paths.home() / "report" / "index.html").read_text(encoding="utf-8")
+    assert f"{day}, by hand" in page and f"promoted by hand on {day}" in page
+    served.rollback("words")
+    assert (served.find_version("words", "champion") or {})["reason"].startswith(f"restored by hand on {day}; before: ")
+    served.renew("words", "1")  # a person's choice goes on with new data
+    renewed = served.find_version("words", "champion") or {}
+    assert (renewed["decision"], renewed["by_hand"]) == ("renewed", day) and "restored by hand" in renewed["reason"]
+
+
 def test_of_challengers_the_newest_stay_and_what_a_person_tagged(launcher: DagsterLauncher) -> None:
     """Each night's challenger is another one: the registry would grow without end."""
     launcher.publish()
