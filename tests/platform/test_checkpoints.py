@@ -79,10 +79,14 @@ def said(result: dg.SensorResult) -> str:
     return str(result.skip_reason.skip_message)
 
 
-def test_a_quiet_folder_becomes_a_partition_and_a_run_and_only_once(tick: Tick, drop: Callable[[str], Path]) -> None:
+def test_a_quiet_folder_becomes_a_partition_and_a_run_and_only_once(
+    tick: Tick, drop: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert said(tick()) == "nothing new"
     drop("cob__words__a")
     assert "waiting until it is quiet" in said(tick())
+    logged = capsys.readouterr().err
+    assert "waiting until it is quiet" in logged and "WARNING" not in logged
     result = tick()
     assert requested(result) == ["cob__words__a"]
     assert result.dynamic_partitions_requests[0].partition_keys == ["cob__words__a"]
