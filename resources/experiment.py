@@ -19,6 +19,7 @@ from resources.databases import EXPERIMENT, EXPERIMENT_TAGS, get_mlflow_url, mak
 from traube._core import paths, settings
 from traube._core.errors import Incompatible
 from traube._core.hashing import digest
+from traube._reports.pages import SERVED
 
 KEY = "traube.key"
 # What identifies a run; the same six are its tag.
@@ -144,6 +145,14 @@ def get_ui(name: str, port: int) -> str:
     """Return the address of Dagster's or MLflow's pages: TRAUBE_DAGSTER_UI or TRAUBE_MLFLOW_UI, or that of `traube dev`."""
     given = os.environ.get(f"TRAUBE_{name}_UI", "").rstrip("/")
     return given or f"http://127.0.0.1:{os.environ.get(f'TRAUBE_{name}_PORT', port)}"
+
+
+def get_task_page(task: str) -> str:
+    """Return the link from MLflow to a task's page: at TRAUBE_DAGSTER_UI, or on the server that shows the link.
+
+    Both servers of `traube dev` have the pages, at ports that the next start may change.
+    """
+    return f"{os.environ.get('TRAUBE_DAGSTER_UI', '').rstrip('/')}{SERVED}/{task}.html"
 
 
 def get_mlflow_page(route: str) -> str:

@@ -6,7 +6,6 @@ method) on one version of the task's data.
 
 import json
 import math
-import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -20,14 +19,13 @@ from urllib.request import url2pathname
 import dagster as dg
 from pydantic import Field
 
-from resources.experiment import SERVING, connect, default_uri, get_ui
+from resources.experiment import SERVING, connect, default_uri, get_task_page
 from resources.removal import mark_removed
 from resources.served_artifact import write_artifact
 from resources.tracking import name_logged_model
 from traube._core import paths
 from traube._core.errors import Missing, TraubeError, Unknown, unknown
 from traube._core.hashing import digest
-from traube._reports.pages import SERVED
 from traube._storage import open_storage
 from traube.models.pins import pin, unpin
 
@@ -390,10 +388,9 @@ class RegistryResource(dg.ConfigurableResource):
 def _describe_model(task: str, by_hand: str = "") -> str:
     """Return what people read beside a registered model; `by_hand` is the day on which a person chose its champion."""
     chosen = f"chosen by hand on {by_hand}" if by_hand else "chosen by paired tests"
-    page = f"{get_ui('DAGSTER', 3000)}{SERVED}/{task}.html"
     return (
         f"The clustering that serves the texts of {task}: the version `champion`, {chosen} (`traube champions`); "
-        f"the version `challenger` is the best newcomer. [All of {task}]({page}), while `traube dev` runs."
+        f"the version `challenger` is the best newcomer. [All of {task}]({get_task_page(task)}), while `traube dev` runs."
     )
 
 

@@ -16,13 +16,12 @@ import dagster as dg
 import pandas as pd
 from pydantic import Field
 
-from resources.experiment import IDENTITY, Experiment, connect, default_uri, find_origin, get_ui, name_metric
+from resources.experiment import IDENTITY, Experiment, connect, default_uri, find_origin, get_task_page, name_metric
 from resources.untracked import settle_debt
 from traube._core.escaping import format_csv
 from traube._pipeline.cell import Cell
 from traube._pipeline.kinds import select_kind
 from traube._pipeline.kinds.clustering import CLUSTERINGS
-from traube._reports.pages import SERVED
 from traube._reports.tables import show_rank
 from traube.comparison.verdict import format_significance
 from traube.components.method import name_methods
@@ -79,7 +78,7 @@ class TrackingResource(dg.ConfigurableResource):
         card, own_choice, experiment = evaluation.card, evaluation.own_choice, self.connect()
         identity = {name: str(done.iloc[0][name]) for name in IDENTITY}
         key: Any = [identity, "own choice", sorted(done["cell_id"])] if own_choice else identity
-        page = f"{get_ui('DAGSTER', 3000)}{SERVED}/{card.name}.html"
+        page = get_task_page(card.name)
         tags = {
             **{f"traube.{name}": value for name, value in identity.items()},
             **origin,
