@@ -27,7 +27,7 @@ from traube._core import paths
 from traube._core.errors import Missing, TraubeError, Unknown, unknown
 from traube._core.hashing import digest
 from traube._storage import open_storage
-from traube.models.pins import pin, unpin
+from traube.models.pins import link_copy, pin, unpin
 
 if TYPE_CHECKING:
     from traube._grouping.served import Served
@@ -180,7 +180,7 @@ class RegistryResource(dg.ConfigurableResource):
     def write_code(self, task: str, version: str) -> None:
         """Write the code of a version whose folder has only its numbers, as after a restore: a backup holds none."""
         source = self.client().get_model_version(registered_name(task), version)
-        folder = Path(url2pathname(urlsplit(source.source).path))
+        folder = _locate(source.source)
         given = folder / "artifacts"
         is_own = folder.parent.parent == paths.home() / "mlartifacts" / "models"  # models/ID/artifacts
         if not is_own or (folder / "MLmodel").exists() or not (given / "served").is_dir():
@@ -333,6 +333,8 @@ class RegistryResource(dg.ConfigurableResource):
             if weights.parent == paths.home() / "weights" and not (clustering.parent / "weights").is_dir():
                 write_artifact(Path(folder) / "model", clustering, weights, run_id=version.run_id, model_id=logged)
                 self.client().log_model_artifacts(logged, str(Path(folder) / "model"))
+                if urlsplit(version.source).scheme == "file":
+                    link_copy(weights.name, _locate(version.source) / "artifacts" / "weights")
         self.tag(task, number, {BROUGHT: "yes"})
 
     def forget_challengers(self, task: str, kept: int) -> None:
@@ -404,6 +406,11 @@ def _describe_version(tags: Mapping[str, str]) -> str:
 def describe_measure(level: str, metric: str, protocol: str) -> str:
     """Return what a score of the registry is a score of; without a level, it is over all levels of the labels."""
     return f"{level or 'all levels'} {metric}, {protocol}"
+
+
+def _locate(source: str) -> Path:
+    """Return the folder of a version that lies on this machine."""
+    return Path(url2pathname(urlsplit(source).path))
 
 
 def _to_points(value: str | None) -> float | None:

@@ -68,3 +68,12 @@ def locate_pinned(card: ModelCard, fingerprint: str) -> ModelCard:
         for name, blob in files.items():
             storage.blobs.link(blob, target / name)
     return card.model_copy(update={"model": str(target)})
+
+
+def link_copy(fingerprint: str, folder: Path) -> None:
+    """Make a copy of pinned weights take no room besides their blobs, where the disk has links."""
+    storage = open_storage(paths.home())
+    for pinned in storage.read_documents(Pin):
+        if pinned.fingerprint == fingerprint:
+            for name, blob in pinned.files.items():
+                storage.blobs.link(blob, folder / name)
