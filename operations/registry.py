@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from traube._cli.options import TaskName
-from traube._cli.printing import format_number, out, print_json, print_table
+from traube._cli.printing import out, print_json, print_table
 
 if TYPE_CHECKING:
     from resources.registry import RegistryResource
@@ -79,9 +79,9 @@ def champions(
             "task": row.task,
             "champion": f"{row.model} with {row.method}" if row.model else "none yet",
             "since": row.shown_since,
-            "score": format_number(row.score, 2),
+            "score": row.shown["score"] or "-",
             "why it is champion": row.chosen,
-            "challenger": f"{row.challenger}: {format_number(row.challenger_score, 2)}" if row.challenger else "",
+            "challenger": f"{row.challenger}: {row.shown['challenger_score']}" if row.challenger else "",
             "why it is held": row.reason,
             "measure": row.measure,
         }

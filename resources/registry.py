@@ -27,6 +27,7 @@ from traube._core import paths
 from traube._core.errors import Missing, TraubeError, Unknown, unknown
 from traube._core.hashing import digest
 from traube._storage import open_storage
+from traube.comparison.verdict import format_score, to_points
 from traube.models.pins import link_copy, pin, unpin
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class RegistryResource(dg.ConfigurableResource):
             **identity,
             "weights": served.fingerprint,
             "key": key,
-            "score": f"{candidate.mean:.6f}",
+            "score": repr(candidate.mean),
             LOGGED: logged.model_id,
         }
         tags = {f"traube.{tag}": value for tag, value in tags.items() if value}
@@ -115,7 +116,7 @@ class RegistryResource(dg.ConfigurableResource):
             run.info.run_id,
             tags=tags,
             model_id=logged.model_id,
-            description=_describe_version({**identity, "score": str(candidate.mean)}),
+            description=_describe_version({**identity, "score": repr(candidate.mean)}),
         )
         return str(made.version)
 
@@ -243,7 +244,7 @@ class RegistryResource(dg.ConfigurableResource):
         new = self._read_version(task, version or self._require_version(task, CHALLENGER))
         held = self.find_version(task, CHAMPION)
         sides = [
-            f"version {side['version']}, {side['model']} with {side['method']}: {_to_points(side.get('score')):.2f}"
+            f"version {side['version']}, {side['model']} with {side['method']}: {format_score(float(side['score']))}"
             if side
             else "no champion"
             for side in (held, new)
@@ -373,9 +374,9 @@ class RegistryResource(dg.ConfigurableResource):
         client.set_registered_model_tag(name, HISTORY, json.dumps(versions))
         client.set_registered_model_alias(name, CHAMPION, versions[-1])
         champion = self._read_version(task, versions[-1])
-        by_hand = champion.get(BY_HAND, "")
-        client.update_registered_model(name, _describe_model(task, by_hand))
-        client.update_model_version(name, versions[-1], _describe_version(champion))
+        client.update_registered_model(name, _describe_model(task, champion.get(BY_HAND, "")))
+        if "score" in champion:  # it is not somebody else's
+            client.update_model_version(name, versions[-1], _describe_version(champion))
 
     def _read_history(self, task: str) -> list[str]:
         from mlflow.exceptions import MlflowException
@@ -400,12 +401,12 @@ def _describe_version(tags: Mapping[str, str]) -> str:
     """Return what people read beside a version: what it is, its score, and that a person made it the champion."""
     measure = describe_measure(*(tags.get(tag, "") for tag in ("level", "metric", "protocol")))
     by_hand = f"; made champion by hand on {tags[BY_HAND]}" if tags.get(BY_HAND) else ""
-    return f"{tags['model']} with {tags['method']}: {_to_points(tags.get('score')):.2f} ({measure}){by_hand}"
+    return f"{tags['model']} with {tags['method']}: {format_score(float(tags['score']))} ({measure}){by_hand}"
 
 
 def describe_measure(level: str, metric: str, protocol: str) -> str:
-    """Return what a score of the registry is a score of; without a level, it is over all levels of the labels."""
-    return f"{level or 'all levels'} {metric}, {protocol}"
+    """Return what a score of the registry is a score of; without a level, the mean over all splits, so that levels weigh by these."""
+    return f"{level} {metric}, {protocol}" if level else f"{metric}, mean over the splits of all levels, {protocol}"
 
 
 def _locate(source: str) -> Path:
@@ -414,7 +415,7 @@ def _locate(source: str) -> Path:
 
 
 def _to_points(value: str | None) -> float | None:
-    return 100 * float(value) if value else None
+    return to_points(float(value)) if value else None
 
 
 def _read_tags(version: Any) -> dict[str, str]:

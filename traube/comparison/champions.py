@@ -21,12 +21,20 @@ class Champion(BaseModel):
     by_hand: str = Field("", description="Day on which a person made it champion; empty where tests did.")
     chosen: str = Field("", description="Why it is champion: what the tests said, or when a person promoted it.")
     score: float | None = Field(None, description="Its score, times 100.")
-    measure: str = Field("", description="Level of the labels, metric and protocol of all scores of the row.")
+    measure: str = Field(
+        "", description="Metric, level of the labels (or the mean over all splits) and protocol of the scores."
+    )
     by: float | None = Field(None, description="Points by which it scored higher than `against`, significant or not.")
     against: str = Field("", description="The champion that it was compared with.")
     challenger: str = Field("", description="The best newcomer.")
     challenger_score: float | None = Field(None, description="Its score, times 100.")
     reason: str = Field("", description="Why it is held.")
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """The values as people read them: numbers with two decimals, and no text where there is none."""
+        values = self.model_dump().items()
+        return {name: f"{value:.2f}" if isinstance(value, float) else value or "" for name, value in values}
 
     @property
     def shown_since(self) -> str:
