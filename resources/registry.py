@@ -42,6 +42,7 @@ KEPT = "traube.keep"  # tag by which a person keeps a version that nobody serves
 LOGGED = "logged_model"  # tag with the id of the logged model, which MLflow's versions do not give back
 BROUGHT = "weights_stored"  # tag of a version whose weights, if any are needed, lie beside its clustering
 BY_HAND = "by_hand"  # tag with the day on which a person made a version the champion
+BEFORE = "reason_before"  # tag with the reason that stood there before
 HISTORY = "traube.champions"  # tag of a registered model: its champions' versions, the present one last
 IDENTITY = ("task", "protocol", "metric", "level", "model", "fingerprint", "method", "data_version")
 
@@ -209,7 +210,7 @@ class RegistryResource(dg.ConfigurableResource):
         """Record on a version the decision about it, and the reason."""
         tags = {"decision": decision.outcome, "reason": decision.reason}
         of_verdict = ("against", "difference", "interval", "p", "comparisons", "effect", "test", "verdict")
-        tags |= dict.fromkeys((*of_verdict, "verdict_date", BY_HAND), "")
+        tags |= dict.fromkeys((*of_verdict, "verdict_date", BY_HAND, BEFORE), "")
         if (verdict := decision.verdict) and math.isfinite(verdict.error):
             tags |= {
                 "against": verdict.b,
@@ -263,9 +264,10 @@ class RegistryResource(dg.ConfigurableResource):
         client, name = self.client(), registered_name(task)
         self._read_version(task, version)
         history = self._read_history(task)
-        if by_hand and history[-1:] != [version]:
-            self._note_person(task, version, "promoted")
-        self._set_champions(task, history if history[-1:] == [version] else [*history, version])
+        if history[-1:] == [version]:
+            self._set_champions(task, history)
+        else:
+            self._set_champions(task, [*history, version], by_hand="promoted" if by_hand else "")
         client.delete_model_version_tag(name, version, REJECTED)
         challenger = self.find_version(task, CHALLENGER)
         if challenger and challenger["version"] == version:
@@ -275,7 +277,7 @@ class RegistryResource(dg.ConfigurableResource):
     def renew(self, task: str, version: str) -> None:
         """Replace the champion by the same clustering, served from the present data."""
         before, renewed = self.find_version(task, CHAMPION) or {}, "the same champion, on new data"
-        reason = f"{renewed}; before: {before['reason']}" if BY_HAND in before else renewed
+        reason = f"{renewed}; chosen by hand on {before[BY_HAND]}" if BY_HAND in before else renewed
         self.tag(task, version, {"decision": "renewed", "reason": reason, BY_HAND: before.get(BY_HAND, "")})
         self._set_champions(task, [*self._read_history(task)[:-1], version], before.get("since", ""))
 
@@ -285,8 +287,7 @@ class RegistryResource(dg.ConfigurableResource):
         history = self._read_history(task)
         if len(history) < 2:
             raise Missing(f"{registered_name(task)} has had no other champion to go back to")
-        self._note_person(task, history[-2], "restored")
-        self._set_champions(task, history[:-1])
+        self._set_champions(task, history[:-1], by_hand="restored")
         self.client().set_model_version_tag(registered_name(task), history[-1], REJECTED, "rolled back")
         return history[-2]
 
@@ -297,10 +298,10 @@ class RegistryResource(dg.ConfigurableResource):
 
     def _note_person(self, task: str, version: str, what: str) -> None:
         """Record on a version that a person made it the champion, beside what the tests said of it."""
-        today = datetime.now(UTC).date().isoformat()
-        before = self._read_version(task, version).get("reason", "")
+        today, tags = datetime.now(UTC).date().isoformat(), self._read_version(task, version)
+        before = tags.get(BEFORE, "") if BY_HAND in tags else tags.get("reason", "")
         reason = f"{what} by hand on {today}" + (f"; before: {before}" if before else "")
-        self.tag(task, version, {"decision": "by hand", "reason": reason, BY_HAND: today})
+        self.tag(task, version, {"decision": "by hand", "reason": reason, BY_HAND: today, BEFORE: before})
 
     def _check_registered(self, task: str) -> None:
         """Refuse a task without a registered model; the error names near ones, and what makes one."""
@@ -365,11 +366,16 @@ class RegistryResource(dg.ConfigurableResource):
             raise unknown(f"version of {name}", number, versions)
         return _read_tags(versions[number])
 
-    def _set_champions(self, task: str, versions: Sequence[str], since: str = "") -> None:
-        """Make the last one of some versions the champion; the others are those before it."""
+    def _set_champions(self, task: str, versions: Sequence[str], since: str = "", by_hand: str = "") -> None:
+        """Make the last one of some versions the champion; the others are those before it.
+
+        `by_hand` is what a person did with it, if a person decided.
+        """
         client, name = self.client(), registered_name(task)
         self.write_code(task, versions[-1])
         self._bring_weights(task, versions[-1])
+        if by_hand:
+            self._note_person(task, versions[-1], by_hand)
         self.tag(task, versions[-1], {"since": since or datetime.now(UTC).isoformat(timespec="minutes")})
         client.set_registered_model_tag(name, HISTORY, json.dumps(versions))
         client.set_registered_model_alias(name, CHAMPION, versions[-1])

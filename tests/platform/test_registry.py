@@ -10,6 +10,7 @@ import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import ANY
 
 import dagster as dg
 import pandas as pd
@@ -134,10 +135,13 @@ def test_what_a_person_decided_stands_wherever_the_champion_is_shown(launcher: D
     page = (paths.home() / "report" / "index.html").read_text(encoding="utf-8")
     assert f"{day}, by hand" in page and f"promoted by hand on {day}" in page
     served.rollback("words")
-    assert (served.find_version("words", "champion") or {})["reason"].startswith(f"restored by hand on {day}; before: ")
+    restored = (served.find_version("words", "champion") or {})["reason"]
+    assert restored.startswith(f"restored by hand on {day}; before: ")
+    served.promote("words", "2")
+    assert served.find_version("words", "champion") == {**champion, "since": ANY}  # of the tests' words, no more
     served.renew("words", "1")  # a person's choice goes on with new data
     renewed = served.find_version("words", "champion") or {}
-    assert (renewed["decision"], renewed["by_hand"]) == ("renewed", day) and "restored by hand" in renewed["reason"]
+    assert (renewed["decision"], renewed["by_hand"]) == ("renewed", day) and "chosen by hand" in renewed["reason"]
 
 
 def test_of_challengers_the_newest_stay_and_what_a_person_tagged(launcher: DagsterLauncher) -> None:
