@@ -72,7 +72,7 @@ def registry_asset(tasks: Iterable[str]) -> dg.AssetsDefinition:
             data_version=dg.DataVersion(frame_digest(versions)),
             metadata={
                 "verdicts": dg.MetadataValue.md(_tabulate(decisions).to_markdown(index=False)),
-                "champions": dg.MetadataValue.md(markdown(pd.DataFrame([one.shown for one in champions.now]))),
+                "champions": dg.MetadataValue.md(markdown(_format(champions))),
                 "promoted": sum(d.outcome in ("first", "promote") for d in decisions),
                 **({"not_served": dg.MetadataValue.md("\n".join(f"- {n}" for n in notes))} if notes else {}),
             },
@@ -82,6 +82,11 @@ def registry_asset(tasks: Iterable[str]) -> dg.AssetsDefinition:
         )
 
     return registry
+
+
+def _format(champions: "Champions") -> pd.DataFrame:
+    """Return the table of champions as people read it."""
+    return pd.DataFrame([champion.formatted for champion in champions.now], columns=champions.table.columns)
 
 
 def _check_champion(
@@ -94,7 +99,7 @@ def _check_champion(
     is_scored = decision is None or decision.why is not Why.CHAMPION_UNSCORED
     served = f"{champion.model} with {champion.method}" if champion and champion.model else "no champion yet"
     reason = decision.reason if decision else "nothing challenges it"
-    about = champion.shown if champion else {}
+    about = champion.formatted if champion else {}
     return dg.AssetCheckResult(
         check_name=spec.name,
         passed=bool(champion and champion.model) and is_scored,

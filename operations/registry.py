@@ -78,10 +78,10 @@ def champions(
         {
             "task": row.task,
             "champion": f"{row.model} with {row.method}" if row.model else "none yet",
-            "since": row.shown_since,
-            "score": row.shown["score"] or "-",
+            "since": row.formatted_since,
+            "score": row.formatted["score"] or "-",
             "why it is champion": row.chosen,
-            "challenger": f"{row.challenger}: {row.shown['challenger_score']}" if row.challenger else "",
+            "challenger": f"{row.challenger}: {row.formatted['challenger_score']}" if row.challenger else "",
             "why it is held": row.reason,
             "measure": row.measure,
         }

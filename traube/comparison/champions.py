@@ -31,13 +31,13 @@ class Champion(BaseModel):
     reason: str = Field("", description="Why it is held.")
 
     @property
-    def shown(self) -> dict[str, str]:
+    def formatted(self) -> dict[str, str]:
         """The values as people read them: numbers with two decimals, and no text where there is none."""
         values = self.model_dump().items()
         return {name: f"{value:.2f}" if isinstance(value, float) else value or "" for name, value in values}
 
     @property
-    def shown_since(self) -> str:
+    def formatted_since(self) -> str:
         """The day on which it became champion, and whether a person decided."""
         return f"{self.since[:10]}{', by hand' if self.by_hand else ''}"
 
