@@ -66,7 +66,7 @@ def _table_asset(
         tags=tag_family(source),
         kinds={"parquet"},
         code_version=source.version,
-        description=f"{source.card.description or source.name}: {what}.{link}",
+        description=f"{source.card.description.rstrip('.') or source.name}: {what}.{link}",
         **about,
     ).with_io_manager_key(TABLES)
     name, checks = spec.key.to_python_identifier(), make_check_specs(source.card, table)

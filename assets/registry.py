@@ -22,6 +22,7 @@ from traube._pipeline.survey import plan
 from traube._pipeline.workbench import Workbench
 from traube._reports.markdown import markdown
 from traube._storage import Storage
+from traube.comparison.verdict import format_score
 from traube.models import Model, fingerprint_on
 from traube.models.card import Precision
 from traube.tasks import get_source, sources
@@ -71,7 +72,7 @@ def registry_asset(tasks: Iterable[str]) -> dg.AssetsDefinition:
             data_version=dg.DataVersion(frame_digest(versions)),
             metadata={
                 "verdicts": dg.MetadataValue.md(_tabulate(decisions).to_markdown(index=False)),
-                "champions": dg.MetadataValue.md(markdown(champions.table)),
+                "champions": dg.MetadataValue.md(markdown(_format(champions))),
                 "promoted": sum(d.outcome in ("first", "promote") for d in decisions),
                 **({"not_served": dg.MetadataValue.md("\n".join(f"- {n}" for n in notes))} if notes else {}),
             },
@@ -81,6 +82,11 @@ def registry_asset(tasks: Iterable[str]) -> dg.AssetsDefinition:
         )
 
     return registry
+
+
+def _format(champions: "Champions") -> pd.DataFrame:
+    """Return the table of champions as people read it."""
+    return pd.DataFrame([champion.formatted for champion in champions.now], columns=champions.table.columns)
 
 
 def _check_champion(
@@ -93,13 +99,13 @@ def _check_champion(
     is_scored = decision is None or decision.why is not Why.CHAMPION_UNSCORED
     served = f"{champion.model} with {champion.method}" if champion and champion.model else "no champion yet"
     reason = decision.reason if decision else "nothing challenges it"
-    about = champion.model_dump(exclude={"task"}, exclude_none=True) if champion else {}
+    about = champion.formatted if champion else {}
     return dg.AssetCheckResult(
         check_name=spec.name,
         passed=bool(champion and champion.model) and is_scored,
         severity=dg.AssetCheckSeverity.WARN,
         description=f"{served}; {reason}",
-        metadata={name: value for name, value in about.items() if value != ""},
+        metadata={name: value for name, value in about.items() if value and name != "task"},
     )
 
 
@@ -153,8 +159,8 @@ def _tabulate(decisions: Iterable["Decision"]) -> pd.DataFrame:
         {
             "task": d.task,
             "decision": d.outcome,
-            "challenger": f"{d.challenger.name}: {100 * d.challenger.mean:.2f}",
-            "champion": f"{d.champion.name}: {100 * d.champion.mean:.2f}" if d.champion else "",
+            "challenger": f"{d.challenger.name}: {format_score(d.challenger.mean)}",
+            "champion": f"{d.champion.name}: {format_score(d.champion.mean)}" if d.champion else "",
             "measure": describe_measure(d.challenger.level, d.challenger.metric, d.challenger.protocol),
             "reason": d.reason,
         }
@@ -245,13 +251,12 @@ def _serve(
         if held and held["data_version"] != champion.data_version:
             version = register(champion, model)
             models.renew(task.name, version)
-            models.tag(task.name, version, {"decision": "renewed", "reason": "the same champion, on new data"})
 
     for decision in (d for d in decisions if d.task == task.name):
         version = register(decision.challenger, encoder.model(decision.challenger.model, protocol.precision))
         models.explain(task.name, version, decision)
         if decision.outcome in ("first", "promote"):
-            models.promote(task.name, version)
+            models.promote(task.name, version, by_hand=False)
             yield decision, version
         else:
             models.challenge(task.name, version)

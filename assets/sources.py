@@ -51,6 +51,7 @@ def weights_asset() -> dg.AssetsDefinition:
     def weights(context: dg.AssetExecutionContext) -> dg.ObserveResult:
         with final_failures():
             model = load_model(context.partition_key, precision=load_params().chosen().precision)
+            _report_partition(context.instance, WEIGHTS, model.fingerprint, context.partition_key)
             return dg.ObserveResult(data_version=dg.DataVersion(model.fingerprint))
 
     return weights
@@ -69,6 +70,7 @@ def observe_weights(instance: dg.DagsterInstance, fingerprints: Mapping[str, str
     """Report the fingerprints of models that are about to work, by name, where they have changed."""
     for name, fingerprint in fingerprints.items():
         _report(instance, WEIGHTS, fingerprint, name)
+        _report_partition(instance, WEIGHTS, fingerprint, name)
 
 
 def find_fingerprints(models: Iterable[str]) -> dict[str, str]:
@@ -88,3 +90,14 @@ def _report(instance: dg.DagsterInstance, key: dg.AssetKey, version: str, partit
             return
     tags = {VERSION_TAG: version}
     instance.report_runless_asset_event(dg.AssetObservation(key, partition=partition, tags=tags))
+
+
+def _report_partition(instance: dg.DagsterInstance, key: dg.AssetKey, version: str, partition: str) -> None:
+    """Report a partition as materialized, if that has changed: Dagster calls one that is only observed missing."""
+    of = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition])
+    for record in instance.fetch_materializations(of, limit=1).records:
+        made = record.asset_materialization
+        if made and (made.tags or {}).get(VERSION_TAG) == version:
+            return
+    # with the version, by which Dagster tells what is out of date where there are events of both kinds
+    instance.report_runless_asset_event(dg.AssetMaterialization(key, partition=partition, tags={VERSION_TAG: version}))

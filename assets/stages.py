@@ -191,8 +191,9 @@ def clusterings_asset(source: Source, stage: Stage, **about: Any) -> dg.AssetsDe
         for event in cluster(plan.only(stage), step.workbench, step.progress, step.context.run.run_id):
             statuses[event.status] += 1
             cells.append(event.cell)
-            if event.reason:
-                step.context.log.warning(f"{event.cell.title}: {event.status}: {event.reason}")
+            if event.reason:  # a pair of components that makes no sense is no fault
+                log = step.context.log.info if event.status == "unsupported" else step.context.log.warning
+                log(f"{event.cell.title}: {event.status}: {event.reason}")
 
         metadata: dict[str, Any] = {"clustered_now": statuses["done"]}
         metadata |= {status: statuses[status] for status in ("failed", "unsupported", "unavailable")}

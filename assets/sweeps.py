@@ -45,7 +45,7 @@ def sweep_asset(name: str, sweep: Sweep) -> dg.AssetsDefinition:
         key=["sweeps", name],
         group_name="sweeps",
         kinds={"parquet"},
-        description=f"{sweep.description} It goes on where it stopped.".lstrip(),
+        description=f"{sweep.description.rstrip('.') or f'Sweep {name}'}. It goes on where it stopped.",
     )
     def swept(
         context: dg.AssetExecutionContext,

@@ -67,15 +67,16 @@ def prepare() -> None:
     os.environ["MLFLOW_TRACKING_URI"] = default_uri()
     # a database that the environment of this process alone names is tried, and leaves no trace
     if home == project / ".traube" and (not settings.database() or settings.is_database_kept()):
-        _write_environment(project / settings.FILE, ("DAGSTER_HOME", "MLFLOW_TRACKING_URI", DAGSTER_DATABASE))
+        names = ("DAGSTER_HOME", "MLFLOW_TRACKING_URI", DAGSTER_DATABASE)
+        values = {settings.HOME: str(home), **{name: os.environ.get(name) for name in names}}
+        _write_environment(project / settings.FILE, values)
 
 
-def _write_environment(file: Path, names: Sequence[str]) -> None:
-    """Write the .env file by which Dagster's own commands find this data directory.
+def _write_environment(file: Path, values: Mapping[str, str | None]) -> None:
+    """Write the .env file by which commands of Dagster and MLflow find this data directory.
 
     A password is never written to a file of Traube's; other lines of the file stay.
     """
-    values = {name: os.environ.get(name) for name in names}
     if any("***" in settings.without_password(value or "") for value in values.values()):
         return
     with explain_errors(file):

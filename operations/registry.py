@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from traube._cli.options import TaskName
-from traube._cli.printing import format_number, out, print_json, print_table
+from traube._cli.printing import out, print_json, print_table
 
 if TYPE_CHECKING:
     from resources.registry import RegistryResource
@@ -68,27 +68,34 @@ def champions(
     from resources.registry import RegistryResource
 
     prepare()
-    table = RegistryResource().read_champions().table
+    read = RegistryResource().read_champions()
     if as_json:
-        print_json(table.to_dict("records"))
+        print_json(read.table.to_dict("records"))
         return
-    if table.empty:
+    if not read.now:
         out.print("no task has a champion yet: `traube run`")
     rows = [
         {
             "task": row.task,
             "champion": f"{row.model} with {row.method}" if row.model else "none yet",
-            "since": str(row.since)[:10],
-            "score": format_number(row.score, 2),
-            "by": f"{row.by:+.2f}" if row.by == row.by else "",
-            "challenger": f"{row.challenger}: {format_number(row.challenger_score, 2)}" if row.challenger else "",
+            "since": row.formatted_since,
+            "score": row.formatted["score"] or "-",
+            "why it is champion": row.chosen,
+            "challenger": f"{row.challenger}: {row.formatted['challenger_score']}" if row.challenger else "",
             "why it is held": row.reason,
             "measure": row.measure,
         }
-        for row in table.itertuples()
+        for row in read.now
     ]
-    fold = {"champion": 12, "challenger": 12, "why it is held": 24, "measure": 12}
-    print_table(rows, fold=fold, optional=("by", "since", "measure"), title="champions; scores times 100")
+    fold = {
+        "champion": 12,
+        "since": 10,
+        "why it is champion": 18,
+        "challenger": 12,
+        "why it is held": 18,
+        "measure": 12,
+    }
+    print_table(rows, fold=fold, optional=("why it is champion", "measure"), title="champions; scores times 100")
 
 
 @app.command(rich_help_panel="Platform")

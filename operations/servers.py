@@ -4,6 +4,7 @@
 and `python -m operations.servers mlflow PORT` take their place.
 """
 
+import asyncio
 import os
 import sys
 from collections.abc import Callable
@@ -20,7 +21,9 @@ from operations.dev import HOST
 from operations.guard import Guard
 from resources.data_docs import QUALITY
 from traube._core import paths
+from traube._core.files import read_parquet
 from traube._reports.pages import FOLDER, SERVED
+from traube._reports.tables import NAME
 
 POLL_MILLISECONDS = 2000  # interval at which the Dagster UI polls, the default of `dagster dev`
 SECONDS_TO_FINISH = 3  # for open requests when the server stops
@@ -60,7 +63,10 @@ class SandboxedFiles(StaticFiles):
 
 
 def with_pages(app: ASGIApp, home: Path) -> ASGIApp:
-    """Add a data directory's reports and Data Docs to an app, since browsers follow no link from a web page to a file."""
+    """Add a data directory's reports and Data Docs to an app, since browsers follow no link from a web page to a file.
+
+    A task's page is made when it is requested, if results are newer: a command that makes results makes no pages.
+    """
     served = {
         f"{SERVED}/{QUALITY}": SandboxedFiles(directory=home / QUALITY, html=True, check_dir=False),
         SERVED: StaticFiles(directory=home / FOLDER, html=True, check_dir=False),
@@ -74,12 +80,29 @@ def with_pages(app: ASGIApp, home: Path) -> ASGIApp:
             is_page = scope["path"].endswith(("/", ".html"))  # not the lock files beside the pages
             if not (is_page and Path(served[at].directory or "").is_dir()):
                 raise HTTPException(404)
+            if at == SERVED:
+                await _make_page(home, Path(scope["path"]).stem)
             return await served[at]({**scope, "path": scope["path"].removeprefix(at)}, receive, send)
         except HTTPException as error:
             text = "there is no such page; `traube report TASK` makes a task's\n"
             return await PlainTextResponse(text, error.status_code)(scope, receive, send)
 
     return serve
+
+
+async def _make_page(home: Path, task: str) -> None:
+    """Make a task's page as `traube report TASK` does, unless it is as new as the results."""
+    page, results = home / FOLDER / f"{task}.html", home / "tables" / NAME
+    if not results.exists() or (page.exists() and page.stat().st_mtime > results.stat().st_mtime):
+        return
+    if task not in set(read_parquet(results)["task"]):
+        return
+    # in a process of its own, whose memory and errors are not the server's
+    command = (sys.executable, "-P", "-m", "traube", "report", "--print", "--", task)
+    environment = {**os.environ, "TRAUBE_HOME": str(home)}
+    made = await asyncio.create_subprocess_exec(*command, env=environment, stdout=asyncio.subprocess.DEVNULL)
+    if await made.wait() == 0:
+        page.touch()  # it stays as it is where nothing that it shows has changed
 
 
 def mlflow(port: int) -> None:
@@ -97,7 +120,7 @@ def mlflow(port: int) -> None:
     }
     from mlflow.server.fastapi_app import app
 
-    _serve(app, port, closed=ASSISTANT)
+    _serve(with_pages(app, paths.home()), port, closed=ASSISTANT)  # to which runs' descriptions link
 
 
 def _serve(app: ASGIApp, port: int, closed: str | None = None) -> None:

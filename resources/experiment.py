@@ -19,6 +19,7 @@ from resources.databases import EXPERIMENT, EXPERIMENT_TAGS, get_mlflow_url, mak
 from traube._core import paths, settings
 from traube._core.errors import Incompatible
 from traube._core.hashing import digest
+from traube._reports.pages import SERVED
 
 KEY = "traube.key"
 # What identifies a run; the same six are its tag.
@@ -146,6 +147,14 @@ def get_ui(name: str, port: int) -> str:
     return given or f"http://127.0.0.1:{os.environ.get(f'TRAUBE_{name}_PORT', port)}"
 
 
+def get_task_page(task: str) -> str:
+    """Return the link from MLflow to a task's page: at TRAUBE_DAGSTER_UI, or on the server that shows the link.
+
+    Both servers of `traube dev` have the pages, at ports that the next start may change.
+    """
+    return f"{os.environ.get('TRAUBE_DAGSTER_UI', '').rstrip('/')}{SERVED}/{task}.html"
+
+
 def get_mlflow_page(route: str) -> str:
     """Return the address of a page of MLflow's, which otherwise opens as a product for language models."""
     return f"{get_ui('MLFLOW', 5000)}/#/{route}?workflowType=machine_learning"
@@ -178,6 +187,7 @@ def _is_of_another_mlflow(error: Exception) -> bool:
 def connect(uri: str, name: str = EXPERIMENT) -> Experiment:
     """Return Traube's experiment in an MLflow store, or the one that holds what is served; make both if need be."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")  # of files that lie on this machine
     from mlflow import MlflowClient
 
     level = os.environ.get("MLFLOW_LOGGING_LEVEL")

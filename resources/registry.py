@@ -6,7 +6,6 @@ method) on one version of the task's data.
 
 import json
 import math
-import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -20,16 +19,16 @@ from urllib.request import url2pathname
 import dagster as dg
 from pydantic import Field
 
-from resources.experiment import SERVING, connect, default_uri, get_ui
+from resources.experiment import SERVING, connect, default_uri, get_task_page
 from resources.removal import mark_removed
 from resources.served_artifact import write_artifact
 from resources.tracking import name_logged_model
 from traube._core import paths
 from traube._core.errors import Missing, TraubeError, Unknown, unknown
 from traube._core.hashing import digest
-from traube._reports.pages import SERVED
 from traube._storage import open_storage
-from traube.models.pins import pin, unpin
+from traube.comparison.verdict import format_score, to_points
+from traube.models.pins import link_copy, pin, unpin
 
 if TYPE_CHECKING:
     from traube._grouping.served import Served
@@ -42,6 +41,8 @@ REJECTED = "traube.rejected"  # tag of a version that a person rolled back
 KEPT = "traube.keep"  # tag by which a person keeps a version that nobody serves
 LOGGED = "logged_model"  # tag with the id of the logged model, which MLflow's versions do not give back
 BROUGHT = "weights_stored"  # tag of a version whose weights, if any are needed, lie beside its clustering
+BY_HAND = "by_hand"  # tag with the day on which a person made a version the champion
+BEFORE = "reason_before"  # tag with the reason that stood there before
 HISTORY = "traube.champions"  # tag of a registered model: its champions' versions, the present one last
 IDENTITY = ("task", "protocol", "metric", "level", "model", "fingerprint", "method", "data_version")
 
@@ -86,7 +87,6 @@ class RegistryResource(dg.ConfigurableResource):
             return str(versions[0].version)
         served = freeze()
         served.card = pin(key, served.card, served.fingerprint, candidate.cells)
-        os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
         mlflow.set_tracking_uri(self.uri or default_uri())
         run_name = f"serve {candidate.task}: {candidate.name}"
         run = client.create_run(experiment.id, run_name=run_name, tags={"traube.serves": key})
@@ -107,18 +107,17 @@ class RegistryResource(dg.ConfigurableResource):
             **identity,
             "weights": served.fingerprint,
             "key": key,
-            "score": f"{candidate.mean:.6f}",
+            "score": repr(candidate.mean),
             LOGGED: logged.model_id,
         }
         tags = {f"traube.{tag}": value for tag, value in tags.items() if value}
-        measure = describe_measure(candidate.level, candidate.metric, candidate.protocol)
         made = client.create_model_version(
             name,
             logged.artifact_location,
             run.info.run_id,
             tags=tags,
             model_id=logged.model_id,
-            description=f"{candidate.name}: {100 * candidate.mean:.2f} ({measure})",
+            description=_describe_version({**identity, "score": repr(candidate.mean)}),
         )
         return str(made.version)
 
@@ -127,13 +126,15 @@ class RegistryResource(dg.ConfigurableResource):
         from traube.comparison.champions import Champion, Champions
 
         client, now, models = self.client(), [], {}
+        names = ("model", "method", "version", "since", "against", BY_HAND)
         for task in sorted({task for task, _ in self.list_served()}):
             champion, challenger = (self.find_version(task, alias) or {} for alias in (CHAMPION, CHALLENGER))
             served = champion or challenger
             now.append(
                 Champion(
-                    **{name: champion.get(name, "") for name in ("model", "method", "version", "since", "against")},
+                    **{name: champion.get(name, "") for name in names},
                     task=task,
+                    chosen=champion.get("reason", ""),
                     score=_to_points(champion.get("score")),
                     measure=describe_measure(*(served.get(tag, "") for tag in ("level", "metric", "protocol"))),
                     by=_to_points(champion.get("difference")),
@@ -161,7 +162,6 @@ class RegistryResource(dg.ConfigurableResource):
 
         self._check_registered(task)
         version = version or self._require_version(task, CHAMPION)
-        os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
         mlflow.set_tracking_uri(self.uri or default_uri())
         with TemporaryDirectory(prefix="traube-") as folder:
             at = mlflow.artifacts.download_artifacts(f"models:/{registered_name(task)}/{version}", dst_path=folder)
@@ -182,12 +182,11 @@ class RegistryResource(dg.ConfigurableResource):
     def write_code(self, task: str, version: str) -> None:
         """Write the code of a version whose folder has only its numbers, as after a restore: a backup holds none."""
         source = self.client().get_model_version(registered_name(task), version)
-        folder = Path(url2pathname(urlsplit(source.source).path))
+        folder = _locate(source.source)
         given = folder / "artifacts"
         is_own = folder.parent.parent == paths.home() / "mlartifacts" / "models"  # models/ID/artifacts
         if not is_own or (folder / "MLmodel").exists() or not (given / "served").is_dir():
             return
-        os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
         with TemporaryDirectory(prefix=".traube-", dir=folder.parent) as temporary:
             weights = given / "weights"
             new = Path(temporary) / "model"
@@ -211,7 +210,7 @@ class RegistryResource(dg.ConfigurableResource):
         """Record on a version the decision about it, and the reason."""
         tags = {"decision": decision.outcome, "reason": decision.reason}
         of_verdict = ("against", "difference", "interval", "p", "comparisons", "effect", "test", "verdict")
-        tags |= dict.fromkeys((*of_verdict, "verdict_date"), "")
+        tags |= dict.fromkeys((*of_verdict, "verdict_date", BY_HAND, BEFORE), "")
         if (verdict := decision.verdict) and math.isfinite(verdict.error):
             tags |= {
                 "against": verdict.b,
@@ -246,7 +245,7 @@ class RegistryResource(dg.ConfigurableResource):
         new = self._read_version(task, version or self._require_version(task, CHALLENGER))
         held = self.find_version(task, CHAMPION)
         sides = [
-            f"version {side['version']}, {side['model']} with {side['method']}: {_to_points(side.get('score')):.2f}"
+            f"version {side['version']}, {side['model']} with {side['method']}: {format_score(float(side['score']))}"
             if side
             else "no champion"
             for side in (held, new)
@@ -255,17 +254,20 @@ class RegistryResource(dg.ConfigurableResource):
         tested = f"; {new['reason']}" if new.get("reason") else ""
         return f"{registered_name(task)}: {sides[0]} -> {sides[1]} ({measure}){tested}"
 
-    def promote(self, task: str, version: str | None = None) -> str:
+    def promote(self, task: str, version: str | None = None, by_hand: bool = True) -> str:
         """Make a version, by default the challenger, the champion, and return the version.
 
-        The previous champion is remembered.
+        The previous champion is remembered, and so is whether a person decided.
         """
         self._check_registered(task)
         version = version or self._require_version(task, CHALLENGER)
         client, name = self.client(), registered_name(task)
         self._read_version(task, version)
         history = self._read_history(task)
-        self._set_champions(task, history if history[-1:] == [version] else [*history, version])
+        if history[-1:] == [version]:
+            self._set_champions(task, history)
+        else:
+            self._set_champions(task, [*history, version], by_hand="promoted" if by_hand else "")
         client.delete_model_version_tag(name, version, REJECTED)
         challenger = self.find_version(task, CHALLENGER)
         if challenger and challenger["version"] == version:
@@ -274,8 +276,10 @@ class RegistryResource(dg.ConfigurableResource):
 
     def renew(self, task: str, version: str) -> None:
         """Replace the champion by the same clustering, served from the present data."""
-        since = (self.find_version(task, CHAMPION) or {}).get("since", "")
-        self._set_champions(task, [*self._read_history(task)[:-1], version], since)
+        before, renewed = self.find_version(task, CHAMPION) or {}, "the same champion, on new data"
+        reason = f"{renewed}; chosen by hand on {before[BY_HAND]}" if BY_HAND in before else renewed
+        self.tag(task, version, {"decision": "renewed", "reason": reason, BY_HAND: before.get(BY_HAND, "")})
+        self._set_champions(task, [*self._read_history(task)[:-1], version], before.get("since", ""))
 
     def rollback(self, task: str) -> str:
         """Make the champion before this one champion again, and return its version."""
@@ -283,7 +287,7 @@ class RegistryResource(dg.ConfigurableResource):
         history = self._read_history(task)
         if len(history) < 2:
             raise Missing(f"{registered_name(task)} has had no other champion to go back to")
-        self._set_champions(task, history[:-1])
+        self._set_champions(task, history[:-1], by_hand="restored")
         self.client().set_model_version_tag(registered_name(task), history[-1], REJECTED, "rolled back")
         return history[-2]
 
@@ -291,6 +295,13 @@ class RegistryResource(dg.ConfigurableResource):
         """Return the versions that people rolled back, which are no challengers anymore."""
         condition = f"name = '{registered_name(task)}' and tag.`{REJECTED}` = 'rolled back'"
         return [_read_tags(version) for version in self.client().search_model_versions(condition)]
+
+    def _note_person(self, task: str, version: str, what: str) -> None:
+        """Record on a version that a person made it the champion, beside what the tests said of it."""
+        today, tags = datetime.now(UTC).date().isoformat(), self._read_version(task, version)
+        before = tags.get(BEFORE, "") if BY_HAND in tags else tags.get("reason", "")
+        reason = f"{what} by hand on {today}" + (f"; before: {before}" if before else "")
+        self.tag(task, version, {"decision": "by hand", "reason": reason, BY_HAND: today, BEFORE: before})
 
     def _check_registered(self, task: str) -> None:
         """Refuse a task without a registered model; the error names near ones, and what makes one."""
@@ -324,6 +335,8 @@ class RegistryResource(dg.ConfigurableResource):
             if weights.parent == paths.home() / "weights" and not (clustering.parent / "weights").is_dir():
                 write_artifact(Path(folder) / "model", clustering, weights, run_id=version.run_id, model_id=logged)
                 self.client().log_model_artifacts(logged, str(Path(folder) / "model"))
+                if urlsplit(version.source).scheme == "file":
+                    link_copy(weights.name, _locate(version.source) / "artifacts" / "weights")
         self.tag(task, number, {BROUGHT: "yes"})
 
     def forget_challengers(self, task: str, kept: int) -> None:
@@ -353,14 +366,23 @@ class RegistryResource(dg.ConfigurableResource):
             raise unknown(f"version of {name}", number, versions)
         return _read_tags(versions[number])
 
-    def _set_champions(self, task: str, versions: Sequence[str], since: str = "") -> None:
-        """Make the last one of some versions the champion; the others are those before it."""
+    def _set_champions(self, task: str, versions: Sequence[str], since: str = "", by_hand: str = "") -> None:
+        """Make the last one of some versions the champion; the others are those before it.
+
+        `by_hand` is what a person did with it, if a person decided.
+        """
         client, name = self.client(), registered_name(task)
         self.write_code(task, versions[-1])
         self._bring_weights(task, versions[-1])
+        if by_hand:
+            self._note_person(task, versions[-1], by_hand)
         self.tag(task, versions[-1], {"since": since or datetime.now(UTC).isoformat(timespec="minutes")})
         client.set_registered_model_tag(name, HISTORY, json.dumps(versions))
         client.set_registered_model_alias(name, CHAMPION, versions[-1])
+        champion = self._read_version(task, versions[-1])
+        client.update_registered_model(name, _describe_model(task, champion.get(BY_HAND, "")))
+        if "score" in champion:  # it is not somebody else's
+            client.update_model_version(name, versions[-1], _describe_version(champion))
 
     def _read_history(self, task: str) -> list[str]:
         from mlflow.exceptions import MlflowException
@@ -372,22 +394,34 @@ class RegistryResource(dg.ConfigurableResource):
         return list(json.loads(tags.get(HISTORY, "[]")))
 
 
-def _describe_model(task: str) -> str:
-    """Return what people read beside a registered model."""
-    page = f"{get_ui('DAGSTER', 3000)}{SERVED}/{task}.html"
+def _describe_model(task: str, by_hand: str = "") -> str:
+    """Return what people read beside a registered model; `by_hand` is the day on which a person chose its champion."""
+    chosen = f"chosen by hand on {by_hand}" if by_hand else "chosen by paired tests"
     return (
-        f"The clustering that serves the texts of {task}: the version `champion`, chosen by paired tests (`traube champions`); "
-        f"the version `challenger` is the best newcomer. [All of {task}]({page}), while `traube dev` runs."
+        f"The clustering that serves the texts of {task}: the version `champion`, {chosen} (`traube champions`); "
+        f"the version `challenger` is the best newcomer. [All of {task}]({get_task_page(task)}), while `traube dev` runs."
     )
 
 
+def _describe_version(tags: Mapping[str, str]) -> str:
+    """Return what people read beside a version: what it is, its score, and that a person made it the champion."""
+    measure = describe_measure(*(tags.get(tag, "") for tag in ("level", "metric", "protocol")))
+    by_hand = f"; made champion by hand on {tags[BY_HAND]}" if tags.get(BY_HAND) else ""
+    return f"{tags['model']} with {tags['method']}: {format_score(float(tags['score']))} ({measure}){by_hand}"
+
+
 def describe_measure(level: str, metric: str, protocol: str) -> str:
-    """Return what a score of the registry is a score of; without a level, it is over all levels of the labels."""
-    return f"{level or 'all levels'} {metric}, {protocol}"
+    """Return what a score of the registry is a score of; without a level, the mean over all splits, so that levels weigh by these."""
+    return f"{level} {metric}, {protocol}" if level else f"{metric}, mean over the splits of all levels, {protocol}"
+
+
+def _locate(source: str) -> Path:
+    """Return the folder of a version that lies on this machine."""
+    return Path(url2pathname(urlsplit(source).path))
 
 
 def _to_points(value: str | None) -> float | None:
-    return 100 * float(value) if value else None
+    return to_points(float(value)) if value else None
 
 
 def _read_tags(version: Any) -> dict[str, str]:

@@ -104,8 +104,9 @@ def write_artifact(folder: Path, served: Path, weights: Path | None, **about: An
     )
     model = Model.load(str(folder))
     flavor = model.flavors["python_function"]
-    for artifact in flavor["artifacts"].values():
-        artifact["uri"] = artifact["path"]  # not whence it was copied
+    for name, artifact in flavor["artifacts"].items():  # not where it was copied from
+        (folder / artifact["path"]).rename(folder / "artifacts" / name)
+        artifact["uri"] = artifact["path"] = f"artifacts/{name}"
     flavor["model_code_path"] = CODE.name
     # of what comes out MLflow would take the types from an example, by running the model
     kinds = {"cluster": "long", "distance": "double", "words": "string", "fits": "boolean"}

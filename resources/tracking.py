@@ -16,13 +16,12 @@ import dagster as dg
 import pandas as pd
 from pydantic import Field
 
-from resources.experiment import IDENTITY, Experiment, connect, default_uri, find_origin, get_ui, name_metric
+from resources.experiment import IDENTITY, Experiment, connect, default_uri, find_origin, get_task_page, name_metric
 from resources.untracked import settle_debt
 from traube._core.escaping import format_csv
 from traube._pipeline.cell import Cell
 from traube._pipeline.kinds import select_kind
 from traube._pipeline.kinds.clustering import CLUSTERINGS
-from traube._reports.pages import SERVED
 from traube._reports.tables import show_rank
 from traube.comparison.verdict import format_significance
 from traube.components.method import name_methods
@@ -79,7 +78,7 @@ class TrackingResource(dg.ConfigurableResource):
         card, own_choice, experiment = evaluation.card, evaluation.own_choice, self.connect()
         identity = {name: str(done.iloc[0][name]) for name in IDENTITY}
         key: Any = [identity, "own choice", sorted(done["cell_id"])] if own_choice else identity
-        page = f"{get_ui('DAGSTER', 3000)}{SERVED}/{card.name}.html"
+        page = get_task_page(card.name)
         tags = {
             **{f"traube.{name}": value for name, value in identity.items()},
             **origin,
@@ -96,11 +95,14 @@ class TrackingResource(dg.ConfigurableResource):
         first = min(began, (created - done["seconds"].fillna(0)).min())
         span = int(1000 * first), int(1000 * created.max())
 
-        with experiment.open_run(key, name, tags | {"traube.kind": "task"}, span) as parent:
+        best = evaluation.table[evaluation.table["best"].astype(bool)].dropna(subset="mean")
+        of_best = _describe_best(best) | {"traube.kind": "task"}
+        of_best["mlflow.note.content"] = f"{_explain_best(best)}{tags['mlflow.note.content']}"
+
+        with experiment.open_run(key, name, tags | of_best, span) as parent:
             # what is in the tags alone would be an axis in MLflow's comparison of models: hashes tell people nothing
             params = {name: identity[name] for name in ("task", "model", "protocol")} | _describe(card)
             params |= _flatten(setup)
-            best = evaluation.table[evaluation.table["best"].astype(bool)].dropna(subset="mean")
             metrics = {f"best/{level}": mean for level, mean in zip(best["level"], best["mean"], strict=True)}
             metrics |= _average(values.merge(best[["level", "method"]]))
             model_id = "" if own_choice else _ensure_logged_model(experiment, parent, identity, params)
@@ -119,10 +121,11 @@ class TrackingResource(dg.ConfigurableResource):
         for rows, runs in experiment.find_official_runs(leaderboard):
             tags = {}
             for row in rows.itertuples(index=False):
-                tags[f"traube.rank/{row.level}"] = show_rank(row)
+                level = name_metric(row.level)
+                tags[f"traube.rank/{level}"] = show_rank(row)
                 if row.verdict:
-                    tags[f"traube.p/{row.level}"] = format_significance(row.p, int(row.comparisons))
-                    tags[f"traube.verdict/{row.level}"] = row.verdict
+                    tags[f"traube.p/{level}"] = format_significance(row.p, int(row.comparisons))
+                    tags[f"traube.verdict/{level}"] = row.verdict
             for run in runs:
                 if not tags.items() <= run.data.tags.items():
                     dated = {**tags, "traube.verdict_date": date}
@@ -231,6 +234,21 @@ def _log_methods(
         with experiment.open_run(child_key, str(method), {**tags, **seeds}, span, known) as run:
             params = {"reducer": first["reducer"], "clusterer": first["clusterer"], **_flatten(first["params"])}
             experiment.log(run, params, _average(rows))
+
+
+def _describe_best(best: pd.DataFrame) -> dict[str, str]:
+    """Return the tags that name the metric of `best/LEVEL`, and the method whose scores are `LEVEL/METRIC`."""
+    tags = dict[str, str]()
+    for row in best.itertuples(index=False):
+        level = name_metric(row.level)
+        tags |= {f"traube.metric/{level}": row.metric, f"traube.method/{level}": row.method}
+    return tags
+
+
+def _explain_best(best: pd.DataFrame) -> str:
+    """Return the same as a sentence for each level."""
+    rows = best.itertuples(index=False)
+    return "".join(f"`best/{row.level}` is {row.metric} of {row.method}, as all of `{row.level}/`. " for row in rows)
 
 
 def _average(scores: pd.DataFrame) -> dict[str, float]:

@@ -55,7 +55,7 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
         if not {*tasks} & {*params.tasks}:
             waiting = ", ".join(name for name in new if name in params.tasks)
             return dg.SkipReason(f"no task of params.yaml has been read yet ({waiting or 'none can be had here'})")
-        requests, storage = [], open_storage(paths.home())
+        requests, busy, storage = [], list[str](), open_storage(paths.home())
         exchange_with_nodes()
         if not params.keep.deleted_checkpoints:
             notes += _forget_deleted(seen, params, storage)
@@ -73,10 +73,12 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
                 requests.append(request)
                 recall(storage, [folder.name])
             elif request:
-                notes.append(f"{folder.name}: {request}")
+                busy.append(f"{folder.name}: {request}")
         observe_weights(context.instance, {str(r.partition_key): r.tags["traube/fingerprint"] for r in requests})
         for note in notes:
             context.log.warning(note)
+        for note in busy:  # for whoever writes the folder: no fault
+            context.log.info(note)
         # entries of absent folders stay: a folder that comes back unchanged is not evaluated again
         cursor = json.dumps({name: asdict(entry) for name, entry in seen.items()})
         keys = [r.partition_key for r in requests if r.partition_key]
@@ -84,7 +86,7 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
             run_requests=requests,
             dynamic_partitions_requests=_change_partitions(context.instance, keys, read_forgotten(storage)),
             cursor=cursor,
-            skip_reason=None if requests else dg.SkipReason("; ".join(notes) or "nothing new"),
+            skip_reason=None if requests else dg.SkipReason("; ".join([*notes, *busy]) or "nothing new"),
         )
 
     return [new_checkpoints]

@@ -82,7 +82,9 @@ def _describe_champions() -> Iterator[str]:
 
     for champion in read_champions(open_storage(paths.home())).now:
         served = (
-            f"{champion.model} with {champion.method} since {champion.since[:10]}" if champion.model else "none yet"
+            f"{champion.model} with {champion.method} since {champion.formatted_since}"
+            if champion.model
+            else "none yet"
         )
         yield f"champion of {champion.task}: {served}"
 

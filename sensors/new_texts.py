@@ -55,7 +55,7 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
         params, storage, requests = load_params(), open_storage(paths.home()), list[dg.RunRequest]()
         today = datetime.now(ZoneInfo(params.nightly.timezone)).date().isoformat()
         first = min(loaded.inboxes.values()).isoformat()
-        notes = [f"{name}: an inbox of no task" for name in find_unknown_inboxes(params)]
+        notes, waiting = [f"{name}: an inbox of no task" for name in find_unknown_inboxes(params)], list[str]()
         for task, inbox in find_inboxes(params).items():
             if task not in loaded.inboxes:
                 notes.append(f"{task}: its inbox is not in the graph yet; its code location is to be loaded again")
@@ -64,15 +64,20 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
                 look = _Look(context, storage, inbox, seen, first, today)
                 requests += look.request()
                 notes += look.notes
+                waiting += look.waiting
             except TraubeError as error:  # one inbox does not take the others along
                 notes.append(f"{task}: {error}")
                 _alert(context, task, str(error), f"inbox {task} {digest(str(error))} {today}")
         for note in notes:
             context.log.warning(printable(note))  # a file may have any name
+        for note in waiting:  # for whoever writes the file: no fault
+            context.log.info(printable(note))
         return dg.SensorResult(
             run_requests=requests,
             cursor=json.dumps({name: asdict(entry) for name, entry in seen.items()}),
-            skip_reason=None if requests else dg.SkipReason(printable("; ".join(notes)) or "no text is new"),
+            skip_reason=None
+            if requests
+            else dg.SkipReason(printable("; ".join([*notes, *waiting])) or "no text is new"),
         )
 
     return [new_texts]
@@ -93,6 +98,7 @@ class _Look:
         self.context, self.storage, self.inbox, self.seen = context, storage, inbox, seen
         self.first, self.today = first, today
         self.notes: list[str] = []
+        self.waiting: list[str] = []
 
     def request(self) -> list[dg.RunRequest]:
         """Return the runs that the inbox requires: texts are assigned first, and days are judged then."""
@@ -128,7 +134,7 @@ class _Look:
         entry, task = self._seen(name), self.inbox.task
         if entry.state != state:
             entry.state, entry.days = state, None
-            self.notes.append(f"{task}: {name} changed since the last look; waiting until it is quiet")
+            self.waiting.append(f"{task}: {name} changed since the last look; waiting until it is quiet")
             return False
         if entry.days is None:
             entry.days = []

@@ -42,6 +42,7 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
             request_job=loaded.jobs["publish"],
             default_status=dg.DefaultSensorStatus.RUNNING,
             minimum_interval_seconds=5,
+            description=f"Rebuilds leaderboard, registry and reports after a run of status {status.value} that made scores.",
         )
         def publish_after(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason:
             run = context.dagster_run

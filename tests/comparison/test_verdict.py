@@ -11,7 +11,7 @@ from scipy import stats
 
 from traube.comparison.jackknife import Difference, Sample
 from traube.comparison.ranking import Ranking, find_ties, rank, rank_by_splits
-from traube.comparison.verdict import Undecided, Verdict, compare_paired
+from traube.comparison.verdict import Undecided, Verdict, compare_paired, format_score, to_points
 from traube.metrics import GROUPS
 
 VERDICTS = st.builds(
@@ -146,3 +146,9 @@ def test_the_level_holds_for_the_whole_table_and_a_leader_is_found() -> None:
         found += bool((rank(names, [better, *equal[1:]]).p[0, 1:] < 0.05).all())
     assert false / trials < 0.05 + 2.33 * np.sqrt(0.05 * 0.95 / trials)
     assert found / trials > 0.8
+
+
+@pytest.mark.parametrize("mean", [0.50455, 0.5045499999999999, float(np.nextafter(0.50455, 1))])
+def test_a_score_is_rounded_alike_wherever_it_comes_from(mean: float) -> None:
+    assert format_score(mean) == f"{to_points(mean):.2f}" == "50.45"
+    assert format_score(math.nan) == "-"

@@ -1,12 +1,13 @@
 """The file `.env`: what is read of it, and what stays in it when Traube writes lines of its own."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from operations.launch import _write_environment
-from traube._core import settings
+from operations.launch import _write_environment, prepare
+from traube._core import paths, settings
 from traube._core.settings import read_env, write_env
 
 OF_PEOPLE = """# keys of the team
@@ -44,14 +45,28 @@ def test_what_people_wrote_stays_and_so_do_its_readers(tmp_path: Path, monkeypat
     monkeypatch.setenv("DAGSTER_HOME", "/new")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///x.db")
     for _ in range(2):
-        _write_environment(file, ("DAGSTER_HOME", "MLFLOW_TRACKING_URI", "TRAUBE_DAGSTER_DATABASE"))
+        names = ("DAGSTER_HOME", "MLFLOW_TRACKING_URI", "TRAUBE_DAGSTER_DATABASE")
+        _write_environment(file, {name: os.environ.get(name) for name in names})
         assert file.read_text() == f"MLFLOW_TRACKING_URI=sqlite:///x.db\n{OF_PEOPLE}DAGSTER_HOME=/new\n"
         assert file.stat().st_mode & 0o777 == 0o600
     # a line of ours that says nothing any more is gone
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
-    _write_environment(file, ("DAGSTER_HOME", "MLFLOW_TRACKING_URI"))
+    _write_environment(file, {name: os.environ.get(name) for name in ("DAGSTER_HOME", "MLFLOW_TRACKING_URI")})
     assert file.read_text() == f"{OF_PEOPLE}DAGSTER_HOME=/new\n"
     assert read_env(file)["RAY_num_workers_soft_limit"] == "8"
+
+
+def test_what_mlflow_loads_finds_the_data_directory_of_the_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code that a champion brings along lies in no checkout: its data directory would be another one."""
+    home = tmp_path / ".traube"
+    shutil.copy(paths.PROJECT / "dagster.yaml", tmp_path)
+    monkeypatch.setattr(os, "environ", {**os.environ, "TRAUBE_HOME": str(home)})
+    monkeypatch.setattr(paths, "PROJECT", tmp_path)
+    prepare()
+    assert read_env(tmp_path / ".env")["TRAUBE_HOME"] == str(home)
+    assert settings.list_ignored(home) == []
 
 
 def test_names_of_others_are_not_taken_from_the_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,10 +182,14 @@ def test_a_checkpoint_put_there_gets_its_row_with_nothing_clicked(
     wait_for(lambda: not list_workers(running), "the end of their workers", IDLE_SECONDS / 4)
 
 
-def test_mlflow_shows_the_champion_and_compares_runs(running: Running, see: Callable[..., str]) -> None:
+def test_mlflow_shows_the_champion_and_compares_runs(running: Running, browser: Any, see: Callable[..., str]) -> None:
     from mlflow import MlflowClient
 
-    see(f"{running.mlflow}/#/models/traube-words", "champion", "Version 1", picture="registry")
+    see(f"{running.mlflow}/#/models/traube-words", "champion", "Version 1", "All of words", picture="registry")
+    link = browser.find_element("xpath", "//a[text()='All of words']").get_attribute("href")
+    for address in (link, link.replace(running.mlflow, running.dagster)):
+        with urlopen(address) as page:  # nothing but `traube run` ran before
+            assert "minibatch_kmeans" in page.read().decode()
     client = MlflowClient(f"sqlite:///{running.home / 'mlflow.db'}")
     experiment = client.get_experiment_by_name("traube")
     runs = client.search_runs([experiment.experiment_id], "tags.`traube.task` = 'words'")

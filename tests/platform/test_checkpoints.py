@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -79,10 +81,14 @@ def said(result: dg.SensorResult) -> str:
     return str(result.skip_reason.skip_message)
 
 
-def test_a_quiet_folder_becomes_a_partition_and_a_run_and_only_once(tick: Tick, drop: Callable[[str], Path]) -> None:
+def test_a_quiet_folder_becomes_a_partition_and_a_run_and_only_once(
+    tick: Tick, drop: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert said(tick()) == "nothing new"
     drop("cob__words__a")
     assert "waiting until it is quiet" in said(tick())
+    logged = capsys.readouterr().err
+    assert "waiting until it is quiet" in logged and "WARNING" not in logged
     result = tick()
     assert requested(result) == ["cob__words__a"]
     assert result.dynamic_partitions_requests[0].partition_keys == ["cob__words__a"]
@@ -92,8 +98,18 @@ def test_a_quiet_folder_becomes_a_partition_and_a_run_and_only_once(tick: Tick, 
     assert [said(tick()) for _ in range(3)] == ["nothing new"] * 3
 
 
+def serve_elsewhere(files: Path, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Load a stored model by MLflow alone, with the home of a user who has only that."""
+    code = f"import mlflow; mlflow.pyfunc.load_model({str(files)!r}).predict(['a text'])"
+    given = {name: value for name, value in os.environ.items() if not name.startswith("TRAUBE_")}
+    environment = {**given, "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1", **more}
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
 def test_the_requested_run_scores_the_checkpoint(
-    tick: Tick, drop: Callable[[str], Path], launcher: DagsterLauncher
+    tick: Tick, drop: Callable[[str], Path], launcher: DagsterLauncher, tmp_path: Path
 ) -> None:
     drop("mine-v1.5")
     tick()
@@ -114,8 +130,16 @@ def test_the_requested_run_scores_the_checkpoint(
     (version,) = client.search_model_versions("name = 'traube-words' and tags.`traube.model` = 'mine-v1.5'")
     files = Path(urlsplit(version.source).path)
     assert (files / "artifacts" / "served").is_dir() and not [*files.glob("artifacts/*/model.safetensors")]
+    refused = serve_elsewhere(files, tmp_path)
+    assert f"are not in {tmp_path / '.traube'}; set TRAUBE_HOME" in refused.stderr
+    assert serve_elsewhere(files, tmp_path, TRAUBE_HOME=str(paths.home())).returncode == 0
     RegistryResource().promote("words", str(version.version))
-    assert [*files.glob("artifacts/*/model.safetensors")]  # it is served where the checkpoint is not
+    weights = files / "artifacts" / "weights" / "model.safetensors"
+    (pinned,) = paths.home().glob("weights/*/model.safetensors")
+    assert weights.samefile(pinned)  # it takes no room
+    served = serve_elsewhere(files, tmp_path)  # where the checkpoint is not
+    assert served.returncode == 0, served.stderr
+    assert not (tmp_path / ".traube").exists()  # serving leaves nothing behind
     assert RegistryResource().load_champion("words").predict(["a text"]) is not None
 
 

@@ -99,6 +99,9 @@ def test_the_graph_can_be_read(definitions: dg.Definitions) -> None:
     }
     TopologicalSorter({group: before[group] - {group} for group in before}).prepare()  # no arrow leads back
     assert all(graph.get(key).kinds and graph.get(key).description for key in groups)
+    descriptions = [str(graph.get(key).description) for key in groups]
+    assert not [text for text in descriptions if re.search(r"[.:]:|\.\.|[^.:] It goes on", text)]
+    assert all(sensor.description for sensor in definitions.sensors or [])
     described = str(graph.get(dg.AssetKey(["blurbs_s2s", "corpus"])).description)
     assert re.search(r"\[Source\]\(https://\S+\)", described)
     nightly = {key for key in groups if graph.get(key).freshness_policy}

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import json
+import logging
 import os
 import re
 import subprocess
@@ -16,12 +17,16 @@ from pathlib import Path
 import dagster as dg
 import pandas as pd
 import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 from typer.testing import Result
 
 from assets.common import MODELS
 from assets.complete import STORED
 from operations.children import ensure_alone
 from operations.launch import DagsterLauncher, WithoutUnwritten, align
+from operations.servers import with_pages
+from resources.registry import RegistryResource
 from sensors.lost_runs import (
     PID,
     STARTED,
@@ -41,6 +46,7 @@ from traube._pipeline.request import Request
 from traube._pipeline.validation.rules import CHECKS
 from traube._reports.pages import SERVED
 from traube._reports.tables import COLUMNS as LEADERBOARD_COLUMNS
+from traube._reports.tables import NAME
 from traube._storage import Storage
 from traube.comparison.regressions import COLUMNS as REGRESSIONS_COLUMNS
 from traube.components import parse_method
@@ -79,6 +85,13 @@ def test_from_raw_data_to_the_leaderboard(
     assert "words" in (home / "report" / "index.html").read_text()
 
 
+@pytest.mark.begin_with("evaluated")
+def test_a_pair_that_makes_no_sense_is_logged_and_warns_nobody(launcher: DagsterLauncher) -> None:
+    (run,) = launcher.instance.get_runs(dg.RunsFilter(job_name="evaluate"))
+    logged = [entry for entry in launcher.instance.all_logs(run.run_id) if "none/hdbscan" in entry.user_message]
+    assert {entry.level for entry in logged} == {logging.INFO}
+
+
 @pytest.mark.begin_with("published")
 def test_the_page_of_a_task_is_made_on_request(launcher: DagsterLauncher, home: Path) -> None:
     page = home / "report" / "words.html"
@@ -88,6 +101,22 @@ def test_the_page_of_a_task_is_made_on_request(launcher: DagsterLauncher, home: 
     assert "pca/hdbscan" in page.read_text()
     (materialized,) = made.asset_materializations_for_node("task_reports")
     assert str(materialized.metadata["pages"].value).startswith(f"- [words]({SERVED}/words.html)")
+
+
+@pytest.mark.begin_with("published")
+def test_the_link_to_a_tasks_page_leads_there_after_a_command(launcher: DagsterLauncher, home: Path) -> None:
+    """Dagster's server and MLflow's have the pages, so that the link names no port."""
+    client = RegistryResource().client()
+    link = f"{SERVED}/words.html"
+    assert f"[All of words]({link})" in client.get_registered_model("traube-words").description
+    page = home / "report" / "words.html"
+    with TestClient(with_pages(Starlette(), home)) as user:
+        assert "pca/hdbscan" in user.get(link).text
+        made = page.stat().st_mtime_ns
+        assert user.get(link).is_success and page.stat().st_mtime_ns == made
+        (home / "tables" / NAME).touch()
+        assert user.get(link).is_success and page.stat().st_mtime_ns > made
+        assert user.get(f"{SERVED}/other.html").status_code == 404
 
 
 @pytest.mark.begin_with("published")

@@ -81,6 +81,11 @@ def test_other_weights_make_a_models_partition_out_of_date(launcher: DagsterLaun
     observe_weights(instance, {"bow": "others"})  # reported once
     bow = dg.AssetRecordsFilter(asset_key=WEIGHTS, asset_partitions=["bow"])
     assert len(instance.fetch_observations(bow, limit=9).records) == 2
+    assert len(instance.fetch_materializations(bow, limit=9).records) == 2
+    assert instance.get_materialized_partitions(WEIGHTS) == {"bow", "tfidf"}  # by which the UI calls no other missing
+    graph = launcher.definitions.resolve_implicit_global_asset_job_def()
+    assert graph.execute_in_process(instance=instance, asset_selection=[WEIGHTS], partition_key="bow").success
+    assert find_outdated(launcher) == set()  # they are what they were again
 
 
 @pytest.mark.begin_with("evaluated")

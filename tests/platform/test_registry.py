@@ -10,6 +10,7 @@ import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import ANY
 
 import dagster as dg
 import pandas as pd
@@ -111,6 +112,38 @@ def test_a_promotion_says_what_it_is_about_to_do_and_asks(launcher: DagsterLaunc
     assert (served.find_version("words", "champion") or {})["version"] == "2"
 
 
+def test_what_a_person_decided_stands_wherever_the_champion_is_shown(launcher: DagsterLauncher) -> None:
+    """Beside what the tests said against it: no surface claims that they chose it."""
+    launcher.publish()
+    served, runner = RegistryResource(), CliRunner()
+    tested = (served.find_version("words", "challenger") or {})["reason"]
+    done = runner.invoke(app, ["promote", "words", "--yes"])
+    assert "Downloading" not in done.output + done.stderr
+    champion = served.find_version("words", "champion") or {}
+    day = champion["by_hand"]
+    assert (champion["decision"], champion["since"][:10]) == ("by hand", day)
+    assert champion["reason"] == f"promoted by hand on {day}; before: {tested}"
+    model = served.client().get_registered_model("traube-words")
+    assert f"chosen by hand on {day}" in model.description and "paired tests" not in model.description
+    version = served.client().get_model_version("traube-words", "2")
+    assert version.description.endswith(f"; made champion by hand on {day}")
+    (noted,) = json.loads(runner.invoke(app, ["champions", "--json"]).output)
+    assert (noted["by_hand"], noted["chosen"]) == (day, champion["reason"])
+    printed = runner.invoke(app, ["champions"], env={"COLUMNS": "300"}).output
+    assert f"{day}, by hand" in printed and f"promoted by hand on {day}" in printed
+    launcher.publish()
+    page = (paths.home() / "report" / "index.html").read_text(encoding="utf-8")
+    assert f"{day}, by hand" in page and f"promoted by hand on {day}" in page
+    served.rollback("words")
+    restored = (served.find_version("words", "champion") or {})["reason"]
+    assert restored.startswith(f"restored by hand on {day}; before: ")
+    served.promote("words", "2")
+    assert served.find_version("words", "champion") == {**champion, "since": ANY}  # of the tests' words, no more
+    served.renew("words", "1")  # a person's choice goes on with new data
+    renewed = served.find_version("words", "champion") or {}
+    assert (renewed["decision"], renewed["by_hand"]) == ("renewed", day) and "chosen by hand" in renewed["reason"]
+
+
 def test_of_challengers_the_newest_stay_and_what_a_person_tagged(launcher: DagsterLauncher) -> None:
     """Each night's challenger is another one: the registry would grow without end."""
     launcher.publish()
@@ -150,6 +183,12 @@ def test_each_task_of_the_benchmark_has_a_check_of_its_champion(launcher: Dagste
     )
     evaluation = executions[0].event.dagster_event.asset_check_evaluation_data  # type: ignore[union-attr]
     assert evaluation.passed and noted.reason in (evaluation.description or "")
+    metadata = {name: value.value for name, value in evaluation.metadata.items()}
+    assert (metadata["score"], metadata["measure"]) == (f"{noted.score:.2f}", noted.measure)
+    event = launcher.instance.get_latest_materialization_event(KEY)
+    assert event is not None and event.asset_materialization is not None
+    table = str(event.asset_materialization.metadata["champions"].value)
+    assert f" {noted.score:.2f} " in table and "nan" not in table and "None" not in table
     page = (paths.home() / "report" / "index.html").read_text(encoding="utf-8")
     assert "Champions" in page and noted.measure in page and f"{noted.score:.2f}" in page
 

@@ -156,6 +156,9 @@ def check_mlflow(truth: Truth, storage: Storage) -> None:
         assert run.data.metrics["best/topic"] == pytest.approx(truth.rows[model]["mean"])
         assert run.data.params["protocol.reducers"] == str(list(load_params().chosen().reducers))
         assert run.data.params["model.kind"] == model
+        method, metric = (truth.rows[model][name] for name in ("method", "metric"))
+        assert (tags["traube.method/topic"], tags["traube.metric/topic"]) == (method, metric)
+        assert f"`best/topic` is {metric} of {method}" in tags["mlflow.note.content"]
         assert tags["traube.rank/topic"] == truth.ranks[model]
         assert tags.get("traube.p/topic", "") == ("" if model == truth.first else truth.significance(model))
         assert tags.get("traube.verdict/topic", "") == ("" if model == truth.first else truth.verdicts[model])

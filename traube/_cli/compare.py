@@ -108,13 +108,13 @@ def _describe(comparison: "Comparison") -> dict[str, Any]:
 
 def _print_comparison(comparison: "Comparison", details: bool) -> None:
     from traube.comparison.promotion import advise_more_seeds
-    from traube.comparison.verdict import Undecided
+    from traube.comparison.verdict import Undecided, format_score
 
     left, right, verdict = comparison.a, comparison.b, comparison.verdict
     out.print(f"[bold]{left.task}[/], {left.metric}: [bold]{escape(verdict.answer)}[/]")
     width = max(len(left.name), len(right.name))
     for side, candidate in (("A", left), ("B", right)):
-        out.print(f"  {side}      {candidate.name:<{width}}  {100 * candidate.mean:6.2f}", highlight=False)
+        out.print(f"  {side}      {candidate.name:<{width}}  {format_score(candidate.mean):>6}", highlight=False)
     if verdict.evidence:
         out.print(f"  A - B  {verdict.evidence}", highlight=False)
     if details:

@@ -125,6 +125,7 @@ def _show_over_tasks(
     from traube._pipeline.params import load_params
     from traube._reports.over_tasks import rank_over_tasks, write_figure
     from traube._reports.tables import show_rank
+    from traube.comparison.verdict import format_score
 
     params = load_params()
     best = table[table["best"].astype(bool) & (table["status"] == "done") & ~table["own_choice"].astype(bool)]
@@ -142,7 +143,7 @@ def _show_over_tasks(
             "rank": show_rank(row),
             "model": row.model,
             "mean rank": f"{row.mean_rank:.2f}",
-            "mean score": f"{100 * row.mean:.2f}",
+            "mean score": format_score(row.mean),
             "tasks": str(row.tasks),
         }
         for row in rows.itertuples(index=False)
@@ -276,13 +277,13 @@ def _format_row(row: Any, method: str, with_k: bool, details: bool) -> dict[str,
     import pandas as pd
 
     from traube._core.spending import in_dollars
-    from traube._reports.tables import show_row, show_score
-    from traube.comparison.verdict import format_significance
+    from traube._reports.tables import show_row
+    from traube.comparison.verdict import format_score, format_significance
 
     line = show_row(row, method)
     if details:
         p = "-" if pd.isna(row.p) else format_significance(row.p, int(row.comparisons))
-        line |= {"sd": show_score(row.sd), "seeds": str(int(row.seeds)), "p against the first": p}
+        line |= {"sd": format_score(row.sd), "seeds": str(int(row.seeds)), "p against the first": p}
     if with_k:
         k = "-" if pd.isna(row.found_k) else f"{row.found_k:.0f} / {row.true_k:.0f}"
         line["clusters found / labels"] = k
@@ -318,6 +319,7 @@ def _print_imported(storage: "Storage", tasks: list[str] | None) -> None:
     from traube._reports.exchange import imported_results
     from traube._reports.imported import rankings
     from traube._reports.tables import show_rank
+    from traube.comparison.verdict import format_score
     from traube.tasks.stored import get_card
 
     rows = imported_results(storage)
@@ -329,8 +331,8 @@ def _print_imported(storage: "Storage", tasks: list[str] | None) -> None:
             {
                 "rank": show_rank(row),
                 "model": row.model,
-                "score": f"{100 * row.mean:.2f}",
-                "sd": f"{100 * row.sd:.2f}" if row.sd == row.sd else "-",
+                "score": format_score(row.mean),
+                "sd": format_score(row.sd),
                 "splits": str(len(row.splits) or "-"),
                 "source": row.source,
             }

@@ -83,7 +83,8 @@ def get_sha256(path: Path, stamp: Sequence[int]) -> str:
     if (known := _read(memory, written).get(key)) is not None:
         return known
     sha256 = file_sha256(path)
-    if time.time() - stamp[1] / 1e9 > SETTLED:
+    # whoever serves a model elsewhere has no data directory, and gets none
+    if time.time() - stamp[1] / 1e9 > SETTLED and memory.parent.is_dir():
         with suppress(TraubeError, OSError):  # without a writable cache, nothing is cached
             append_line(memory, json.dumps([str(path), list(stamp), sha256]))
     return sha256

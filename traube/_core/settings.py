@@ -27,6 +27,7 @@ BLOBS, DATABASE, PASSWORD_FILE = "TRAUBE_BLOBS", "TRAUBE_DATABASE", "TRAUBE_DATA
 NAME_KEY = "TRAUBE_NAME_KEY"  # of an endpoint that names clusters: never from a file
 MODEL_KEY = "TRAUBE_MODEL_KEY"  # of an endpoint that encodes texts, unless its card names another: never from a file
 FILE = ".env"
+HOME = "TRAUBE_HOME"
 LARGEST, LONGEST = 64 * 2**10, 4_000  # bytes that are read of the file, and characters of a line
 ACCEPTED = frozenset(
     f"TRAUBE_{name}"
@@ -104,7 +105,10 @@ def _read_files(home: Path) -> None:
 def list_ignored(home: Path) -> list[tuple[Path, str]]:
     """Return the names in the settings files that are not taken from there, each with its file."""
     return [
-        (file, name) for file in _list_files(home) for name in read_env(file) if name not in {*ACCEPTED, *_OF_OTHERS}
+        (file, name)
+        for file in _list_files(home)
+        for name, value in read_env(file).items()
+        if name not in {*ACCEPTED, *_OF_OTHERS} and (name, value) != (HOME, str(home))
     ]
 
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field, ValidationError
 from scipy import sparse
 
 from traube import components
+from traube._core import paths
 from traube._core.array_files import read_array, read_csr
 from traube._core.config import Strict
 from traube._core.disk import replacing
@@ -200,7 +201,10 @@ def load(folder: Path, weights: Path | None = None) -> Served:
     elif card.model == WEIGHTS:
         card = locate_pinned(card, entry.fingerprint)
         if card.model == WEIGHTS:
-            raise Missing(f"model '{card.name}': the pinned weights {entry.fingerprint} are gone; restore a backup")
+            raise Missing(
+                f"model '{card.name}': the pinned weights {entry.fingerprint} are not in {paths.home()}; set TRAUBE_HOME "
+                "to the data directory that registered the model, or restore a backup"
+            )
     vectors = _load_matrix(folder / "vectors")
     points = _load_matrix(folder / "points") if method.reduces else vectors
     query = _load_matrix(folder / "query") if any(map(is_file, folder.glob("query.np[yz]"))) else None

@@ -44,7 +44,7 @@ from traube.comparison.regressions import (
     save_snapshot,
     select_counting_cells,
 )
-from traube.comparison.verdict import format_significance
+from traube.comparison.verdict import format_score, format_significance
 
 FOLDER, INDEX = "report", "index.html"  # in the data directory
 SERVED = "/traube"  # where `traube dev` serves that folder, beside the Dagster UI
@@ -118,6 +118,7 @@ def leaderboard_page(
         champions=champions,
         pages=pages,
         inboxes=sorted(name.removesuffix(".inbox") for name in pages if name.endswith(".inbox")),
+        format_score=format_score,
         format_significance=format_significance,
         show_rank=show_rank,
         show_interval=show_interval,

@@ -27,6 +27,7 @@ from traube.comparison.jackknife import Sample, compute_intervals
 from traube.comparison.ranking import rank
 from traube.comparison.samples import make_samples
 from traube.comparison.standings import choose_best_method
+from traube.comparison.verdict import format_score
 from traube.components.method import name_methods
 from traube.models.checkpoints import trained_on
 from traube.tasks.stored import get_card
@@ -325,7 +326,7 @@ def show_row(row: Any, method: str = "method") -> dict[str, str]:
         "rank": show_rank(row),
         "model": show_name(row),
         method: row.method,
-        "score": show_score(row.mean),
+        "score": format_score(row.mean),
         INTERVAL: show_interval(row),
     }
 
@@ -335,11 +336,6 @@ def show_best(table: pd.DataFrame) -> pd.DataFrame:
     about = ("task", "level", "protocol", "own_choice", "metric", "verdict")
     best = table[table["best"].astype(bool)].itertuples(index=False)
     return pd.DataFrame([{**show_row(row), **{name: getattr(row, name) for name in about}} for row in best])
-
-
-def show_score(value: float) -> str:
-    """Return a score x100 for a table; a dash if there is none."""
-    return "-" if pd.isna(value) else f"{100 * value:.2f}"
 
 
 NAME, CSV, MADE_OF = "leaderboard.parquet", "leaderboard.csv", "leaderboard.json"

@@ -18,13 +18,28 @@ class Champion(BaseModel):
     method: str = Field("", description="Method of the champion.")
     version: str = Field("", description="Its version of the registered model.")
     since: str = Field("", description="When it became champion, in UTC.")
+    by_hand: str = Field("", description="Day on which a person made it champion; empty where tests did.")
+    chosen: str = Field("", description="Why it is champion: what the tests said, or when a person promoted it.")
     score: float | None = Field(None, description="Its score, times 100.")
-    measure: str = Field("", description="Level of the labels, metric and protocol of all scores of the row.")
-    by: float | None = Field(None, description="Points by which it was better than the champion before it.")
-    against: str = Field("", description="The champion before it.")
+    measure: str = Field(
+        "", description="Metric, level of the labels (or the mean over all splits) and protocol of the scores."
+    )
+    by: float | None = Field(None, description="Points by which it scored higher than `against`, significant or not.")
+    against: str = Field("", description="The champion that it was compared with.")
     challenger: str = Field("", description="The best newcomer.")
     challenger_score: float | None = Field(None, description="Its score, times 100.")
     reason: str = Field("", description="Why it is held.")
+
+    @property
+    def formatted(self) -> dict[str, str]:
+        """The values as people read them: numbers with two decimals, and no text where there is none."""
+        values = self.model_dump().items()
+        return {name: f"{value:.2f}" if isinstance(value, float) else value or "" for name, value in values}
+
+    @property
+    def formatted_since(self) -> str:
+        """The day on which it became champion, and whether a person decided."""
+        return f"{self.since[:10]}{', by hand' if self.by_hand else ''}"
 
 
 CHAMPIONS = {name: field.description or "" for name, field in Champion.model_fields.items()}  # columns, and meanings

@@ -194,6 +194,16 @@ class Verdict:
         return {**values, "undecided": self.undecided and self.undecided.name.lower()}
 
 
+def to_points(score: float) -> float:
+    """Return a score times 100; a last bit that depends on the order of sums decides no rounding."""
+    return round(100 * score, 9)
+
+
+def format_score(score: float) -> str:
+    """Return a score times 100 with two decimals; a dash if there is none."""
+    return "-" if math.isnan(score) else f"{to_points(score):.2f}"
+
+
 def format_significance(p: float, comparisons: int) -> str:
     """Return a p-value as journals print it, and the number of comparisons that it is corrected for."""
     if math.isnan(p):

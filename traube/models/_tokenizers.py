@@ -69,7 +69,7 @@ def _find_fault(trial: Trial) -> str:
         if trial.key in memory.read_text(encoding="utf-8", errors="replace").split():
             return ""
     fault = run_trial(trial.path)
-    if not fault:
+    if not fault and memory.parent.is_dir():
         with suppress(TraubeError, OSError):  # without a writable data directory, nothing is remembered
             append_line(memory, trial.key)
     return fault

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from traube._core import paths
+from traube._core import paths, settings
 from traube._core.files import locked
 from traube._core.inputs import resolve_path
 from traube._storage import Document, open_storage
@@ -56,6 +56,8 @@ def locate_pinned(card: ModelCard, fingerprint: str) -> ModelCard:
 
     Without a pin, the card is returned as it is.
     """
+    if not (settings.database() or paths.home().is_dir()):  # to open it would make it
+        return card
     storage, target = open_storage(paths.home()), paths.home() / "weights" / fingerprint
     pins = (pinned for pinned in storage.read_documents(Pin) if pinned.fingerprint == fingerprint)
     if (files := next((pinned.files for pinned in pins if pinned.files), None)) is None:
@@ -66,3 +68,12 @@ def locate_pinned(card: ModelCard, fingerprint: str) -> ModelCard:
         for name, blob in files.items():
             storage.blobs.link(blob, target / name)
     return card.model_copy(update={"model": str(target)})
+
+
+def link_copy(fingerprint: str, folder: Path) -> None:
+    """Make a copy of pinned weights take no room besides their blobs, where the disk has links."""
+    storage = open_storage(paths.home())
+    for pinned in storage.read_documents(Pin):
+        if pinned.fingerprint == fingerprint:
+            for name, blob in pinned.files.items():
+                storage.blobs.link(blob, folder / name)
