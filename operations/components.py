@@ -62,6 +62,26 @@ class TraubeModel(CardComponent):
         return dg.Definitions()
 
 
+class WatchedFolder(BaseModel):
+    """The attributes of a watched folder."""
+
+    model_config = ConfigDict(extra="forbid")
+    path: str
+
+
+class TraubeFolder(CardComponent):
+    """A folder whose model folders become checkpoints, as one of `watch` in params.yaml does."""
+
+    @classmethod
+    @override
+    def get_model_cls(cls) -> type[BaseModel]:
+        return WatchedFolder
+
+    @override
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        return dg.Definitions()  # the benchmark's sensor reads it at each tick
+
+
 class TraubeBenchmark(dg.Component, dg.Model, dg.Resolvable):
     """All else: other tasks, leaderboard, registry, reports, jobs, sensors, schedules and resources."""
 

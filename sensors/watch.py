@@ -1,5 +1,6 @@
-"""New versions of watched models, of Hugging Face or MLflow, become checkpoints. Offline, the hub is left alone."""
+"""New versions of watched models, of Hugging Face, MLflow or a folder, become checkpoints. Offline, the hub is left alone."""
 
+import json
 import os
 import re
 import shutil
@@ -12,8 +13,12 @@ import dagster as dg
 from resources.experiment import connect, default_uri
 from sensors import Loaded
 from traube._core import paths
+from traube._core.cards import list_watched
+from traube._core.errors import Conflict
 from traube._pipeline.params import load_params
+from traube.models.checkpoints import find_unfinished, state
 
+FOLDER = "folder"  # the source of models that somebody else puts into a folder of their own
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 
@@ -35,7 +40,10 @@ def download(context: dg.OpExecutionContext, config: Wanted) -> None:
         # copied under a hidden name first: the checkpoint sensor never sees half of it
         hidden = Path(mkdtemp(prefix=".fetched-", dir=target.parent))
         try:
-            shutil.copytree(source, hidden / target.name)
+            # the hub's files are links into its cache; a folder's stay links, which the checkpoint sensor refuses if they lead out
+            shutil.copytree(source, hidden / target.name, symlinks=config.source == FOLDER)
+            if config.source == FOLDER and state(source) != config.version:
+                raise Conflict(f"{source} was written to while it was copied; the next tick looks again")
             (hidden / target.name).rename(target)
         finally:
             shutil.rmtree(hidden, ignore_errors=True)
@@ -68,10 +76,18 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
         offline = any(os.environ.get(name, "").lower() in ("1", "true", "yes", "on") for name in OFFLINE)
         watched = [("mlflow", name) for name in watch.mlflow]
         watched += [] if offline else [("hub", name) for name in watch.hub]
+        places = [*map(Path, watch.folders), *list_watched()]
+        watched += [(FOLDER, str(folder)) for place in places for folder in _list_models(place)]
+        states = {name: state(Path(name)) for source, name in watched if source == FOLDER}
+        quiet = json.loads(context.cursor or "{}")
+        context.update_cursor(json.dumps(states))
         requests, failed = [], []
         for source, name in watched:
+            if source == FOLDER and quiet.get(name) != states[name]:
+                failed.append(f"{name}: new or changed; waiting until it is quiet")
+                continue
             try:
-                version = _find_newest(source, name)
+                version = states.get(name) or _find_newest(source, name)
             except Exception as error:  # a source that cannot be reached now is tried again at the next tick
                 failed.append(f"{name}: {error}")
                 context.log.warning(f"{name} cannot be looked at: {error}")
@@ -80,7 +96,7 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
                 wanted = Wanted(source=source, name=name, version=version)
                 key = f"{source}:{name}@{version} {datetime.now(UTC).date().isoformat()}"
                 requests.append(dg.RunRequest(key, run_config=dg.RunConfig(ops={"download": wanted})))
-        nothing = "nothing new" if watched else "nothing is watched"
+        nothing = "nothing new" if watched or places else "nothing is watched"
         return dg.SensorResult(requests) if requests else dg.SkipReason("; ".join(failed) or nothing)
 
     return [watched_models]
@@ -89,7 +105,17 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
 def locate_checkpoint(source: str, name: str, version: str) -> Path:
     """Return the folder of a version of a watched model."""
     short = f"v{version}" if source == "mlflow" else version[:8]
+    name = Path(name).name if source == FOLDER else name
     return paths.checkpoints() / re.sub(r"[^a-z0-9_-]+", "-", f"{name}-{short}".lower()).strip("-_")
+
+
+def _list_models(place: Path) -> list[Path]:
+    """Return the folders in a watched folder that look like whole models."""
+    entries = sorted(place.iterdir()) if place.is_dir() else []
+    folders = (
+        entry for entry in entries if entry.is_dir() and not entry.is_symlink() and not entry.name.startswith(".")
+    )
+    return [folder for folder in folders if find_unfinished(folder) is None]
 
 
 def _find_newest(source: str, name: str) -> str | None:
@@ -104,6 +130,8 @@ def _find_newest(source: str, name: str) -> str | None:
 
 def _fetch(source: str, name: str, version: str) -> Path:
     """Download a version of a model, and return the folder that holds its configuration."""
+    if source == FOLDER:
+        return Path(name)
     if source == "hub":
         from huggingface_hub import snapshot_download
 

@@ -1,5 +1,6 @@
 """Watched models become checkpoints; nothing is watched by default, and the hub is left alone when offline."""
 
+import shutil
 from pathlib import Path
 
 import dagster as dg
@@ -7,8 +8,11 @@ import pytest
 
 from definitions import build_defs
 from resources.experiment import connect, default_uri
+from tests.errors import refused
 from tests.platform.conftest import PARAMS, sensor_of
 from traube._core import paths
+from traube._core.cards import list_names, list_watched
+from traube._core.errors import Malformed, Unsafe
 from traube.models import checkpoints, load_model
 
 
@@ -70,3 +74,57 @@ def test_a_model_that_cannot_be_had_is_reported_and_requested_again(
     assert "config.json" in error.cause.message
     assert checkpoints.folders() == []
     assert isinstance(tick(), dg.RunRequest)
+
+
+def test_a_model_in_a_watched_folder_becomes_a_checkpoint_and_so_do_its_new_contents(
+    cards: Path, tiny_bert: Path, tmp_path: Path
+) -> None:
+    team = tmp_path / "team"
+    paths.params().write_text(PARAMS + f"watch: {{folders: ['{team}']}}\n")
+    sensor = sensor_of(build_defs(), "watched_models")
+    cursor: str | None = None
+
+    def look() -> str | dg.RunRequest:
+        nonlocal cursor
+        with dg.build_sensor_context(cursor=cursor) as context:
+            result = sensor(context)
+            cursor = context.cursor
+        return str(result.skip_message) if isinstance(result, dg.SkipReason) else result.run_requests[0]
+
+    assert look() == "nothing new"  # the folder is not there yet
+    shutil.copytree(tiny_bert, team / "Run 7")
+    (team / "half").mkdir()  # no configuration yet
+    assert "waiting until it is quiet" in str(look())
+    assert fetch(look()).success
+    (first,) = checkpoints.cards()
+    assert first.startswith("run-7-") and load_model(first).encode(["the cat"]).shape == (1, 32)
+    assert look() == "nothing new"
+    (team / "Run 7" / "README.md").write_text("trained for longer")
+    look()
+    assert fetch(look()).success
+    assert len(checkpoints.cards()) == 2
+
+
+def test_a_component_names_a_watched_folder(cards: Path, tiny_bert: Path, tmp_path: Path) -> None:
+    component = paths.cards() / "team" / "defs.yaml"
+    component.parent.mkdir()
+    component.write_text("type: operations.components.TraubeFolder\nattributes:\n  path: models\n")
+    assert list_watched() == [component.parent / "models"]
+    assert "team" not in list_names()  # it is no card of a task or a model
+    assert tick() == "nothing new"
+    component.write_text("type: operations.components.TraubeFolder\nattributes: {}\n")
+    with refused(Malformed, component, "path"):
+        list_watched()
+
+
+def test_a_link_in_a_watched_folder_that_leads_out_is_no_way_in(cards: Path, tiny_bert: Path, tmp_path: Path) -> None:
+    paths.params().write_text(PARAMS + f"watch: {{folders: ['{tmp_path / 'team'}']}}\n")
+    shutil.copytree(tiny_bert, tmp_path / "team" / "run")
+    (tmp_path / "secret").write_text("a key")
+    (tmp_path / "team" / "run" / "notes.txt").symlink_to(tmp_path / "secret")
+    folder = tmp_path / "team" / "run"
+    wanted = {"source": "folder", "name": str(folder), "version": checkpoints.state(folder)}
+    assert build_defs().resolve_job_def("fetch").execute_in_process({"ops": {"download": {"config": wanted}}}).success
+    (copied,) = checkpoints.folders()
+    with refused(Unsafe, copied.name):
+        checkpoints.check(copied)

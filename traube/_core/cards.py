@@ -19,7 +19,7 @@ C = TypeVar("C")
 
 SUFFIXES = (".yaml", ".yml")
 COMPONENT = "defs.yaml"
-TASK_TYPE, MODEL_TYPE = "TraubeTask", "TraubeModel"  # what a component's type ends with
+TASK_TYPE, MODEL_TYPE, FOLDER_TYPE = "TraubeTask", "TraubeModel", "TraubeFolder"  # what a component's type ends with
 
 
 def task_files() -> list[Path]:
@@ -30,6 +30,18 @@ def task_files() -> list[Path]:
 def model_files() -> list[Path]:
     """Return the files of the user's model cards."""
     return [path for path in _files() if _is_model(path)]
+
+
+def list_watched() -> list[Path]:
+    """Return the folders that components ask to be watched for new models; a relative path begins at the component."""
+    watched = []
+    for path in sorted(paths.cards().glob(f"*/{COMPONENT}")):
+        if is_file(path) and _get_type(path) == FOLDER_TYPE:
+            place = read_values(path)[0].get("path")
+            if not isinstance(place, str) or not place:
+                raise Malformed(f"{path}: expected `path`, the folder that is watched")
+            watched.append(path.parent / Path(place).expanduser())
+    return watched
 
 
 def list_names() -> set[str]:
@@ -108,13 +120,15 @@ def _in_folder(folder: Path) -> list[Path]:
 
 
 def _list_components(folder: Path) -> list[Path]:
-    return [path for path in folder.glob(f"*/{COMPONENT}") if is_file(path) and _get_type(path)]
+    components = (path for path in folder.glob(f"*/{COMPONENT}") if is_file(path))
+    return [path for path in components if _get_type(path) in (TASK_TYPE, MODEL_TYPE)]
 
 
 def _get_type(path: Path) -> str:
     """Return which of our components a file is; empty if it is another's."""
     types = [line.split("#")[0].strip() for line in _read_lines(path) if line.startswith("type:")]
-    return next((name for name in (TASK_TYPE, MODEL_TYPE) if types and types[0].endswith(f".{name}")), "")
+    known = (TASK_TYPE, MODEL_TYPE, FOLDER_TYPE)
+    return next((name for name in known if types and types[0].endswith(f".{name}")), "")
 
 
 def is_generated(path: Path) -> bool:

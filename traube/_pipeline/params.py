@@ -176,6 +176,9 @@ class Watch(Strict):
 
     hub: tuple[str, ...] = Field((), description="Hugging Face ids whose new revisions become checkpoints")
     mlflow: tuple[str, ...] = Field((), description="registered models whose new versions become checkpoints")
+    folders: tuple[PathName, ...] = Field(
+        (), description="folders whose model folders, and new contents of these, become checkpoints"
+    )
 
 
 class Inbox(Strict):
