@@ -1,5 +1,6 @@
 """Pages of the papers' claims and tables, as these were last written: printed numbers beside those measured here."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
@@ -15,6 +16,7 @@ from traube._core.files import write_text
 from traube._core.references import cite
 from traube._reports.markdown import markdown, markdown_rows
 from traube._reports.papers import papers
+from traube._reports.papers.claims import Holds
 from traube._reports.papers.spec import OTHERS, PRINTED_VERDICT, SAME, WHICH, Paper, Table, locate_table
 from traube._storage import Storage
 
@@ -154,13 +156,14 @@ def _make_keys(rows: pd.DataFrame, columns: list[str]) -> pd.Index:
 
 def _render_claims(tables: Tables, folder: str | None) -> str:
     """Return the page of what the papers say; `folder` has their pages, to which it links."""
-    rows, counts = [], []
+    rows, counts, verdicts = [], [], Counter[Holds]()
     for name, paper in papers().items():
         title = f"[{name}]({folder}/{name}.md)" if folder else name
         of_paper = {table: of_table for (of, table), of_table in tables.items() if of == name}
         for claim in paper.claims:
             evidence = claim.judge(partial(_select_measured, of_paper))
             rows.append((name, claim.says, evidence.holds.value, evidence.measured, evidence.on, claim.place))
+            verdicts[evidence.holds] += 1
         counts.append(
             (title, *map(str, _count_printed([table for table in _list_tables() if table[0] == name], tables)))
         )
@@ -170,6 +173,9 @@ def _render_claims(tables: Tables, folder: str | None) -> str:
     )
     parts = [
         INTRODUCTION,
+        f"Of {len(rows)} claims {verdicts[Holds.HOLDS]} hold here, {verdicts[Holds.PARTLY]} in part, {verdicts[Holds.FAILS]} do not, "
+        f"and {verdicts[Holds.UNTESTED]} are not tested: data, an encoder or trainings are not here. *In part* also says that the "
+        "evidence is weaker than the paper's.",
         markdown_rows(header, rows) if rows else "No paper has claims.",
         "How many printed numbers stand beside one that was measured: *like with like*, with the same data and, where there is one, the "
         "same encoder; or *with another encoder or smaller data*, where the two say how far apart they are, and not who is right.",
