@@ -13,7 +13,7 @@ from pathlib import Path
 
 from traube._core import paths
 
-WIDTH, HEIGHT = 1100, 520
+WIDTH, HEIGHT = 1100, 560
 MISSING = "Nothing to show yet"
 
 

@@ -19,16 +19,17 @@ SHOWN_TASKS = ("trec_car_coarse", "car_test200_coarse", "newsgroups")  # the fir
 def trainings(context: Context) -> pd.DataFrame:
     """Return the learning curves of COB and Triplet.
 
-    The columns are task, base, method, n, recipe, seed, step, epoch, seconds (of training, without evaluations),
-    validation_ari.
+    The columns are task, base, method, n, recipe, seed, share (of all triples that makes an epoch of Triplet), step, epoch,
+    seconds (of training, without evaluations), validation_ari.
     """
     rows = []
     for checkpoint, record in context.trainings("cob", REFERENCE):
         if name := CHECKPOINT.fullmatch(checkpoint):
             n = int(name["n"]) if name["n"] else None
-            key = (name["task"], name["base"], name["trainer"], n, name["recipe"], int(name["seed"]))
+            share = record["config"].get("share", 1.0)
+            key = (name["task"], name["base"], name["trainer"], n, name["recipe"], int(name["seed"]), share)
             rows += [(*key, *(entry[column] for column in CURVE)) for entry in record["curve"]]
-    return pd.DataFrame(rows, columns=["task", "base", "method", "n", "recipe", "seed", *CURVE])
+    return pd.DataFrame(rows, columns=["task", "base", "method", "n", "recipe", "seed", "share", *CURVE])
 
 
 def convergence(curves: pd.DataFrame) -> pd.DataFrame:
@@ -40,7 +41,8 @@ def convergence(curves: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns task, base, n, seed, method, recipe, seconds_to_converge, seconds_an_epoch, best_ari, times_slower (than COB
+        Columns task, base, n, seed, method, recipe, seconds_to_converge, seconds_an_epoch (of all triples, if only a share of
+        them makes one), best_ari, times_slower (than COB
         with the same seed, the better one where there are several recipes).
     """
     same = ["task", "base", "n", "seed"]
@@ -50,7 +52,8 @@ def convergence(curves: pd.DataFrame) -> pd.DataFrame:
         curve = curve.sort_values("step")
         ari, seconds = curve["validation_ari"].to_numpy(), curve["seconds"].to_numpy()
         near = ari >= ari[0] + 0.95 * (ari.max() - ari[0])
-        epoch = seconds[-1] / curve["epoch"].iloc[-1] if curve["epoch"].iloc[-1] else np.nan
+        epochs = curve["epoch"].iloc[-1] * curve["share"].iloc[-1]
+        epoch = seconds[-1] / epochs if epochs else np.nan
         reached = seconds[int(near.argmax())] if ari.max() > ari[0] else np.nan
         rows.append((*key, reached, epoch, ari.max()))
     times = pd.DataFrame(rows, columns=[*keys, "seconds_to_converge", "seconds_an_epoch", "best_ari"])
