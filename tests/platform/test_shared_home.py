@@ -61,6 +61,7 @@ def test_a_database_that_is_tried_by_environment_leaves_no_trace(prepare_in_shel
     assert written == {
         "DAGSTER_HOME": str(paths.home() / "dagster"),
         "MLFLOW_TRACKING_URI": f"sqlite:///{paths.home() / 'mlflow.db'}",
+        "TRAUBE_HOME": str(paths.home()),
     }
     assert prepare_in_shell(TRAUBE_DATABASE=database) == written
     assert "runs" in list_tables(database, "dagster")  # of an instance beside the other
@@ -71,7 +72,7 @@ def test_a_database_that_is_tried_by_environment_leaves_no_trace(prepare_in_shel
 def test_a_database_that_the_settings_file_names_is_kept(prepare_in_shell: Shell, database: str) -> None:
     (paths.PROJECT / ".env").write_text(f"{settings.DATABASE}={database}\n")
     written = prepare_in_shell()
-    assert {*written} == {settings.DATABASE, *WRITTEN}
+    assert {*written} == {settings.DATABASE, "TRAUBE_HOME", *WRITTEN}
     assert written["DAGSTER_HOME"] == str(paths.home() / "dagster_shared")
     (paths.PROJECT / ".env").write_text("")
     assert prepare_in_shell()["DAGSTER_HOME"] == str(paths.home() / "dagster")
