@@ -156,30 +156,38 @@ def _make_keys(rows: pd.DataFrame, columns: list[str]) -> pd.Index:
 
 def _render_claims(tables: Tables, folder: str | None) -> str:
     """Return the page of what the papers say; `folder` has their pages, to which it links."""
-    rows, counts, verdicts = [], [], Counter[Holds]()
+    claims, measured, counts = list[tuple[str, ...]](), list[tuple[str, ...]](), list[tuple[str, ...]]()
+    verdicts = Counter[Holds]()
     for name, paper in papers().items():
         title = f"[{name}]({folder}/{name}.md)" if folder else name
         of_paper = {table: of_table for (of, table), of_table in tables.items() if of == name}
         for claim in paper.claims:
             evidence = claim.judge(partial(_select_measured, of_paper))
-            rows.append((name, claim.says, evidence.holds.value, evidence.measured, evidence.on, claim.place))
+            number = str(len(claims) + 1)
+            claims.append((number, claim.says, evidence.holds.value, f"{name}, {claim.place}"))
+            measured.append((number, evidence.measured, evidence.on))
             verdicts[evidence.holds] += 1
         counts.append(
             (title, *map(str, _count_printed([table for table in _list_tables() if table[0] == name], tables)))
         )
-    header = ["paper", "what it says", "here", "measured", "on", "where it says so"]
     days = sorted(
         {str(day) for of_table in tables.values() for day in of_table.loc[of_table["measured"].notna(), WHEN].dropna()}
     )
     parts = [
         INTRODUCTION,
-        f"Of {len(rows)} claims {verdicts[Holds.HOLDS]} hold here, {verdicts[Holds.PARTLY]} in part, {verdicts[Holds.FAILS]} do not, "
+        f"Of {len(claims)} claims {verdicts[Holds.HOLDS]} hold here, {verdicts[Holds.PARTLY]} in part, {verdicts[Holds.FAILS]} do not, "
         f"and {verdicts[Holds.UNTESTED]} are not tested: data, an encoder or trainings are not here. *In part* also says that the "
         "evidence is weaker than the paper's.",
-        markdown_rows(header, rows) if rows else "No paper has claims.",
+        markdown_rows(["", "what a paper says", "here", "which, and where"], claims)
+        if claims
+        else "No paper has claims.",
+        "## The evidence",
+        markdown_rows(["", "measured", "on which data and encoder"], measured) if measured else "There is none.",
+        "## What is measured",
         "How many printed numbers stand beside one that was measured: *like with like*, with the same data and, where there is one, the "
         "same encoder; or *with another encoder or smaller data*, where the two say how far apart they are, and not who is right.",
         _make_table(["paper", "printed", "like with like", "with another encoder or smaller data"], counts),
+        "## How to read the papers' pages",
         READING,
         f"Measured on: {'; '.join(days) or 'nothing yet'}.",
     ]
