@@ -135,7 +135,10 @@ def test_a_training_that_gained_nothing_has_not_converged() -> None:
     curve = {"task": "t", "base": "b", "n": np.nan, "recipe": None, "seed": 1, "epoch": [0, 1], "step": [0, 9]}
     falls = pd.DataFrame({**curve, "method": "cob", "seconds": [0.0, 3.0], "validation_ari": [0.5, 0.4]})
     rises = pd.DataFrame({**curve, "method": "triplet", "seconds": [0.0, 6.0], "validation_ari": [0.5, 0.6]})
-    times = figures.convergence(pd.concat([falls, rises], ignore_index=True)).set_index("method")
+    shares = {"cob": 1.0, "triplet": 0.2}  # of all triples in an epoch
+    both = pd.concat([falls, rises], ignore_index=True)
+    times = figures.convergence(both.assign(share=both["method"].map(shares))).set_index("method")
+    assert times["seconds_an_epoch"].tolist() == [3.0, 30.0]  # an epoch of all triples takes five times as long
     assert times["seconds_to_converge"].tolist()[1] == 6.0
     assert times[["seconds_to_converge", "times_slower"]].isna().sum().sum() == 3
 
