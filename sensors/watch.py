@@ -81,7 +81,7 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
         states = {name: state(Path(name)) for source, name in watched if source == FOLDER}
         quiet = json.loads(context.cursor or "{}")
         context.update_cursor(json.dumps(states))
-        requests, failed = [], []
+        requests, failed = [], [f"{place}: there is no such folder" for place in places if not place.is_dir()]
         for source, name in watched:
             if source == FOLDER and quiet.get(name) != states[name]:
                 failed.append(f"{name}: new or changed; waiting until it is quiet")

@@ -97,6 +97,8 @@ def test_results_are_means_over_seeds_by_the_papers_names(context: Context, task
     assert (acc.loc["SBERT", "seeds"], acc.loc["SBERT", "base"]) == (seeds, "minilm")
     assert (acc.loc["BOW", "published"], acc.loc["BOW", "base"]) == (50.25, "")
     assert np.isnan(acc.loc["SCCL", "measured"])
+    # a method of words has no encoder, so that nothing but the data could differ
+    assert acc.loc[["BOW", "SBERT"], "same_encoder"].tolist() == ["yes", "no"]
     bow = show(made).loc["BOW"]
     assert bow.loc["ACC", "tweet"] == "21 ± 1.0▼ (50.2)"
     # as printed: the mean of its code, not the one of its equation, which the page does not show

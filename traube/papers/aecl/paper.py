@@ -40,7 +40,7 @@ PAPER = Paper(
             tables.results,
             absent=NOT_TRAINED,
             shown=tables.format_table,
-            same_encoder=lambda rows: rows["base"].isna(),  # methods of words have none
+            same_encoder=lambda rows: rows["base"].fillna("") == "",  # methods of words have none
         ),
         *(
             Table(

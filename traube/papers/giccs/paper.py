@@ -47,6 +47,7 @@ PAPER = Paper(
             tables.published_correlations,
             partial(tables.correlations, "giccs", ("pearson", "spearman")),
             absent=f"{NOT_READ}; then: traube pairs -t giccs -m MODEL",
+            same_encoder=lambda rows: rows["published"].notna(),  # a row is an encoder
         ),
         Table(
             "table_6",
@@ -54,6 +55,7 @@ PAPER = Paper(
             tables.published_choices,
             tables.choices,
             absent=f"{NOT_READ}; then: traube multiple-choice MODEL -t giccs",
+            same_encoder=lambda rows: rows["published"].notna(),  # a row is an encoder
         ),
         Table(
             "stsb_de",
@@ -61,6 +63,7 @@ PAPER = Paper(
             partial(tables.published.grid, "stsb_de", "model", "metric"),
             partial(tables.correlations, "stsb_de", ("spearman",)),
             absent="not evaluated here: the weights of this model are not on this machine; with them: traube pairs -t stsb_de -m MODEL",
+            same_encoder=lambda rows: rows["published"].notna(),  # a row is an encoder
         ),
         Table(
             "similarity_and_clustering",
