@@ -9,6 +9,7 @@ Examples
 --------
 python benchmarks/year.py --days 365
 python benchmarks/year.py --days 30 --tasks 1
+python benchmarks/year.py --folder year  # which is kept, with a line for each night in days.jsonl
 """
 
 import argparse
@@ -149,7 +150,8 @@ class Year:
         """Let the checkpoint sensor look, and do what it asks of partitions; return its run requests."""
         definitions = self.launcher.definitions
         sensor = definitions.resolve_sensor_def("new_checkpoints")
-        result = sensor(self.dg.build_sensor_context(self.instance, self.cursor, definitions=definitions))
+        with self.dg.build_sensor_context(self.instance, self.cursor, definitions=definitions) as context:
+            result = sensor(context)
         if isinstance(result, self.dg.SkipReason):
             return []
         self.cursor = result.cursor
@@ -245,13 +247,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--days", type=int, default=365, help="Number of days.")
     parser.add_argument("--tasks", type=int, default=5, help="Number of tasks.")
+    parser.add_argument("--folder", type=Path, help="New folder to live in, which is kept.")
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.inside:
         live_inside(options.inside, options.days, options.tasks)
         return
-    with TemporaryDirectory(prefix="traube-year-") as folder:
-        rows = live_through(options.days, options.tasks, Path(folder))
+    if options.folder:
+        options.folder.mkdir(parents=True)
+        rows = live_through(options.days, options.tasks, options.folder.absolute())
+    else:
+        with TemporaryDirectory(prefix="traube-year-") as folder:
+            rows = live_through(options.days, options.tasks, Path(folder))
     for name, ratio in compare_weeks(rows).items():
         print(f"{name:14} {rows[WEEK][name]:10.2f} -> {rows[-1][name]:10.2f}   last week / second week {ratio:.2f}")
 

@@ -79,6 +79,24 @@ def schedule_of(definitions: dg.Definitions, name: str) -> Any:
     return next(schedule for schedule in definitions.schedules or [] if schedule.name == name)
 
 
+def evaluate_tick(definition: Any, context: Any) -> Any:
+    """Evaluate a sensor or schedule, and close its context.
+
+    Until it is closed, the instance that it opens is the one by which Dagster loads definitions, in later tests too.
+    """
+    with context:
+        return definition(context)
+
+
+@pytest.fixture(autouse=True)
+def closed_instances() -> Iterator[None]:
+    """Fail a test that leaves an instance of Dagster open, in place of one that comes after it."""
+    from dagster._core.storage.defs_state.base import DefsStateStorage
+
+    yield
+    assert DefsStateStorage.get() is None
+
+
 @pytest.fixture(autouse=True)
 def few_papers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have each publication make one table of one paper: all 44 take ten times as long as the rest."""

@@ -20,14 +20,14 @@ from assets.common import NIGHT
 from definitions import build_defs
 from operations.launch import DagsterLauncher
 from resources.alerts import FILE, read_alerts, send_alert
-from tests.platform.conftest import sensor_of
+from tests.platform.conftest import evaluate_tick, sensor_of
 from traube._core import paths
 
 
 def ask(launcher: DagsterLauncher, name: str, cursor: str | None = None) -> str | None:
     """Evaluate a sensor, and return the cursor that it leaves."""
     context = dg.build_sensor_context(launcher.instance, cursor=cursor)
-    sensor_of(build_defs(), name)(context)
+    evaluate_tick(sensor_of(build_defs(), name), context)
     return context.cursor
 
 

@@ -29,7 +29,7 @@ from resources.alerts import read_alerts
 from resources.registry import RegistryResource
 from resources.tracking import TrackingResource
 from tests.made import Mark
-from tests.platform.conftest import TOPICS, sensor_of
+from tests.platform.conftest import TOPICS, evaluate_tick, sensor_of
 from traube._cli.main import app
 from traube._core import paths
 from traube._core.errors import Unsafe
@@ -58,7 +58,7 @@ def tick(launcher: DagsterLauncher) -> Tick:
 
     def look(is_repeated: bool = False, **cursor: str | None) -> dg.SensorResult:
         begin = cursors[0] if is_repeated else cursor.get("cursor", cursors[1])
-        result = sensor(dg.build_sensor_context(launcher.instance, begin, definitions=definitions))
+        result = evaluate_tick(sensor, dg.build_sensor_context(launcher.instance, begin, definitions=definitions))
         assert isinstance(result, dg.SensorResult)
         cursors[:] = begin, result.cursor
         return result
@@ -420,7 +420,7 @@ def test_nothing_is_requested_before_a_task_has_been_read(
 ) -> None:
     drop("mine")
     context = dg.build_sensor_context(launcher.instance)
-    result = sensor_of(build_defs(), "new_checkpoints")(context)
+    result = evaluate_tick(sensor_of(build_defs(), "new_checkpoints"), context)
     assert isinstance(result, dg.SkipReason)
     assert "words" in str(result.skip_message)
 

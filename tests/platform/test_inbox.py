@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from definitions import build_defs
 from operations.launch import DagsterLauncher
 from resources.alerts import read_alerts
-from tests.platform.conftest import sensor_of, word_rows
+from tests.platform.conftest import evaluate_tick, sensor_of, word_rows
 from traube._cli.main import app
 from traube._core import paths
 from traube._grouping.assigned import COLUMNS, read_assigned, read_day
@@ -60,7 +60,7 @@ class Daemon:
 
     def tick(self) -> Any:
         context = dg.build_sensor_context(self.launcher.instance, cursor=self.cursor)
-        result = sensor_of(self.definitions, "new_texts")(context)
+        result = evaluate_tick(sensor_of(self.definitions, "new_texts"), context)
         self.cursor = result.cursor
         return result
 

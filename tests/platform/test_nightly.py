@@ -27,7 +27,7 @@ from resources.benchmark import BenchmarkResource, EncoderResource, StorageResou
 from sensors.lost_runs import end_lost_runs
 from tests.comparison.test_regressions import add_cell, save_task
 from tests.errors import refused
-from tests.platform.conftest import PARAMS, schedule_of, sensor_of, word_rows, write_task
+from tests.platform.conftest import PARAMS, evaluate_tick, schedule_of, sensor_of, word_rows, write_task
 from traube._core import paths
 from traube._core.errors import Unavailable, Unsafe
 from traube._pipeline.request import Request
@@ -40,7 +40,7 @@ WWM = dg.AssetKey(["trainers", "wwm_checkpoints"])
 
 def night(launcher: DagsterLauncher, name: str = "nightly_benchmark") -> Any:
     context = dg.build_schedule_context(launcher.instance, datetime(2026, 1, 1, 2, tzinfo=UTC))
-    return schedule_of(build_defs(), name)(context)
+    return evaluate_tick(schedule_of(build_defs(), name), context)
 
 
 @pytest.mark.begin_with("read")
@@ -181,12 +181,12 @@ def test_the_night_is_set_in_params(cards: Path, setting: str) -> None:
 
 def test_new_raw_data_is_read_once(launcher: DagsterLauncher, cards: Path) -> None:
     sensor = sensor_of(build_defs(), "raw_data")
-    request = sensor(dg.build_sensor_context(launcher.instance))
+    request = evaluate_tick(sensor, dg.build_sensor_context(launcher.instance))
     assert {tuple(key.path) for key in request.asset_selection} == {("words", "corpus"), ("words", "splits")}
     launcher.datasets(["words"])
-    assert "no raw data is new" in sensor(dg.build_sensor_context(launcher.instance)).skip_message
+    assert "no raw data is new" in evaluate_tick(sensor, dg.build_sensor_context(launcher.instance)).skip_message
     write_task(cards, "words", [*word_rows(), ("a new text", "birds")])
-    changed = sensor(dg.build_sensor_context(launcher.instance))
+    changed = evaluate_tick(sensor, dg.build_sensor_context(launcher.instance))
     assert changed.run_key != request.run_key
 
 
@@ -387,10 +387,9 @@ def test_data_that_is_put_back_as_it_was_is_read_again(launcher: DagsterLauncher
     def look() -> dg.RunRequest | dg.SkipReason:
         nonlocal cursor
         context = dg.build_sensor_context(launcher.instance, cursor)
-        result = sensor(context)
-        repeated = sensor(
-            dg.build_sensor_context(launcher.instance, cursor)
-        )  # after a crash before the cursor was saved
+        result = evaluate_tick(sensor, context)
+        # after a crash before the cursor was saved
+        repeated = evaluate_tick(sensor, dg.build_sensor_context(launcher.instance, cursor))
         assert getattr(repeated, "run_key", None) == getattr(result, "run_key", None)
         cursor = context.cursor
         return result

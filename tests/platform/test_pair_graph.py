@@ -23,7 +23,7 @@ from resources.tables import read_scores
 from resources.tracking import TrackingResource
 from tests import giccs_like
 from tests.made import damage_blob
-from tests.platform.conftest import PARAMS, begin_with, schedule_of, sensor_of
+from tests.platform.conftest import PARAMS, begin_with, evaluate_tick, schedule_of, sensor_of
 from traube._cli.main import app
 from traube._core import paths
 from traube._core.files import write_parquet
@@ -195,24 +195,26 @@ def test_the_night_and_new_checkpoints_evaluate_pair_tasks_that_are_there(
     launcher: DagsterLauncher, tiny_bert: Path, request_for: Callable[..., Request]
 ) -> None:
     definitions = build_defs(progress=SILENT)
-    read = sensor_of(definitions, "raw_data")(dg.build_sensor_context(launcher.instance))
+    read = evaluate_tick(sensor_of(definitions, "raw_data"), dg.build_sensor_context(launcher.instance))
     assert stages(read) == {"words/corpus", "words/splits", "mine/corpus", "mine/pairs"}  # giccs is not here
     assert launcher.datasets(["words", "mine"]) == []
     look = sensor_of(definitions, "raw_data")
-    assert "no raw data is new or has changed" in look(dg.build_sensor_context(launcher.instance)).skip_message
+    reread = evaluate_tick(look, dg.build_sensor_context(launcher.instance))
+    assert "no raw data is new or has changed" in reread.skip_message
 
     night = schedule_of(definitions, "nightly_benchmark")
-    context = dg.build_schedule_context(launcher.instance, datetime(2026, 1, 1, 2, tzinfo=UTC))
-    (requested,) = night(context)
+    evening = datetime(2026, 1, 1, 2, tzinfo=UTC)
+    (requested,) = evaluate_tick(night, dg.build_schedule_context(launcher.instance, evening))
     of_pairs = {"mine/embeddings", "mine/pair_scores"}
     assert of_pairs < stages(requested) and "words/scores" in stages(requested)
     assert launcher.evaluate("bow", ["words", "mine"], request_for(["words"], ["bow"])) == []
-    assert "nothing is missing" in night(context).skip_message  # and MLflow knows it
+    again = evaluate_tick(night, dg.build_schedule_context(launcher.instance, evening))
+    assert "nothing is missing" in again.skip_message  # and MLflow knows it
 
     shutil.copytree(tiny_bert, paths.checkpoints() / "new")
     sensor, cursor = sensor_of(definitions, "new_checkpoints"), None
     for _ in range(2):
-        ticked = sensor(dg.build_sensor_context(launcher.instance, cursor, definitions=definitions))
+        ticked = evaluate_tick(sensor, dg.build_sensor_context(launcher.instance, cursor, definitions=definitions))
         cursor = ticked.cursor
     assert of_pairs < stages(ticked.run_requests[0])
 

@@ -21,7 +21,7 @@ from operations.launch import DagsterLauncher
 from resources.alerts import read_alerts
 from resources.registry import RegistryResource
 from resources.tracking import TrackingResource
-from tests.platform.conftest import schedule_of, sensor_of, word_rows, write_task
+from tests.platform.conftest import evaluate_tick, schedule_of, sensor_of, word_rows, write_task
 from traube._cli.main import app
 from traube._core import paths
 from traube._pipeline.params import load_params
@@ -42,7 +42,7 @@ class Daemon:
         """Evaluate a sensor of the graph as it is now, run what it requests, and return how many runs that were."""
         definitions = self.launcher.definitions
         context = dg.build_sensor_context(self.instance, self.cursors.get(name), definitions=definitions)
-        result: Any = sensor_of(definitions, name)(context)
+        result: Any = evaluate_tick(sensor_of(definitions, name), context)
         self.cursors[name] = getattr(result, "cursor", None) or context.cursor
         if isinstance(result, dg.SensorResult):
             for change in result.dynamic_partitions_requests or []:
@@ -123,10 +123,13 @@ def test_a_second_day(launcher: DagsterLauncher, cards: Path, tiny_bert: Path) -
     assert check_surfaces({"words", "more"})["mean"].equals(before["mean"])
 
     # a night by hand: nothing is missing, and it is published
-    context = dg.build_schedule_context(launcher.instance, scheduled_execution_time=pd.Timestamp("2026-01-02 02:00Z"))
-    assert isinstance(schedule_of(build_defs(), "nightly_benchmark")(context), dg.SkipReason)
-    request = schedule_of(build_defs(), "nightly_publish")(context)
+    evening = pd.Timestamp("2026-01-02 02:00Z")
+    benchmark, publication = (
+        evaluate_tick(schedule_of(build_defs(), name), dg.build_schedule_context(launcher.instance, evening))
+        for name in ("nightly_benchmark", "nightly_publish")
+    )
+    assert isinstance(benchmark, dg.SkipReason)
     publish = launcher.definitions.resolve_job_def("publish")
-    assert publish.execute_in_process(instance=launcher.instance, tags=request.tags).success
-    assert request.tags[NIGHT] == "2026-01-02"
+    assert publish.execute_in_process(instance=launcher.instance, tags=publication.tags).success
+    assert publication.tags[NIGHT] == "2026-01-02"
     check_surfaces({"words", "more"})

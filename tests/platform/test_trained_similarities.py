@@ -22,7 +22,7 @@ from resources.experiment import default_uri
 from resources.registry import RegistryResource
 from tests.errors import check_names
 from tests.made import save_similarity
-from tests.platform.conftest import sensor_of
+from tests.platform.conftest import evaluate_tick, sensor_of
 from traube._cli.main import app
 from traube._core import paths
 from traube._storage import Storage
@@ -92,8 +92,8 @@ def test_the_sensor_has_it_evaluated_where_splits_have_queries(
     definitions = build_defs()
     sensor, cursor, requests = sensor_of(definitions, "new_checkpoints"), None, []
     while not requests:
-        found = sensor(dg.build_sensor_context(launcher.instance, cursor, definitions=definitions))
-        cursor, requests = found.cursor, found.run_requests or []
+        ticked = evaluate_tick(sensor, dg.build_sensor_context(launcher.instance, cursor, definitions=definitions))
+        cursor, requests = ticked.cursor, ticked.run_requests or []
     (request,) = requests
     launcher.instance.add_dynamic_partitions(str(MODELS.name), [request.partition_key])
     job = definitions.resolve_job_def("evaluate")

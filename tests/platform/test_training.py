@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from definitions import build_defs
 from operations.launch import DagsterLauncher
 from resources.tracking import TrackingResource
-from tests.platform.conftest import begin_with, sensor_of, word_rows
+from tests.platform.conftest import begin_with, evaluate_tick, sensor_of, word_rows
 from traube._cli.main import app
 from traube._core import paths
 from traube._core.progress import SILENT
@@ -67,8 +67,8 @@ def test_a_training_is_a_checkpoint_that_the_sensor_finds(
     assert about.items() <= run.data.params.items()
     definitions = build_defs()
     look = sensor_of(definitions, "new_checkpoints")
-    first = look(dg.build_sensor_context(parted.instance, definitions=definitions))
-    second = look(dg.build_sensor_context(parted.instance, first.cursor, definitions=definitions))
+    first = evaluate_tick(look, dg.build_sensor_context(parted.instance, definitions=definitions))
+    second = evaluate_tick(look, dg.build_sensor_context(parted.instance, first.cursor, definitions=definitions))
     assert {request.partition_key for request in second.run_requests or []} == names
 
 

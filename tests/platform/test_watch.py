@@ -9,7 +9,7 @@ import pytest
 from definitions import build_defs
 from resources.experiment import connect, default_uri
 from tests.errors import refused
-from tests.platform.conftest import PARAMS, sensor_of
+from tests.platform.conftest import PARAMS, evaluate_tick, sensor_of
 from traube._core import paths
 from traube._core.cards import list_names, list_watched
 from traube._core.errors import Malformed, Unsafe
@@ -18,7 +18,7 @@ from traube.models import checkpoints, load_model
 
 def tick() -> str | dg.RunRequest:
     """Return the runs that the sensor requests, or why it requests none."""
-    result = sensor_of(build_defs(), "watched_models")(dg.build_sensor_context())
+    result = evaluate_tick(sensor_of(build_defs(), "watched_models"), dg.build_sensor_context())
     return str(result.skip_message) if isinstance(result, dg.SkipReason) else result.run_requests[0]
 
 
