@@ -11,7 +11,9 @@ right, and from which index, depends on the machine. `requirements.txt`, which M
 
 import logging
 import re
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
@@ -36,8 +38,12 @@ _LOCKED = re.compile(
 )
 
 
-def pin_requirements(*names: str) -> list[str]:
-    """Return the packages' requirements at the installed versions, `name==version`, but for Traube and `UNSERVED`."""
+@cache
+def pin_requirements(*names: str) -> Sequence[str]:
+    """Return the packages' requirements at the installed versions, `name==version`, but for Traube and `UNSERVED`.
+
+    What is installed is read once in a process: that takes longer than all else that is written of a small model.
+    """
     pins: dict[str, str] = {}
     pending = [Requirement(name) for name in names]
     while pending:
@@ -49,10 +55,10 @@ def pin_requirements(*names: str) -> list[str]:
             installed = distribution(name)
             pins[name] = Version(installed.version).public  # not which build it is, as of torch for a CPU
             pending += [Requirement(line) for line in installed.requires or ()]
-    return [f"{name}=={version}" for name, version in sorted(pins.items()) if name != "traube"]
+    return tuple(f"{name}=={version}" for name, version in sorted(pins.items()) if name != "traube")
 
 
-def hash_requirements(pins: list[str], lock: str) -> str | None:
+def hash_requirements(pins: Sequence[str], lock: str) -> str | None:
     """Return requirements with the hashes of a lock file, but torch; None if the lock lacks one of these versions.
 
     Pip takes hashes of all packages or of none.
@@ -99,7 +105,7 @@ def write_artifact(folder: Path, served: Path, weights: Path | None, **about: An
         python_model=str(CODE),
         artifacts={"served": str(served), **({"weights": str(weights)} if weights else {})},
         code_paths=[str(Path(traube.__file__).parent)],  # no package index has to be trusted for it
-        pip_requirements=pins,
+        pip_requirements=list(pins),
         mlflow_model=Model(**about),
     )
     model = Model.load(str(folder))

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 from traube._core import paths
 from traube._core.disk import read_json
 from traube._core.errors import Corrupt
+from traube._core.frames import stack
 from traube._core.hashing import digest, file_sha256, frame_digest
 from traube._pipeline.current import current_cells, drop_sweeps
 from traube._pipeline.kinds import kinds
@@ -416,7 +417,7 @@ def leaderboard(
             tables.append(rows.assign(missing=[0 if is_own else missing.get((*key,), 0) for *key, is_own in keys]))
         elif not metric:
             tables.append(_choose_best(kind.leaderboard_rows(storage, cells, lookup)))
-    table = pd.concat([rows for rows in tables if len(rows)] or tables[:1], ignore_index=True)
+    table = stack(tables)
     seen = {model: trained_on(model) for model in table["model"].unique()}
     table["seen"] = [seen[model] == task for task, model in zip(table["task"], table["model"], strict=True)]
     absent = {

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from traube._core.frames import stack
 from traube._core.paths import home, raw
 from traube._reports.papers import spec
 from traube._reports.papers.context import Context
@@ -179,7 +180,7 @@ def results(table: str, context: Context) -> pd.DataFrame:
     measured = measured.assign(note=notes)
     unread = context.explain_unread(TASKS[table])
     missing = published_results(table)[["task", "method", "n", "metric"]].query("task in @unread")
-    measured = pd.concat([measured, missing.assign(note=missing["task"].map(unread))], ignore_index=True)
+    measured = stack([measured, missing.assign(note=missing["task"].map(unread))])
     order = measured["metric"].map({metric: i for i, metric in enumerate(METRICS)})
     by = ["task", "base", "method", "n", "recipe", "order"]
     return measured.assign(order=order).sort_values(by, na_position="last").drop(columns="order")
@@ -196,7 +197,7 @@ def _measure_rows(context: Context, task: Task) -> Iterator[tuple[Any, ...]]:
     scores = scores.merge(cells[["cell_id", *_WHICH]])
     names = {full: short for short, full in METRICS.items()}
     scores = scores.assign(metric=scores["metric"].map(names), n=scores["n"].astype(float))[_SCORES]
-    by_split = pd.concat([scores, tfidf(task)], ignore_index=True)
+    by_split = stack([scores, tfidf(task)])
     groups = list(by_split.groupby([*_WHICH, "metric"], dropna=False))
     # the seeds are those of the trainings: the method itself draws no random numbers
     samples = {key: Sample.of(group, seeded=False, trained=_is_trained(key)) for key, group in groups}

@@ -6,6 +6,7 @@ A page is a test split of a task with queries; ARI is of average linkage with th
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from traube._reports.papers.context import Context
 from traube._storage import write_table
 from traube.components import DistanceView, fit, parse_method
 from traube.models import Model, model_of
+from traube.models.lexical import FittedWords, Lexical
+from traube.models.pairwise import Compared
 from traube.papers.qs3m.auc import auc, page_auc
 from traube.papers.qs3m.pairs import balanced_pairs
 from traube.papers.qs3m.queries import SEPARATOR, embed_with_query
@@ -31,7 +34,7 @@ PAGES = "pages"  # kind of the artifact: scores of pages
 TRAINER = "qs3m"
 REFERENCE = "SBERT euclid"
 METRICS = ("auc_balanced", "auc_all", "ari")
-LEXICAL = {"jaccard": "Jaccard", "lda": "Topic model", "lda_inverted": "Topic model, inverted"}
+TOPICS = {"lda": "Topic model", "lda_inverted": "Topic model, inverted"}
 DESCRIPTION = "description"  # the split set that has the pages of `default`, with descriptions as queries
 QUERIES = {"text": "Title", DESCRIPTION: "Description", "passages": "Passages", "none": "no-query"}
 NETWORKS = {"qs3m": "QS3M", "qss": "QSS", "attention": "attn-QS3M"}
@@ -153,8 +156,10 @@ def _list_ways(
             except TraubeError as error:
                 context.warn(f"{task.name}: {error}")
     if every:
-        for name, method in LEXICAL.items():
-            yield _make_own_way(context, task, fold, context.model(name, None), (method, "", "", ""))
+        yield _make_own_way(context, task, fold, context.model("jaccard", None), ("Jaccard", "", "", ""))
+        fit_topics = cache(partial(_fit_topics, context.model("lda", None), task, fold))  # both readings share it
+        for name, method in TOPICS.items():
+            yield _make_topics_way(task, context.model(name, None), fit_topics, (method, "", "", ""))
         yield _make_metric_way(context, task, "TFIDF cosine", "", context.model("tfidf_all", None), "cosine")
 
 
@@ -179,6 +184,24 @@ def _make_own_way(context: Context, task: Task, split_set: str, model: Model, ke
     """Return the way of a model that has a similarity of its own."""
     made_of = [_identify(model), *([split_set] if split_set == DESCRIPTION else [])]
     return Way(key, made_of, lambda: make_distances(context, task, model, split_set))
+
+
+def _fit_topics(model: Model, task: Task, split_set: str) -> FittedWords:
+    """Fit a topic model on what is trained on, as in the paper."""
+    assert isinstance(model, Compared)
+    assert isinstance(model.encoder, Lexical)
+    rows = task.splits
+    learned = rows[(rows["split_set"] == split_set) & (rows["part"] == "train")]
+    return model.encoder.fit_words(list(task.corpus.loc[task.corpus["text_id"].isin(learned["text_id"]), "text"]))
+
+
+def _make_topics_way(task: Task, model: Model, fit_topics: Callable[[], FittedWords], key: Key) -> Way:
+    def distances() -> Distances:
+        topics, similarity = fit_topics(), model.similarity
+        assert similarity is not None
+        return lambda _, split: similarity.distances(topics.encode(task.texts_at(split.rows)), None)
+
+    return Way(key, [_identify(model), "train"], distances)
 
 
 def _identify(model: Model) -> list[Any]:

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 
+from traube._core.frames import stack
 from traube._reports.papers import spec
 from traube._reports.papers.context import Context
 from traube._reports.papers.published import Published
@@ -84,7 +85,7 @@ def results(context: Context) -> pd.DataFrame:
                 for way in grid
             ]
     columns = ["method", "task", "metric", *KEYS[1:], "measured", *TESTED, "pages"]
-    return pd.concat([pd.DataFrame(rows, columns=columns), _explain_unread(context)], ignore_index=True)
+    return stack([pd.DataFrame(rows, columns=columns), _explain_unread(context)])
 
 
 def _explain_unread(context: Context) -> pd.DataFrame:

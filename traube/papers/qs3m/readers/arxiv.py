@@ -24,13 +24,15 @@ SUBJECTS = {
     "q-fin": "Quantitative Finance",
     "stat": "Statistics",
 }
+POOL = "arxiv_pool_500_per_subtopic.jsonl"
+SEED = 42
 
 
 class ArxivSubjects(Source):
     """One file of abstracts: JSONL with `subject`, `subtopic` and `abstract`."""
 
     has_training_splits = True
-    version = "2"
+    version = "3"
 
     def __init__(self, name: str, file: str, without: Collection[str] = ()) -> None:
         super().__init__(catalogue_card(TASKS, name, TaskCard))
@@ -38,11 +40,50 @@ class ArxivSubjects(Source):
 
     @override
     def files(self) -> list[Path]:
-        return [find_file(raw() / "arxiv" / self.file)]
+        # others of the pool stand in for what is left out
+        return [find_file(raw() / "arxiv" / name) for name in (self.file, *([POOL] if self.without else []))]
 
     @override
     def read(self) -> pd.DataFrame:
-        rows = read_rows(self.files()[0])
+        """Return the abstracts; where subtopics are left out, as many others of the subject are drawn from the pool."""
+        sample, *pool = (self._read(file) for file in self.files())
+        kept = sample[~self._is_left_out(sample)]
+        if pool and len(kept) < len(sample):
+            others = pool[0][~self._is_left_out(pool[0]) & ~pool[0]["text"].isin(sample["text"])]
+            missing = sample["subject"].value_counts() - kept["subject"].value_counts()
+            kept = pd.concat(
+                self._refill(rows, others[others["subject"] == subject], missing[subject])
+                for subject, rows in kept.groupby("subject", sort=False)
+            )
+        kept = kept.assign(query=kept["subject"].map(SUBJECTS))
+        return kept.drop_duplicates("text", ignore_index=True)  # it would be in both folds, or in two subjects
+
+    def _refill(self, rows: pd.DataFrame, others: pd.DataFrame, number: int) -> pd.DataFrame:
+        """Add a number of others to a subject's abstracts, in the shares that its subtopics have, and shuffle.
+
+        What rounding leaves goes to the largest remainders.
+        """
+        if not number:
+            return rows
+        wanted = rows["subtopic"].value_counts(normalize=True) * number
+        counts = wanted.astype(int)
+        counts[(wanted - counts).nlargest(number - counts.sum()).index] += 1
+        drawn = [rows]
+        for name, count in counts.items():
+            some = others[others["subtopic"] == name]
+            if len(some) < count:
+                subject = f"subject '{rows['subject'].iloc[0]}'"
+                fault = f"{len(some)} other abstracts of subtopic '{name}'; {count} are needed for what is left out"
+                raise TooFew(f"{self.files()[1]}: {subject}: {fault}")
+            drawn.append(some.sample(count, random_state=SEED))
+        return pd.concat(drawn).sample(frac=1, random_state=SEED)
+
+    def _is_left_out(self, rows: pd.DataFrame) -> pd.Series:
+        return (rows["subject"] + "." + rows["subtopic"]).isin(self.without)
+
+    def _read(self, file: Path) -> pd.DataFrame:
+        """Read subject, subtopic and text of a file of abstracts."""
+        rows = read_rows(file)
         table = {}
         for name in ("subject", "subtopic", "abstract"):
             table[name] = rows.texts(name)
@@ -53,9 +94,7 @@ class ArxivSubjects(Source):
             if subject not in SUBJECTS:
                 raise Unknown(f"{place}: {unknown('subject', str(subject), SUBJECTS)}")
         frame = pd.DataFrame(table, dtype=TEXT).rename(columns={"abstract": "text"})
-        frame = frame[~(frame["subject"] + "." + frame["subtopic"]).isin(self.without)]
-        frame = frame.assign(text=frame["text"].str.strip(), query=frame["subject"].map(SUBJECTS))
-        return frame.drop_duplicates("text", ignore_index=True)  # it would be in both folds, or in two subjects
+        return frame.assign(text=frame["text"].str.strip())
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """Return two split sets of a test, a train and a validation split for each subject.
@@ -92,5 +131,5 @@ def sources() -> list[Source]:
     left_out = ("eess.SY",)  # as in the paper's table 3
     return [
         ArxivSubjects("arxiv_subjects", "arxiv_qs3m_like_7x500.jsonl", left_out),
-        ArxivSubjects("arxiv_subjects_full", "arxiv_pool_500_per_subtopic.jsonl"),
+        ArxivSubjects("arxiv_subjects_full", POOL),
     ]
