@@ -25,18 +25,29 @@ BIN = Path(sys.executable).parent
 class Clone:
     """A checkout with its own home, a small benchmark, and the environment in which `dvc` and `traube` are found."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self.folder = folder
-        copied = copy_project(folder, without=("tests/", "docs/", "dvc.lock", "release/"))
+        self.environment = {**environment, "PATH": f"{BIN}{os.pathsep}{environment['PATH']}"}
+
+    @classmethod
+    def make(cls, folder: Path) -> "Clone":
+        environment = copy_project(folder, without=("tests/", "docs/", "dvc.lock", "release/"))
         (folder / "params.yaml").write_text(PARAMS)
         write_task(folder / "cards", "words", word_rows())
-        self.environment = {**copied, "PATH": f"{BIN}{os.pathsep}{copied['PATH']}"}
-        for command in (
-            ["init", "-q"],
-            ["add", "-A"],
-            ["-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "-qm", "clone"],
-        ):
-            self.run("git", *command)
+        clone = cls(folder, environment)
+        clone.run("git", "init", "-q")
+        clone.commit("clone")
+        return clone
+
+    def copy(self, folder: Path) -> "Clone":
+        """The same at another place, with results, and DVC's cache."""
+        shutil.copytree(self.folder, folder, symlinks=True)
+        moved = {name: value.replace(str(self.folder), str(folder)) for name, value in self.environment.items()}
+        return Clone(folder, moved)
+
+    def commit(self, message: str) -> None:
+        self.run("git", "add", "-A")
+        self.run("git", "-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "-qm", message)
 
     def run(self, *command: str) -> str:
         done = subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True)
@@ -55,6 +66,15 @@ class Clone:
 
     def metrics(self) -> bytes:
         return self.read("release/metrics.json")
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    """A checkout whose release was made and committed: copy it."""
+    clone = Clone.make(tmp_path_factory.mktemp("released") / "one")
+    assert clone.repro() == {"datasets", "validate", "benchmark", "report"}
+    clone.commit("released")
+    return clone
 
 
 def test_the_lock_is_of_the_stages_that_stand() -> None:
@@ -85,16 +105,13 @@ def test_a_fresh_clone_is_up_to_date(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_repro_runs_what_has_changed_and_equal_runs_give_equal_bytes(tmp_path: Path) -> None:
-    clone, twin = Clone(tmp_path / "one"), Clone(tmp_path / "two")
-    assert clone.repro() == {"datasets", "validate", "benchmark", "report"}
+def test_repro_runs_what_has_changed_and_equal_runs_give_equal_bytes(released: Clone, tmp_path: Path) -> None:
+    clone, twin = released.copy(tmp_path / "one"), Clone.make(tmp_path / "two")
     assert clone.repro() == set()
     twin.repro()
     assert clone.metrics() == twin.metrics()
     assert b'"bow"' in clone.metrics()
 
-    clone.run("git", "add", "-A")
-    clone.run("git", "-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "-qm", "released")
     clone.run("dvc", "remote", "add", "-d", "store", str(tmp_path / "remote"))
     kept = clone.read("release/tasks/words/splits.parquet"), clone.read("release/scores.csv")
     clone.run("dvc", "add", "release/tasks", "release/scores.csv")
@@ -119,11 +136,8 @@ def test_repro_runs_what_has_changed_and_equal_runs_give_equal_bytes(tmp_path: P
 
 
 @pytest.mark.slow
-def test_an_experiment_runs_beside_the_checkout(tmp_path: Path) -> None:
-    clone = Clone(tmp_path / "one")
-    clone.repro()
-    clone.run("git", "add", "-A")
-    clone.run("git", "-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "-qm", "released")
+def test_an_experiment_runs_beside_the_checkout(released: Clone, tmp_path: Path) -> None:
+    clone = released.copy(tmp_path / "one")
     before, stored = clone.metrics(), sorted((clone.folder / ".traube" / "blobs").rglob("*"))
     (clone.folder / "params.yaml").write_text(PARAMS.replace("models: [bow]", "models: [tfidf]"))
     clone.run("dvc", "exp", "run", "--temp", "--name", "other-model")
@@ -139,7 +153,7 @@ def test_an_experiment_runs_beside_the_checkout(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_raw_data_comes_back_from_a_remote_as_it_was(tmp_path: Path) -> None:
-    clone = Clone(tmp_path / "one")
+    clone = Clone.make(tmp_path / "one")
     raw = clone.folder / "data" / "raw" / "words"
     raw.mkdir(parents=True)
     write_task(raw, "words", word_rows())
