@@ -1,5 +1,6 @@
 """Keys, partitions and policies that assets share, and the reporting of errors."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -95,6 +96,44 @@ def tag_run(tasks: Iterable[str], model: str = "") -> dict[str, str]:
     kinds = sorted({get_source(task, None).card.type.name for task in tasks})
     tags = {"traube/task": ",".join(tasks), "traube/kind": ",".join(kinds), "traube/model": model}
     return {name: value for name, value in tags.items() if value}
+
+
+def yield_with_checks(
+    context: dg.AssetExecutionContext, result: dg.MaterializeResult
+) -> Iterator[dg.MaterializeResult]:
+    """Yield what a step made, and report its checks once more where another run made the same meanwhile.
+
+    Of several runs Dagster shows the checks of the one that was created last, and takes them for outdated where another one
+    ended later.
+    """
+    yield result
+    if _was_made_meanwhile(context):
+        time.sleep(1)  # which came first is seen in whole seconds
+        for check in result.check_results or ():
+            evaluation = dg.AssetCheckEvaluation(
+                context.asset_key,
+                str(check.check_name),
+                check.passed,
+                check.metadata,
+                severity=check.severity,
+                description=check.description,
+            )
+            context.instance.report_runless_asset_event(evaluation)
+
+
+def _was_made_meanwhile(context: dg.AssetExecutionContext) -> bool:
+    """Return whether another run that makes a step's asset was at work since this one was created."""
+    record = context.instance.get_run_record_by_id(context.run.run_id)
+    others = context.instance.get_runs(dg.RunsFilter(updated_after=record.create_timestamp)) if record else []
+    return any(
+        run.run_id != context.run.run_id
+        and (
+            run.job_name == context.run.job_name
+            if run.asset_selection is None
+            else context.asset_key in run.asset_selection
+        )
+        for run in others
+    )
 
 
 @contextmanager

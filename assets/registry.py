@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 import pandas as pd
 
-from assets.common import NIGHT, UNFINISHED, result_asset
+from assets.common import NIGHT, UNFINISHED, result_asset, yield_with_checks
 from resources.alerts import SILENT, send_alert
 from resources.benchmark import BenchmarkResource, EncoderResource, StorageResource
 from resources.registry import CHAMPION, RegistryResource, describe_measure
@@ -63,11 +63,11 @@ def registry_asset(tasks: Iterable[str]) -> dg.AssetsDefinition:
         benchmark: BenchmarkResource,
         encoder: EncoderResource,
         models: RegistryResource,
-    ) -> dg.MaterializeResult:
+    ) -> Iterator[dg.MaterializeResult]:
         decisions, notes = _decide(context, storage, benchmark, encoder, models)
         champions = models.note_champions()
         versions = champions.table[["task", "version"]]
-        return dg.MaterializeResult(
+        made: dg.MaterializeResult = dg.MaterializeResult(
             # what champions assigned is out of date if they have changed
             data_version=dg.DataVersion(frame_digest(versions)),
             metadata={
@@ -80,6 +80,7 @@ def registry_asset(tasks: Iterable[str]) -> dg.AssetsDefinition:
                 _check_champion(name, spec, champions, {d.task: d for d in decisions}) for name, spec in checks.items()
             ],
         )
+        yield from yield_with_checks(context, made)
 
     return registry
 

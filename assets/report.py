@@ -1,11 +1,20 @@
 """Assets made of all tasks: `leaderboard`, `regressions`, `report` and `task_reports`. Pages need no server."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import dagster as dg
 
-from assets.common import NIGHT, REBUILD, TASK_REPORTS, asset_key, describe_table, report_tracking, result_asset
+from assets.common import (
+    NIGHT,
+    REBUILD,
+    TASK_REPORTS,
+    asset_key,
+    describe_table,
+    report_tracking,
+    result_asset,
+    yield_with_checks,
+)
 from assets.complete import report_complete
 from resources.alerts import SILENT, send_alert
 from resources.artifacts import log_artifacts
@@ -77,7 +86,7 @@ def leaderboard_asset(tasks: Iterable[Source]) -> dg.AssetsDefinition:
 )
 def regressions(
     context: dg.AssetExecutionContext, storage: StorageResource, benchmark: BenchmarkResource
-) -> dg.MaterializeResult:
+) -> Iterator[dg.MaterializeResult]:
     """Compare each score with the night before, and warn of those that are significantly worse."""
     night, params = context.run.tags.get(NIGHT), load_params()
     since, changes = publish_regressions(
@@ -92,7 +101,7 @@ def regressions(
     if lines and SILENT not in context.run.tags.items():
         advice = "The page of all tasks says why: traube report"
         send_alert(context.log, f"regressions {since} {digest(lines)}", summary, lines, advice)
-    return dg.MaterializeResult(
+    made: dg.MaterializeResult = dg.MaterializeResult(
         data_version=dg.DataVersion(frame_digest(changes)),
         metadata={
             "since": since or "no earlier night",
@@ -110,6 +119,7 @@ def regressions(
             )
         ],
     )
+    yield from yield_with_checks(context, made)
 
 
 @result_asset(

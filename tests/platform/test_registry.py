@@ -1,5 +1,6 @@
 """The registry: the champion moves only for one that is better, or when a person says so; and it can be served."""
 
+import asyncio
 import io
 import json
 import os
@@ -15,6 +16,7 @@ from unittest.mock import ANY
 import dagster as dg
 import pandas as pd
 import pytest
+from dagster._core.loader import LoadingContextForTest
 from typer.testing import CliRunner
 
 import traube
@@ -35,7 +37,7 @@ from traube._pipeline.request import Request
 from traube._storage import Storage, open_storage
 from traube.comparison import promotion
 from traube.comparison.candidates import candidates, main_metric
-from traube.comparison.champions import read_champions
+from traube.comparison.champions import Champions, read_champions
 from traube.comparison.promotion import Decision, Why
 from traube.comparison.regressions import Night
 from traube.comparison.standings import compare_candidates
@@ -44,6 +46,7 @@ from traube.tasks.stored import get_card, read_task
 
 MakeRequest = Callable[..., Request]
 EVIL = b"raise SystemExit('somebody else')"
+REGRESSIONS = dg.AssetKey("regressions")
 pytestmark = pytest.mark.begin_with("published")
 
 
@@ -81,6 +84,23 @@ def test_the_first_champion_is_not_whoever_is_done_first(
         assert publish.execute_in_process(**only).success
     champion = served.find_version("words", "champion")
     assert champion and champion["decision"] == "first"
+
+
+def test_checks_hold_where_two_publications_overlap(launcher: DagsterLauncher, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A publication of the daemon begins after one of the command line, and ends before it."""
+    read, daemon = RegistryResource.note_champions, iter([launcher.definitions.resolve_job_def("publish")])
+
+    def publish_meanwhile(resource: RegistryResource) -> Champions:
+        for job in daemon:
+            assert job.execute_in_process(instance=launcher.instance, asset_selection=[KEY, REGRESSIONS]).success
+        return read(resource)
+
+    monkeypatch.setattr(RegistryResource, "note_champions", publish_meanwhile)
+    assert launcher.publish() == []
+    checks = [dg.AssetCheckKey(KEY, "champion_of_words"), dg.AssetCheckKey(REGRESSIONS, "none_worse")]
+    latest = launcher.instance.event_log_storage.get_latest_asset_check_execution_by_key(checks)
+    for key, record in latest.items():
+        assert asyncio.run(record.targets_latest_materialization(LoadingContextForTest(launcher.instance))), key
 
 
 @pytest.mark.slow
