@@ -17,5 +17,5 @@ def stack(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     filled = [table for table in tables if len(table)]
     typed = {name for table in filled for name in table if table[name].notna().any()}
     kept = [table.drop(columns=[name for name in typed & {*table} if table[name].isna().all()]) for table in filled]
-    names = dict.fromkeys(name for table in filled for name in table)
-    return pd.concat(kept, ignore_index=True)[list(names)] if filled else tables[0]
+    names = dict.fromkeys(name for table in tables for name in table)
+    return (pd.concat(kept, ignore_index=True) if filled else tables[0]).reindex(columns=list(names))

@@ -277,6 +277,24 @@ def test_what_is_printed_in_table_1_stands_beside_what_is_stored(
     assert "; printed wrong: 10 is right" in note
 
 
+def test_a_task_with_as_many_texts_as_are_printed_has_the_papers_data(
+    context: Context, tiny_task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("blurbs_s2s", "tenkgnad_p2p"):
+        store_task(
+            context.storage, Task(tiny_task.card.model_copy(update={"name": name}), tiny_task.corpus, tiny_task.splits)
+        )
+    texts = len({row for split in tiny_task.test_splits() for row in split.rows})
+    table = published("table1")
+    table = table.assign(unique=table["unique"].mask(table["task"] == "blurbs_s2s", texts))
+    monkeypatch.setattr("traube.papers.german.tables.published", lambda _: table)
+    rows = PAPER.tables[0].make(context).dropna(subset="measured")
+    assert rows.groupby("task")["same_data"].unique().map(list).to_dict() == {
+        "blurbs_s2s": ["yes"],
+        "tenkgnad_p2p": ["no"],
+    }
+
+
 def test_figure_3_counts_the_texts_of_each_subreddit(context: Context, tiny_task: Task) -> None:
     (figure,) = (figure for figure in PAPER.figures if figure.name == "figure_3")
     assert "REDDIT_CLIENT_ID" in figure.make(context).content  # what to do where they are not there

@@ -288,10 +288,12 @@ def tfidf(task: Task) -> pd.DataFrame:
         if split.labels is not None
     ]
     named = {"": splits} if whole is None else {"": whole, ", no empty posts": splits}
-    return pd.concat(
-        _measure_tfidf(problems, f"tfidf{distance}{name}", metric)
-        for name, problems in named.items()
-        for distance, metric in (("", "euclidean"), (", cosine", "cosine"))
+    return stack(
+        [
+            _measure_tfidf(problems, f"tfidf{distance}{name}", metric)
+            for name, problems in named.items()
+            for distance, metric in (("", "euclidean"), (", cosine", "cosine"))
+        ]
     )
 
 

@@ -187,12 +187,13 @@ def _make_own_way(context: Context, task: Task, split_set: str, model: Model, ke
 
 
 def _fit_topics(model: Model, task: Task, split_set: str) -> FittedWords:
-    """Fit a topic model on what is trained on, as in the paper."""
+    """Fit a topic model on what is trained on, as in the paper; on all texts of a task without such."""
     assert isinstance(model, Compared)
     assert isinstance(model.encoder, Lexical)
     rows = task.splits
     learned = rows[(rows["split_set"] == split_set) & (rows["part"] == "train")]
-    return model.encoder.fit_words(list(task.corpus.loc[task.corpus["text_id"].isin(learned["text_id"]), "text"]))
+    is_learned = task.corpus["text_id"].isin(learned["text_id"])
+    return model.encoder.fit_words(list(task.corpus.loc[is_learned, "text"]) or task.texts)
 
 
 def _make_topics_way(task: Task, model: Model, fit_topics: Callable[[], FittedWords], key: Key) -> Way:
