@@ -20,6 +20,8 @@ from traube._reports.papers import Context
 from traube.models import Model, load_model
 from traube.models.card import ModelCard, Precision
 from traube.models.checkpoints import trained_on
+from traube.models.lexical import Lexical
+from traube.models.pairwise import Compared
 from traube.models.transformer import Transformer
 from traube.papers.qs3m import figures, tables
 from traube.papers.qs3m.pages import KEYS, METRICS, REFERENCE, find_trained, page_scores, score_pages
@@ -128,6 +130,22 @@ def test_what_is_printed() -> None:
     assert best.idxmax() == "QS3M-Passages" and best.max() == 0.3
     assert set(printed["metric"]) == set(METRICS) and set(printed["task"]) <= set(tables.WIKIPEDIA)
     assert set(printed.loc[printed["published_test"] == "*", "method"]) == {REFERENCE}
+
+
+def test_topics_are_learned_from_what_is_trained_on(context: Context, task: Task) -> None:
+    scores = page_scores(context, task)
+    topics = scores[scores["method"] == "Topic model"].set_index(["fold", "page"])
+    model = load_model("lda", "cpu")
+    assert isinstance(model, Compared) and isinstance(model.encoder, Lexical)
+    for fold in ("fold_1", "fold_2"):
+        learned = task.splits[(task.splits["split_set"] == fold) & (task.splits["part"] == "train")]
+        texts = task.corpus[task.corpus["text_id"].isin(learned["text_id"])]["text"]
+        fitted = model.encoder.fit_words(list(texts))
+        assert len(fitted.vocabulary) < len(model.encoder.fit_words(task.texts).vocabulary)
+        for split in task.test_splits(fold):
+            distances = model.similarity.distances(fitted.encode(task.texts_at(split.rows)))
+            measured = topics.loc[(fold, split.split), list(METRICS)]
+            assert tuple(measured) == pytest.approx(score_pages(distances, split), nan_ok=True)
 
 
 def test_each_page_is_tested_by_what_has_not_seen_it(context: Context, task: Task) -> None:
