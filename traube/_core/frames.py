@@ -1,4 +1,4 @@
-"""What differs between pandas 2 and pandas 3."""
+"""Tables by pandas 2 and pandas 3, which differ in the types of columns."""
 
 from collections.abc import Sequence
 
