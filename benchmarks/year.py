@@ -9,7 +9,7 @@ Examples
 --------
 python benchmarks/year.py --days 365
 python benchmarks/year.py --days 30 --tasks 1
-python benchmarks/year.py --folder year  # which is kept, with a line for each night in days.jsonl
+python benchmarks/year.py --folder year  # which is kept, with a line for each night in days.jsonl; again to go on
 """
 
 import argparse
@@ -60,7 +60,8 @@ def live_through(days: int, tasks: int, folder: Path) -> list[dict[str, float]]:
     library = find_library()
     assert library, "libfaketime is not installed"
     clock = folder / "clock"
-    write_clock(clock, BEGIN)
+    if not clock.exists():
+        write_clock(clock, BEGIN)
     places = {"HOME": "home", "CHECKPOINTS": "home/checkpoints", "CARDS": "cards", "PARAMS": "params.yaml"}
     environment = {
         **{key: value for key, value in os.environ.items() if not key.startswith(("DAGSTER_HOME", "MLFLOW_TRACKING"))},
@@ -86,7 +87,7 @@ def write_clock(file: Path, now: datetime) -> None:
 
 def make_benchmark(folder: Path, tasks: int) -> None:
     """Write the cards of some small tasks, and a params.yaml that asks for them."""
-    (folder / "cards").mkdir()
+    (folder / "cards").mkdir(exist_ok=True)
     for number in range(tasks):
         order = random.Random(number)
         rows = [
@@ -140,11 +141,11 @@ def timed(row: dict[str, float], name: str) -> Iterator[None]:
 class Year:
     """The daemon's work of each night, in this process."""
 
-    def __init__(self, launcher: Any) -> None:
+    def __init__(self, launcher: Any, kept: Path) -> None:
         import dagster as dg
 
-        self.dg, self.launcher, self.cursor = dg, launcher, None
-        self.instance = launcher.instance
+        self.dg, self.launcher, self.instance, self.kept = dg, launcher, launcher.instance, kept
+        self.cursor = kept.read_text() if kept.exists() else None
 
     def tick(self) -> list[Any]:
         """Let the checkpoint sensor look, and do what it asks of partitions; return its run requests."""
@@ -155,6 +156,7 @@ class Year:
         if isinstance(result, self.dg.SkipReason):
             return []
         self.cursor = result.cursor
+        self.kept.write_text(result.cursor)
         for request in result.dynamic_partitions_requests or []:
             for name in request.partition_keys:
                 if isinstance(request, self.dg.AddDynamicPartitionsRequest):
@@ -216,21 +218,24 @@ def measure(home: Path) -> dict[str, float]:
 
 
 def live_inside(folder: Path, days: int, tasks: int) -> None:
-    """Live through the days; a line of the file for each."""
+    """Live through the days that are left; a line of the file for each."""
     from operations.launch import DagsterLauncher
     from traube._core.progress import SILENT
     from traube._pipeline.params import load_params
     from traube._pipeline.request import make_request
 
     time.sleep = lambda seconds: Event().wait(seconds) and None  # Python's own is refused by libfaketime
-    make_benchmark(folder, tasks)
+    written = folder / "days.jsonl"
+    lived = len(written.read_text().splitlines()) if written.exists() else 0
+    if not lived:
+        make_benchmark(folder, tasks)
     params = load_params()
-    with DagsterLauncher(SILENT) as launcher, (folder / "days.jsonl").open("w", buffering=1) as file:
+    with DagsterLauncher(SILENT) as launcher, written.open("a", buffering=1) as file:
         assert launcher.datasets(list(params.tasks)) == []
         for model in params.models:
             assert launcher.evaluate(model, list(params.tasks), replace(make_request(params), models=[model])) == []
-        year = Year(launcher)
-        for number in range(days):
+        year = Year(launcher, folder / "cursor")
+        for number in range(lived, days):
             write_clock(folder / "clock", BEGIN + timedelta(days=number + 1))
             file.write(json.dumps(year.night(number)) + "\n")
 
@@ -247,14 +252,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--days", type=int, default=365, help="Number of days.")
     parser.add_argument("--tasks", type=int, default=5, help="Number of tasks.")
-    parser.add_argument("--folder", type=Path, help="New folder to live in, which is kept.")
+    parser.add_argument("--folder", type=Path, help="Folder to live in, which is kept; one from before goes on.")
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.inside:
         live_inside(options.inside, options.days, options.tasks)
         return
     if options.folder:
-        options.folder.mkdir(parents=True)
+        options.folder.mkdir(parents=True, exist_ok=True)
         rows = live_through(options.days, options.tasks, options.folder.absolute())
     else:
         with TemporaryDirectory(prefix="traube-year-") as folder:
