@@ -67,6 +67,7 @@ NAMES = {
     "none/stcc": "STCC, adapted",  # both on other vectors of words than word2vec
     "none/self_train": "Self-Train, adapted",
     "none/ecic": "ECIC",
+    "none/stable_kmeans": "Smoothed k-means",
 }
 KMEANS = "SBERT"  # on the encoder's vectors, with one start
 NUMBERS = ["method", "task", "metric", "base", "measured", "sd", "seeds"]
