@@ -154,6 +154,27 @@ def test_a_verdict_stays_with_a_number_that_is_the_same_where_its_rival_is_absen
     ]
 
 
+def test_a_test_of_today_is_no_higher_because_another_one_was(tmp_path: Path) -> None:
+    """With more rivals in the family the same number is not significantly better any more."""
+    columns = ["method", "published", "measured", "difference", "p", "comparisons", "verdict", results.WHEN]
+
+    def written(*row: object) -> pd.DataFrame:
+        pd.DataFrame([row], columns=columns).to_csv(tmp_path / "rows.csv", index=False)
+        return results._read(tmp_path / "rows.csv")
+
+    before = written("gsdmm", None, 0.5, 0.1, 0.04, 2, "higher", "2026-01-01")
+    merged = results._merge_kept(written("gsdmm", None, 0.5, 0.1, 0.06, 3, None, "2026-02-02"), before)
+    assert merged["p"].tolist() == [0.06] and merged["verdict"].isna().all()
+
+
+def test_no_stored_verdict_contradicts_its_p() -> None:
+    tables = {path: pd.read_csv(path) for path in (paths.PROJECT / "docs" / "results").glob("*/*.csv")}
+    tested = {path: rows.dropna(subset="p") for path, rows in tables.items() if {"p", "verdict"} <= {*rows}}
+    assert sum(map(len, tested.values())) > 100
+    for path, rows in tested.items():
+        assert (rows["verdict"].isin(["higher", "lower"]) == (rows["p"] < 0.05)).all(), path
+
+
 def test_notes_name_their_numbers_where_they_are_few() -> None:
     rows = pd.DataFrame(
         [

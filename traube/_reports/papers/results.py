@@ -17,7 +17,7 @@ from traube._core.references import cite
 from traube._reports.markdown import markdown, markdown_rows
 from traube._reports.papers import papers
 from traube._reports.papers.claims import Holds
-from traube._reports.papers.spec import OTHERS, PRINTED_VERDICT, SAME, WHICH, Paper, Table, locate_table
+from traube._reports.papers.spec import OTHERS, PRINTED_VERDICT, SAME, TESTED, WHICH, Paper, Table, locate_table
 from traube._storage import Storage
 
 INTRODUCTION = """# Results of the papers
@@ -118,9 +118,11 @@ def _merge_kept(here: pd.DataFrame, kept: pd.DataFrame | None = None) -> pd.Data
     first = kept.assign(_key=_make_keys(kept, which)).set_index("_key").reindex(ids)  # when it was the same
     same = first["measured"].to_numpy() == here["measured"].to_numpy()
     here = here.assign(**{WHEN: here[WHEN].mask(same, first[WHEN].to_numpy())})
+    # a verdict stays where the rival that it names is not in this data directory, and nowhere else
+    is_tested = here[[column for column in ("p", "verdict") if column in here]].notna().any(axis=1).to_numpy()
     for column in here.columns.difference([*which, "published", "note", *beside]):
-        # a verdict stays where the rival that it names is not in this data directory
-        here[column] = here[column].mask(same & here[column].isna().to_numpy(), first[column].to_numpy())
+        is_absent = here[column].isna().to_numpy() & ~(is_tested & (column in TESTED))
+        here[column] = here[column].mask(same & is_absent, first[column].to_numpy())
 
     done = here["measured"].notna()
     kept = kept[~_make_keys(kept, which).isin(ids[done])]
