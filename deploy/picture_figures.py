@@ -11,20 +11,27 @@ import subprocess
 import sys
 from pathlib import Path
 
+from PIL import Image, ImageChops
+
 from traube._core import paths
 
-WIDTH, HEIGHT = 1100, 560
+WIDTH, HEIGHT, MARGIN = 1100, 2600, 16
 MISSING = "Nothing to show yet"
 
 
 def take_picture(browser: str, page: Path, picture: Path) -> None:
-    """Let a browser without a window draw a page, and keep what it shows."""
+    """Let a browser without a window draw a page, and keep what it shows, without the empty space below."""
     picture.parent.mkdir(parents=True, exist_ok=True)
     command = [
         *(browser, "--headless=new", "--no-sandbox", "--hide-scrollbars", "--virtual-time-budget=20000"),
         *(f"--window-size={WIDTH},{HEIGHT}", f"--screenshot={picture}", page.resolve().as_uri()),
     ]
     subprocess.run(command, check=True, capture_output=True)  # noqa: S603 (a browser that is installed, on our own page)
+    with Image.open(picture) as drawn:
+        colors = drawn.convert("RGB")
+    background = Image.new("RGB", colors.size, colors.getpixel((0, HEIGHT - 1)))
+    _, _, _, bottom = ImageChops.difference(colors, background).getbbox() or (0, 0, 0, HEIGHT)
+    colors.crop((0, 0, WIDTH, min(bottom + MARGIN, HEIGHT))).save(picture, optimize=True)
 
 
 def main() -> None:
