@@ -27,8 +27,9 @@ from tests.storage.made import (
 )
 from traube._core.errors import Conflict, Corrupt
 from traube._storage import Score, Storage, open_storage
+from traube._storage import storage as storages
 from traube._storage.blobs import FolderBlobs
-from traube._storage.catalog import CELL, SCORE, SETTING
+from traube._storage.catalog import ARTIFACT, CELL, SCORE, SETTING
 
 
 def test_a_cell_is_read_as_it_was_stored(storage: Storage, open_storage: Open) -> None:
@@ -219,6 +220,29 @@ def test_a_document_keeps_its_cells_and_files(storage: Storage) -> None:
     assert (storage.clean(seconds=0), storage.clean(seconds=0)) == ((1, 0), (0, 1))
     (kept,) = storage.read_rows("document", kind="night")
     assert storage.blobs.get(kept["files"]["table.csv"]) == b"a,b"
+
+
+@pytest.mark.parametrize("is_rebuilt", [False, True])
+def test_what_was_removed_long_ago_leaves_nothing(
+    storage: Storage, is_rebuilt: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The catalog of a year would hold mostly what is no longer there."""
+    storage.save("artifact", {"kind": "reduction", "key": "stays"}, {"x": b"stays"})
+    storage.save("artifact", {"kind": "reduction", "key": "goes"}, {"x": b"goes"})
+    storage.remove("artifact", [{"kind": "reduction", "key": "goes"}])
+
+    storage.clean(seconds=0)
+    assert count_rows(storage, ARTIFACT) == 2  # copies of this week bring back nothing that was removed
+    monkeypatch.setattr(storages, "WEEK", -1.0)
+    assert storage.clean(seconds=0) == (0, 2)  # of what went
+    assert count_rows(storage, ARTIFACT) == 1
+    if is_rebuilt:  # the entry that says so is still there
+        assert storage.rebuild() == [] and count_rows(storage, ARTIFACT) == 2
+        storage.clean(seconds=0)
+        assert count_rows(storage, ARTIFACT) == 1
+    assert (storage.clean(seconds=0), storage.clean(seconds=0)) == ((1, 0), (0, 1))
+    assert storage.rebuild() == [] and count_rows(storage, ARTIFACT) == 1
+    assert [row["key"] for row in storage.read_rows("artifact")] == ["stays"]
 
 
 def test_a_blob_that_clean_deletes_under_its_writer_is_put_again(

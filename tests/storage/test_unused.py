@@ -1,5 +1,6 @@
 """`traube clean` removes what is unused and nothing else, so that nothing is computed again afterwards."""
 
+import math
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ from typer.testing import CliRunner
 from tests.made import run_missing
 from traube._cli.main import app
 from traube._core import paths
+from traube._core.measure import Cost
 from traube._pipeline.cluster import REDUCTION, REPRESENTATIONS
 from traube._pipeline.current import list_outdated_cells
 from traube._pipeline.embed import list_owners, open_cache
@@ -27,7 +29,9 @@ from traube._pipeline.workbench import Workbench
 from traube._reports.tables import leaderboard
 from traube._storage import Storage, open_storage, unused
 from traube._storage.catalog import MARK
-from traube._storage.unused import WEEK, Unused, find_unused
+from traube._storage.costs import NO_TASK, read_costs, save_cost
+from traube._storage.storage import WEEK
+from traube._storage.unused import Unused, find_unused
 from traube.comparison.regressions import Night, save_snapshot, select_counting_cells
 from traube.models import load_model
 from traube.models.pins import Pin, unpin
@@ -114,6 +118,16 @@ def put_reduction(storage: Storage, key: str, seconds: float = DAY) -> None:
 def _all_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that a test does not date count as old."""
     monkeypatch.setattr(unused, "DAY", -1.0)
+
+
+def test_costs_of_models_that_are_gone_go(bench: Workbench) -> None:
+    """Each night has a checkpoint of its own: their costs would be kept for ever."""
+    before = read_costs(bench.storage)
+    assert before
+    for task in ("tickets", NO_TASK):
+        save_cost(bench.storage, task, "0123456789abcdef", Cost(1, 1.0, math.nan))
+    assert [entry.name for entry in remove(find(bench))] == ["document/cost/tickets/0123456789abcdef"]
+    assert read_costs(bench.storage).keys() == {*before, (NO_TASK, "0123456789abcdef")}
 
 
 def test_what_is_used_is_never_listed(bench: Workbench) -> None:

@@ -13,6 +13,7 @@ import sqlite3
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import lru_cache, partial
 from importlib import import_module
 from operator import itemgetter
@@ -411,6 +412,12 @@ class Catalog:
                 self._enter(connection, blob, entry)
 
         self.write(replace)
+
+    def drop_removed(self, connection: sa.Connection, before: datetime) -> None:
+        """Delete the rows that were removed before a date; their entries are left to `clean`."""
+        limit = before.isoformat(timespec="microseconds")
+        for table in ENTRY_TABLES.values():
+            connection.execute(sa.delete(table).where(table.c.is_removed == 1, table.c.created < limit))
 
     # rows
 

@@ -36,6 +36,7 @@ from traube._storage.leases import Lease, hold
 
 D = TypeVar("D", bound=Document)
 DAY = 86_400.0  # seconds
+WEEK = 7 * DAY
 HASTE = 2.0  # seconds that a finished cell waits for a server before it is kept here
 _OF_CATALOG = ("measures", "is_removed", "revision", "blob", "checksum")
 CELL_COLUMNS = tuple(c.name for c in tables.CELL.c if c.name not in _OF_CATALOG)
@@ -594,7 +595,10 @@ class Storage:
         return lines
 
     def clean(self, *, seconds: float = DAY) -> tuple[int, int]:
-        """Mark the blobs that nothing refers to, and delete those marked long enough ago; return the number of each."""
+        """Mark the blobs that nothing refers to, and delete those marked long enough ago; return the number of each.
+
+        What was removed over a week ago is no longer noted as removed: a copy or backup of before brings it back.
+        """
         blobs, mark = {blob for blob, _ in self.blobs.list()}, tables.MARK
         deleted: list[str] = []
 
@@ -606,10 +610,12 @@ class Storage:
             connection.execute(sa.delete(mark).where(mark.c.blob.in_(marks.keys() - orphans)))
             if new := [{"blob": blob, "since": now} for blob in sorted(orphans - marks.keys())]:
                 connection.execute(self.catalog.insert(mark).on_conflict_do_nothing(), new)
-            for blob in sorted(orphans & marks.keys()):
+            # the oldest first: what was removed goes before the entry that says so
+            for blob in sorted(orphans & marks.keys(), key=lambda blob: marks[blob]):
                 if now - marks[blob] >= seconds:
                     self.blobs.delete(blob)  # in the transaction: a writer that refers to it waits, and puts it again
                     deleted.append(blob)
+            self.catalog.drop_removed(connection, datetime.fromtimestamp(now - WEEK, UTC))
             return len(orphans)
 
         orphans = self.catalog.write(clean)

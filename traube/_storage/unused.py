@@ -10,9 +10,9 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from traube._storage.storage import DAY, Storage
+from traube._storage.costs import NO_TASK, EncodingCost
+from traube._storage.storage import DAY, WEEK, Storage
 
-WEEK = 7 * DAY  # a stopped training can resume within a week
 OWNED = ("matrix", "reduction", "representations", "places")  # artifacts whose keys begin with what they are made of
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}(\.\w+)?")  # see `traube._core.disk.replacing`
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")  # see `traube.models.pins`; what packages unpack has their name before it
@@ -59,6 +59,7 @@ def find_unused(
     """
     cells = {row["cell_id"]: row for row in storage.read_rows("cell")}
     outdated = {*outdated} - storage.list_kept_cells()
+    fingerprints = {row["fingerprint"] for row in cells.values()} | {owner.split("-")[0] for owner in owners}
     names = {
         "cell": [(cell_id, cells[cell_id], "of a cell that does not count today") for cell_id in outdated],
         "embedding": [
@@ -70,6 +71,11 @@ def find_unused(
             (f"{row['kind']}/{row['key']}", row, f"{row['kind']} of a model, texts or a cell that is gone")
             for row in storage.read_rows("artifact")
             if row["kind"] in OWNED and not {row["key"], "-".join(row["key"].split("-")[:2])} & {*owners, *cells}
+        ],
+        "document": [
+            (f"{row['kind']}/{row['key']}", row, "cost of a model that is gone, or was another then")
+            for row in storage.read_rows("document", kind=EncodingCost.kind)
+            if row["key"].rpartition("/")[0] != NO_TASK and row["key"].rpartition("/")[2] not in fingerprints
         ],
     }
     rows = [
