@@ -392,12 +392,14 @@ def test_qs3m_has_to_be_significantly_above_sbert() -> None:
     )
 
 
-def test_a_query_is_compared_without_a_test() -> None:
-    def holds(without: float) -> Holds:
-        rows = make_qs3m(0.7, 0.3, "higher", **{"QS3M-no-query": (without, "")})
-        return judge("qs3m", "query improves", give(table_2=rows)).holds
+def test_a_query_helps_if_folds_say_so() -> None:
+    def holds(verdict: str, detectable: float = 0.002) -> Holds:
+        row = {"task": "t_flat", "trained_on": "t_flat", "metric": "ari", "method": "QS3M-Title", "base": "x"}
+        test = {"measured": 0.3, "without": 0.29, "p": 0.01, "comparisons": 1, "detectable": detectable}
+        return judge("qs3m", "query improves", give(query=[{**row, **test, "verdict": verdict}])).holds
 
-    assert (holds(0.25), holds(0.5), holds(0.9)) == (Holds.PARTLY, Holds.PARTLY, Holds.UNTESTED)
+    assert (holds("higher"), holds("lower"), holds("")) == (Holds.HOLDS, Holds.FAILS, Holds.FAILS)
+    assert holds("", detectable=0.03) is Holds.UNTESTED  # five folds cannot see what the paper reports
 
 
 def test_words_are_below_if_tests_on_either_side_of_sbert_say_so() -> None:

@@ -232,6 +232,19 @@ def test_tables_of_an_encoder_that_is_gone_show_what_is_left(
     assert {f"{NAME}: minilm: there is no such model"} == set(reported)
 
 
+def test_a_query_is_tested_beside_none_over_folds(context: Context, task: Task, encoder: Transformer) -> None:
+    """Table 2 has the same means; pages of a fold share the luck of its training, so that a fold is one value."""
+    assert made("query", context)["measured"].isna().all()
+    for fold in ("fold_1", "fold_2"):
+        Qs3m.with_values(**QUICK | {"split_set": fold, "query": "none"}).fit(task, encoder, paths.checkpoints())
+    gains, table = made("query", context), made("table_2", context).set_index(["task", "metric", "method"])
+    assert list(gains["method"]) == ["QS3M-Title"] * len(METRICS)
+    for row in gains.itertuples():
+        assert row.measured == table.loc[(row.task, row.metric, row.method), "measured"]
+        assert row.without == table.loc[(row.task, row.metric, "QS3M-no-query"), "measured"]
+        assert row.comparisons == 1 and row.difference == pytest.approx(row.measured - row.without)  # folds are as large
+
+
 def test_sizes_are_those_of_the_pages(context: Context, task: Task) -> None:
     table = made("table_1", context)
     sizes = table[table["data"] == "test200"].set_index("column")["measured"]

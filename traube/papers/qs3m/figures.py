@@ -20,7 +20,7 @@ TIED = 1e-9
 
 
 def helps_and_hurts(context: Context) -> Drawing | None:
-    """Draw figure 3: for each query, how much better its passages are grouped than by the encoder's Euclidean distances.
+    """Draw figure 3: for each query, how much better trained similarities group its passages than the encoder's distances.
 
     Interactive: a bar says which query it is. None without a trained similarity.
     """
@@ -31,7 +31,7 @@ def helps_and_hurts(context: Context) -> Drawing | None:
             continue
         same = ["base", "fold", "page"]
         reference = scores[scores["method"] == REFERENCE][[*same, "ari"]]
-        both = scores[scores["method"] != REFERENCE].merge(reference, on=same, suffixes=("", "_reference"))
+        both = scores[scores["trained_on"] != ""].merge(reference, on=same, suffixes=("", "_reference"))
         tables.append(both.assign(task=task.name, change=both["ari"] - both["ari_reference"]))
     if not any(map(len, tables)):
         return None

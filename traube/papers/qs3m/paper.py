@@ -35,6 +35,16 @@ PAPER = Paper(
             same_encoder=lambda rows: rows["base"].fillna("") == "",  # ways of words have none
         ),
         Table(
+            "query",
+            "The rows of table 2 that know a query, tested against those of the same training without one, over folds.",
+            tables.published_queries,
+            tables.query_gains,
+            shown=tables.format_table,
+            absent="no similarity is trained here both with and without a query",
+            same_data=False,
+            same_encoder=False,
+        ),
+        Table(
             "table_3",
             "arXiv's subjects: subtopics, and abstracts a subtopic in a fold.",
             partial(tables.published.grid, "table3", "subject"),

@@ -16,6 +16,7 @@ from traube.tasks.task import Task
 CAR = {"CAR-A": "trec_car", "CAR-B": "trec_car_b", "test200": "car_test200"}
 WIKIPEDIA = tuple(f"{name}_{level}" for name in CAR.values() for level in LEVELS)
 ARXIV = "arxiv_subjects"
+WITHOUT_QUERY = "QS3M-no-query"
 TASKS = (*WIKIPEDIA, ARXIV)
 
 published = Published(__package__)
@@ -125,6 +126,33 @@ def _compare_with_reference(grid: pd.DataFrame, way: Key) -> tuple[float, float,
         pages = pages.groupby("fold").mean()
     verdict = compare_paired(way[0], pages[way], REFERENCE, pages[reference], comparisons=tests)
     return *describe_test(verdict), len(grid[[way, reference]].dropna())
+
+
+def published_queries() -> pd.DataFrame:
+    """Return what the paper tests of queries: nothing."""
+    return pd.DataFrame(columns=["task", "metric", "method", "published"]).astype({"published": float})
+
+
+def query_gains(context: Context) -> pd.DataFrame:
+    """Measure table 2 of each similarity that knows a query, beside the same training without one.
+
+    The columns are task, metric, `KEYS`, measured, without (a query), `TESTED` (paired t-test over folds).
+    """
+    rows = []
+    for task in context.tasks(WIKIPEDIA):
+        scores = page_scores(context, task)
+        for metric in METRICS if len(scores) else ():
+            pages = scores.pivot_table(index=["fold", "page"], columns=KEYS, values=metric, sort=False)
+            plain = {way[1:]: way for way in pages if way[0] == WITHOUT_QUERY}
+            asked = [way for way in pages if way[1:] in plain and way[0] != WITHOUT_QUERY]
+            for way in asked:
+                both = pages[[way, plain[way[1:]]]].dropna().set_axis(["measured", "without"], axis=1)
+                folds = both.groupby("fold").mean()
+                verdict = compare_paired(
+                    way[0], folds["measured"], WITHOUT_QUERY, folds["without"], comparisons=len(asked)
+                )
+                rows.append((task.name, metric, *way, *both.mean(), *describe_test(verdict)))
+    return pd.DataFrame(rows, columns=["task", "metric", *KEYS, "measured", "without", *TESTED])
 
 
 def subjects(context: Context) -> pd.DataFrame:
