@@ -100,13 +100,18 @@ def _check_champion(
     is_scored = decision is None or decision.why is not Why.CHAMPION_UNSCORED
     served = f"{champion.model} with {champion.method}" if champion and champion.model else "no champion yet"
     reason = decision.reason if decision else "nothing challenges it"
-    about = champion.formatted if champion else {}
+    about = champion.model_dump() if champion else {}
     return dg.AssetCheckResult(
         check_name=spec.name,
         passed=bool(champion and champion.model) and is_scored,
         severity=dg.AssetCheckSeverity.WARN,
         description=f"{served}; {reason}",
-        metadata={name: value for name, value in about.items() if value and name != "task"},
+        # numbers as people read them, of which Dagster draws a line
+        metadata={
+            name: round(value, 2) if isinstance(value, float) else value
+            for name, value in about.items()
+            if value not in ("", None) and name != "task"
+        },
     )
 
 

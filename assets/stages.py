@@ -35,6 +35,7 @@ from traube._pipeline.workbench import Workbench
 from traube._reports.markdown import markdown
 from traube._reports.tables import summary
 from traube._storage import Lease, Storage
+from traube.comparison.verdict import format_score
 from traube.metrics import SCORING_VERSION
 from traube.models.card import FACTS
 from traube.models.prompts import get_model_prompt
@@ -266,12 +267,18 @@ def scores_asset(source: Source, trained: bool = True) -> dg.AssetsDefinition:
 def _describe_scores(table: pd.DataFrame, own_choice: bool) -> dict[str, dg.MetadataValue]:
     """Return the table as metadata, and per level the best method's score, if the methods are official.
 
-    Dagster plots the scores across models.
+    In the table scores are times 100, as on the leaderboard. Dagster plots the best ones, from 0 to 1, across models.
     """
-    score_table = table[["level", "method", "metric", "mean", "sd", "low", "high", "splits", "seeds"]]
+    scored = table.dropna(subset="mean").astype({"splits": int, "seeds": int})
+    for name in (values := ["mean", "sd", "low", "high"]):
+        scored[name] = scored[name].map(format_score)
+    score_table = dg.MetadataValue.md(markdown(scored[["level", "method", "metric", *values, "splits", "seeds"]]))
     if own_choice:
-        return {"own_choice": dg.MetadataValue.md(markdown(score_table.round(4)))}
-    metadata: dict[str, dg.MetadataValue] = {"scores": dg.MetadataValue.md(markdown(score_table.round(4)))}
+        return {"own_choice": score_table}
+    metadata: dict[str, dg.MetadataValue] = {"scores": score_table}
+    others = table[table["mean"].isna()].drop_duplicates(["method", "reason"])
+    if len(others):
+        metadata["not_scored"] = dg.MetadataValue.md(markdown(others[["method", "status", "reason"]]))
     for level, rows in table.dropna(subset="mean").groupby("level"):
         best = rows.loc[rows["mean"].idxmax()]
         metadata[f"best_{level}"] = dg.MetadataValue.float(float(best["mean"]))

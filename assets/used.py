@@ -69,7 +69,9 @@ def find_used(tasks: Collection[str] = (), trains: bool = False) -> Used:
     used = {name: source for name, source in every.items() if shows_all or name in wanted | stored}
     trained |= {name for name, source in used.items() if source.card.family == SHORT_TEXTS}
     used_papers = {
-        name: paper for name, paper in papers().items() if shows_all or not paper.tasks or stored & {*paper.tasks}
+        name: paper
+        for name, paper in papers().items()
+        if shows_all or not paper.tasks or stored & {*(paper.needs or paper.tasks)}
     }
     return Used(used, trained, used_papers, [name for name in used if name in served], inboxes=inboxes)
 

@@ -129,8 +129,10 @@ def _serve(port: int, mlflow_port: int) -> None:
     with TemporaryDirectory(prefix="traube-") as folder:  # its owner's alone, and so is the socket in it
         try:
             _start_all(children, Path(folder), port, mlflow_port)
+            # of methods there are many more runs, and MLflow shows the newest
+            ranked = f"experiments/{experiment.id}/runs", "tags.`traube.kind` = 'task'"
             out.print(
-                f"Dagster: {get_ui('DAGSTER', port)}   MLflow: {get_mlflow_page(f'experiments/{experiment.id}')}",
+                f"Dagster: {get_ui('DAGSTER', port)}   MLflow: {get_mlflow_page(*ranked)}",
                 soft_wrap=True,
             )
             out.print("Ctrl-C stops both")

@@ -6,6 +6,7 @@ and `python -m operations.servers mlflow PORT` take their place.
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,13 +14,14 @@ from typing import Any
 
 import uvicorn
 from starlette.exceptions import HTTPException
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from operations.dev import HOST
 from operations.guard import Guard
 from resources.data_docs import QUALITY
+from resources.experiment import MLFLOW_PAGES, get_mlflow_page
 from traube._core import paths
 from traube._core.files import read_parquet
 from traube._reports.pages import FOLDER, SERVED
@@ -29,6 +31,7 @@ POLL_MILLISECONDS = 2000  # interval at which the Dagster UI polls, the default 
 SECONDS_TO_FINISH = 3  # for open requests when the server stops
 # MLflow's assistant lets an agent run commands, and MLflow has no setting that switches it off
 ASSISTANT = "/mlflow/assistant"
+_RUN = re.compile(rf"{MLFLOW_PAGES}/(?P<route>experiments/\d+/runs/[0-9a-f]+)")
 
 
 def dagster(port: int, workspace: str) -> None:
@@ -65,7 +68,8 @@ class SandboxedFiles(StaticFiles):
 def with_pages(app: ASGIApp, home: Path) -> ASGIApp:
     """Add a data directory's reports and Data Docs to an app, since browsers follow no link from a web page to a file.
 
-    A task's page is made when it is requested, if results are newer: a command that makes results makes no pages.
+    Links to runs of MLflow lead to wherever its pages are now. A task's page is made when it is requested, if results are
+    newer: a command that makes results makes no pages.
     """
     served = {
         f"{SERVED}/{QUALITY}": SandboxedFiles(directory=home / QUALITY, html=True, check_dir=False),
@@ -73,6 +77,8 @@ def with_pages(app: ASGIApp, home: Path) -> ASGIApp:
     }
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and (run := _RUN.fullmatch(scope["path"])):
+            return await RedirectResponse(get_mlflow_page(run["route"]))(scope, receive, send)
         at = next((at for at in served if scope["type"] == "http" and scope["path"].startswith(f"{at}/")), None)
         if at is None:
             return await app(scope, receive, send)

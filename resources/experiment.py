@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import dagster as dg
 import pandas as pd
@@ -29,6 +30,7 @@ SERVING_TAGS = {
     "mlflow.experimentKind": "custom_model_development",
     "mlflow.note.content": "Clusterings that Traube's registered models serve: a run for each champion and challenger.",
 }
+MLFLOW_PAGES = f"{SERVED}/mlflow"  # which Dagster's server of `traube dev` leads to MLflow's, at whatever port
 MOST_RUNS = 50_000  # that MLflow gives at once
 
 
@@ -118,7 +120,9 @@ class Experiment:
 
     def link(self, run: Any) -> dict[str, dg.MetadataValue]:
         """Return metadata for Dagster: the link to the page of a run."""
-        page = get_mlflow_page(f"experiments/{self.id}/runs/{run.info.run_id}")
+        route = f"experiments/{self.id}/runs/{run.info.run_id}"
+        # the server that shows the link knows where MLflow is by then
+        page = get_mlflow_page(route) if os.environ.get("TRAUBE_MLFLOW_UI") else f"{MLFLOW_PAGES}/{route}"
         return {"mlflow": dg.MetadataValue.url(page)}
 
 
@@ -131,9 +135,11 @@ def name_metric(name: str) -> str:
 def find_origin() -> dict[str, str]:
     """Return the tags that say who logs, by what program and commit; found once in a process, since git is slow."""
     from mlflow.tracking.context.registry import resolve_tags
-    from mlflow.utils.mlflow_tags import MLFLOW_GIT_COMMIT
+    from mlflow.utils.mlflow_tags import MLFLOW_GIT_COMMIT, MLFLOW_SOURCE_NAME
 
     tags = dict(resolve_tags())  # without a commit, since git ignores `.venv/bin/traube`
+    if (program := Path(tags.get(MLFLOW_SOURCE_NAME, ""))).name == "__main__.py":  # as of a run that Dagster starts
+        tags[MLFLOW_SOURCE_NAME] = program.parent.name
     with suppress(OSError):  # there is no git
         command = ["git", "-C", str(paths.PROJECT), "rev-parse", "HEAD"]
         if commit := subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip():  # noqa: S603
@@ -155,9 +161,13 @@ def get_task_page(task: str) -> str:
     return f"{os.environ.get('TRAUBE_DAGSTER_UI', '').rstrip('/')}{SERVED}/{task}.html"
 
 
-def get_mlflow_page(route: str) -> str:
-    """Return the address of a page of MLflow's, which otherwise opens as a product for language models."""
-    return f"{get_ui('MLFLOW', 5000)}/#/{route}?workflowType=machine_learning"
+def get_mlflow_page(route: str, condition: str = "") -> str:
+    """Return the address of a page of MLflow's, which otherwise opens as a product for language models.
+
+    A page of runs shows those that meet a condition of MLflow's.
+    """
+    query = {"workflowType": "machine_learning", **({"searchFilter": condition} if condition else {})}
+    return f"{get_ui('MLFLOW', 5000)}/#/{route}?{urlencode(query, quote_via=quote)}"
 
 
 def default_uri() -> str:

@@ -16,7 +16,16 @@ import dagster as dg
 import pandas as pd
 from pydantic import Field
 
-from resources.experiment import IDENTITY, Experiment, connect, default_uri, find_origin, get_task_page, name_metric
+from resources.experiment import (
+    IDENTITY,
+    KEY,
+    Experiment,
+    connect,
+    default_uri,
+    find_origin,
+    get_task_page,
+    name_metric,
+)
 from resources.untracked import settle_debt
 from traube._core.escaping import format_csv
 from traube._pipeline.cell import Cell
@@ -26,6 +35,13 @@ from traube._reports.tables import show_rank
 from traube.comparison.verdict import format_significance
 from traube.components.method import name_methods
 from traube.tasks.task import TaskCard
+
+OF_RANK = (
+    "traube.rank/",
+    "traube.p/",
+    "traube.verdict/",
+    "traube.verdict_date",
+)  # how tags begin that `log_ranks` sets
 
 
 @dataclass(frozen=True)
@@ -114,10 +130,14 @@ class TrackingResource(dg.ConfigurableResource):
         return experiment.link(parent)
 
     def log_ranks(self, leaderboard: pd.DataFrame) -> dict[str, dg.MetadataValue]:
-        """Tag each model's run of a task with its rank at each level, and the verdict on the first model against it."""
+        """Tag each model's run of a task with its rank at each level, and the verdict on the first model against it.
+
+        Runs of models, or of weights, that the leaderboard no longer has lose these tags.
+        """
         from mlflow.entities import RunTag
 
         date, experiment = datetime.now(UTC).date().isoformat(), self.connect()
+        ranked = experiment.find_runs("tags.`traube.verdict_date` LIKE '%'")
         for rows, runs in experiment.find_official_runs(leaderboard):
             tags = {}
             for row in rows.itertuples(index=False):
@@ -130,6 +150,10 @@ class TrackingResource(dg.ConfigurableResource):
                 if not tags.items() <= run.data.tags.items():
                     dated = {**tags, "traube.verdict_date": date}
                     experiment.client.log_batch(run.info.run_id, tags=[RunTag(*tag) for tag in dated.items()])
+                ranked.pop(run.data.tags[KEY], None)
+        for run in ranked.values():
+            for tag in [tag for tag in run.data.tags if tag.startswith(OF_RANK)]:
+                experiment.client.delete_tag(run.info.run_id, tag)
         return {}
 
     def find_contradictions(self, leaderboard: pd.DataFrame) -> list[tuple[str, str, str, bool]]:

@@ -204,8 +204,18 @@ def test_a_night_cleans_up_after_a_forgotten_checkpoint(
     evaluate("bow")
     launcher.publish()
     storage, tracking = open_storage(paths.home()), TrackingResource()
-    assert CliRunner().invoke(app, ["forget", "mine"]).exit_code == 0
+
+    def is_ranked(model: str) -> bool:
+        experiment = tracking.connect()
+        (run,) = experiment.client.search_runs(
+            [experiment.id], f"tags.`traube.model` = '{model}' AND tags.`traube.kind` = 'task'"
+        )
+        return any(tag.startswith("traube.rank/") for tag in run.data.tags)
+
+    assert is_ranked("mine") and is_ranked("bow")
+    assert CliRunner().invoke(app, ["forget", "mine", "mine"]).exit_code == 0
     launcher.publish()
+    assert not is_ranked("mine") and is_ranked("bow")
     board = pd.read_parquet(storage.get_table_path("leaderboard.parquet"))
     assert {*board["model"]} == {"bow"}
     evaluated = launcher.instance.get_runs(dg.RunsFilter(tags={"dagster/partition": "mine"}))

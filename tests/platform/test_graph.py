@@ -26,6 +26,7 @@ from assets.complete import STORED
 from operations.children import ensure_alone
 from operations.launch import DagsterLauncher, WithoutUnwritten, align
 from operations.servers import with_pages
+from resources.experiment import MLFLOW_PAGES, connect, default_uri
 from resources.registry import RegistryResource
 from sensors.lost_runs import (
     PID,
@@ -117,6 +118,23 @@ def test_the_link_to_a_tasks_page_leads_there_after_a_command(launcher: DagsterL
         (home / "tables" / NAME).touch()
         assert user.get(link).is_success and page.stat().st_mtime_ns > made
         assert user.get(f"{SERVED}/other.html").status_code == 404
+
+
+@pytest.mark.begin_with("published")
+def test_the_link_to_a_run_of_mlflow_leads_to_wherever_that_is_now(
+    launcher: DagsterLauncher, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event = launcher.instance.get_latest_materialization_event(dg.AssetKey(["words", "scores"]))
+    assert event is not None and event.asset_materialization is not None
+    link = str(event.asset_materialization.metadata["mlflow"].value)
+    with TestClient(with_pages(Starlette(), home), follow_redirects=False) as user:
+        for port in ("5000", "5157"):
+            monkeypatch.setenv("TRAUBE_MLFLOW_PORT", port)
+            page = user.get(link).headers["location"]
+            assert page.startswith(f"http://127.0.0.1:{port}/#/experiments/")
+        run_id = page.partition("?")[0].rpartition("/")[2]
+        assert connect(default_uri()).client.get_run(run_id).data.tags["traube.task"] == "words"
+        assert user.get(f"{MLFLOW_PAGES}/experiments/1/runs/..%2F").status_code == 404
 
 
 @pytest.mark.begin_with("published")

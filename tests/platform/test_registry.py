@@ -202,7 +202,8 @@ def test_each_task_of_the_benchmark_has_a_check_of_its_champion(launcher: Dagste
     evaluation = executions[0].event.dagster_event.asset_check_evaluation_data  # type: ignore[union-attr]
     assert evaluation.passed and noted.reason in (evaluation.description or "")
     metadata = {name: value.value for name, value in evaluation.metadata.items()}
-    assert (metadata["score"], metadata["measure"]) == (f"{noted.score:.2f}", noted.measure)
+    assert noted.score is not None
+    assert (metadata["score"], metadata["measure"]) == (round(noted.score, 2), noted.measure)
     event = launcher.instance.get_latest_materialization_event(KEY)
     assert event is not None and event.asset_materialization is not None
     table = str(event.asset_materialization.metadata["champions"].value)

@@ -31,6 +31,7 @@ from traube.comparison.verdict import format_significance
 from traube.tasks.stored import get_card
 
 MODELS = ("bow", "tfidf", "lsa")
+CHAMPIONS = "docs/how-to/champions.md"
 
 
 def answer(*command: str) -> Any:
@@ -173,6 +174,13 @@ def check_mlflow(truth: Truth, storage: Storage) -> None:
     ranked = {of.tags["traube.model"]: {m.key: m.value for m in of.metrics}["best/topic"] for of in logged}
     assert ranked == {model: row["mean"] for model, row in truth.rows.items()} and len(logged) == len(ranked)
     assert list(ranked.values()) == sorted(ranked.values(), reverse=True)
+    for code in re.findall("```python\n(mlflow.search.*?)```", (paths.PROJECT / CHAMPIONS).read_text("utf-8"), re.S):
+        mlflow.set_tracking_uri(default_uri())
+        names = {"'pydocs_s2s'": "'words'", "'paper'": f"'{load_params().protocol}'", "metrics.coarse": "metrics.topic"}
+        for name, here in names.items():
+            assert name in code
+            code = code.replace(name, here)
+        assert set(eval(code.strip())["name"]) == {f"words-{model}" for model in MODELS}
     by_ami = "metrics.topic/ami/noise_as_cluster"
     logged = client.search_logged_models([experiment.id], order_by=[{"field_name": by_ami, "ascending": False}])
     scored = [of for of in logged if of.metrics]  # the served one is another
@@ -195,6 +203,8 @@ def check_dagster(truth: Truth, launcher: DagsterLauncher) -> None:
     for model, row in truth.rows.items():
         made = scored[model]
         assert made is not None and made.metadata["best_topic"].value == pytest.approx(row["mean"])
+        table = str(made.metadata["scores"].value)
+        assert f"| {row['method']} |" in table and f" {100 * row['mean']:.2f} " in table and "nan" not in table
 
 
 def check_registry(truth: Truth, launcher: DagsterLauncher, storage: Storage) -> None:

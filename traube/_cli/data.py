@@ -137,16 +137,16 @@ def clean(
 
 @app.command()
 def forget(
-    model: Annotated[str, typer.Argument(help="Name of a scored model.", show_default=False)],
+    models: Annotated[list[str], typer.Argument(help="Names of scored models.", show_default=False)],
 ) -> None:
-    """Take a model off the leaderboard and out of comparisons.
+    """Take models off the leaderboard and out of comparisons.
 
     Examples
     --------
     traube forget checkpoint-0311
-    traube forget checkpoint-0311 && traube clean --yes
+    traube forget checkpoint-0310 checkpoint-0311 && traube clean --yes
 
-    `traube clean` removes what is stored of the model; until then `traube run -m MODEL` brings it
+    `traube clean` removes what is stored of a model; until then `traube run -m MODEL` brings it
     back. A folder of checkpoints/ is evaluated again when its files change.
     """
     from traube._pipeline.forgotten import forget as forget_model
@@ -156,9 +156,13 @@ def forget(
     from traube.comparison.champions import read_champions
 
     storage = open_storage(paths.home())
-    n_cells = forget_model(storage, model, load_params().models, read_champions(storage).served)
-    mark_outdated(storage)
-    out.print(f"{model} is forgotten: {pluralize(n_cells, 'cell')} no longer counted. `traube run` renews the tables.")
+    named, champions = load_params().models, read_champions(storage).served
+    for model in dict.fromkeys(models):
+        n_cells = forget_model(storage, model, named, champions)
+        mark_outdated(storage)
+        out.print(
+            f"{model} is forgotten: {pluralize(n_cells, 'cell')} no longer counted. `traube run` renews the tables."
+        )
 
 
 @app.command()

@@ -242,7 +242,9 @@ def test_a_query_is_tested_beside_none_over_folds(context: Context, task: Task, 
     for row in gains.itertuples():
         assert row.measured == table.loc[(row.task, row.metric, row.method), "measured"]
         assert row.without == table.loc[(row.task, row.metric, "QS3M-no-query"), "measured"]
-        assert row.comparisons == 1 and row.difference == pytest.approx(row.measured - row.without)  # folds are as large
+        assert row.comparisons == 1 and row.difference == pytest.approx(
+            row.measured - row.without
+        )  # folds are as large
 
 
 def test_sizes_are_those_of_the_pages(context: Context, task: Task) -> None:

@@ -181,6 +181,9 @@ class Paper:
 
     reference: str  # a key of references.bib, or free text
     tasks: tuple[str, ...] = ()  # what its tables and figures are made of: others change nothing in them
+    needs: tuple[
+        str, ...
+    ] = ()  # tasks of which one has to have data, or nothing is measured; by default any of `tasks`
     trainers: tuple[str, ...] = ()  # those whose checkpoints, trained on these tasks, are shown
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()

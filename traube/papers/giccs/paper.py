@@ -12,6 +12,7 @@ NOT_READ = "giccs has not been read: TRAUBE_RAW/giccs holds no data"
 PAPER = Paper(
     reference="asaadi2022giccs",
     tasks=tables.TASKS,
+    needs=tables.PAIRS,
     tables=(
         Table(
             "table_1",

@@ -144,12 +144,12 @@ def query_gains(context: Context) -> pd.DataFrame:
         for metric in METRICS if len(scores) else ():
             pages = scores.pivot_table(index=["fold", "page"], columns=KEYS, values=metric, sort=False)
             plain = {way[1:]: way for way in pages if way[0] == WITHOUT_QUERY}
-            asked = [way for way in pages if way[1:] in plain and way[0] != WITHOUT_QUERY]
-            for way in asked:
+            with_query = [way for way in pages if way[1:] in plain and way[0] != WITHOUT_QUERY]
+            for way in with_query:
                 both = pages[[way, plain[way[1:]]]].dropna().set_axis(["measured", "without"], axis=1)
                 folds = both.groupby("fold").mean()
                 verdict = compare_paired(
-                    way[0], folds["measured"], WITHOUT_QUERY, folds["without"], comparisons=len(asked)
+                    way[0], folds["measured"], WITHOUT_QUERY, folds["without"], comparisons=len(with_query)
                 )
                 rows.append((task.name, metric, *way, *both.mean(), *describe_test(verdict)))
     return pd.DataFrame(rows, columns=["task", "metric", *KEYS, "measured", "without", *TESTED])
