@@ -20,13 +20,14 @@ def champion_of(task: str) -> "Served":
 
 
 def complete_served() -> None:
-    """Write the code of restored champions and challengers, which no backup holds."""
-    from resources.registry import RegistryResource
+    """Write the code of restored champions, which no backup holds."""
+    from resources.registry import CHAMPION, RegistryResource
     from traube._core import paths
 
     registry = RegistryResource(uri=f"sqlite:///{paths.home() / 'mlflow.db'}")
-    for task, version in registry.list_served():
-        registry.write_code(task, version)
+    for task in dict(registry.list_served()):
+        if champion := registry.find_version(task, CHAMPION):
+            registry.write_artifact(task, champion["version"])
 
 
 def registry_of(task: str) -> "RegistryResource":
@@ -105,6 +106,9 @@ def promote(
         str | None, typer.Argument(help="Version of the model traube-TASK. Default: the challenger.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    only_artifact: Annotated[
+        bool, typer.Option("--only-artifact", help="Only write what MLflow loads and serves of the version.")
+    ] = False,
 ) -> None:
     """Make a version of a task's registered model the champion, whatever the tests say.
 
@@ -112,10 +116,15 @@ def promote(
     --------
     traube promote pydocs_s2s
     traube promote pydocs_s2s 3 --yes
+    traube promote pydocs_s2s --only-artifact  # then load it with MLflow, beside the champion
     """
     from resources.registry import registered_name
 
     registry = registry_of(task)
+    if only_artifact:
+        written = registry.write_artifact(task, version)
+        out.print(f"models:/{registered_name(task)}/{written} can be loaded and served")
+        return
     out.print(registry.describe_change(task, version), soft_wrap=True)
     if not yes:
         typer.confirm("Promote it?", abort=True)

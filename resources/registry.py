@@ -6,7 +6,6 @@ method) on one version of the task's data.
 
 import json
 import math
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -37,10 +36,10 @@ if TYPE_CHECKING:
     from traube.comparison.promotion import Decision
 
 CHAMPION, CHALLENGER = "champion", "challenger"
+MLMODEL = "MLmodel"  # MLflow's file about an artifact
 REJECTED = "traube.rejected"  # tag of a version that a person rolled back
 KEPT = "traube.keep"  # tag by which a person keeps a version that nobody serves
 LOGGED = "logged_model"  # tag with the id of the logged model, which MLflow's versions do not give back
-BROUGHT = "weights_stored"  # tag of a version whose weights, if any are needed, lie beside its clustering
 BY_HAND = "by_hand"  # tag with the day on which a person made a version the champion
 BEFORE = "reason_before"  # tag with the reason that stood there before
 HISTORY = "traube.champions"  # tag of a registered model: its champions' versions, the present one last
@@ -94,11 +93,9 @@ class RegistryResource(dg.ConfigurableResource):
             experiment.id, name_logged_model(candidate.task, candidate.model), source_run_id=run.info.run_id
         )
         with TemporaryDirectory(prefix="traube-") as folder:
-            serving.save(served, Path(folder) / "served")
-            about = {"run_id": run.info.run_id, "model_id": logged.model_id}
-            # weights come along with a champion: of what may never serve, the pinned ones are enough
-            write_artifact(Path(folder) / "model", Path(folder) / "served", None, **about)
-            client.log_model_artifacts(logged.model_id, str(Path(folder) / "model"))
+            # code and weights come along with a champion: of what may never serve, numbers and pinned weights are enough
+            serving.save(served, Path(folder) / "artifacts" / "served")
+            client.log_model_artifacts(logged.model_id, folder)
         client.finalize_logged_model(logged.model_id, "READY")
         client.set_terminated(run.info.run_id)
         with suppress(MlflowException):  # it is there already
@@ -179,24 +176,52 @@ class RegistryResource(dg.ConfigurableResource):
         self._check_registered(task)
         return self._require_version(task, CHAMPION)
 
-    def write_code(self, task: str, version: str) -> None:
-        """Write the code of a version whose folder has only its numbers, as after a restore: a backup holds none."""
-        source = self.client().get_model_version(registered_name(task), version)
-        folder = _locate(source.source)
-        given = folder / "artifacts"
-        is_own = folder.parent.parent == paths.home() / "mlartifacts" / "models"  # models/ID/artifacts
-        if not is_own or (folder / "MLmodel").exists() or not (given / "served").is_dir():
+    def write_artifact(self, task: str, number: str | None = None) -> str:
+        """Write what MLflow serves of a version, by default the challenger, of which only the clustering is there.
+
+        That is so of a version that only challenged, and of one that a backup brought. Weights come along, if they are pinned.
+        Returns the version.
+        """
+        self._check_registered(task)
+        number = number or self._require_version(task, CHALLENGER)
+        self._read_version(task, number)
+        self._write_artifact(task, number)
+        return number
+
+    def _write_artifact(self, task: str, number: str) -> None:
+        import mlflow
+        from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+        from traube._grouping import served as serving
+
+        uri, version = self.uri or default_uri(), self.client().get_model_version(registered_name(task), number)
+        # by its address, since MLflow remembers for a whole process where a logged model was
+        artifact = get_artifact_repository(version.source, tracking_uri=uri)
+        is_own = f"traube.{LOGGED}" in version.tags
+        if not is_own or any(file.path == MLMODEL for file in artifact.list_artifacts()):
             return
-        with TemporaryDirectory(prefix=".traube-", dir=folder.parent) as temporary:
-            weights = given / "weights"
-            new = Path(temporary) / "model"
-            about = {"run_id": source.run_id, "model_id": source.model_id}
-            write_artifact(new, given / "served", weights if weights.is_dir() else None, **about)
-            for path in sorted(
-                new.iterdir(), key=lambda path: path.name == "MLmodel"
-            ):  # last: it says that all is there
-                if path.name != given.name:
-                    shutil.move(path, folder / path.name)
+        mlflow.set_tracking_uri(uri)
+        with TemporaryDirectory(prefix="traube-") as folder:
+            try:
+                at = Path(mlflow.artifacts.download_artifacts(f"models:/{version.name}/{number}", dst_path=folder))
+            except OSError:  # it lies where MLflow noted it, which is not here
+                return
+            clustering = at / "artifacts" / "served"
+            if not clustering.is_dir():
+                return
+            weights = at / "artifacts" / "weights"  # a promotion that was killed may have left them in part
+            with suppress(TraubeError):  # of a backup without pins
+                pinned = Path(serving.load(clustering).card.model or "")
+                weights = pinned if pinned.parent == paths.home() / "weights" else weights
+            new, last = Path(folder) / "model", Path(folder) / "last"
+            about = {"run_id": version.run_id, "model_id": version.tags[f"traube.{LOGGED}"]}
+            write_artifact(new, clustering, weights if weights.is_dir() else None, **about)
+            last.mkdir()
+            (new / MLMODEL).rename(last / MLMODEL)  # it says that all is there
+            for part in (new, last):
+                artifact.log_artifacts(str(part))
+            if weights.parent == paths.home() / "weights" and urlsplit(version.source).scheme == "file":
+                link_copy(weights.name, _locate(version.source) / "artifacts" / "weights")
 
     def list_served(self) -> list[tuple[str, str]]:
         """Return the task and the version of each champion and challenger."""
@@ -318,27 +343,6 @@ class RegistryResource(dg.ConfigurableResource):
             return model_version["version"]
         raise Missing(f"{registered_name(task)} has no {alias}; `traube run` makes one")
 
-    def _bring_weights(self, task: str, number: str) -> None:
-        """Store the weights of a version, if they are pinned ones, beside its clustering: whoever serves it needs them."""
-        import mlflow
-
-        from traube._grouping import served as serving
-
-        version = self.client().get_model_version(registered_name(task), number)
-        if not (logged := version.tags.get(f"traube.{LOGGED}")) or f"traube.{BROUGHT}" in version.tags:
-            return
-        mlflow.set_tracking_uri(self.uri or default_uri())
-        with TemporaryDirectory(prefix="traube-") as folder:
-            at = mlflow.artifacts.download_artifacts(f"models:/{version.name}/{number}", dst_path=folder)
-            clustering = Path(at) / "artifacts" / "served"
-            weights = Path(serving.load(clustering).card.model or "") if clustering.is_dir() else Path()
-            if weights.parent == paths.home() / "weights" and not (clustering.parent / "weights").is_dir():
-                write_artifact(Path(folder) / "model", clustering, weights, run_id=version.run_id, model_id=logged)
-                self.client().log_model_artifacts(logged, str(Path(folder) / "model"))
-                if urlsplit(version.source).scheme == "file":
-                    link_copy(weights.name, _locate(version.source) / "artifacts" / "weights")
-        self.tag(task, number, {BROUGHT: "yes"})
-
     def forget_challengers(self, task: str, kept: int) -> None:
         """Delete the versions of a task that only ever challenged, but the newest ones and those tagged `traube.keep`."""
         client, name = self.client(), registered_name(task)
@@ -372,8 +376,7 @@ class RegistryResource(dg.ConfigurableResource):
         `by_hand` is what a person did with it, if a person decided.
         """
         client, name = self.client(), registered_name(task)
-        self.write_code(task, versions[-1])
-        self._bring_weights(task, versions[-1])
+        self._write_artifact(task, versions[-1])
         if by_hand:
             self._note_person(task, versions[-1], by_hand)
         self.tag(task, versions[-1], {"since": since or datetime.now(UTC).isoformat(timespec="minutes")})

@@ -28,11 +28,13 @@ from operations.launch import DagsterLauncher, align
 from resources.alerts import read_alerts
 from resources.registry import RegistryResource
 from resources.tracking import TrackingResource
+from tests.errors import refused
 from tests.made import Mark
 from tests.platform.conftest import TOPICS, evaluate_tick, sensor_of
 from traube._cli.main import app
 from traube._core import paths
-from traube._core.errors import Unsafe
+from traube._core.errors import Missing, Unsafe
+from traube._grouping import served as serving
 from traube._pipeline import forgotten
 from traube._pipeline.params import load_params
 from traube._pipeline.request import Request, make_request
@@ -130,9 +132,11 @@ def test_the_requested_run_scores_the_checkpoint(
     (version,) = client.search_model_versions("name = 'traube-words' and tags.`traube.model` = 'mine-v1.5'")
     files = Path(urlsplit(version.source).path)
     assert (files / "artifacts" / "served").is_dir() and not [*files.glob("artifacts/*/model.safetensors")]
-    refused = serve_elsewhere(files, tmp_path)
-    assert f"are not in {tmp_path / '.traube'}; set TRAUBE_HOME" in refused.stderr
-    assert serve_elsewhere(files, tmp_path, TRAUBE_HOME=str(paths.home())).returncode == 0
+    assert not (files / "MLmodel").exists()  # nor code: it is numbers, and pinned weights
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRAUBE_HOME", str(tmp_path / ".traube"))
+        with refused(Missing, tmp_path / ".traube"):
+            serving.load(files / "artifacts" / "served")
     RegistryResource().promote("words", str(version.version))
     weights = files / "artifacts" / "weights" / "model.safetensors"
     (pinned,) = paths.home().glob("weights/*/model.safetensors")

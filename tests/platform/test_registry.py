@@ -132,6 +132,24 @@ def test_a_promotion_says_what_it_is_about_to_do_and_asks(launcher: DagsterLaunc
     assert (served.find_version("words", "champion") or {})["version"] == "2"
 
 
+def test_a_challenger_is_its_numbers_until_it_is_promoted_or_requested(launcher: DagsterLauncher) -> None:
+    """Each night has another one, and the code of each would be a copy."""
+    launcher.publish()
+    served, runner = RegistryResource(), CliRunner()
+
+    def is_whole(number: str) -> bool:
+        version = served.client().get_model_version("traube-words", number)
+        folder = Path(version.source.removeprefix("file://"))
+        assert (folder / "artifacts" / "served" / "served.json").is_file()
+        return {"MLmodel", "served_model.py", "code"} <= {path.name for path in folder.iterdir()}
+
+    assert is_whole("1") and not is_whole("2")
+    assert served.load_champion("words", "2").predict(["apple pear fruit"]).shape[0] == 1
+    done = runner.invoke(app, ["promote", "words", "--only-artifact"])
+    assert done.exit_code == 0 and "models:/traube-words/2" in done.output
+    assert is_whole("2") and (served.find_version("words", "champion") or {})["version"] == "1"
+
+
 def test_what_a_person_decided_stands_wherever_the_champion_is_shown(launcher: DagsterLauncher) -> None:
     """Beside what the tests said against it: no surface claims that they chose it."""
     launcher.publish()
