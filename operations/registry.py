@@ -116,7 +116,7 @@ def promote(
     --------
     traube promote pydocs_s2s
     traube promote pydocs_s2s 3 --yes
-    traube promote pydocs_s2s --only-artifact  # then load it with MLflow, beside the champion
+    traube promote pydocs_s2s --only-artifact
     """
     from resources.registry import registered_name
 
