@@ -21,10 +21,6 @@ def _measure_stored(table: Callable[[pd.DataFrame, Mapping[str, str]], pd.DataFr
     return table(tables.scores(context), context.unavailable(tables.TASKS, models))
 
 
-def _mark_whole(measure: Callable[[Context], pd.DataFrame]) -> Callable[[Context], pd.DataFrame]:
-    return partial(tables.mark_whole, measure)
-
-
 PAPER = Paper(
     reference="wehrli2023german",
     tasks=tables.TASKS,
@@ -34,7 +30,7 @@ PAPER = Paper(
             "table_1",
             "The data sets: samples, splits, sizes, classes and characters.",
             partial(tables.published.grid, "table1", "task"),
-            _mark_whole(tables.sizes),
+            partial(tables.mark_whole, tables.sizes),
             same_data=False,  # but where the whole data are at hand
         ),
         Table(
@@ -42,7 +38,7 @@ PAPER = Paper(
             "Mini-batch k-means: model by task; also the authors' own results and those that MTEB stores. How small the data "
             "measured here are: table 1.",
             tables.published_kmeans,
-            _mark_whole(partial(_measure_stored, tables.kmeans)),
+            partial(tables.mark_whole, partial(_measure_stored, tables.kmeans)),
             same_data=False,
             same_encoder=lambda rows: rows["model"].isin(tables.published("table2")["model"]),
         ),
@@ -51,7 +47,7 @@ PAPER = Paper(
             "Method by task: the mean of models, and single models for German; also the mean in the authors' own results. The "
             "data measured here: table 1.",
             tables.published_methods,
-            _mark_whole(partial(_measure_stored, tables.methods)),
+            partial(tables.mark_whole, partial(_measure_stored, tables.methods)),
             same_data=False,
             same_encoder=False,  # means of other models
         ),
@@ -60,7 +56,7 @@ PAPER = Paper(
             "Adaptive pre-training: V-measure after the last step, mean of trainings; tested against the model as it was, at "
             "the same length, over trainings.",
             tables.published_adaptation,
-            _mark_whole(tables.adaptation),
+            partial(tables.mark_whole, tables.adaptation),
             absent="the base model is not trained here: its weights are not there (table 2)",
             same_data=False,
             same_encoder=lambda rows: rows["model"].isin(tables.published("table2")["model"]),
@@ -69,7 +65,7 @@ PAPER = Paper(
             "noise",
             "Percent of the texts that HDBSCAN calls noise, mean over splits (section 4.2: in some cases more than 30 %).",
             tables.published_noise,
-            _mark_whole(tables.noise),
+            partial(tables.mark_whole, tables.noise),
             same_data=False,
             same_encoder=False,
         ),
