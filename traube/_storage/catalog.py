@@ -3,7 +3,7 @@
 A row that describes something stored has the `revision` and the name of its entry's blob. Of two
 entries of one key the one with the higher revision counts, wherever and in whichever order they
 are entered, so a rebuilt catalog equals the one that was lost, and no clocks are compared. What is
-removed is an entry too. Each row has a checksum: a flipped bit in it is found when it is read.
+removed is an entry too, which `clean` drops after a week. Each row has a checksum: a flipped bit in it is found when it is read.
 """
 
 import json
