@@ -14,7 +14,7 @@ from typing import Any
 
 import uvicorn
 from starlette.exceptions import HTTPException
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -24,13 +24,14 @@ from resources.data_docs import QUALITY
 from resources.experiment import MLFLOW_PAGES, get_mlflow_page
 from traube._core import paths
 from traube._core.files import read_parquet
-from traube._reports.pages import FOLDER, SERVED
+from traube._reports.pages import FOLDER, INDEX, SERVED
 from traube._reports.tables import NAME
 
 POLL_MILLISECONDS = 2000  # interval at which the Dagster UI polls, the default of `dagster dev`
 SECONDS_TO_FINISH = 3  # for open requests when the server stops
 # MLflow's assistant lets an agent run commands, and MLflow has no setting that switches it off
 ASSISTANT = "/mlflow/assistant"
+_PAGE = re.compile('<span data-page="([^"]+)">([^<]+)</span>')  # of a task, in the template of the leaderboard
 _RUN = re.compile(rf"{MLFLOW_PAGES}/(?P<route>experiments/\d+/runs/[0-9a-f]+)")
 
 
@@ -86,6 +87,8 @@ def with_pages(app: ASGIApp, home: Path) -> ASGIApp:
             is_page = scope["path"].endswith(("/", ".html"))  # not the lock files beside the pages
             if not (is_page and Path(served[at].directory or "").is_dir()):
                 raise HTTPException(404)
+            if at == SERVED and scope["path"] in (f"{SERVED}/", f"{SERVED}/{INDEX}"):
+                return await HTMLResponse(_link_pages(home / FOLDER / INDEX))(scope, receive, send)
             if at == SERVED:
                 await _make_page(home, Path(scope["path"]).stem)
             return await served[at]({**scope, "path": scope["path"].removeprefix(at)}, receive, send)
@@ -94,6 +97,13 @@ def with_pages(app: ASGIApp, home: Path) -> ASGIApp:
             return await PlainTextResponse(text, error.status_code)(scope, receive, send)
 
     return serve
+
+
+def _link_pages(index: Path) -> str:
+    """Return the page of all tasks with a link to each task's page, which is made when it is opened."""
+    if not index.is_file():
+        raise HTTPException(404)
+    return _PAGE.sub(r'<a href="\1">\2</a>', index.read_text("utf-8"))
 
 
 async def _make_page(home: Path, task: str) -> None:

@@ -112,6 +112,10 @@ def test_the_link_to_a_tasks_page_leads_there_after_a_command(launcher: DagsterL
     assert f"[All of words]({link})" in client.get_registered_model("traube-words").description
     page = home / "report" / "words.html"
     with TestClient(with_pages(Starlette(), home)) as user:
+        to_words, index = 'href="words.html"', (home / "report" / "index.html").read_text()
+        assert (
+            to_words in user.get(f"{SERVED}/").text and to_words not in index
+        )  # the file cannot make what it links to
         assert "pca/hdbscan" in user.get(link).text
         made = page.stat().st_mtime_ns
         assert user.get(link).is_success and page.stat().st_mtime_ns == made
