@@ -134,7 +134,7 @@ def published_queries() -> pd.DataFrame:
 
 
 def query_gains(context: Context) -> pd.DataFrame:
-    """Measure table 2 of each similarity that knows a query, beside the same training without one.
+    """Measure table 2 of each similarity that knows a query, beside the same network and training without one.
 
     The columns are task, metric, `KEYS`, measured, without (a query), `TESTED` (paired t-test over folds).
     """
@@ -144,7 +144,8 @@ def query_gains(context: Context) -> pd.DataFrame:
         for metric in METRICS if len(scores) else ():
             pages = scores.pivot_table(index=["fold", "page"], columns=KEYS, values=metric, sort=False)
             plain = {way[1:]: way for way in pages if way[0] == WITHOUT_QUERY}
-            with_query = [way for way in pages if way[1:] in plain and way[0] != WITHOUT_QUERY]
+            same_network = [way for way in pages if way[1:] in plain and way[0].startswith("QS3M-")]
+            with_query = [way for way in same_network if way[0] != WITHOUT_QUERY]
             for way in with_query:
                 both = pages[[way, plain[way[1:]]]].dropna().set_axis(["measured", "without"], axis=1)
                 folds = both.groupby("fold").mean()
