@@ -1,6 +1,9 @@
 """The notebooks of `docs/tutorials/` run from top to bottom, without a network, and were stored with what they show."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,13 +13,33 @@ nbformat = pytest.importorskip("nbformat")
 NOTEBOOKS = sorted((paths.PROJECT / "docs" / "tutorials").glob("*.ipynb"))
 
 
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[Any]:
+    """A kernel, in which libraries are imported once for all notebooks."""
+    from jupyter_client.manager import start_new_kernel
+
+    manager, client = start_new_kernel(kernel_name="python3")
+    client.stop_channels()
+    yield manager
+    manager.shutdown_kernel(now=True)
+
+
+@pytest.fixture(scope="module")
+def notebook_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data directory of somebody who goes through the notebooks one by one: a data set is read for the first."""
+    return tmp_path_factory.mktemp("notebooks")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs_from_top_to_bottom(path: Path, home: Path, tmp_path: Path) -> None:
+def test_a_notebook_runs_from_top_to_bottom(path: Path, kernel: Any, notebook_home: Path, tmp_path: Path) -> None:
     from nbclient import NotebookClient
 
     notebook = nbformat.read(path, 4)
-    NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    environment = {**os.environ, "TRAUBE_HOME": str(notebook_home)}
+    begun = f"%reset -f\nimport os\nos.environ.clear()\nos.environ |= {environment}\nos.chdir({str(tmp_path)!r})"
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(begun))
+    NotebookClient(notebook, km=kernel, timeout=600).execute()
     shown = [output.output_type for cell in notebook.cells for output in cell.get("outputs", [])]
     assert shown and "error" not in shown
 
