@@ -6,7 +6,6 @@ commands of `console` blocks are run.
 
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -63,17 +62,9 @@ class Copy:
 
 
 @pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory in which a data set has been read: each guide begins with a copy of it."""
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    """A copy with a plug-in, in which one guide is followed after the other."""
     copy = Copy(tmp_path_factory.mktemp("project"))
-    copy.run("traube run --task pydocs_s2s --model bow --method none/kmeans")
-    return copy.folder / ".traube"
-
-
-@pytest.fixture
-def copy(begun: Path, tmp_path: Path) -> Copy:
-    shutil.copytree(begun, tmp_path / ".traube")
-    copy = Copy(tmp_path)
     copy.follow("adding_a_plugin.md")
     return copy
 

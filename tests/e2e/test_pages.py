@@ -24,6 +24,7 @@ import psutil
 import pytest
 
 from tests.e2e.conftest import NEEDS_BROWSER, TRAUBE, Running, belongs, environment_in
+from tests.platform.conftest import word_rows, write_task
 from tests.waiting import wait_for
 from traube._pipeline.executors.loky import IDLE_SECONDS
 
@@ -307,3 +308,21 @@ def test_the_users_own_page_queries_changes_and_listens(running: Running, browse
     )
     assert answer == {"socket": True, "data": {"deletePipelineRun": {"__typename": "DeletePipelineRunSuccess"}}}
     assert dagster_run not in dagster_runs(running)
+
+
+def test_a_card_that_is_added_while_it_runs_is_read_and_stops_nothing(running: Running) -> None:
+    folder, alerts = running.home.parent, running.home / "alerts.jsonl"
+    known = alerts.read_text() if alerts.exists() else ""
+    with dg.DagsterInstance.from_config(str(running.home / "dagster")) as instance:
+        before = {run.run_id for run in instance.get_runs()}
+        write_task(folder / "cards", "more", word_rows())
+        params = folder / "params.yaml"
+        params.write_text(params.read_text().replace("holes]", "holes, more]"))
+        wait_for(
+            lambda: instance.get_latest_materialization_event(dg.AssetKey(["more", "splits"])),
+            "the sensor's run of the task that was added",
+        )
+        wait_for(lambda: all(run.is_finished for run in instance.get_runs()), "the end of all runs")
+        begun = [run for run in instance.get_runs() if run.run_id not in before]
+        assert [(run.job_name, run.status) for run in begun] == [("datasets", dg.DagsterRunStatus.SUCCESS)]
+    assert known == (alerts.read_text() if alerts.exists() else "")  # no tick failed

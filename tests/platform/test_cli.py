@@ -427,18 +427,19 @@ def test_a_first_run_shows_no_librarys_warning_and_verbose_shows_dagsters_log(ca
 
     notes = cards.parent / "notes.txt"
     notes.write_text("\n".join(text for text, _ in word_rows()))
+    for arguments in (["run"], ["leaderboard"], ["cluster", str(notes), "-m", "minilm"]):
+        assert command(*arguments).stderr == ""
     made = command("init")
     assert (made.stdout, made.stderr) == ("", "")
     assert (home / "checkpoints").is_dir()
-    for arguments in (["run"], ["leaderboard"], ["cluster", str(notes), "-m", "minilm"]):
-        assert command(*arguments).stderr == ""
     log = command("run", "--method", "none/kmeans", "--verbose").stderr
     assert "STEP_START" in log
     assert "words__scores" in log
 
 
 @pytest.mark.e2e
-@pytest.mark.usefixtures("two_workers")
+@pytest.mark.begin_with("read")
+@pytest.mark.usefixtures("two_workers", "traube")
 def test_ctrl_c_loses_only_what_is_in_flight_and_is_no_failure(cards: Path, home: Path) -> None:
     long = "    parameters: {umap: {n_epochs: 80000}}\n"  # so that the others are finished and UMAP is not
     (cards.parent / "params.yaml").write_text(PARAMS.replace("[none, pca]", "[none, pca, umap]") + long)
