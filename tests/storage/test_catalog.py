@@ -2,8 +2,6 @@
 
 import errno
 import sqlite3
-import subprocess
-import sys
 from collections import namedtuple
 from contextlib import closing
 from pathlib import Path
@@ -16,38 +14,20 @@ import sqlalchemy as sa
 from tests.errors import refused
 from tests.storage.conftest import Open
 from tests.storage.made import read_contents, save_cell, save_task
+from tests.storage.writers import FORKS, Writer, write_cell
 from traube._core.errors import Corrupt, Inaccessible, Incompatible, Invalid, Unreachable
 from traube._core.system_errors import find_sqlite_number
 from traube._storage import Storage, open_storage
 from traube._storage.catalog import _is_refusal
 from traube._storage.storage import rebuild
 
-START = """
-import sys
-from pathlib import Path
-from tests.storage.made import save_cell
-from traube._storage import Storage
-sys.stdin.readline()
-save_cell(Storage(Path(sys.argv[1])), int(sys.argv[2]))
-"""
-PROJECT = Path(__file__).parents[2]
-
 
 @pytest.mark.slow
 def test_several_processes_may_be_the_first(open_storage: Open, tmp_path: Path) -> None:
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", START, str(tmp_path / "data"), str(number)],
-            cwd=PROJECT, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        for number in range(4)
-    ]  # fmt: skip
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
-    errors = [process.communicate()[1] for process in processes]
-    assert [process.returncode for process in processes] == [0] * 4, errors
+    barrier = FORKS.Barrier(4)
+    writers = [Writer(write_cell, tmp_path / "data", number, barrier) for number in range(4)]
+    assert [list(writer.read_rest()) for writer in writers] == [[f"{number:016x}"] for number in range(4)]
+    assert [writer.exit_code for writer in writers] == [0] * 4
     assert not list(tmp_path.glob("data/*-wal"))  # whoever ends last leaves a folder that can be read as it is
     assert len(open_storage().read_cells()) == 4
 

@@ -1,8 +1,6 @@
 """kill -9 at any moment leaves at most blobs that nothing refers to, and no cell that was stored is lost or half written."""
 
 import errno
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,21 +12,12 @@ from tests.errors import refused
 from tests.made import chance_of_today
 from tests.storage.conftest import Open
 from tests.storage.made import count_rows, find_orphans, make_assignments, make_scores, read_contents, save_cell
+from tests.storage.writers import Writer, write_cells
 from traube._core.errors import Inaccessible
 from traube._storage import Storage
 from traube._storage.blobs import FolderBlobs
 from traube._storage.catalog import CELL, SCORE
 
-PROJECT = Path(__file__).parents[2]
-WRITE = """
-import sys
-from pathlib import Path
-from tests.storage.made import save_cell
-from traube._storage import Storage
-storage = Storage(Path(sys.argv[1]))
-for number in range(int(sys.argv[2]), 1_000_000):
-    print(save_cell(storage, number), flush=True)
-"""
 KILLS = 4
 
 
@@ -54,14 +43,13 @@ def test_killed_writers_lose_nothing(storage: Storage, open_storage: Open, tmp_p
     for kill in range(KILLS):
         node = tmp_path / ("data" if (tmp_path / "data").exists() else "one")
         # every other time both write the same cells
-        commands = [[sys.executable, "-c", WRITE, str(node), str(1000 * kill + i * (kill % 2) * 500)] for i in range(2)]
-        processes = [subprocess.Popen(c, cwd=PROJECT, stdout=subprocess.PIPE, text=True) for c in commands]
-        stored |= {process.stdout.readline().strip() for process in processes if process.stdout}
+        writers = [Writer(write_cells, node, 1000 * kill + i * (kill % 2) * 500) for i in range(2)]
+        stored |= {writer.read() for writer in writers}
         time.sleep(chance.random() / 4)
-        for process in processes:
-            process.kill()
-            stored |= {line.strip() for line in process.stdout or () if len(line) == 17}
-            process.wait()
+        for writer in writers:
+            writer.kill()
+        for writer in writers:
+            stored |= set(writer.read_rest())
         check(open_storage(), stored)
     assert len(stored) > KILLS
     before = read_contents(storage)

@@ -3,8 +3,6 @@
 import errno
 import os
 import shutil
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -12,33 +10,16 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from tests.errors import refused
 from tests.made import chance_of_today
 from tests.storage.conftest import Open
+from tests.storage.writers import Writer, encode, write_embeddings
 from traube._core.errors import Inaccessible, Malformed
 from traube._storage import Storage
 from traube._storage.embedding_cache import RECORD, EmbeddingCache
 
 TEXTS = [f"text {i}" for i in range(9)]
-PROJECT = Path(__file__).parents[2]
-WRITE = """
-import sys
-from pathlib import Path
-from tests.storage.test_embedding_cache import encode
-from traube._storage import Storage
-from traube._storage.embedding_cache import EmbeddingCache
-cache = EmbeddingCache(Storage(Path(sys.argv[1])), "f", "n")
-for number in range(1_000_000):
-    cache.append(texts := [f"{sys.argv[2]} {number} {i}" for i in range(50)], encode(texts))
-    print(number, flush=True)
-"""
-
-
-def encode(texts: list[str]) -> NDArray[np.float32]:
-    """Return two numbers that tell a text from any other here."""
-    return np.array([[len(text), sum(map(ord, text))] for text in texts], dtype=np.float32).reshape(-1, 2)
 
 
 def check(cache: EmbeddingCache, texts: list[str]) -> None:
@@ -97,21 +78,14 @@ def test_vectors_of_another_length_are_refused(tmp_path: Path) -> None:
 def test_killed_writers_lose_nothing(tmp_path: Path) -> None:
     chance, texts = chance_of_today(), list[str]()
     for kill in range(4):
-        names = [f"{kill}{writer}" for writer in "ab"]
-        processes = [
-            subprocess.Popen(
-                [sys.executable, "-c", WRITE, str(tmp_path), name], cwd=PROJECT, stdout=subprocess.PIPE, text=True
-            )
-            for name in names
-        ]
-        reported = [process.stdout.readline() if process.stdout else "" for process in processes]
+        writers = {name: Writer(write_embeddings, tmp_path, name) for name in (f"{kill}a", f"{kill}b")}
+        numbers = {name: [writer.read()] for name, writer in writers.items()}
         time.sleep(chance.random() / 4)
-        for process in processes:
-            process.kill()
-        for name, process, first in zip(names, processes, reported, strict=True):
-            numbers = [first, *(process.stdout or ())]
-            process.wait()
-            texts += [f"{name} {int(number)} {i}" for number in numbers if number.endswith("\n") for i in range(50)]
+        for writer in writers.values():
+            writer.kill()
+        for name, writer in writers.items():
+            numbers[name] += writer.read_rest()
+            texts += [f"{name} {int(number)} {i}" for number in numbers[name] for i in range(50)]
         cache = EmbeddingCache(Storage(tmp_path), "f", "n")
         check(cache, texts)
         keys = np.fromfile(cache.folder / "index", RECORD)["text"]

@@ -1,21 +1,17 @@
 """One node at a time computes a stage, and who lost the right to it stores nothing."""
 
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
 from tests.storage.conftest import Open
 from tests.storage.made import make_assignments, make_record, make_scores, read_contents, save_cell
+from tests.storage.writers import Writer, hold_lease
 from tests.waiting import wait_for
 from traube._storage import Storage, leases
 from traube._storage.catalog import LEASE
-
-PROJECT = Path(__file__).parents[2]
 
 
 def test_two_nodes_never_hold_one_lease(storage: Storage, open_storage: Open) -> None:
@@ -116,11 +112,7 @@ def test_who_waits_says_for_whom(storage: Storage, open_storage: Open, capsys: p
 
 
 def test_a_lease_of_a_killed_process_is_free_at_once(storage: Storage) -> None:
-    code = (
-        "import os, sys; from pathlib import Path; from traube._storage import Storage\n"
-        "with Storage(Path(sys.argv[1])).hold('fruit', 'bow', 'clusterings'): os._exit(9)"
-    )
-    subprocess.run([sys.executable, "-c", code, str(storage.folder)], cwd=PROJECT, check=False)
+    assert Writer(hold_lease, storage.folder).exit_code == 9
     assert len(storage.catalog.read(lambda c: c.execute(LEASE.select()).all())) == 1
     never = LEASE.update().values(expires=storage.catalog.now + 1e6)
     storage.catalog.write(lambda c: c.execute(never).close())
