@@ -1,16 +1,19 @@
 """While a model is clustered, the texts of those to come are encoded in another process, as they would be here."""
 
+import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import psutil
 import pytest
 
 from tests.made import cells_of
 from traube._cli.launcher import LocalLauncher
 from traube._cli.run import _requests_ahead
+from traube._core import paths
+from traube._core.measure import Cost
 from traube._core.progress import SILENT, Progress
 from traube._pipeline.ahead import encode_ahead
 from traube._pipeline.embed import embed_task
@@ -18,34 +21,40 @@ from traube._pipeline.params import Protocol
 from traube._pipeline.plan import Plan
 from traube._pipeline.request import Request
 from traube._storage import Storage
-from traube._storage.costs import get_cost
+from traube._storage.costs import get_cost, save_cost
 from traube.models import load_model
 from traube.tasks.stored import read_task
 from traube.tasks.task import Task
 
-REQUEST = Request(["subjects"], ["minilm"], "own", Protocol(reducers=("none",), clusterers=("kmeans",)))
+REQUEST = Request(["subjects"], ["mine"], "own", Protocol(reducers=("none",), clusterers=("kmeans",)))
 
 
-def read(cards: Path, topics: pd.DataFrame) -> Storage:
-    """Read a task from a card by which no text may occur twice."""
-    topics.to_csv(cards / "subjects.csv", index=False)
-    card = "file: subjects.csv\ntext: text\nlabels: subject\nblocking: [texts_once]\n"
-    (cards / "subjects.yaml").write_text(card)
+@pytest.fixture
+def storage(cards: Path, topics: pd.DataFrame, tiny_bert: Path) -> Storage:
+    """A storage with two tasks in which no text may occur twice, and one in which each does; `mine` is a model."""
+    shutil.copytree(tiny_bert, paths.checkpoints() / "mine")
+    others = topics.assign(text=topics["text"] + " again")
+    for name, rows in {"subjects": topics, "doubled": pd.concat([others, others])}.items():
+        rows.to_csv(cards / f"{name}.csv", index=False)
+        card = f"file: {name}.csv\ntext: text\nlabels: subject\nblocking: [texts_once]\n"
+        (cards / f"{name}.yaml").write_text(card)
     with LocalLauncher(SILENT) as launcher:
-        launcher.datasets(["subjects"])
+        launcher.datasets(["subjects", "doubled"])
         return launcher.storage
 
 
 @pytest.mark.usefixtures("two_workers")
 def test_waiting_for_vectors_reports_their_number_and_takes_those_of_this_process(
-    cards: Path, topics: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    storage, model, reported = read(cards, topics), load_model("minilm"), list[tuple[str, int]]()
+    model, reported = load_model("mine"), list[tuple[str, int]]()
     monkeypatch.setattr("traube._pipeline.ahead.SECONDS", 0.001)
-    with encode_ahead(storage, [replace(REQUEST, models=["bow"]), REQUEST]) as wait:
+    monkeypatch.setattr("traube._pipeline.ahead.FEW", 48 + 48 - 1)
+    both = replace(REQUEST, tasks=["doubled", "subjects"])
+    with encode_ahead(storage, [replace(REQUEST, models=["bow"]), both]) as wait:
         wait(0, SILENT)  # nothing is encoded for it
         wait(1, Progress(lambda name, n: reported.append(("of", n)), lambda name, n: reported.append(("done", n))))
-    task = read_task(storage, "subjects")
+    task, stopped = (read_task(storage, name) for name in both.tasks[::-1])
     assert ("of", len(task.scored)) in reported
     ahead, encoded = embed_task(task, model, storage)
     here, all_texts = embed_task(task, model, Storage(tmp_path))
@@ -53,18 +62,19 @@ def test_waiting_for_vectors_reports_their_number_and_takes_those_of_this_proces
     np.testing.assert_array_equal(ahead.load(), here.load())
     cost = get_cost(storage, "subjects", model.fingerprint)
     assert cost is not None and cost.texts == all_texts and 0 < cost.seconds < 60
-    before = psutil.Process().children()
-    with encode_ahead(storage, [REQUEST]) as wait:  # no process is started for texts that are encoded
-        wait(0, SILENT)
-        assert psutil.Process().children() == before
+    assert embed_task(stopped, model, storage)[1] == len(stopped.scored) == 48  # a check stops its task
 
 
-def test_texts_of_a_task_that_a_check_stops_are_not_encoded(cards: Path, topics: pd.DataFrame) -> None:
-    storage = read(cards, pd.concat([topics, topics]))
+@pytest.mark.parametrize(("most", "has_cost"), [(0, True), (48, False)])
+def test_no_process_is_started_for_texts_that_are_encoded_or_few(
+    most: int, has_cost: bool, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traube._pipeline.ahead.FEW", most)
+    monkeypatch.setattr("traube._pipeline.ahead.start_processes", lambda _: pytest.fail("starts a process"))
+    if has_cost:
+        save_cost(storage, "subjects", load_model("mine").fingerprint, Cost(48, 1.0, math.nan))
     with encode_ahead(storage, [REQUEST]) as wait:
         wait(0, SILENT)
-    task = read_task(storage, "subjects")
-    assert embed_task(task, load_model("minilm"), storage)[1] == len(task.scored)
 
 
 @pytest.mark.parametrize(

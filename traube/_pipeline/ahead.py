@@ -26,10 +26,12 @@ from traube._pipeline.workbench import Workbench
 from traube._storage import Storage, open_storage
 from traube._storage.costs import get_cost
 from traube.models import load_model
+from traube.tasks.stored import read_ingested
 from traube.tasks.task import Stage
 
 logger = logging.getLogger(__name__)
 SECONDS = 0.5  # between two checks of the progress
+FEW = 200  # texts, which are clustered and encoded before the process has imported torch
 NICENESS = 5  # a third of the others' weight; more would leave it nothing beside other people's processes
 
 
@@ -38,14 +40,18 @@ def encode_ahead(storage: Storage, requests: Iterable[Request]) -> Iterator[Call
     """Encode the texts of several requests of one model each, in their order, until the block ends.
 
     Yields a function that waits for the encoding of the request at a position; call that function before evaluating
-    the request. A text that could not be encoded is met again by that run, which reports the error.
+    the request. A text that could not be encoded is met again by that run, which reports the error. Few texts are left
+    to the runs.
     """
-    needed = {}
+    needed, n_texts = {}, 0
     for i, request in enumerate(requests):
         model = load_model(request.models[0], precision=request.protocol.precision)
-        if model.weight_bytes and any(get_cost(storage, task, model.fingerprint) is None for task in request.tasks):
+        if not model.weight_bytes:
+            continue
+        if absent := [task for task in request.tasks if get_cost(storage, task, model.fingerprint) is None]:
             needed[i] = request
-    if not needed:
+            n_texts += sum(len(read_ingested(storage, task, "corpus")) for task in absent)
+    if n_texts <= FEW:
         yield lambda position, progress: None
         return
     with NamedTemporaryFile("r", prefix="traube-") as report:
