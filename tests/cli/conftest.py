@@ -34,6 +34,8 @@ def begin_in(folder: Path, patch: pytest.MonkeyPatch) -> None:
     patch.setenv("TRAUBE_PARAMS", str(folder / "params.yaml"))
     patch.setattr(paths, "IN_CHECKOUT", False)
     patch.setattr(launcher, "papers", dict)  # their tables have tests of their own, and take longer
+    # each home would measure once more, on 144 texts, which is faster: tests/models does
+    patch.setattr("traube.models._precision._probe", lambda name, load: "fp32")
     patch.setenv("COLUMNS", "200")
     patch.chdir(folder)
 

@@ -57,7 +57,7 @@ def test_the_same_texts_method_parameters_and_seed_give_the_same_labels(
     choice = {"protocol": "own", "tasks": ["pydocs_s2s"], "models": ["tfidf"], "protocols": {"own": own}}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(choice))
     file = tmp_path / "notes.txt"
-    file.write_text("\n".join(make_nested_texts()))
+    file.write_text("\n".join(make_nested_texts(4)))
     arguments = ["-m", model, "--method", method, "--seed", "7"]
     by_run = run_command(traube, file, *arguments)
     assert len(set(by_run.values())) > 1
