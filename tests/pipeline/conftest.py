@@ -15,6 +15,13 @@ from traube.tasks.task import Task
 
 
 @pytest.fixture
+def in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let executors have one process, and this process's use it however few the texts are."""
+    monkeypatch.setenv("TRAUBE_WORKERS", "1")
+    monkeypatch.setattr("traube._pipeline.executors.processes.LITTLE", 0)
+
+
+@pytest.fixture
 def storage(tmp_path: Path) -> Storage:
     return open_storage(tmp_path)
 

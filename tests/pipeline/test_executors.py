@@ -37,7 +37,7 @@ from traube.components import register_clusterer
 from traube.models import load_model
 from traube.tasks.task import Task
 
-pytestmark = pytest.mark.usefixtures("two_workers")
+pytestmark = pytest.mark.usefixtures("in_a_process")
 
 
 def note(path: Path, text: str, memory: int) -> str:
@@ -60,10 +60,7 @@ def test_nothing_to_do_gives_nothing(executor: Executor) -> None:
     assert list(executor.run([])) == []
 
 
-def test_a_job_starts_after_the_one_it_waits_for_and_before_the_rest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: Executor
-) -> None:
-    monkeypatch.setenv("TRAUBE_WORKERS", "1")
+def test_a_job_starts_after_the_one_it_waits_for_and_before_the_rest(tmp_path: Path, executor: Executor) -> None:
     path = tmp_path / "order"
     first = Job(note, (path, "first"))
     jobs = [
@@ -154,9 +151,8 @@ def test_what_is_raised_ends_an_executor_at_once(children: Callable[[], set[int]
 
 
 def test_an_evaluation_ends_its_own_executor_and_leaves_anothers(
-    tiny_task: Task, children: Callable[[], set[int]], monkeypatch: pytest.MonkeyPatch
+    tiny_task: Task, children: Callable[[], set[int]]
 ) -> None:
-    monkeypatch.setenv("TRAUBE_WORKERS", "1")
     requested = cells_of(tiny_task, "none/kmeans")
     evaluate_cells(tiny_task, load_model("bow"), requested)
     wait_for(lambda: not children(), "the end of the process")
@@ -168,6 +164,7 @@ def test_an_evaluation_ends_its_own_executor_and_leaves_anothers(
     wait_for(lambda: not children(), "the end of the process")
 
 
+@pytest.mark.usefixtures("two_workers")
 def test_a_warm_up_that_is_stopped_starts_nothing_again(
     children: Callable[[], set[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,9 +242,8 @@ def grow(megabytes: int, memory: int) -> int:
     return os.getpid()
 
 
-def test_a_worker_that_has_grown_goes_on(executor: Executor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_has_grown_goes_on(executor: Executor) -> None:
     """Another would have to import and to compile everything again."""
-    monkeypatch.setenv("TRAUBE_WORKERS", "1")
     assert len({process for _, process in executor.run([Job(grow, (megabytes,)) for megabytes in (0, 400, 0)])}) == 1
 
 

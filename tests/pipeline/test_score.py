@@ -76,14 +76,14 @@ def deadly(task: Task) -> Task:
     return Task(task.card, task.corpus, splits)
 
 
-@pytest.mark.usefixtures("two_workers")
+@pytest.mark.usefixtures("in_a_process")
 def test_a_worker_killed_while_scoring_is_the_same_clear_error(tiny_task: Task) -> None:
     with refused(Failed):
         score_assignments(deadly(tiny_task), gold(tiny_task), ProcessExecutor())
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("two_workers")
+@pytest.mark.usefixtures("in_a_process")
 def test_a_cell_that_cannot_be_scored_stops_no_other_and_is_scored_the_next_time(
     tiny_task: Task, storage: Storage
 ) -> None:
