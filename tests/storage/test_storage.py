@@ -142,7 +142,7 @@ ACTIONS = st.one_of(
 )
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(actions=st.lists(ACTIONS, max_size=8))
 @example(actions=[("artifact", "a", "")])  # an empty blob, which S3 has no range of
 def test_a_catalog_is_made_again_to_the_row(actions: list[tuple[str, object, object]], storage: Storage) -> None:
