@@ -85,7 +85,7 @@ class _Work:
 
 
 def train(
-    model: ToTrain, network: Any, training: Training, state: State | None, between_states: float
+    model: ToTrain, network: Any, training: Training, state: State | None, between_states: float, between_news: float
 ) -> Iterator[News]:
     """Train, or go on from a state, and yield news of the training; in the end, its result."""
     with TemporaryDirectory(prefix="traube-") as folder, ThreadPoolExecutor(1) as thread:
@@ -94,7 +94,7 @@ def train(
             state.tofile(work.folder / FILE)
         fitted = thread.submit(work.fit, model, network, training)
         try:
-            while not wait([fitted], LISTENS).done:
+            while not wait([fitted], between_news).done:
                 with_state = time.monotonic() - brought > between_states
                 yield work.news(with_state)
                 brought = time.monotonic() if with_state else brought
@@ -156,7 +156,7 @@ class Trainings:
         begun.training.clusterer.seconds_between_saves = BROUGHT
         file = begun.work / FILE
         state = np.fromfile(file, dtype=np.uint8) if file.exists() else None
-        begun.stream = self._task.remote(self._model, self._network, begun.training, state, BROUGHT)
+        begun.stream = self._task.remote(self._model, self._network, begun.training, state, BROUGHT, LISTENS)
 
     def _receive(self, begun: _Begun) -> Trained | BaseException | None:
         """Keep what is new, and report it; return the outcome of a training that has ended."""
