@@ -37,7 +37,7 @@ class Writer:
 
     @property
     def exit_code(self) -> int | None:
-        """How the process ended, once it has."""
+        """Exit code of the process, once it has ended."""
         self._process.join()
         return self._process.exitcode
 
