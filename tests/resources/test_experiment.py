@@ -12,16 +12,13 @@ from traube._core import paths
 from traube._core.errors import Incompatible
 
 
-@pytest.mark.parametrize("revision", [None, "0000000000ab"])
-def test_tables_of_another_mlflow_are_named_with_the_remedy(home: Path, revision: str | None) -> None:
+def test_tables_of_another_mlflow_are_named_with_the_remedy(home: Path) -> None:
     uri = f"sqlite:///{paths.home() / 'mlflow.db'}"
     home.mkdir(parents=True, exist_ok=True)
     made = connect(uri).id
-    if revision is None:
-        assert connect(uri).id == made
-        return
+    assert connect(uri).id == made  # this version's pass
     with closing(sqlite3.connect(paths.home() / "mlflow.db")) as database, database:
-        database.execute("UPDATE alembic_version SET version_num = ?", (revision,))
+        database.execute("UPDATE alembic_version SET version_num = '0000000000ab'")
     copy = paths.home() / "of_another.db"  # a store that no earlier client of this process knows
     copy.write_bytes((paths.home() / "mlflow.db").read_bytes())
     with refused(Incompatible, copy, "mlflow db upgrade"):

@@ -1,5 +1,6 @@
 """MLflow's history of a backup: what is copied into a database of this installation, from databases of others."""
 
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -21,9 +22,10 @@ VALUES ('{0}', 'own', 'FINISHED', 1, 'active', '{1}')
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database of MLflow's with a run, a metric and a version of a model, made at another path."""
+    """A database of MLflow's with a run, a metric and a version of a model, made at another path; beside it, an empty one."""
     file = tmp_path_factory.mktemp("old") / "mlflow.db"
     make_mlflow(file, OLD)
+    shutil.copy(file, file.with_name("empty.db"))
     with closing(sqlite3.connect(file)) as database, database:
         database.execute(RUN.format(ID, f"{OLD}/{ID}/artifacts"))
         database.execute(
@@ -35,6 +37,12 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
             f"VALUES ('traube-words', 1, '{OLD}/models/m-{ID}/artifacts', 'models:/m-{ID}', 'None')"
         )
     return file
+
+
+@pytest.fixture
+def begun(sound: Path, home: Path) -> None:
+    """MLflow's database at home is there before the history: to make its tables takes a second."""
+    shutil.copy(sound.with_name("empty.db"), home / "mlflow.db")
 
 
 @pytest.fixture
@@ -51,7 +59,6 @@ def adopt(sound: Path, home: Path, tmp_path: Path) -> Callable[..., tuple[list[s
                 database.execute("UPDATE sqlite_master SET sql = by_hand(sql) WHERE name IN ('model_versions', 'runs')")
             for statement in statements:
                 database.execute(statement)
-        home.mkdir(parents=True, exist_ok=True)
         lines = adopt_history(copy)
         return lines, sqlite3.connect(paths.home() / "mlflow.db")
 
@@ -71,6 +78,7 @@ def test_runs_and_the_registry_are_taken_over_to_the_new_path(
     assert {place for (place,) in database.execute("SELECT artifact_location FROM experiments")} <= {root, f"{root}/0"}
 
 
+@pytest.mark.usefixtures("begun")
 @pytest.mark.parametrize(
     "place",
     [
@@ -102,6 +110,7 @@ def test_a_place_of_others_is_not_followed(
     assert len(lines) == 1
 
 
+@pytest.mark.usefixtures("begun")
 @pytest.mark.parametrize(
     "change",
     [
@@ -134,6 +143,7 @@ def test_the_schema_of_others_is_not_taken_over(
     ]
 
 
+@pytest.mark.usefixtures("begun")
 def test_orders_to_a_server_are_left_out_and_named(adopt: Callable[..., tuple[list[str], sqlite3.Connection]]) -> None:
     lines, database = adopt(
         "INSERT INTO webhooks (webhook_id, name, url, status) VALUES ('w', 'w', 'https://example.org', 'ACTIVE')",
@@ -148,8 +158,10 @@ def test_orders_to_a_server_are_left_out_and_named(adopt: Callable[..., tuple[li
 
 @pytest.mark.parametrize("content", [b"", b"no database", b"SQLite format 3\0" + bytes(5000), "view", "long"])
 def test_a_history_that_cannot_be_taken_over_leaves_an_empty_one(
-    home: Path, tmp_path: Path, content: bytes | str
+    home: Path, tmp_path: Path, request: pytest.FixtureRequest, content: bytes | str
 ) -> None:
+    if content != b"no database":  # of which nothing is there beforehand, either
+        request.getfixturevalue("begun")
     file = tmp_path / "x.db"
     if isinstance(content, bytes):
         file.write_bytes(content)
@@ -160,7 +172,6 @@ def test_a_history_that_cannot_be_taken_over_leaves_an_empty_one(
             database.execute(made)
             if content == "long":
                 database.execute("INSERT INTO runs VALUES ('x', zeroblob(20000000))")
-    home.mkdir(parents=True, exist_ok=True)
     lines = adopt_history(file)
     assert len(lines) == (content != b"")
     with closing(sqlite3.connect(paths.home() / "mlflow.db")) as database:
