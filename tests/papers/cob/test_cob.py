@@ -24,7 +24,7 @@ from traube.papers.cob.paper import NO_ARTICLES, PAPER
 from traube.tasks.task import Task
 from traube.training import TRAINERS
 
-RECIPE = {"learning_rate": 1e-2, "max_length": 16, "epochs": 4, "batch": 1, "evaluate_every": 40}
+RECIPE = {"learning_rate": 1e-2, "max_length": 16, "epochs": 1, "batch": 1, "evaluate_every": 80}
 
 
 def test_what_is_printed() -> None:

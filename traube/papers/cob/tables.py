@@ -288,13 +288,7 @@ def tfidf(task: Task) -> pd.DataFrame:
         if split.labels is not None
     ]
     named = {"": splits} if whole is None else {"": whole, ", no empty posts": splits}
-    return stack(
-        [
-            _measure_tfidf(problems, f"tfidf{distance}{name}", metric)
-            for name, problems in named.items()
-            for distance, metric in (("", "euclidean"), (", cosine", "cosine"))
-        ]
-    )
+    return stack([_measure_tfidf(problems, name) for name, problems in named.items()])
 
 
 _Labeled = tuple[str, str, list[str], NDArray[Any]]  # split, level, texts, labels
@@ -307,12 +301,12 @@ def _read_whole_blocks(task: Task) -> list[_Labeled] | None:
         return None
     if not all(path.is_file() for path in source.files()):
         return []
-    posts = source.read_posts()
-    blocks = posts[posts["part"] == "test"].groupby("split")
+    blocks = source.read_posts(["test"]).groupby("split")
     return [(str(name), LEVEL, block["text"].tolist(), block[LEVEL].to_numpy()) for name, block in blocks]
 
 
-def _measure_tfidf(splits: Iterable[_Labeled], method: str, metric: str) -> pd.DataFrame:
+def _measure_tfidf(splits: Iterable[_Labeled], name: str) -> pd.DataFrame:
+    """Measure both distances on the same vectors; the name says which posts they are of."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     from traube.components.estimators.clusterers import Agglomerative
@@ -322,11 +316,13 @@ def _measure_tfidf(splits: Iterable[_Labeled], method: str, metric: str) -> pd.D
     measured = [full.partition("/")[0] for full in METRICS.values()]
     for split, level, texts, labels in splits:
         vectors = TfidfVectorizer(dtype=np.float64).fit_transform(texts)
-        clusters = Agglomerative(len(np.unique(labels)), "average", metric).fit(vectors).labels_
-        values = score(labels, clusters)
-        without = replicates(labels, clusters, get_groups(map(text_id, texts)), measured)
-        rows += [
-            (method, np.nan, None, None, method, split, level, short, values[full], without[full])
-            for short, full in METRICS.items()
-        ]
+        groups = get_groups(map(text_id, texts))
+        for method, metric in ((f"tfidf{name}", "euclidean"), (f"tfidf, cosine{name}", "cosine")):
+            clusters = Agglomerative(len(np.unique(labels)), "average", metric).fit(vectors).labels_
+            values = score(labels, clusters)
+            without = replicates(labels, clusters, groups, measured)
+            rows += [
+                (method, np.nan, None, None, method, split, level, short, values[full], without[full])
+                for short, full in METRICS.items()
+            ]
     return pd.DataFrame(rows, columns=_SCORES)

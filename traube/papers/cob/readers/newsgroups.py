@@ -2,7 +2,7 @@
 
 import tarfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path, PurePosixPath
 
@@ -72,7 +72,7 @@ class Newsgroups(Source):
             blocks.append(kept)
         return pd.concat(blocks, ignore_index=True)
 
-    def read_posts(self) -> pd.DataFrame:
+    def read_posts(self, subsets: Sequence[str] = ("train", "test")) -> pd.DataFrame:
         """Return text, newsgroup, split and part of all posts of each block, also of those of which nothing is left."""
         (path,) = self.files()
         try:
@@ -82,7 +82,7 @@ class Newsgroups(Source):
                     pass
         except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error) as error:
             raise Malformed(f"{path}: not a readable archive ({error})") from None
-        return pd.concat([self._blocks(path, posts, subset) for subset in ("train", "test")], ignore_index=True)
+        return pd.concat([self._blocks(path, posts, subset) for subset in subsets], ignore_index=True)
 
     def draw(self, records: pd.DataFrame) -> pd.DataFrame:
         """Return a split for each block."""
