@@ -72,14 +72,30 @@ def without_raw_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAUBE_RAW", str(tmp_path / "raw"))
 
 
+PARTS = {"train": ["star", "soup"], "validation": ["bread"], "test": ["query", "star soup"]}
+
+
 @pytest.fixture
-def car(context: Context) -> Task:
-    """CAR-A, with articles to train on, at both levels; and CAR-B, without."""
-    parts = {"train": ["star", "soup"], "validation": ["bread"], "test": ["query", "star soup"]}
-    for level in tables.LEVELS:
-        save(context, described(f"trec_car_{level}", **parts))
+def flat(context: Context) -> Task:
+    """CAR-A, with articles to train on, at one level."""
+    task = described("trec_car_flat", **PARTS)
+    save(context, task)
+    return task
+
+
+@pytest.fixture
+def hier(context: Context) -> Task:
+    """CAR-A at the other level."""
+    task = described("trec_car_hier", **PARTS)
+    save(context, task)
+    return task
+
+
+@pytest.fixture
+def car(context: Context, flat: Task, hier: Task) -> Task:
+    """CAR-A at both levels; and CAR-B, without articles to train on."""
     save(context, described("trec_car_b_flat", test=["bread soup", "a star"]))
-    return described("trec_car_flat", **parts)
+    return flat
 
 
 @pytest.fixture
@@ -87,9 +103,8 @@ def encoder(tiny_bert: Path) -> Transformer:
     return Transformer(ModelCard(name="minilm", kind="transformer", model=str(tiny_bert)), "cpu")
 
 
-def measured_ways(context: Context) -> dict[str, set[str]]:
+def measured_ways(table: pd.DataFrame) -> dict[str, set[str]]:
     """The trained ways that table 2 has measured, by task."""
-    table = made("table_2", context)
     table = table[table["measured"].notna() & (table["trained_on"] != "")]
     return {str(task): set(rows["method"]) for task, rows in table.groupby("task")}
 
@@ -291,7 +306,7 @@ def test_a_title_never_fills_a_description(
 ) -> None:
     """And a description no title: each is measured for the queries that it learned from, on CAR-B too."""
     Qs3m.with_values(**QUICK).fit(car, encoder, paths.checkpoints())
-    titles = measured_ways(context)
+    titles = measured_ways(made("table_2", context))
     assert titles == {task: {"QS3M-Title"} for task in ("trec_car_flat", "trec_car_hier", "trec_car_b_flat")}
     before = page_scores(context, car).set_index([*KEYS, "page"])
 
@@ -304,7 +319,8 @@ def test_a_title_never_fills_a_description(
 
     monkeypatch.setattr("traube.papers.qs3m.pages.score_pages", scores_of_page)
     scores = page_scores(context, car)
-    assert measured_ways(context) == {task: {"QS3M-Title", "QS3M-Description"} for task in titles}
+    every = made("table_2", context)
+    assert measured_ways(every) == {task: {"QS3M-Title", "QS3M-Description"} for task in titles}
     assert scores.set_index([*KEYS, "page"]).loc[before.index].equals(before)
     ours = scores[scores["method"] == "QS3M-Description"].set_index("page")
     model = load_model(left.best.name, "cpu")
@@ -317,25 +333,25 @@ def test_a_title_never_fills_a_description(
         )
         assert np.allclose(scored[title.split], expected) and not np.allclose(expected, other)
         assert tuple(ours.loc[title.split, list(METRICS)]) == pytest.approx(score_pages(expected, title))
-    table = made("table_2", context).query("task == 'trec_car_flat' and metric == 'ari'").set_index("method")
+    table = every.query("task == 'trec_car_flat' and metric == 'ari'").set_index("method")
     assert table.loc["QS3M-Description", "pages"] == 2  # tested against the same pages' reference
     assert table.loc["QS3M-Description", "published"] == 0.298
     assert table.loc["QSS-Title", "note"] == "no similarity is trained on this task here"
-    unread = made("table_2", context).query("task == 'trec_car_b_hier'")
+    unread = every.query("task == 'trec_car_b_hier'")
     (reason,) = set(unread["note"])
     assert "train.pages.cbor" in reason and "http://trec-car.cs.unh.edu" in reason
 
 
 @pytest.mark.slow
-def test_passages_of_either_split_set_are_one_way(context: Context, car: Task, encoder: Transformer) -> None:
+def test_passages_of_either_split_set_are_one_way(context: Context, flat: Task, encoder: Transformer) -> None:
     """A similarity for the passages' mean asks for no text: learned from either split set, it is the same way."""
-    Qs3m.with_values(**QUICK | {"split_set": "description", "query": "passages"}).fit(car, encoder, paths.checkpoints())
-    assert measured_ways(context)["trec_car_flat"] == {"QS3M-Passages"}
+    Qs3m.with_values(**QUICK | {"split_set": "description", "query": "passages"}).fit(flat, encoder, paths.checkpoints())
+    assert measured_ways(made("table_2", context))["trec_car_flat"] == {"QS3M-Passages"}
 
 
 @pytest.mark.slow
 def test_raw_bert_is_an_encoder_that_was_trained_no_further(
-    context: Context, car: Task, encoder: Transformer, masked_model: Path, tmp_path: Path
+    context: Context, flat: Task, encoder: Transformer, masked_model: Path, tmp_path: Path
 ) -> None:
     raw = Transformer(ModelCard(name="raw", kind="transformer", model=str(masked_model)), "cpu")
     raw.network.save(str(tmp_path / "sentences"))  # the same network as a trainer of sentences leaves it
@@ -343,20 +359,18 @@ def test_raw_bert_is_an_encoder_that_was_trained_no_further(
     config.write_text(config.read_text().replace("BertModel", "BertForMaskedLM"))  # as some published ones say
     sentences = Transformer(ModelCard(name="sentences", kind="transformer", model=str(tmp_path / "sentences")), "cpu")
     for base in (encoder, raw, sentences):
-        Qs3m.with_values(**QUICK | {"split_set": "description"}).fit(car, base, paths.checkpoints())
+        Qs3m.with_values(**QUICK | {"split_set": "description"}).fit(flat, base, paths.checkpoints())
     bases: dict[str, set[str]] = {}
-    for method, name, _, _ in find_trained(context, car):
+    for method, name, _, _ in find_trained(context, flat):
         bases.setdefault(method, set()).add(name)
     assert bases == {"QS3M-rawBERT-Description": {"raw"}, "QS3M-Description": {"minilm", "sentences"}}
-    assert "QS3M-rawBERT-Description" in measured_ways(context)["trec_car_flat"]
+    assert "QS3M-rawBERT-Description" in measured_ways(made("table_2", context))["trec_car_flat"]
 
 
 def test_one_similarity_for_both_levels_stands_beside_one_of_each(
-    context: Context, car: Task, encoder: Transformer
+    context: Context, flat: Task, hier: Task, encoder: Transformer
 ) -> None:
-    hier = context.task("trec_car_hier")
-    assert hier is not None
-    for task in (car, hier):
+    for task in (flat, hier):
         Qs3m.with_values(**QUICK).fit(task, encoder, paths.checkpoints())
     table = made("table_2", context).query("task == 'trec_car_hier' and metric == 'ari' and method == 'QS3M-Title'")
     assert set(table["trained_on"]) == {"trec_car_flat", "trec_car_hier"}
@@ -364,9 +378,9 @@ def test_one_similarity_for_both_levels_stands_beside_one_of_each(
 
 
 def test_what_another_task_taught_is_not_tested_on_its_own_pages(
-    context: Context, car: Task, encoder: Transformer
+    context: Context, flat: Task, encoder: Transformer
 ) -> None:
-    Qs3m.with_values(**QUICK).fit(car, encoder, paths.checkpoints())
+    Qs3m.with_values(**QUICK).fit(flat, encoder, paths.checkpoints())
     said: list[str] = []
     reported = replace(context, warn=said.append)
     assert len(find_trained(reported, described("trec_car_b_flat", test=["a star"]))) == 1 and not said

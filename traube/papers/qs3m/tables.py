@@ -117,15 +117,14 @@ def _compare_with_reference(grid: pd.DataFrame, way: Key) -> tuple[float, float,
     references = [other for other in grid if other[0] == REFERENCE]
     reference = next((other for other in references if other[1] == way[1] or not way[1]), None)
     if reference is None:  # the encoder is gone
-        return *spec.UNTESTED, len(grid[[way]].dropna())
+        return *spec.UNTESTED, len(grid[way].dropna())
     if way == reference:
-        return *spec.REFERENCE, len(grid[[way]].dropna())
-    pages = grid[[way, reference]].dropna()
+        return *spec.REFERENCE, len(grid[way].dropna())
+    pages = pd.DataFrame({"way": grid[way], "reference": grid[reference]}).dropna()
     tests, is_trained = len(grid.columns) - len(references), bool(way[KEYS.index("trained_on")])
-    if is_trained:
-        pages = pages.groupby("fold").mean()
-    verdict = compare_paired(way[0], pages[way], REFERENCE, pages[reference], comparisons=tests)
-    return *describe_test(verdict), len(grid[[way, reference]].dropna())
+    tested = pages.groupby("fold").mean() if is_trained else pages
+    verdict = compare_paired(way[0], tested["way"], REFERENCE, tested["reference"], comparisons=tests)
+    return *describe_test(verdict), len(pages)
 
 
 def published_queries() -> pd.DataFrame:
