@@ -38,7 +38,7 @@ def table(rng: np.random.Generator, groups: int) -> tuple[pd.DataFrame, pd.DataF
     return frame.assign(reducer=parts[0], clusterer=parts[1]), pd.DataFrame(scores, columns=columns)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_table_of_statistics_is_that_of_its_rows(seed: int) -> None:
     cells, scores = table(np.random.default_rng(seed), 150)
     found = summary(cells, scores, {}).set_index(["task", "model", "method", "level"])
@@ -56,7 +56,7 @@ def test_a_table_of_statistics_is_that_of_its_rows(seed: int) -> None:
             assert np.array_equal(row[["low", "high"]].to_numpy(float), compute_intervals([sample])[0], equal_nan=True)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_samples_that_are_made_at_once_are_those_made_one_by_one(seed: int) -> None:
     cells, scores = table(np.random.default_rng(seed), 60)
     rows = cells.merge(scores, on="cell_id")
@@ -97,7 +97,7 @@ def test_a_cell_without_a_score_on_one_level_has_no_mean_over_levels() -> None:
 def test_intervals_at_once_are_those_of_each_sample() -> None:
     rng = np.random.default_rng(0)
     samples = []
-    for i in range(2_000):
+    for i in range(600):
         n = int(rng.choice([1, 2, 7, 8, 9, 28]))
         values = rng.normal(0.5, 0.1, (n, 1)) + rng.normal(0, 0.02 * (i % 3), (n, 1 + GROUPS))
         samples.append(Sample(tuple(map(str, range(n))), values, float(rng.choice([0.0, np.nan, 1e-4])), 2.0))
