@@ -110,7 +110,10 @@ def test_champions_and_what_params_name_are_not_forgotten(storage: Storage) -> N
         forget(storage, "night-77", [], {})
 
 
-def test_clean_removes_what_was_forgotten_over_a_day_ago(storage: Storage) -> None:
+def test_clean_removes_what_was_forgotten_over_a_day_ago(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    # vectors belong to fingerprints, which hold the precision: to measure the faster one takes seconds, and here are none
+    monkeypatch.setattr("traube.models._precision._probe", lambda *_: "fp32")
+
     def removable() -> list[str]:
         return [unused.name for unused in find_removable(storage) if unused.name.startswith("cell/")]
 

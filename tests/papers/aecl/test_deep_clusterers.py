@@ -1,8 +1,9 @@
 """Behavior that all deep clusterers share."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_info
@@ -26,11 +28,24 @@ from traube.components.deep.grouping import k_means
 from traube.models.transformer import Transformer
 
 Grouped = tuple[list[str], list[str]]
+Train = Callable[[str], tuple[NDArray[np.int64], DeepClusterer[Any]]]
 EACH = pytest.mark.parametrize("name", DEEP)
 
 
 def short(name: str, **values: Any) -> DeepClusterer[Any]:
     return DEEP[name].with_values(**{**SHORT[name], **values})
+
+
+@pytest.fixture(scope="module")
+def train(base: Transformer, grouped: Grouped, tmp_path_factory: pytest.TempPathFactory) -> Train:
+    """Train a deep clusterer with seed 0, once for all tests; return its labels and it."""
+
+    @cache
+    def once(name: str) -> tuple[NDArray[np.int64], DeepClusterer[Any]]:
+        clusterer = short(name)
+        return clusterer.fit_predict(grouped[0], 3, base, 0, tmp_path_factory.mktemp(name)), clusterer
+
+    return once
 
 
 class Stopped(Exception):
@@ -74,13 +89,13 @@ def test_groups_that_anybody_can_see_are_found_and_so_are_those_of_new_texts(
 
 @EACH
 def test_a_seed_fixes_everything_and_nothing_of_the_callers_is_touched(
-    name: str, base: Transformer, grouped: Grouped, tmp_path: Path
+    name: str, base: Transformer, grouped: Grouped, train: Train, tmp_path: Path
 ) -> None:
     before = deepcopy(base.network.state_dict())
     generator = torch.random.get_rng_state()
-    first, second = short(name), short(name)
-    labels = [c.fit_predict(grouped[0], 3, base, 1, tmp_path / str(i)) for i, c in enumerate((first, second))]
-    assert np.array_equal(*labels)
+    labels, first = train(name)
+    second = short(name)
+    assert np.array_equal(labels, second.fit_predict(grouped[0], 3, base, 0, tmp_path / "second"))
     assert first.history == second.history
     other = short(name)
     other.fit_predict(grouped[0], 3, base, 2, tmp_path / "other")
@@ -91,11 +106,10 @@ def test_a_seed_fixes_everything_and_nothing_of_the_callers_is_touched(
 
 @EACH
 def test_a_training_that_was_stopped_goes_on_to_the_very_same_numbers(
-    name: str, base: Transformer, grouped: Grouped, tmp_path: Path
+    name: str, base: Transformer, grouped: Grouped, train: Train, tmp_path: Path
 ) -> None:
     texts, _ = grouped
-    unbroken = short(name)
-    labels = unbroken.fit_predict(texts, 3, base, 0, tmp_path / "unbroken")
+    labels, unbroken = train(name)
     batches = len(make_even_batches(np.arange(54), unbroken.recipe.batch))
     steps = batches * len(unbroken.history)
     again = short(name)
@@ -113,10 +127,9 @@ def test_a_training_that_was_stopped_goes_on_to_the_very_same_numbers(
 
 
 def test_what_was_kept_of_another_training_or_is_damaged_is_not_gone_on_with(
-    base: Transformer, grouped: Grouped, tmp_path: Path
+    base: Transformer, grouped: Grouped, train: Train, tmp_path: Path
 ) -> None:
-    fresh = short("stcc")
-    labels = fresh.fit_predict(grouped[0], 3, base, 0, tmp_path)
+    labels, fresh = train("stcc")
     other = short("stcc", epochs=3)
     other.fit_predict(grouped[0], 3, base, 0, tmp_path)
     assert len(other.history) == 3
@@ -129,12 +142,13 @@ def test_what_was_kept_of_another_training_or_is_damaged_is_not_gone_on_with(
 
 @EACH
 def test_gold_labels_are_shown_and_change_nothing(
-    name: str, base: Transformer, grouped: Grouped, tmp_path: Path
+    name: str, base: Transformer, grouped: Grouped, train: Train, tmp_path: Path
 ) -> None:
     texts, groups = grouped
-    with_truth, blind, said = short(name), short(name), []
+    with_truth, said = short(name), []
+    labels, blind = train(name)
     with_labels = with_truth.fit_predict(texts, 3, base, 0, tmp_path / "a", Progress(said=said.append), groups)
-    assert np.array_equal(with_labels, blind.fit_predict(texts, 3, base, 0, tmp_path / "b"))
+    assert np.array_equal(with_labels, labels)
     assert not {"acc", "nmi", "ps", "ns", "same_class_similarity"} & {key for e in blind.history for key in e}
     assert [entry["epoch"] for entry in blind.history] == list(range(1, len(blind.history) + 1))
     assert all(-1 <= entry["same_class_similarity"] <= 1.0001 for entry in with_truth.history)

@@ -110,9 +110,7 @@ def test_random_labels_teach_nothing(base: Transformer) -> None:
     """The twin: on pages whose groups mean nothing, the AUC of other pages stays near one half."""
     task, rng = pages(), np.random.default_rng(0)
     shuffled = task.splits.assign(label=rng.permutation(task.splits["label"].to_numpy()))
-    left = Qs3m.with_values(**LONGER).fit(
-        Task(task.card, task.corpus, shuffled), base, paths.checkpoints()
-    )
+    left = Qs3m.with_values(**LONGER).fit(Task(task.card, task.corpus, shuffled), base, paths.checkpoints())
     assert abs(np.mean(left.scores) - 0.5) < 0.25
 
 

@@ -345,7 +345,9 @@ def test_a_title_never_fills_a_description(
 @pytest.mark.slow
 def test_passages_of_either_split_set_are_one_way(context: Context, flat: Task, encoder: Transformer) -> None:
     """A similarity for the passages' mean asks for no text: learned from either split set, it is the same way."""
-    Qs3m.with_values(**QUICK | {"split_set": "description", "query": "passages"}).fit(flat, encoder, paths.checkpoints())
+    Qs3m.with_values(**QUICK | {"split_set": "description", "query": "passages"}).fit(
+        flat, encoder, paths.checkpoints()
+    )
     assert measured_ways(made("table_2", context))["trec_car_flat"] == {"QS3M-Passages"}
 
 
