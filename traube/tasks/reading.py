@@ -319,11 +319,12 @@ def _tell_apart(names: Sequence[str], place: str) -> tuple[list[str], list[str]]
         If there are more columns than spreadsheets have.
     """
     _check_width(len(names), place)
-    given, columns = {*names}, list[str]()
+    given, taken, columns = {*names}, set[str](), list[str]()
     for name in names:
         numbered = (f"{name}.{i}" for i in range(1, len(names)))
-        is_new = name == "" or name not in columns
-        columns.append(name if is_new else next(one for one in numbered if one not in given and one not in columns))
+        is_new = name == "" or name not in taken
+        columns.append(name if is_new else next(one for one in numbered if one not in given and one not in taken))
+        taken.add(columns[-1])
     again = [column for name, column in zip(names, columns, strict=True) if name != column]
     return columns, [f"columns of one name: the second is '{again[0]}'"] if again else []
 
