@@ -61,7 +61,9 @@ def test_few_clear_groups_are_that_many_and_believed(size: list[int]) -> None:
 def test_many_groups_are_looked_at_more_closely(monkeypatch: pytest.MonkeyPatch) -> None:
     """Larger numbers are tried twice, and the table has each of them once."""
     rng = np.random.default_rng(0)
-    groups = np.repeat(rng.normal(size=(80, 30)), 18, axis=0)  # more texts than 3 for each of MICRO, or there are no finer
+    groups = np.repeat(
+        rng.normal(size=(80, 30)), 18, axis=0
+    )  # more texts than 3 for each of MICRO, or there are no finer
     X = groups + 0.9 * rng.normal(size=groups.shape)
     k, table = choose_stable_k(X, 0)
     assert abs(np.log2(k / 80)) < 0.5

@@ -167,7 +167,10 @@ PICKLES = (
     *("pytorch_model.bin", "model.bin", "adapter_model.bin", "model.pt", "model.pth", "model.ckpt", "weights.dat"),
     *("vocab.pkl", "training_args.bin", "optimizer.pt", ".metadata", "model.safetensors.pkl", "tokenizer.pickle"),
 )
-USUAL_PICKLES = ("pytorch_model.bin", ".metadata")  # that libraries load, and of no module: names are judged alike everywhere
+USUAL_PICKLES = (
+    "pytorch_model.bin",
+    ".metadata",
+)  # that libraries load, and of no module: names are judged alike everywhere
 UNSAFE: dict[str, Any] = {
     "use_safetensors": False,
     "weights_only": False,
