@@ -284,8 +284,10 @@ def test_hdbscan_places_new_texts_in_each_of_its_clusters(plane):
     assert adjusted_rand_score(gold[200:], joined) > 0.9
 
 
-def test_umap_places_new_texts_where_it_can(blobs):  # after approximate neighbors: `test_methods_compiled.py`
+@pytest.mark.slow
+def test_umap_places_new_texts_where_it_can(blobs):
     known, new = blobs[0][:250], blobs[0][250:]
+    assert Umap(knn="approximate", random_state=0).fit(known).transform(new).shape == (50, 2)
     for fitted in (Umap(knn="exact", random_state=0).fit(known), Umap(knn="approximate").fit(known[:2])):
         assert fitted.transform(new).shape == (50, 2)
         # a text that it was fitted on stays where it is
