@@ -167,10 +167,6 @@ PICKLES = (
     *("pytorch_model.bin", "model.bin", "adapter_model.bin", "model.pt", "model.pth", "model.ckpt", "weights.dat"),
     *("vocab.pkl", "training_args.bin", "optimizer.pt", ".metadata", "model.safetensors.pkl", "tokenizer.pickle"),
 )
-USUAL_PICKLES = (
-    "pytorch_model.bin",
-    ".metadata",
-)  # that libraries load, and of no module: names are judged alike everywhere
 UNSAFE: dict[str, Any] = {
     "use_safetensors": False,
     "weights_only": False,
@@ -254,12 +250,11 @@ def attacks_on_layout(kind: str) -> Iterator[tuple[str, Attack]]:
     places = {"modules": ("", "1_Pooling/", "2_Dense/", "3_LayerNorm/"), "router": ("", "0_Router/", at)}.get(
         kind, (at,)
     )
-    for place, name, instead in product(places, PICKLES if kind == "plain" else USUAL_PICKLES, (True, False)):
+    for place, name, instead in product(places, PICKLES, (True, False)):
         yield f"{place}{name} {'for' if instead else 'beside'} weights", pickled(f"{place}{name}", instead=instead)
     for place, index in product(places, ("pytorch_model.bin.index.json", "model.safetensors.index.json")):
         yield f"{place}{index}", indexed(f"{place}{index}", "weights.dat")
-    modules = ("modeling.py", "__init__.py", "code.py", "custom_generate/generate.py")
-    for place, name in product(places, modules if kind == "plain" else modules[:2]):
+    for place, name in product(places, ("modeling.py", "__init__.py", "code.py", "custom_generate/generate.py")):
         yield f"{place}{name}", coded(f"{place}{name}")
     for kind_of_class in CLASSES if kind != "plain" else ():
         yield f"modules.json: {kind_of_class}", both(typed(kind_of_class), coded("code.py"))
@@ -271,11 +266,8 @@ def attacks_on_settings(at: str) -> Iterator[tuple[str, Attack]]:
     """Settings of a network and its tokenizer, in a folder, that would load pickles or code."""
     pickle_here = pickled(f"{at}pytorch_model.bin", instead=False)
     other_weights = pickled(f"{at}adapter_model.bin", instead=False)
-    first, second, *_ = allowed.TRANSFORMER_SETTINGS
-    for argument in ARGUMENTS:
-        # every argument, and every key of the first: one model of settings judges them all
-        unsafe_here = [*UNSAFE.items()][: None if argument == ARGUMENTS[0] else 1]
-        for name, (key, value) in product((first, second), unsafe_here):
+    for name, argument in product(allowed.TRANSFORMER_SETTINGS[:2], ARGUMENTS):
+        for key, value in UNSAFE.items() if name == allowed.TRANSFORMER_SETTINGS[0] else [*UNSAFE.items()][:3]:
             yield f"{name}: {argument}: {key}", both(pickle_here, edited(f"{at}{name}", **{argument: {key: value}}))
     unsafe = {
         "tokenizer_name_or_path": "other",
