@@ -36,6 +36,6 @@ def test_weeks_of_checkpoints_do_not_let_the_data_directory_grow_on(tmp_path: Pa
         return float(rows[last][part] - rows[first][part]) / (last - first)
 
     # what is never removed grows by as much a night as in the first week
-    at_first, at_last = ({part: growth(part, *nights) for part in PARTS} for nights in ((1, 6), (15, 18)))
+    at_first, at_last = ({part: growth(part, *week) for part in PARTS} for week in ((1, 6), (15, 18)))
     assert min(at_first.values()) > 0.01  # something was measured
     assert {part: at_last[part] for part in PARTS if at_last[part] > at_first[part] / 2} == {}
