@@ -192,8 +192,6 @@ class RegistryResource(dg.ConfigurableResource):
         import mlflow
         from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-        from traube._grouping import served as serving
-
         uri, version = self.uri or default_uri(), self.client().get_model_version(registered_name(task), number)
         # by its address, since MLflow remembers for a whole process where a logged model was
         artifact = get_artifact_repository(version.source, tracking_uri=uri)
@@ -209,18 +207,15 @@ class RegistryResource(dg.ConfigurableResource):
             clustering = at / "artifacts" / "served"
             if not clustering.is_dir():
                 return
-            weights = at / "artifacts" / "weights"  # a promotion that was killed may have left them in part
-            with suppress(TraubeError):  # of a backup without pins
-                pinned = Path(serving.load(clustering).card.model or "")
-                weights = pinned if pinned.parent == paths.home() / "weights" else weights
+            weights = _find_weights(at)
             new, last = Path(folder) / "model", Path(folder) / "last"
             about = {"run_id": version.run_id, "model_id": version.tags[f"traube.{LOGGED}"]}
-            write_artifact(new, clustering, weights if weights.is_dir() else None, **about)
+            write_artifact(new, clustering, weights, **about)
             last.mkdir()
             (new / MLMODEL).rename(last / MLMODEL)  # it says that all is there
             for part in (new, last):
                 artifact.log_artifacts(str(part))
-            if weights.parent == paths.home() / "weights" and urlsplit(version.source).scheme == "file":
+            if weights and weights.parent == paths.home() / "weights" and urlsplit(version.source).scheme == "file":
                 link_copy(weights.name, _locate(version.source) / "artifacts" / "weights")
 
     def list_served(self) -> list[tuple[str, str]]:
@@ -416,6 +411,17 @@ def _describe_version(tags: Mapping[str, str]) -> str:
 def describe_measure(level: str, metric: str, protocol: str) -> str:
     """Return what a score of the registry is a score of; without a level, the mean over all splits, so that levels weigh by these."""
     return f"{level} {metric}, {protocol}" if level else f"{metric}, mean over the splits of all levels, {protocol}"
+
+
+def _find_weights(version: Path) -> Path | None:
+    """Return the weights of a version's clustering: those that are pinned, or that lie in its folder; None without any."""
+    from traube._grouping import served as serving
+
+    weights = version / "artifacts" / "weights"  # a promotion that was killed may have left them in part
+    with suppress(TraubeError):  # of a backup without pins
+        pinned = Path(serving.load(version / "artifacts" / "served").card.model or "")
+        weights = pinned if pinned.parent == paths.home() / "weights" else weights
+    return weights if weights.is_dir() else None
 
 
 def _locate(source: str) -> Path:
