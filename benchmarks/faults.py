@@ -611,11 +611,11 @@ def conduct(
     rng = random.Random(arguments.seed)
     empty = make_world(folder / "empty", encoder=arguments.encoder, servers=servers)
     ready = empty.copy(folder / "ready")
-    _timed(ready, "init")
+    start = _timed(ready, "init")
     # a first start compiles for most of its time: what is killed begins with the machine code
     if (ready.home / "compiled").exists():  # it may lie elsewhere: NUMBA_CACHE_DIR
         shutil.copytree(ready.home / "compiled", empty.home / "compiled")
-    start = _timed(empty.copy(folder / "first"), "init") if arguments.kills else 0.0
+        start = _timed(empty.copy(folder / "first"), "init") if arguments.kills else 0.0
     done = ready.copy(folder / "done")
     whole = _timed(done, "run")
     wanted = done.results()

@@ -40,7 +40,7 @@ first, second = (reduce("umap", {"n_epochs": 20, "knn": "approximate"}, blobs, 0
 warnings.resetwarnings()
 found = fit_clusterer("kmeans", {"n_init": 5}, VectorView(first), 5, 0).labels
 print(np.array_equal(first, second), adjusted_rand_score(gold, found) > 0.8)
-fitted = umap.UMAP(n_epochs=5, random_state=0, force_approximation_algorithm=True, metric="cosine").fit(X)
+fitted = umap.UMAP(n_epochs=5, random_state=0, force_approximation_algorithm=True).fit(X)
 import pynndescent
 print(type(fitted._knn_search_index) is pynndescent.NNDescent, isinstance(fitted._knn_search_index, umap.umap_.NNDescent))
 print(set(umap.umap_.pynn_named_distances) == set(pynndescent.distances.named_distances), fitted.transform(X).shape)
