@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import dagster as dg
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from resources.experiment import SERVING, connect, default_uri, get_task_page
 from resources.removal import mark_removed
@@ -55,10 +55,14 @@ class RegistryResource(dg.ConfigurableResource):
     """Reads and moves champions and challengers."""
 
     uri: str = Field(default="", description="by default MLFLOW_TRACKING_URI, or mlflow.db below TRAUBE_HOME")
+    _clients: dict[str, Any] = PrivateAttr(default_factory=dict)  # by address
 
     def client(self) -> Any:
-        """Return MLflow's client."""
-        return connect(self.uri or default_uri(), SERVING).client
+        """Return MLflow's client; a publication asks for it some twenty times."""
+        uri = self.uri or default_uri()
+        if uri not in self._clients:
+            self._clients[uri] = connect(uri, SERVING).client
+        return self._clients[uri]
 
     def find_version(self, task: str, alias: str) -> dict[str, str] | None:
         """Return the tags of the version with an alias, and its number as `version`; None if there is none."""
