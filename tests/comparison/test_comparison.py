@@ -207,7 +207,7 @@ def test_the_family_guard_stops_true_losses_and_lets_equal_models_pass(
     storage: Storage, tasks: dict[str, Task], score: Score
 ) -> None:
     """A true loss of two points on the family's other task is seldom promoted, and an equal model mostly."""
-    trials, promoted = 10, {-0.02: 0, 0.0: 0}
+    trials, promoted = 24, {-0.02: 0, 0.0: 0}
     for draw in range(trials):
         for task in ("one", "two"):
             score(task, "old", 0.5, spread=0.006, draw=draw)
@@ -215,7 +215,7 @@ def test_the_family_guard_stops_true_losses_and_lets_equal_models_pass(
         for loss in promoted:
             score("two", "new", 0.5 + loss, spread=0.006, draw=draw)
             promoted[loss] += verdicts(storage, tasks)["one"].outcome == "promote"
-    assert promoted[-0.02] <= 1
+    assert promoted[-0.02] <= 2
     assert promoted[0.0] >= 0.7 * trials
 
 

@@ -229,7 +229,7 @@ def drawn(rng: np.random.Generator, shares: Sequence[float], texts: int = 600, s
 @pytest.mark.slow
 def test_it_holds_its_level_where_the_plain_test_does_not_and_finds_what_is_there() -> None:
     rng = np.random.default_rng(0)
-    trials, plain, rejected, power = 60, 0, 0, 0
+    trials, plain, rejected, power = 150, 0, 0, 0
     for _ in range(trials):
         a, b, better = drawn(rng, (0.5, 0.5, 0.66))
         rejected += difference(a, b).p < 0.05
@@ -275,10 +275,10 @@ def trained(rng: np.random.Generator, mean: float, trainings: int, splits: np.nd
 
 def test_of_two_methods_that_train_the_luck_of_trainings_is_counted() -> None:
     """Two sets of three checkpoints differ in nearly every trial, two methods that are equal in one of twenty."""
-    rng, trials = np.random.default_rng(0), 100
+    rng, trials = np.random.default_rng(0), 400
     of_checkpoints = of_methods = power = 0
     for _ in range(trials):
-        splits = rng.normal(0.3, 0.1, 60)
+        splits = rng.normal(0.3, 0.1, 100)
         a, b, better = (trained(rng, mean, n, splits) for mean, n in ((0, 3), (0, 3), (0.04, 10)))
         of_methods += difference(a, b).better != ""
         of_checkpoints += difference(*(replace(side, training_noise=0.0) for side in (a, b))).better != ""
