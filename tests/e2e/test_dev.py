@@ -2,6 +2,7 @@
 
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from functools import partial
@@ -12,9 +13,9 @@ import psutil
 import pytest
 
 from sensors.lost_runs import end_lost_runs
-from tests.e2e.conftest import Servers, answers, environment_in
+from tests.e2e.conftest import Servers, answers, environment_in, free_port
 from tests.platform.conftest import PARAMS, word_rows, write_task
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE, wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -83,3 +84,41 @@ def test_a_run_that_ctrl_c_cuts_off_is_canceled_and_not_tried_again(
         monkeypatch.setenv("TRAUBE_HOME", str(folder / "home"))
         assert end_lost_runs(instance) == []  # as the next start does: a busy machine may leave it to that
         assert {run.status for run in instance.get_runs()} == {dg.DagsterRunStatus.CANCELED}
+
+
+def test_what_a_killed_one_left_is_ended_by_the_next_and_there_is_but_one(folder: Path) -> None:
+    """Its daemon would start nightly runs beside that of the next."""
+    killed = Servers(folder).wait()
+    left = {p.pid for p in killed.processes()} - {killed.process.pid}
+    second = Servers(folder)
+    assert second.process.wait(PATIENCE) == 1
+    assert "`traube dev`" in second.said()
+    killed.process.kill()
+    killed.process.wait()
+    assert left & {p.pid for p in killed.processes()}
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        last = Servers(folder, (taken, free_port())).wait()
+        assert f"port {taken} is in use; Dagster uses {last.ports[0]} instead" in last.said()
+        last.stop(signal.SIGHUP)  # the terminal was closed
+    assert not left & {p.pid for p in killed.processes()}
+    said = killed.said()
+    assert not any(word in said for word in ("Traceback", "Aborted"))
+
+
+def test_a_card_that_is_added_while_it_runs_is_read_and_stops_nothing(folder: Path) -> None:
+    servers = Servers(folder).wait()
+    with dg.DagsterInstance.from_config(str(folder / "home" / "dagster")) as instance:
+
+        def read() -> set[str]:
+            return {key.path[0] for key in instance.get_asset_keys() if key.path[-1] == "splits"}
+
+        wait_for(lambda: "words" in read(), "the sensor's first run")
+        write_task(folder / "cards", "more", word_rows())
+        (folder / "params.yaml").write_text(PARAMS.replace("[words]", "[words, more]"))
+        wait_for(lambda: "more" in read(), "the sensor's run of the task that was added")
+        runs = instance.get_runs(dg.RunsFilter(job_name="datasets"))
+        wait_for(lambda: all(run.is_finished for run in instance.get_runs()), "the end of all runs")
+        assert len(runs) == 2 and not [run for run in instance.get_runs() if run.status == dg.DagsterRunStatus.FAILURE]
+    servers.stop()
+    assert not (folder / "home" / "alerts.jsonl").exists()  # no tick failed

@@ -24,7 +24,6 @@ import psutil
 import pytest
 
 from tests.e2e.conftest import NEEDS_BROWSER, TRAUBE, Running, belongs, environment_in
-from tests.platform.conftest import word_rows, write_task
 from tests.waiting import wait_for
 from traube._pipeline.executors.loky import IDLE_SECONDS
 
@@ -308,25 +307,3 @@ def test_the_users_own_page_queries_changes_and_listens(running: Running, browse
     )
     assert answer == {"socket": True, "data": {"deletePipelineRun": {"__typename": "DeletePipelineRunSuccess"}}}
     assert dagster_run not in dagster_runs(running)
-
-
-def test_a_card_that_is_added_while_it_runs_is_read_and_stops_nothing(running: Running) -> None:
-    folder = running.home.parent
-    with dg.DagsterInstance.from_config(str(running.home / "dagster")) as instance:
-        before = {run.run_id for run in instance.get_runs()}
-        write_task(folder / "cards", "more", word_rows())
-        params = folder / "params.yaml"
-        params.write_text(params.read_text().replace("holes]", "holes, more]"))
-        wait_for(
-            lambda: instance.get_latest_materialization_event(dg.AssetKey(["more", "splits"])),
-            "the sensor's run of the task that was added",
-        )
-        wait_for(lambda: all(run.is_finished for run in instance.get_runs()), "the end of all runs")
-        begun = [run.job_name for run in instance.get_runs() if run.run_id not in before]
-        assert begun == ["datasets"]  # which reads `holes` once more: it is broken
-        ticks = [
-            tick
-            for sensor in instance.all_instigator_state()
-            for tick in instance.get_ticks(sensor.instigator_origin_id, sensor.selector_id)
-        ]
-        assert ticks and not [tick for tick in ticks if tick.is_failure]
