@@ -6,14 +6,23 @@ The clusterers in `traube.components.deep.clusterers` define how each network is
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 PROJECTED = 128  # dimensions of the contrasted vectors
+
+
+def adam(learned: Iterable[Any], learning_rate: float, device: torch.device) -> torch.optim.Adam:
+    """Return Adam for parameters, or for groups of them with rates of their own.
+
+    It is fused where the device has that: on a CPU, a step takes a fourth of the time.
+    """
+    return torch.optim.Adam(learned, lr=learning_rate, fused=device.type != "mps")
 
 
 class CodedAttention(nn.Module):

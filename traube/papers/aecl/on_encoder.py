@@ -65,8 +65,9 @@ class EncoderFit(Fit[E]):
 
     def learn(self, heads: Any) -> None:
         """Put heads on the encoder; the heads and, unless frozen, the encoder are learned (Adam)."""
-        import torch
         from torch import nn
+
+        from traube.papers.aecl.networks import adam
 
         heads.to(self.first.device)
         learned = [{"params": list(heads.parameters()), "lr": self.recipe.head_learning_rate}]
@@ -74,7 +75,7 @@ class EncoderFit(Fit[E]):
             learned.append({"params": list(self.network.parameters()), "lr": self.recipe.learning_rate})
         # frozen weights need no saving
         self.modules = nn.ModuleDict({"heads": heads} | ({"encoder": self.network} if self._fixed is None else {}))
-        self.optimizer = torch.optim.Adam(learned, fused=self.first.device.type != "mps")
+        self.optimizer = adam(learned, self.recipe.head_learning_rate, self.first.device)
 
     def encoded(self, rows: Rows, views: Sequence[int] | None = None) -> "Tensor":
         """Return vectors of some texts, [views, n, d]; of all views, or of those given."""

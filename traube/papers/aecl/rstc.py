@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 from typing_extensions import override
 
@@ -20,8 +21,7 @@ from traube.papers.aecl.on_encoder import EncoderClusterer, EncoderFit, EncoderR
 if TYPE_CHECKING:
     from torch import Tensor
 
-HALVINGS = 60  # of the interval that holds the price all sizes share
-ITERATIONS, TOLERANCE = 1000, 1e-7  # of the transport, at most, and the change of a size at which they end
+TOLERANCE = 1e-10  # the mean change of the transport's prices at which Newton's method ends
 
 
 class RstcRecipe(EncoderRecipe):
@@ -96,9 +96,9 @@ def solve_self_adaptive_transport(cost: "Tensor", softness: float, evenness: flo
     """Return the plan and the sizes of clusters with the lowest cost.
 
     Minimizes ``<plan, cost> + softness * sum plan (log plan - 1) - evenness * sum (log b + log(1 - b))``
-    where each row of the plan adds up to 1/n, its columns to b, and b to 1. Rows and columns are
-    scaled in turn (Sinkhorn, in logarithms); then the sizes go towards those that the columns' prices
-    ask for. They go the less far the more the prices would answer: otherwise they swing for ever.
+    where each row of the plan adds up to 1/n, and its columns to b. The dual problem has one price a cluster:
+    given prices g, rows of the plan are ``softmax((g - cost) / softness) / n``, and each size is the root of
+    ``evenness * (1/b - 1/(1 - b)) = g``. Newton's method finds the prices at which columns and sizes agree.
 
     Parameters
     ----------
@@ -117,50 +117,47 @@ def solve_self_adaptive_transport(cost: "Tensor", softness: float, evenness: flo
         Sizes [k].
     """
     import torch
+    from scipy.optimize import minimize
 
     n, k = cost.shape
-    by_column = torch.zeros(k, dtype=cost.dtype, device=cost.device)
-    by_row = torch.zeros(n, dtype=cost.dtype, device=cost.device)
-    sizes = torch.full_like(by_column, 1 / k)
-    for _ in range(ITERATIONS):
-        by_row = -softness * (math.log(n) + ((by_column - cost) / softness).logsumexp(dim=1))
-        by_column = softness * (sizes.log() - ((by_row[:, None] - cost) / softness).logsumexp(dim=0))
-        target_sizes = _sizes(by_column, evenness)
-        if float((target_sizes - sizes).abs().max()) < TOLERANCE:
-            break
-        answer = softness / sizes / (evenness * (sizes**-2 + (1 - sizes) ** -2))
-        sizes = sizes * (target_sizes / sizes) ** (1 / (1 + answer))
-        sizes = sizes / sizes.sum()
-    by_row = -softness * (math.log(n) + ((by_column - cost) / softness).logsumexp(dim=1))
-    plan = ((by_row[:, None] + by_column - cost) / softness).exp()
-    return plan, sizes
+
+    def share(prices: "Tensor") -> "Tensor":
+        """Share each text among the clusters, [n, k]."""
+        return ((prices - cost) / softness).softmax(dim=1)
+
+    def value(at: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        prices = torch.as_tensor(at, device=cost.device)
+        sizes, rest = _sizes(prices, evenness)
+        texts = softness * ((prices - cost) / softness).logsumexp(dim=1).mean()
+        clusters = prices * sizes - evenness * (sizes.log() + rest.log())
+        return float(texts - clusters.sum()), (share(prices).mean(dim=0) - sizes).cpu().numpy()
+
+    def curvature(at: NDArray[np.float64]) -> NDArray[np.float64]:
+        prices = torch.as_tensor(at, device=cost.device)
+        shares, (sizes, rest) = share(prices), _sizes(prices, evenness)
+        of_texts = (torch.diag(shares.mean(dim=0)) - shares.T @ shares / n) / softness
+        return (of_texts + torch.diag(1 / (evenness * (sizes**-2 + rest**-2)))).cpu().numpy()
+
+    even = np.full(k, evenness * (k - k / max(k - 1, 1)))  # the prices of equal sizes
+    solved = minimize(value, even, jac=True, hess=curvature, method="Newton-CG", options={"xtol": TOLERANCE})
+    prices = torch.as_tensor(solved.x, device=cost.device)
+    return share(prices) / n, _sizes(prices, evenness)[0]
 
 
-def _sizes(prices: "Tensor", evenness: float) -> "Tensor":
-    """Return the sizes, [k], that minimize their part of the cost and add up to 1.
-
-    Each is the root of a quadratic equation, given a multiplier that all share, which is found by bisection.
-    """
+def _sizes(prices: "Tensor", evenness: float) -> tuple["Tensor", "Tensor"]:
+    """Return the sizes, [k], for which prices ask, and what each leaves to 1."""
     import torch
 
-    def at(shared: float) -> "Tensor":
-        # one stable form of the root that lies between 0 and 1
-        c = prices - shared
-        return 2 * evenness / (c + 2 * evenness + torch.sqrt(c.square() + 4 * evenness**2))
-
-    low = float(prices.min()) - evenness * (len(prices) + 2) ** 2
-    high = float(prices.max()) + evenness * (len(prices) + 2)
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if float(at(middle).sum()) < 1 else (low, middle)
-    sizes = at((low + high) / 2)
-    return sizes / sizes.sum()
+    # one stable form of the root that lies between 0 and 1; with the sign turned, it is that of 1 - b
+    root = 2 * evenness + torch.sqrt(prices.square() + 4 * evenness**2)
+    return 2 * evenness / (root + prices), 2 * evenness / (root - prices)
 
 
 class Rstc(EncoderClusterer[RstcRecipe]):
     """Pseudo-labels by self-adaptive optimal transport, and a contrast."""
 
     name = "rstc"
+    version = "2"
     section = "Zheng et al. 2023, section 3"
     training = RstcFit
     augmentations = 2

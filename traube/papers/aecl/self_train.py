@@ -41,14 +41,15 @@ class SelfTrainFit(Fit[SelfTrainRecipe]):
         """Build the networks."""
         import torch
 
-        from traube.papers.aecl.networks import Autoencoder
+        from traube.papers.aecl import networks
 
         recipe, texts = self.recipe, views[0]
         self.sif = Sif.fit(Words.of(texts, recipe.words, base.network, self.seed), texts, recipe.rarity)
         self.device = torch.device(base.device)
         self.points = self._make_points(texts)
-        self.modules = Autoencoder(self.points.shape[1], self.k, recipe.width, recipe.code).to(self.device)
-        self.optimizer = torch.optim.Adam(self.modules.parameters(), lr=recipe.learning_rate)
+        shape = self.points.shape[1], self.k, recipe.width, recipe.code
+        self.modules = networks.Autoencoder(*shape).to(self.device)
+        self.optimizer = networks.adam(self.modules.parameters(), recipe.learning_rate, self.device)
         self.memory = {"settled": False}
 
     def _make_points(self, texts: Sequence[str]) -> "Tensor":
@@ -114,6 +115,7 @@ class SelfTrain(DeepClusterer[SelfTrainRecipe]):
     """SIF embeddings, an autoencoder, self-training."""
 
     name = "self_train"
+    version = "2"
     section = "Hadifar et al. 2019, section 3"
     training = SelfTrainFit
     defaults = SelfTrainRecipe(batch=64)

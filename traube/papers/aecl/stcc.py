@@ -42,7 +42,7 @@ class StccFit(Fit[StccRecipe]):
         """Build the networks."""
         import torch
 
-        from traube.papers.aecl.networks import TextCnn
+        from traube.papers.aecl import networks
 
         recipe, texts = self.recipe, views[0]
         self.device = torch.device(base.device)
@@ -51,8 +51,8 @@ class StccFit(Fit[StccRecipe]):
         self.codes = torch.from_numpy(codes.astype(np.float32)).to(self.device)
         self.numbers = self._number_words(texts)
         vectors = torch.from_numpy(np.vstack([np.zeros_like(self.words.vectors[:1]), self.words.vectors]))
-        self.modules = TextCnn(vectors, codes.shape[1]).to(self.device)
-        self.optimizer = torch.optim.Adam(self.modules.parameters(), lr=recipe.learning_rate)
+        self.modules = networks.TextCnn(vectors, codes.shape[1]).to(self.device)
+        self.optimizer = networks.adam(self.modules.parameters(), recipe.learning_rate, self.device)
         self.memory = {}
 
     def _number_words(self, texts: Sequence[str]) -> "Tensor":
@@ -119,6 +119,7 @@ class Stcc(DeepClusterer[StccRecipe]):
     """A convolutional network that is taught spectral codes."""
 
     name = "stcc"
+    version = "2"
     section = "Xu et al. 2017, section 3"
     training = StccFit
     defaults = StccRecipe(batch=200)
