@@ -132,6 +132,13 @@ def test_with_a_frozen_encoder_three_methods_are_others_and_the_rest_stand_once(
     assert made["measured"].notna().all() and len(made) == 3 * 3
 
 
+def test_on_vectors_of_words_from_elsewhere_a_method_is_the_papers(context: Context, task: Task) -> None:
+    evaluated(context, task, "aecl_frozen", "minilm", ["none/stcc"], 0.7)
+    evaluated(context, task, "aecl_glove", "minilm", ["none/stcc"], 0.6)
+    made = tables.results(context).query("metric == 'acc'").set_index(["method", "base"])["measured"]
+    assert made.to_dict() == pytest.approx({("STCC", "glove"): 61, ("STCC, adapted", "minilm"): 71})
+
+
 def test_what_is_left_out_stands_beside_the_whole_with_the_encoder_trained_or_frozen(
     context: Context, task: Task
 ) -> None:

@@ -1,12 +1,17 @@
 """Words, their vectors, and what is made of them: SIF vectors and spectral codes."""
 
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
+from tests.errors import refused
+from traube._core.errors import NotInstalled
 from traube.models.transformer import Transformer
 from traube.papers.aecl.stcc import compute_spectral_codes
-from traube.papers.aecl.words import Sif, Words, make_word_vectors, split_words
+from traube.papers.aecl.words import GLOVE, Sif, Words, make_word_vectors, split_words
 
 TEXTS = [
     "goal ball net",
@@ -65,6 +70,26 @@ def test_an_encoders_word_is_the_mean_of_its_tokens(base: Transformer) -> None:
     table = base.network[0].auto_model.get_input_embeddings().weight.detach().numpy()
     tokens = [base.network.tokenizer.convert_tokens_to_ids(word) for word in ("cat", "dog")]
     assert found.vectors == pytest.approx(table[tokens])
+
+
+def test_words_that_glove_has_get_its_vectors_and_others_are_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: Transformer
+) -> None:
+    data = tmp_path / GLOVE / "data"
+    data.mkdir(parents=True)
+    pd.DataFrame({"index": ["the", "dog", "cat"]}).to_parquet(data / "glove_6B_index.parquet")
+    np.save(data / "glove_6B_50d_emb.npy", np.arange(150, dtype=np.float32).reshape(3, 50))
+    (data.parent / "__init__.py").write_text("raise RuntimeError('the code of the package runs')")
+    monkeypatch.setattr("traube.papers.aecl.words.find_package", lambda name: None)
+    with refused(NotInstalled, "traube[glove]"):
+        Words.of(["The cat"], "glove", base.network, 0)
+    monkeypatch.undo()
+    monkeypatch.syspath_prepend(tmp_path)
+    words = Words.of(["The cat, the zyzzyva!"], "glove", base.network, 0)
+    assert (words.numbers, words.counts.tolist()) == ({"cat": 0, "the": 1}, [1, 2])
+    assert words.vectors[:, 0].tolist() == [100, 0] and words.of_text("cat zyzzyva") == [0]
+    none = Words.of(["zyzzyva"], "glove", base.network, 0)
+    assert none.of_text("zyzzyva") == [] and not none.vectors.any() and none.vectors.shape == (1, 50)
 
 
 def test_a_bit_of_the_codes_tells_texts_apart_that_share_no_word() -> None:

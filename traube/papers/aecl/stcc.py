@@ -4,7 +4,6 @@ Words in common give a graph of the texts, whose spectrum gives each text a bina
 word vectors learns these codes, and k-means groups its deep features.
 """
 
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -98,8 +97,9 @@ def compute_spectral_codes(texts: Sequence[str], bits: int, n_neighbors: int, se
     median. There are no more bits than texts less two.
     """
     from scipy import sparse
+    from scipy.sparse.csgraph import laplacian
+    from scipy.sparse.linalg import eigsh
     from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.manifold import spectral_embedding
     from sklearn.neighbors import kneighbors_graph
 
     n, counts = len(texts), [split_words(text) or ["."] for text in texts]
@@ -109,9 +109,12 @@ def compute_spectral_codes(texts: Sequence[str], bits: int, n_neighbors: int, se
     vectors = TfidfVectorizer(analyzer=lambda words: words).fit_transform(counts)
     graph = kneighbors_graph(vectors, min(n_neighbors, n - 1), metric="cosine", include_self=True)
     graph = sparse.csr_matrix(graph.maximum(graph.T))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Graph is not fully connected", category=UserWarning)
-        points = spectral_embedding(graph, n_components=bits, random_state=seed, drop_first=True)
+    normed, roots = laplacian(graph, normed=True, return_diag=True)
+    # the least of the Laplacian are the greatest of what it leaves to the identity, which takes no factorization of a
+    # matrix that neighbors in many dimensions fill
+    start = np.random.default_rng(seed).uniform(-1, 1, n)
+    _, eigenvectors = eigsh(sparse.identity(n) - normed, k=bits + 1, which="LA", v0=start, tol=1e-6)
+    points = eigenvectors[:, -2::-1] / roots[:, None]  # without the first, which tells no text from another
     return np.asarray(points > np.median(points, axis=0), dtype=bool)
 
 
