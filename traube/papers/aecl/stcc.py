@@ -122,7 +122,7 @@ class Stcc(DeepClusterer[StccRecipe]):
     """A convolutional network that is taught spectral codes."""
 
     name = "stcc"
-    version = "2"
+    version = "3"
     section = "Xu et al. 2017, section 3"
     training = StccFit
     defaults = StccRecipe(batch=200)
