@@ -320,6 +320,8 @@ def test_rivals_are_compared_without_a_test_and_others_are_reported() -> None:
         Holds.UNTESTED,
         Holds.UNTESTED,
     )
+    assert "tweet 70.0 (+5.0 beside SCCL)" in rate(65.0).measured
+    assert "tweet 70.0 (+10.0 beside SBERT)" in rate(55.0).measured
     assert "GSDMM, not in the paper, higher on 1 of 1 sets" in rate(65.0).measured
 
 
