@@ -160,6 +160,18 @@ def test_trainings_are_drawn_as_they_went(context: Context, task: Task) -> None:
     assert drawing.data["size"].eq(len(load_params().chosen("aecl").seeds)).all()
 
 
+def test_what_attention_finds_is_measured_in_the_end_and_after_the_contrast_alone(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = {"method": "AECL", "task": "tweet", "base": "minilm", "same_class_similarity": 0.5}
+    epochs = [(1, 0.9, None), (2, 0.4, None), (3, 0.2, 1.5), (4, 0.1, 1.2)]
+    rows = [{**about, "seed": s, "epoch": e, "ns": ns, "labels": labels} for s in (1, 2) for e, ns, labels in epochs]
+    monkeypatch.setattr(figures, "histories", lambda context: pd.DataFrame(rows))
+    measured = figures.similarity(context).set_index("metric")
+    assert measured["measured"].to_dict() == {"ns": 0.1, figures.NS_OF_CONTRAST: 0.4, "same_class_similarity": 0.5}
+    assert set(measured["seeds"]) == {2}
+
+
 def test_the_sweeps_own_training_is_drawn_where_the_protocol_has_none_and_once(context: Context, task: Task) -> None:
     evaluated(context, task, "aecl_ablations", "minilm", ["none/aecl"], 0.5)
     alone = figures.histories(context)

@@ -5,6 +5,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from traube._core.errors import Missing, TraubeError
+from traube._core.frames import stack
 from traube._pipeline.cluster import REPRESENTATIONS
 from traube._pipeline.params import Point
 from traube._pipeline.units import sample_for_plots
@@ -42,6 +43,7 @@ TRAININGS = {
     "AECL, frozen encoder, unit vectors": f"{ABLATIONS}.scaled=False",
 }
 STAGES = {"figure_8": "stage_1", "figure_9": "stage_2"}
+NS_OF_CONTRAST = "ns_contrast_alone"
 CURVES = {"same_class_similarity": "cosine between texts of one class", "ns": "similarity to other classes (NS)"}
 
 
@@ -67,16 +69,23 @@ def histories(context: Context) -> pd.DataFrame:
 
 
 def similarity(context: Context) -> pd.DataFrame:
-    """Measure how alike texts are in the last epoch of a training, means over seeds.
+    """Measure how alike texts are in the last epoch of a training, means over seeds, and NS after the contrast alone.
 
-    The columns are task, method, metric (of `CURVES`), base, measured, sd, seeds.
+    The columns are task, method, metric (of `CURVES`, or `NS_OF_CONTRAST`), base, measured, sd, seeds. The first stage
+    trains by the contrast alone (L_I), as the paper does for its figure of NS (section 4.7).
     """
     table, keys = histories(context), ["task", "method", "metric", "base"]
     if table.empty:
         return pd.DataFrame(columns=[*keys, "measured", "sd", "seeds"])
-    last = table.sort_values("epoch").groupby(["task", "method", "base", "seed"], as_index=False).last()
-    columns = [column for column in CURVES if column in last]
-    values = last.melt(["task", "method", "base", "seed"], columns, "metric").dropna(subset="value")
+    training = ["task", "method", "base", "seed"]
+    ordered = table.sort_values("epoch")
+    last = ordered.groupby(training, as_index=False).last()
+    values = [last.melt(training, [column for column in CURVES if column in last], "metric")]
+    if "ns" in ordered:
+        contrasted = ordered[ordered["labels"].isna()] if "labels" in ordered else ordered
+        contrasted = contrasted.groupby(training, as_index=False).last()
+        values.append(contrasted.rename(columns={"ns": NS_OF_CONTRAST}).melt(training, [NS_OF_CONTRAST], "metric"))
+    values = stack(values).dropna(subset="value")
     return values.groupby(keys)["value"].agg(measured="mean", sd=deviation, seeds="size").reset_index()
 
 

@@ -65,8 +65,9 @@ PAPER = Paper(
         ),
         Table(
             "similarity",
-            "How alike texts are in the last epoch: NS, the share of a text's attention that goes to other classes (figure 6), and "
-            "the cosine of two texts of one class (figure 5). The paper's are curves without numbers.",
+            "How alike texts are in the last epoch of all stages: NS, the share of a text's attention that goes to other classes, and "
+            "the cosine of two texts of one class (figure 5); and NS after the contrast alone, as the paper has it (figure 6). The "
+            "paper's are curves without numbers.",
             tables.published_nothing,
             figures.similarity,
             shown=partial(make_grid, rows=["task", "method", "base"], column="metric", digits=3),

@@ -3,7 +3,7 @@
 A test counts trainings (`detectable`); of tables whose p-value is older, differences alone are judged, as untested.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -122,8 +122,7 @@ def judge_against_triplet(
     for metric in dict.fromkeys(pair.cob["metric"] for pair in pairs):
         compared = [pair for pair in pairs if pair.cob["metric"] == metric]
         best = select(table, task=here, method=TRIPLET, metric=[metric])["measured"].max()
-        if best > max(pair.triplet["measured"] for pair in compared):
-            texts.append(f"Triplet by another recipe: {metric.upper()} {format_score(best)}")
+        texts += _name_better_recipes(select(table, task=here, metric=[metric]), compared)
         if holds is Holds.HOLDS and best >= max(pair.cob["measured"] for pair in compared):
             holds = weaken(holds)
     bases = {pair.cob["base"] for pair in pairs}
@@ -135,6 +134,17 @@ def judge_against_triplet(
         holds = weaken(holds)
     paper = "DistilBERT" if here == tasks[0] else "DistilBERT, articles of TREC CAR"
     return Evidence(holds, "; ".join(texts), describe_data(pd.DataFrame([pair.cob for pair in pairs]), paper))
+
+
+def _name_better_recipes(table: pd.DataFrame, pairs: list[Pair]) -> Iterator[str]:
+    """Yield the score of either method by a recipe that is in no pair and above those that are."""
+    for method, label, rows in (
+        ("cob", "COB", [pair.cob for pair in pairs]),
+        (TRIPLET, "Triplet", [pair.triplet for pair in pairs]),
+    ):
+        highest = select(table, method=method)["measured"].max()
+        if highest > max(row["measured"] for row in rows):
+            yield f"{label} by another recipe: {rows[0]['metric'].upper()} {format_score(highest)}"
 
 
 def judge_training(rows: MeasuredRows) -> Evidence:
@@ -155,8 +165,8 @@ def judge_training(rows: MeasuredRows) -> Evidence:
     compared = pd.concat([select(table, method=("cob", TRIPLET)), baselines, encoder])
     scores = {method: group["measured"] for method, group in compared.groupby("method", sort=False)}
     text = "; ".join(f"{method} {', '.join(map(format_score, sorted(values)))}" for method, values in scores.items())
-    tests = [format_test(row) for _, row in baselines.iterrows() if has_test(row)]
-    test = "; ".join(dict.fromkeys(tests)) or "not tested by trainings"
+    tests = {f"{row['method']} {format_test(row)}": None for _, row in baselines.iterrows() if has_test(row)}
+    test = "; ".join(tests) or "not tested by trainings"
     return Evidence(combine(verdicts), f"ARI: {text}; {test}", describe_data(baselines, "DistilBERT"))
 
 

@@ -35,8 +35,7 @@ PAPER = Paper(
         ),
         Table(
             "table_2",
-            "Mini-batch k-means: model by task; also the authors' own results and those that MTEB stores. How small the data "
-            "measured here are: table 1.",
+            "Mini-batch k-means: model by task, of models that are here. How small the data measured here are: table 1.",
             tables.published_kmeans,
             partial(tables.mark_whole, partial(_measure_stored, tables.kmeans)),
             same_data=False,
@@ -53,8 +52,8 @@ PAPER = Paper(
         ),
         Table(
             "table_5",
-            "Adaptive pre-training: V-measure after the last step, mean of trainings; tested against the model as it was, at "
-            "the same length, over trainings.",
+            "Adaptive pre-training: V-measure after the last step, mean of trainings; a mark is of a test against the model as it "
+            "was, at the same length, over trainings.",
             tables.published_adaptation,
             partial(tables.mark_whole, tables.adaptation),
             absent="the base model is not trained here: its weights are not there (table 2)",

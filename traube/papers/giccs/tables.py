@@ -107,31 +107,32 @@ def _read_judgments() -> Iterator[tuple[str, Judgments]]:
 
 
 def published_words() -> pd.DataFrame:
-    """Return table 2 as it is printed: dialogues, measure, published, note, erratum."""
+    """Return table 2 as it is printed: dialogues, measure, published, note."""
     table = published("table2")
     grid = table.set_index(_name_dialogues(table["domain"], table["turns"]).rename("dialogues"))
     rows = stack_grid(grid[["rttr", "mtld", "tokens", "lemmas", "turn_length"]], "dialogues", "measure")
     doubts = {row.Index: _doubt_words(row.rttr, row.tokens, row.lemmas) for row in grid.itertuples()}
     named = zip(rows["dialogues"], rows["measure"], strict=True)
-    doubted = [doubts[dialogues] if measure in ("rttr", "lemmas") else ("", "") for dialogues, measure in named]
-    return rows.assign(note=[note for note, _ in doubted], erratum=[erratum for _, erratum in doubted])
+    return rows.assign(
+        note=[doubts[dialogues] if measure in ("rttr", "lemmas") else "" for dialogues, measure in named]
+    )
 
 
 def _name_dialogues(source: pd.Series, turns: pd.Series) -> pd.Series:
     return source + " " + turns.astype(str) + "-turn"
 
 
-def _doubt_words(rttr: float, tokens: int, lemmas: int) -> tuple[str, str]:
-    """Return why RTTR, tokens and lemmas are hardly of one text, and why they cannot be; empty where they may be."""
+def _doubt_words(rttr: float, tokens: int, lemmas: int) -> str:
+    """Return why RTTR, tokens and lemmas are hardly of one text, of which the paper says nothing; empty where they may be."""
     # RTTR is types over the root of tokens, so that it tells the types; each lemma has one type or more. Its tokens are
     # those of LexicalRichness, about as many as are printed: the row nearest to possible would need 44 % more
     types = rttr * np.sqrt(tokens)
     sum_ = f"RTTR {rttr:g} of {tokens} tokens means {rttr:g} * sqrt({tokens}) = {types:.1f} types"
     if lemmas > types + 0.005 * np.sqrt(tokens):  # however RTTR was rounded
-        return "", f"printed wrong, RTTR or lemmas: {sum_}, and {lemmas} lemmas have at least {lemmas} types"
+        return f"doubtful: as of one text, {sum_}, and {lemmas} lemmas have at least {lemmas} types"
     if types > DOUBTFUL * lemmas:
-        return f"doubtful: {sum_}, {types / lemmas:.1f} for each of {lemmas} lemmas", ""
-    return "", ""
+        return f"doubtful: as of one text, {sum_}, {types / lemmas:.1f} for each of {lemmas} lemmas"
+    return ""
 
 
 def words(context: Context) -> pd.DataFrame:

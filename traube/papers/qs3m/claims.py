@@ -1,7 +1,7 @@
 """Claims of the paper, and the rules by which they are judged.
 
-The test is the paper's, a t-test over pages, paired with SBERT's Euclidean distances. A page is tested by one training,
-that of its fold. What is not compared with SBERT has no test.
+Rows of table 2 are tested against SBERT's Euclidean distances, and those that know a query against none. The paper's test
+is a t-test over pages; here what is trained is tested over folds, each a training. What is not compared has no test.
 """
 
 import math
@@ -32,7 +32,8 @@ from traube.metrics.correlation import correlation
 OURS = "QS3M-Title"  # the query that is trained at both levels here
 BASELINES = ("TFIDF cosine", "Topic model")
 UNTRAINED = ("Query's space", "Page's space", "Query first")  # rivals that the paper does not have
-PAPER = "CAR-A and CAR-B, SBERT trained on 5,000 articles"
+SAMPLE = "car_test200"  # what the names of tasks of the public sample begin with
+PAPER = "CAR-A and CAR-B, 162,000 queries to learn from, SBERT trained on 1.6 million"
 PAGES = math.inf  # the test counts pages: there is no training that it counts as one
 GAIN = 0.12
 QUERY_GAINS = {"auc_all": 0.004, "ari": 0.005}  # of a title, flat
@@ -106,13 +107,14 @@ def judge_query(rows: MeasuredRows) -> Evidence:
 def judge_baselines(rows: MeasuredRows) -> Evidence:
     """Judge whether QS3M is above words and topics: significantly above SBERT, and they significantly below it."""
     table = read_results(rows)
-    verdicts, texts, compared = [], [], []
+    verdicts, differences, texts, compared = [], list[float](), [], []
     for metric, gain in (("auc_all", AUC_GAIN), ("ari", ARI_GAIN)):
         for _, row in _select_trained(table, metric).iterrows():
             others = select(table, method=BASELINES, metric=metric, task=row["task"])
             for _, other in others.iterrows():
                 sides = judge_test(row, "higher", gain, PAGES), judge_test(other, "lower", gain, PAGES)
-                verdicts.append(_join_sides(row["measured"] - other["measured"], *sides))
+                differences.append(row["measured"] - other["measured"])
+                verdicts.append(_join_sides(differences[-1], *sides))
             if len(others):
                 compared.append(row)
                 scores = ", ".join(f"{other.method} {format_score(other.measured)}" for other in others.itertuples())
@@ -121,7 +123,12 @@ def judge_baselines(rows: MeasuredRows) -> Evidence:
         return leave_untested(NOT_TRAINED)
     decided = sum(holds is Holds.HOLDS for holds in verdicts)
     text = f"{'; '.join(texts)}; tests on either side of SBERT decide {decided} of {len(verdicts)}"
-    return Evidence(combine(verdicts), text, describe_data(pd.DataFrame(compared), PAPER))
+    holds = combine(verdicts)
+    if holds is Holds.UNTESTED:  # no test of the two is there, and their signs are weaker evidence
+        higher = sum(difference > 0 for difference in differences)
+        text += f", and QS3M is higher in {higher} of them"
+        holds = weaken(judge_signs(differences))
+    return Evidence(holds, text, describe_data(pd.DataFrame(compared), PAPER))
 
 
 def _join_sides(difference: float, ours: Holds, theirs: Holds) -> Holds:
@@ -176,12 +183,19 @@ def judge_clustering(rows: MeasuredRows) -> Evidence:
         tasks.append(str(task))
     if not verdicts:
         return leave_untested("too few ways of comparing are measured")
-    return Evidence(combine(verdicts), "; ".join(texts), describe_data(select(table, task=tasks), PAPER))
+    holds = combine(verdicts)
+    if any(task.startswith(SAMPLE) for task in tasks):
+        holds = weaken(holds)
+    return Evidence(holds, "; ".join(texts), describe_data(select(table, task=tasks), PAPER))
 
 
 CLAIMS = (
     Claim("QS3M improves ARI by 12 % on average over the best baseline, SBERT", "4.3.2, table 2", judge_gain),
-    Claim("Incorporating the query improves the metric (title .289 ARI, no query .284)", "4.3.1, table 2", judge_query),
+    Claim(
+        "Incorporating the query improves the metric (title .289 ARI, no query .284)",
+        "4.3.1, 4.3.2, table 2",
+        judge_query,
+    ),
     Claim("QS3M beats TF-IDF and topic models", "abstract, table 2", judge_baselines),
     Claim("Better pairwise similarity (AUC) leads to better clusters (ARI)", "4.3.2, table 2", judge_clustering),
     Claim(
