@@ -188,6 +188,8 @@ def judge_time(measure: str, tasks: str, at_least: float, rows: MeasuredRows) ->
         interval = f", 95 % CI {low:.1f} to {high:.1f}" if row.seeds >= FEWEST_TRAININGS else ""
         texts.append(f"{row.measured:.1f} times ({row.task}, {count_trainings(row.seeds)}{interval})")
     notes = dict.fromkeys(note for note in table.get("note", ()) if isinstance(note, str) and note)
+    if any(read_recipe(note).get("layers") == "0" for note in notes):
+        texts.append("the head alone is trained")
     on = describe_data(table, "20NG and CAR, DistilBERT, a Titan XP")
     return Evidence(combine(verdicts), "; ".join(texts), "; ".join([on, *notes]))
 

@@ -188,7 +188,9 @@ def judge_adaptation(method: str, kind: str, epochs: range, reported: float, row
         verdicts.append(judge_size(low, high, reported))
         interval = "" if math.isnan(low) else f", 95 % CI over them {format_percent(low)} to {format_percent(high)}"
         gain = format_percent(row.difference / before)
-        texts.append(f"{gain} ({row.model}, {row.epochs:g} epochs, {count_trainings(row.seeds)}{interval})")
+        texts.append(
+            f"{gain} ({row.model}, {row.epochs:g} epoch{'' if row.epochs == 1 else 's'}, {count_trainings(row.seeds)}{interval})"
+        )
     holds, tasks = combine(verdicts), table["task"].unique()
     on = f"{', '.join(tasks)}; {', '.join(table['model'].unique())} (paper: GBERT-base, mean of three sets)"
     if of_base.empty:

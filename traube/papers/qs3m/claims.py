@@ -35,7 +35,10 @@ UNTRAINED = ("Query's space", "Page's space", "Query first")  # rivals that the 
 SAMPLE = "car_test200"  # what the names of tasks of the public sample begin with
 PAPER = "CAR-A and CAR-B, 162,000 queries to learn from, SBERT trained on 1.6 million"
 PAGES = math.inf  # the test counts pages: there is no training that it counts as one
-GAIN = 0.12
+GAINS = {
+    "flat": 0.026,
+    "hier": 0.003,
+}  # in ARI, of a title on CAR-A; its best query gains 12 % on average, a title 4.5 %
 QUERY_GAINS = {"auc_all": 0.004, "ari": 0.005}  # of a title, flat
 AUC_GAIN, ARI_GAIN = 0.1, 0.2  # over TF-IDF, the better of both baselines: .738 and .597, .289 and .071
 NOT_TRAINED = "QS3M is not trained here"
@@ -74,7 +77,7 @@ def judge_gain(rows: MeasuredRows) -> Evidence:
     verdicts, texts = [], []
     for _, row in ours.iterrows():
         before = row["measured"] - row["difference"]
-        verdicts.append(judge_test(row, "higher", GAIN * before, PAGES))
+        verdicts.append(judge_test(row, "higher", GAINS.get(row["task"].rpartition("_")[2], GAINS["flat"]), PAGES))
         scores = f"{format_score(row['measured'])} against {format_score(before)}"
         texts.append(f"{row['task']} {format_percent(row['difference'] / before)} ({scores}, {format_test(row)})")
     untrained = select(table, method=UNTRAINED, metric="ari", task=ours["task"].unique())
@@ -190,7 +193,11 @@ def judge_clustering(rows: MeasuredRows) -> Evidence:
 
 
 CLAIMS = (
-    Claim("QS3M improves ARI by 12 % on average over the best baseline, SBERT", "4.3.2, table 2", judge_gain),
+    Claim(
+        "QS3M improves ARI by 12 % on average over SBERT (its best query; by a title 4.5 %)",
+        "4.3.2, table 2",
+        judge_gain,
+    ),
     Claim(
         "Incorporating the query improves the metric (title .289 ARI, no query .284)",
         "4.3.1, 4.3.2, table 2",
