@@ -58,7 +58,7 @@ class Clustering:
     naming_note : str
         How many clusters a language model did not name, and why; empty where all are named, or none were to be.
     strays : ndarray of shape (n_texts,)
-        Whether a text fits no cluster (`traube._grouping.describe.find_strays`); it is in the nearest one all the same, until
+        Whether a text fits no cluster (`strays` of its view); it is in the nearest one all the same, until
         `without_strays`. Empty where nobody looked.
     blank : int
         How many texts are missing, empty or hold nothing but spaces; they are in no cluster.

@@ -80,7 +80,7 @@ def replicates(
     labels_pred : ndarray of int of shape (n_items,)
         Clusters, as in `score`.
     groups : ndarray of int64 of shape (n_items,)
-        The group of each item, 0 to GROUPS - 1 (`traube.tasks.task.groups_of`).
+        The group of each item, 0 to GROUPS - 1 (`traube.tasks.task.get_groups`).
     metrics : sequence of str, default=METRICS
         Which of METRICS.
 
