@@ -81,6 +81,16 @@ def replacing(path: Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+def replace_folder(folder: Path, new: Path) -> None:
+    """Put a new folder in the place of a folder, which need not exist."""
+    old = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    new.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
 def _takes_bytes(path: Path) -> bool:
     """Return whether a path is a device or a pipe, or a name of a file that is open."""
     try:

@@ -51,11 +51,9 @@ class DailyTexts(Protocol):
 
 def find_inboxes(params: Params) -> dict[str, DailyTexts]:
     """Return the inboxes of all tasks that have one, by task: those of params.yaml, and the folders of `inbox/`."""
-    known = sources(None)
-    folders = [path.name for path in sorted(paths.inbox().glob("*")) if is_folder(path)]
-    zone = ZoneInfo(params.nightly.timezone)
+    known, zone = sources(None), ZoneInfo(params.nightly.timezone)
     inboxes: dict[str, DailyTexts] = {}
-    for task in dict.fromkeys([*params.inbox, *folders]):
+    for task in _name_inboxes(params):
         if task not in known:
             continue
         given = params.inbox.get(task, Inbox())
@@ -66,8 +64,12 @@ def find_inboxes(params: Params) -> dict[str, DailyTexts]:
 def find_unknown_inboxes(params: Params) -> list[str]:
     """Return the names of inboxes that are no task's."""
     known = sources(None)
+    return [name for name in _name_inboxes(params) if name not in known]
+
+
+def _name_inboxes(params: Params) -> list[str]:
     folders = [path.name for path in sorted(paths.inbox().glob("*")) if is_folder(path)]
-    return [name for name in dict.fromkeys([*params.inbox, *folders]) if name not in known]
+    return list(dict.fromkeys([*params.inbox, *folders]))
 
 
 @dataclass(frozen=True)

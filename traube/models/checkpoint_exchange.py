@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from traube._core import paths, settings
-from traube._core.disk import read_json
+from traube._core.disk import read_json, replace_folder
 from traube._core.errors import Corrupt, TraubeError
 from traube._core.files import locked, write_json
 from traube._core.hashing import digest, file_sha256
@@ -75,7 +75,7 @@ def _list_files(folder: Path) -> dict[str, Path]:
     """Return the files that are exchanged, by name: no links, and nothing hidden."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
     named = {path.relative_to(folder).as_posix(): path for path in files}
-    return {name: path for name, path in named.items() if _is_plain(name)}
+    return {name: path for name, path in named.items() if paths.is_plain(name)}
 
 
 def _store(storage: Storage, folder: Path, state: str, note: Note) -> Note:
@@ -114,9 +114,9 @@ def write_folder(storage: Storage, files: Mapping[str, str], folder: Path, is_fi
     """
     # names come from any writer of the storage: each must lead to a file of its own in the folder
     is_nested = any(str(parent) in files for name in files for parent in PurePosixPath(name).parents)
-    if not files or not all(map(_is_plain, files)) or is_nested:
+    if not files or not all(map(paths.is_plain, files)) or is_nested:
         raise Corrupt(f"{storage.catalog.name}: '{folder.name}' is no list of a checkpoint's files")
-    new, old = (folder.with_name(f".{folder.name}.{kind}") for kind in ("fetched", "replaced"))
+    new = folder.with_name(f".{folder.name}.fetched")
     shutil.rmtree(new, ignore_errors=True)
     try:
         for name, blob in files.items():
@@ -125,16 +125,6 @@ def write_folder(storage: Storage, files: Mapping[str, str], folder: Path, is_fi
                 storage.blobs.write_to(blob, new / name)
             else:
                 (new / name).write_bytes(storage.blobs.get(blob))
-        shutil.rmtree(old, ignore_errors=True)
-        if folder.exists():
-            folder.rename(old)
-        new.rename(folder)
+        replace_folder(folder, new)
     finally:
         shutil.rmtree(new, ignore_errors=True)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _is_plain(name: str) -> bool:
-    """Return whether a name leads to a file below its folder, and to nothing hidden there."""
-    parts = name.split("/")  # an absolute name begins with an empty one
-    return name.isprintable() and "\\" not in name and all(part and not part.startswith(".") for part in parts)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from traube._core.disk import read_json
+from traube._core.disk import read_json, replace_folder
 from traube._core.errors import Failed, Incompatible, TraubeError, first_line
 from traube._core.files import write_json
 from traube._core.progress import Progress
@@ -202,16 +202,6 @@ class Loop:
         return Failed(
             f"after step {step}: {what}; the learning rate {self.recipe.learning_rate:g} is too high, or the base model is broken"
         )
-
-
-def replace_folder(folder: Path, new: Path) -> None:
-    """Put a new folder in the place of a folder, which need not exist."""
-    old = folder.with_name(f".{folder.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if folder.exists():
-        folder.rename(old)
-    new.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def find_last_step(folder: Path) -> str | None:

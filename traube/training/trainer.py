@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from traube._core.disk import read_json
+from traube._core.disk import read_json, replace_folder
 from traube._core.errors import TooFew
 from traube._core.files import locked, write_json
 from traube._core.hashing import digest
@@ -33,7 +33,7 @@ from traube.models.base import BatchEncoder
 from traube.models.transformer import Transformer
 from traube.tasks.source import Source
 from traube.tasks.task import Task
-from traube.training.loop import Entry, Examples, Loop, TrainingRecipe, replace_folder
+from traube.training.loop import Entry, Examples, Loop, TrainingRecipe
 
 METRIC = "v_measure/noise_as_cluster"
 # On the way: mini-batch k-means with seed 42, nothing reduced.
