@@ -14,6 +14,7 @@ from traube._reports.papers.spec import Figure, deviation
 from traube.models import load_model
 from traube.models.vectors import store_matrix
 from traube.papers.aecl import figures, tables
+from traube.papers.aecl.claims import STAGE_2
 from traube.papers.aecl.figures import PLACES
 from traube.papers.aecl.paper import PAPER
 from traube.tasks.stored import complete_task, save_corpus, save_rows
@@ -78,6 +79,11 @@ def test_each_set_has_the_lambda_4_and_the_other_texts_that_are_published() -> N
             "agnews", "stackoverflow", "biomedical"
         }  # fmt: skip
         assert [task for task, (_, texts) in found.items() if texts != "published"] == ["googlenews_ts"]
+
+
+def test_claims_name_the_schedule_of_the_frozen_encoder() -> None:
+    (aecl,) = (m for m in load_params().protocols["aecl_frozen"].methods() if m.clusterer == "aecl")
+    assert aecl.clusterer_params["stage_2"] == STAGE_2
 
 
 def test_one_seed_has_no_deviation_and_several_have() -> None:

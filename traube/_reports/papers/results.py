@@ -215,7 +215,7 @@ def _count_printed(specs: Sequence[tuple[str, Table]], tables: Tables) -> tuple[
     printed, alike, otherwise = 0, 0, 0
     for name, table in specs:
         rows = tables.get((name, table.name))
-        if rows is None:
+        if rows is None or not table.is_of_paper:
             continue
         rows = rows[rows["published"].notna()]  # several rows where it was measured in several ways
         keys = _make_keys(rows, list(rows.columns[: rows.columns.get_loc("published")]))

@@ -126,6 +126,7 @@ class Table:
     # whether a row's data, and its encoder if it has one, are the paper's; or a function that says it of each row
     same_data: bool | Callable[[pd.DataFrame], pd.Series] = True
     same_encoder: bool | Callable[[pd.DataFrame], pd.Series] = True
+    is_of_paper: bool = True  # the printed numbers are the paper's own, and count as such
 
     def list_errata(self) -> list[str]:
         """Return what is known to be printed wrong, a line each."""

@@ -31,6 +31,9 @@ from traube._reports.papers.claims import (
 from traube.papers.aecl import figures, tables
 
 WHOLE, FROZEN = "AECL", ", frozen encoder"
+STAGE_2 = (
+    25  # epochs with the labels of k-means where the encoder is frozen (`aecl_frozen`); the paper's recipe has 1 to 10
+)
 DEEP = ("SCCL", "RSTC", "STCC", "Self-Train")  # rivals of the paper that are trained
 PLAIN = ("BOW", "TF-IDF", tables.KMEANS)
 LEFT_OUT = {  # rivals that the paper does not have
@@ -68,7 +71,8 @@ def _describe(rows: Iterable[pd.Series], sets: int) -> str:
     rows = list(rows)
     bases = dict.fromkeys(str(row["base"]) for row in rows if "base" in row.index and pd.notna(row["base"]))
     frozen = sum(row["method"].endswith(FROZEN) for row in rows)
-    state = "frozen" if frozen == len(rows) else "trained" if not frozen else "frozen or trained"
+    as_frozen = f"frozen, {STAGE_2} epochs of stage 2"
+    state = as_frozen if frozen == len(rows) else "trained" if not frozen else f"{as_frozen}, or trained"
     tasks = dict.fromkeys(row["task"] for row in rows)
     names = ", ".join(tasks) if len(tasks) <= MOST_NAMED else f"{len(tasks)} sets"
     return f"{names}; {' '.join([*bases, state])} (paper: {sets} sets, DistilBERT trained)"

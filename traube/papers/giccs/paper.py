@@ -65,6 +65,7 @@ PAPER = Paper(
             partial(tables.correlations, "stsb_de", ("spearman",)),
             absent="not evaluated here: the weights of this model are not on this machine; with them: traube pairs -t stsb_de -m MODEL",
             same_encoder=lambda rows: rows["published"].notna(),  # a row is an encoder
+            is_of_paper=False,
         ),
         Table(
             "similarity_and_clustering",
