@@ -97,6 +97,39 @@ def closed_instances() -> Iterator[None]:
     assert DefsStateStorage.get() is None
 
 
+@pytest.fixture(scope="session", autouse=True)
+def known_databases() -> Iterator[None]:
+    """Read the migrations of databases once, and keep their engines, which hold no connection.
+
+    Dagster makes a database for each run, for which alembic reads all its scripts, and an engine for each event, which
+    compiles all its statements anew.
+    """
+    from alembic.script import ScriptDirectory
+    from dagster._core.storage.event_log.sqlite import sqlite_event_log
+    from dagster._core.storage.runs.sqlite import sqlite_run_storage
+    from dagster._core.storage.schedules.sqlite import sqlite_schedule_storage
+
+    read, scripts, engines = ScriptDirectory.from_config, dict[str | None, ScriptDirectory](), dict[str, Any]()
+
+    def from_config(config: Any) -> ScriptDirectory:
+        place = config.get_alembic_option("script_location")
+        if place not in scripts:
+            scripts[place] = read(config)
+        return scripts[place]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScriptDirectory, "from_config", from_config)
+        for module in (sqlite_event_log, sqlite_run_storage, sqlite_schedule_storage):
+
+            def create_engine(url: str, create: Callable[..., Any] = module.create_engine, **options: Any) -> Any:
+                if url not in engines:
+                    engines[url] = create(url, **options)
+                return engines[url]
+
+            patch.setattr(module, "create_engine", create_engine)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def few_papers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have each publication make one table of one paper: all 44 take ten times as long as the rest."""
