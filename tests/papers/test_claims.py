@@ -229,7 +229,13 @@ def test_a_better_triplet_than_the_one_that_was_tested_is_reported() -> None:
     rows = make_cob(0.03, **test)
     evidence = judge("cob", "20 Newsgroups: ARI", give(table_4=[*rows, {**rows[1], "recipe": "f0", "measured": 0.5}]))
     assert evidence.holds is Holds.PARTLY
-    assert ".500" in evidence.measured
+    assert "Triplet by another recipe: ARI .500" in evidence.measured
+    better = judge(
+        "cob",
+        "20 Newsgroups: ARI",
+        give(table_4=[*rows, {**rows[0], "recipe": "f0", "measured": 0.6, "note": "layers=0"}]),
+    )
+    assert "COB by another recipe: ARI .600" in better.measured and "Triplet by another" not in better.measured
 
 
 @pytest.mark.parametrize(("level", "words"), [("coarse", "top sections"), ("fine", "all levels")])
@@ -266,6 +272,10 @@ def test_times_hold_at_the_size_that_is_reported(measure: str, words: str, enoug
         return judge("cob", words, give(convergence=[row])).holds
 
     assert (holds(enough), holds(3.0), holds(0.5)) == (Holds.HOLDS, Holds.PARTLY, Holds.FAILS)
+    row = {"task": "newsgroups", "base": "x", "measure": measure, "measured": 9.0, "sd": 0.1, "seeds": 3.0}
+    for note, is_head in (("layers=0 on a quiet machine", True), ("on a quiet machine", False)):
+        said = judge("cob", words, give(convergence=[{**row, "note": note}])).measured
+        assert ("the head alone is trained" in said) is is_head
     assert (holds(enough, seeds=1.0), holds(3.0, sd=5.0)) == (Holds.UNTESTED, Holds.UNTESTED)
 
 
@@ -388,6 +398,10 @@ def test_qs3m_has_to_be_significantly_above_sbert() -> None:
 
     assert holds(make_qs3m(0.7, 0.3, "higher")) is Holds.HOLDS
     assert holds(make_qs3m(0.5, 0.1, "lower")) is Holds.FAILS
+    sample = [
+        {**row, "task": "car_test200_flat", "trained_on": "car_test200_flat"} for row in make_qs3m(0.7, 0.3, "higher")
+    ]
+    assert holds(sample) is Holds.PARTLY
     blind = [{**row, "detectable": 0.5} for row in make_qs3m(0.61, 0.21, "")]
     assert holds(blind) is Holds.UNTESTED
     # where the table does not say what its test can find, no difference is no evidence
@@ -408,13 +422,16 @@ def test_a_query_helps_if_folds_say_so() -> None:
 
 
 def test_words_are_below_if_tests_on_either_side_of_sbert_say_so() -> None:
-    def holds(verdict: str, words: float, test: str) -> Holds:
-        rows = make_qs3m(0.7, 0.3, verdict, **{"TFIDF cosine": (words, test)})
+    def holds(verdict: str, words: float, test: str, **more: Any) -> Holds:
+        rows = [{**row, **more} for row in make_qs3m(0.7, 0.3, verdict, **{"TFIDF cosine": (words, test)})]
         return judge("qs3m", "TF-IDF", give(table_2=rows)).holds
 
     assert (holds("higher", 0.1, "lower"), holds("lower", 0.9, "higher")) == (Holds.HOLDS, Holds.FAILS)
     # signs without a test of the two are weaker evidence
-    assert (holds("higher", 0.1, ""), holds("higher", 0.9, "")) == (Holds.PARTLY, Holds.UNTESTED)
+    blind = {"detectable": 9.0}
+    assert (holds("", 0.1, "", **blind), holds("", 0.9, "", **blind)) == (Holds.PARTLY, Holds.UNTESTED)
+    # and where a test says that nothing of that size is there, they say nothing
+    assert holds("higher", 0.1, "") is Holds.UNTESTED
 
 
 def test_clusters_follow_pairs_if_the_interval_of_their_correlation_says_so() -> None:

@@ -31,7 +31,9 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Table:
     """The one table of the one paper that there is, and what the paper does not have is not on the page."""
     made = Table("table_1", "V-measure.", printed, measured, absent="no weights")
     more = Table("more", "Of our own.", None, measured)
-    monkeypatch.setattr(results, "papers", lambda: {"toy": Paper(reference="wehrli2023german", tables=(made, more))})
+    card = Table("card", "Printed by others.", printed, measured, is_of_paper=False)  # not counted as the paper's
+    tables = (made, more, card)
+    monkeypatch.setattr(results, "papers", lambda: {"toy": Paper(reference="wehrli2023german", tables=tables)})
     return made
 
 

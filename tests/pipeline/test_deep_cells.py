@@ -11,7 +11,7 @@ from traube._core.errors import Invalid
 from traube._core.progress import SILENT, Progress
 from traube._pipeline.cluster import REPRESENTATIONS, cluster_cells
 from traube._pipeline.embed import embed_task
-from traube._pipeline.executors import ProcessExecutor
+from traube._pipeline.executors import Failure, ProcessExecutor
 from traube._pipeline.params import Protocol, Sweep
 from traube._pipeline.plan import Plan, cells
 from traube._pipeline.request import Request
@@ -48,6 +48,20 @@ def pets() -> Task:
 @pytest.fixture
 def vectors_of_pets(pets: Task, base: Transformer, tmp_path: Path) -> Vectors:
     return embed_task(pets, base, Storage(tmp_path))[0]
+
+
+def test_methods_follow_each_other_seed_by_seed(
+    pets: Task, vectors_of_pets: Vectors, base: Transformer, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = parse_method("none/aecl", {"aecl": {**SHORT["aecl"], "epochs": 5}})
+    requested = cells(pets, base, OWN, methods=[AECL, other], seeds=[1, 2])
+    trained = []
+    monkeypatch.setattr(
+        "traube._pipeline.deep._train",
+        lambda request, *rest: trained.append(request.cell.seed) or Failure("failed", "no"),
+    )
+    assert len([*cluster_cells(pets, vectors_of_pets, requested, storage, ProcessExecutor(), model=base)]) == 4
+    assert trained == [1, 1, 2, 2]
 
 
 def test_they_come_last_and_leave_clusters_and_a_history(

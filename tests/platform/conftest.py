@@ -97,7 +97,7 @@ def closed_instances() -> Iterator[None]:
     assert DefsStateStorage.get() is None
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def known_databases() -> Iterator[None]:
     """Read the migrations of databases once, and keep their engines, which hold no connection.
 

@@ -170,8 +170,13 @@ def test_what_attention_finds_is_measured_in_the_end_and_after_the_contrast_alon
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     about = {"method": "AECL", "task": "tweet", "base": "minilm", "same_class_similarity": 0.5}
-    epochs = [(1, 0.9, None), (2, 0.4, None), (3, 0.2, 1.5), (4, 0.1, 1.2)]
-    rows = [{**about, "seed": s, "epoch": e, "ns": ns, "labels": labels} for s in (1, 2) for e, ns, labels in epochs]
+    # stage 3 may have no pseudo-labels
+    epochs = [(1, 0.9, None, None), (2, 0.4, None, None), (3, 0.2, 1.5, None), (4, 0.1, None, 1.2)]
+    rows = [
+        {**about, "seed": seed, "epoch": epoch, "ns": ns, "labels": labels, "clusters_contrast": contrast}
+        for seed in (1, 2)
+        for epoch, ns, labels, contrast in epochs
+    ]
     monkeypatch.setattr(figures, "histories", lambda context: pd.DataFrame(rows))
     measured = figures.similarity(context).set_index("metric")
     assert measured["measured"].to_dict() == {"ns": 0.1, figures.NS_OF_CONTRAST: 0.4, "same_class_similarity": 0.5}

@@ -10,7 +10,7 @@ from sklearn.metrics import adjusted_rand_score
 from tests.errors import refused
 from traube._core.errors import NotInstalled
 from traube.models.transformer import Transformer
-from traube.papers.aecl.stcc import compute_spectral_codes
+from traube.papers.aecl.stcc import compute_spectral_codes, embed_spectrally
 from traube.papers.aecl.words import GLOVE, Sif, Words, make_word_vectors, split_words
 
 TEXTS = [
@@ -90,6 +90,24 @@ def test_words_that_glove_has_get_its_vectors_and_others_are_absent(
     assert words.vectors[:, 0].tolist() == [100, 0] and words.of_text("cat zyzzyva") == [0]
     none = Words.of(["zyzzyva"], "glove", base.network, 0)
     assert none.of_text("zyzzyva") == [] and not none.vectors.any() and none.vectors.shape == (1, 50)
+
+
+def test_components_of_a_graph_are_told_apart_before_anything_else() -> None:
+    from scipy import sparse
+    from scipy.sparse.csgraph import laplacian
+
+    random = np.random.default_rng(0)
+    blocks = [sparse.csr_matrix(np.triu(random.random((8, 8)), 1)) for _ in range(12)]
+    graph = sparse.csr_matrix(sparse.block_diag([block + block.T for block in blocks]))
+    points = embed_spectrally(graph, 20, random)
+    within = points.reshape(12, 8, 20)
+    assert np.allclose(within[:, :, :11], within[:, :1, :11])  # 11 of eigenvalue 0, constant on a component
+    assert np.linalg.matrix_rank(within[:, 0, :11]) == 11
+    normed, roots = laplacian(graph, normed=True, return_diag=True)
+    exact = np.linalg.eigvalsh(normed.toarray())[1:21]
+    vectors = points * roots[:, None]
+    assert np.einsum("ij,ij->j", vectors, normed @ vectors) == pytest.approx(exact, abs=1e-5)
+    assert embed_spectrally(graph, 5, random).shape == (96, 5)  # fewer than there are components
 
 
 def test_a_bit_of_the_codes_tells_texts_apart_that_share_no_word() -> None:

@@ -177,10 +177,10 @@ def _render_claims(tables: Tables, folder: str | None) -> str:
     )
     parts = [
         INTRODUCTION,
-        f"Of {len(claims)} claims {verdicts[Holds.HOLDS]} hold here, {verdicts[Holds.PARTLY]} in part, {verdicts[Holds.FAILS]} do not, "
-        f"and {verdicts[Holds.UNTESTED]} are not tested: data, an encoder or trainings are not here, or what was measured decides "
-        "nothing. *In part* also says that the evidence is weaker than the paper's: no test, fewer sets, another encoder. Where such "
-        "evidence speaks against a claim, the claim is *not tested*, so that few can fail here.",
+        f"Of {len(claims)} claims, here {', '.join(f'{verdicts[holds]} *{holds.value}*' for holds in Holds)}. *Not tested*: data, an "
+        "encoder or trainings are not here, or what was measured decides nothing. *In part* also says that the evidence is weaker than "
+        "the paper's: no test, fewer sets, another encoder. Where such evidence speaks against a claim, the claim is *not tested*, so "
+        "that few can fail here.",
         markdown_rows(["", "what a paper says", "here", "which, and where"], claims)
         if claims
         else "No paper has claims.",

@@ -102,8 +102,8 @@ def find_neighbors(texts: Iterable[str], model: Model) -> dict[str, list[str]]:
     if len(words) < 2:
         return {}
     key = digest([words, model.fingerprint])
-    if key in _neighbors:
-        return _neighbors[key]
+    if (known := _neighbors.get(key)) is not None:
+        return known
     vectors = np.asarray(model.encode(words), dtype=np.float32)
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
     neighbors = {}

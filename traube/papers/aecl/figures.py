@@ -82,7 +82,8 @@ def similarity(context: Context) -> pd.DataFrame:
     last = ordered.groupby(training, as_index=False).last()
     values = [last.melt(training, [column for column in CURVES if column in last], "metric")]
     if "ns" in ordered:
-        contrasted = ordered[ordered["labels"].isna()] if "labels" in ordered else ordered
+        later = [name for name in ("labels", "clusters_contrast") if name in ordered]  # losses of stages 2 and 3
+        contrasted = ordered[ordered[later].isna().all(axis=1)]
         contrasted = contrasted.groupby(training, as_index=False).last()
         values.append(contrasted.rename(columns={"ns": NS_OF_CONTRAST}).melt(training, [NS_OF_CONTRAST], "metric"))
     values = stack(values).dropna(subset="value")

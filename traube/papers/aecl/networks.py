@@ -2,7 +2,7 @@
 
 Import this module only where a network is needed: it imports torch.
 
-The clusterers in `traube.components.deep.clusterers` define how each network is trained.
+The clusterers beside it define how each network is trained.
 """
 
 import math

@@ -13,8 +13,8 @@ ABLATIONS = {
 }
 NOT_TRAINED = (
     "not trained here as the paper trains it: AECL with its encoder in fp32 takes 88 CPU minutes a seed on Tweet, the smallest "
-    "set; STCC and Self-Train need word2vec's vectors. Rows of their own have AECL in bf16, methods with the encoder frozen, and "
-    "STCC and Self-Train on other vectors (adapted)"
+    "set; STCC and Self-Train have word2vec's vectors there, and GloVe's here. Rows of their own have AECL in bf16, methods with the "
+    "encoder frozen, and STCC and Self-Train on vectors of the texts or the encoder (adapted)"
 )
 NOT_LEFT_OUT = "not trained here as the paper trains it, with the encoder: rows of their own leave out the same with the encoder frozen"
 NOTHING_TRAINED = "Nothing has been trained yet.\nTo train: traube run --task tweet --protocol aecl"

@@ -63,9 +63,9 @@ class RstcFit(EncoderFit[RstcRecipe]):
         from traube.papers.aecl import losses
 
         if self.memory["steps"] in self.times:
-            cost = -self._compute_log_p(self.vectors()).double()
+            cost = -self._compute_log_p(self.vectors()).cpu().double()  # which not every device has
             plan, _ = solve_self_adaptive_transport(cost, self.recipe.softness, self.recipe.evenness)
-            self.settle(plan.argmax(dim=1).cpu(), self.recipe.settled)
+            self.settle(plan.argmax(dim=1), self.recipe.settled)
             self.modules.train()
         self.memory["steps"] += 1
         one, other = self.encoded(rows, views=(1, 2))
@@ -103,7 +103,7 @@ def solve_self_adaptive_transport(cost: "Tensor", softness: float, evenness: flo
     Parameters
     ----------
     cost : Tensor
-        [n, k].
+        [n, k], float64, on the CPU.
     softness : float
         Softness of the plan (epsilon).
     evenness : float
@@ -126,21 +126,21 @@ def solve_self_adaptive_transport(cost: "Tensor", softness: float, evenness: flo
         return ((prices - cost) / softness).softmax(dim=1)
 
     def value(at: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        prices = torch.as_tensor(at, device=cost.device)
+        prices = torch.from_numpy(at)
         sizes, rest = _sizes(prices, evenness)
         texts = softness * ((prices - cost) / softness).logsumexp(dim=1).mean()
         clusters = prices * sizes - evenness * (sizes.log() + rest.log())
-        return float(texts - clusters.sum()), (share(prices).mean(dim=0) - sizes).cpu().numpy()
+        return float(texts - clusters.sum()), (share(prices).mean(dim=0) - sizes).numpy()
 
     def curvature(at: NDArray[np.float64]) -> NDArray[np.float64]:
-        prices = torch.as_tensor(at, device=cost.device)
+        prices = torch.from_numpy(at)
         shares, (sizes, rest) = share(prices), _sizes(prices, evenness)
         of_texts = (torch.diag(shares.mean(dim=0)) - shares.T @ shares / n) / softness
-        return (of_texts + torch.diag(1 / (evenness * (sizes**-2 + rest**-2)))).cpu().numpy()
+        return (of_texts + torch.diag(1 / (evenness * (sizes**-2 + rest**-2)))).numpy()
 
     even = np.full(k, evenness * (k - k / max(k - 1, 1)))  # the prices of equal sizes
     solved = minimize(value, even, jac=True, hess=curvature, method="Newton-CG", options={"xtol": TOLERANCE})
-    prices = torch.as_tensor(solved.x, device=cost.device)
+    prices = torch.from_numpy(solved.x)
     return share(prices) / n, _sizes(prices, evenness)[0]
 
 

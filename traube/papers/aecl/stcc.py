@@ -5,7 +5,7 @@ word vectors learns these codes, and k-means groups its deep features.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,8 +97,6 @@ def compute_spectral_codes(texts: Sequence[str], bits: int, n_neighbors: int, se
     median. There are no more bits than texts less two.
     """
     from scipy import sparse
-    from scipy.sparse.csgraph import laplacian
-    from scipy.sparse.linalg import eigsh
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.neighbors import kneighbors_graph
 
@@ -108,14 +106,44 @@ def compute_spectral_codes(texts: Sequence[str], bits: int, n_neighbors: int, se
         return np.zeros((n, 1), dtype=bool)
     vectors = TfidfVectorizer(analyzer=lambda words: words).fit_transform(counts)
     graph = kneighbors_graph(vectors, min(n_neighbors, n - 1), metric="cosine", include_self=True)
-    graph = sparse.csr_matrix(graph.maximum(graph.T))
-    normed, roots = laplacian(graph, normed=True, return_diag=True)
-    # the least of the Laplacian are the greatest of what it leaves to the identity, which takes no factorization of a
-    # matrix that neighbors in many dimensions fill
-    start = np.random.default_rng(seed).uniform(-1, 1, n)
-    _, eigenvectors = eigsh(sparse.identity(n) - normed, k=bits + 1, which="LA", v0=start, tol=1e-6)
-    points = eigenvectors[:, -2::-1] / roots[:, None]  # without the first, which tells no text from another
+    points = embed_spectrally(sparse.csr_matrix(graph.maximum(graph.T)), bits, np.random.default_rng(seed))
     return np.asarray(points > np.median(points, axis=0), dtype=bool)
+
+
+def embed_spectrally(graph: Any, dimensions: int, random: np.random.Generator) -> NDArray[np.float64]:
+    """Return the eigenvectors of a graph's Laplacian with the least eigenvalues, [n, dimensions], but for the constant one.
+
+    They are sought as the greatest of what the Laplacian leaves to the identity, which takes no factorization of a matrix
+    that neighbors in many dimensions fill. Those that tell components apart all have the eigenvalue 0, of whose copies
+    Lanczos's method misses some: they are known, and any rotation of them is as good.
+
+    Parameters
+    ----------
+    graph : sparse matrix
+        Symmetric weights, [n, n].
+    dimensions : int
+        At most n - 2.
+    random : Generator
+        Draws the rotation and the start of the search.
+    """
+    from scipy import sparse
+    from scipy.sparse.csgraph import connected_components, laplacian
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    n = graph.shape[0]
+    normed, roots = laplacian(graph, normed=True, return_diag=True)
+    count, component = connected_components(graph, directed=False)
+    sizes = np.sqrt(np.bincount(component, weights=roots**2))
+    known = sparse.csr_matrix((roots / sizes[component], (np.arange(n), component)), shape=(n, count))
+    constant = sizes / np.linalg.norm(sizes)
+    others = random.standard_normal((count, min(count - 1, dimensions)))
+    points = known @ np.linalg.qr(np.column_stack([constant, others]))[0][:, 1:]
+    if missing := dimensions - points.shape[1]:
+        rest = sparse.identity(n) - normed
+        unknown = LinearOperator((n, n), matvec=lambda x: rest @ x - 2 * (known @ (known.T @ x)), dtype=np.float64)
+        _, found = eigsh(unknown, k=missing, which="LA", v0=random.uniform(-1, 1, n), tol=1e-6)
+        points = np.column_stack([points, found[:, ::-1]])
+    return np.asarray(points / roots[:, None])
 
 
 class Stcc(DeepClusterer[StccRecipe]):

@@ -121,8 +121,8 @@ def judge_hdbscan(rows: MeasuredRows) -> Evidence:
         tasks |= set(scores.index)
     if not verdicts:
         return leave_untested(NOT_MEASURED)
-    holds = _weaken_if_few(combine(verdicts), tasks)
-    # half of the paper's sets cannot show that it is so on all but one
+    holds = combine(verdicts)
+    # fewer than the paper's sets cannot show that it is so on all but one
     return Evidence(weaken(holds) if len(tasks) < SETS else holds, f"{'; '.join(texts)}; {NO_TEST}", _describe(grids))
 
 

@@ -65,7 +65,7 @@ def judge_choices(rows: MeasuredRows) -> Evidence:
     of_model = select(table, model=MODEL)
     table = of_model if len(of_model) else table
     if table.empty:
-        return leave_untested(f"{NO_DATA}; SmolLM2-135M chose on made dialogues alone, and mGPT is not here")
+        return leave_untested(f"{NO_DATA}: no language model chose among their utterances here")
     above = table["measured"] - 2 * table["error"] > CHANCE
     holds = Holds.FAILS if above.all() else Holds.PARTLY if above.any() else Holds.HOLDS
     if of_model.empty:  # another language model is weak evidence of the paper's
