@@ -1,14 +1,17 @@
 """Papers as specs: found by themselves, measured beside published, and figures that say what is missing."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from traube._core import paths
 from traube._reports.papers import Context, Drawing, Figure, Paper, Table, papers
 from traube._reports.papers.published import Published
-from traube._reports.papers.spec import SAME, format_table, join_printed
+from traube._reports.papers.spec import SAME, describe_test, format_table, join_printed
+from traube.comparison.verdict import Undecided, Verdict
 from traube.tasks import PAIRS, sources
 
 PRINTED = pd.DataFrame({"model": ["a", "a", "b"], "task": ["x", "y", "x"], "published": [1.0, 2.0, 3.0]})
@@ -99,6 +102,14 @@ def test_a_row_says_whether_its_data_and_encoder_are_the_papers() -> None:
     assert marked.loc[("b", "x"), list(SAME)].isna().all()  # nothing was measured there
     given = table.mark_same(rows.assign(same_data=["no", None, None]))  # the measurement itself knows better
     assert given.loc[given["measured"].notna(), "same_data"].tolist() == ["no"]
+
+
+def test_a_row_of_one_training_has_a_difference_and_no_test() -> None:
+    verdict = Verdict("a", "b", difference=0.1, error=0.02, df=19, splits=5)
+    difference, p, detectable, comparisons, better = describe_test(verdict, 100)
+    assert (difference, p, comparisons, better) == (10, verdict.p, 1, "higher") and detectable > 0
+    one = describe_test(replace(verdict, undecided=Undecided.ONE_TRAINING), 100)
+    assert one[0] == 10 and np.isnan(one[1:4]).all() and one[4] == ""
 
 
 def test_a_table_that_no_paper_printed_is_what_is_measured(context: Context) -> None:

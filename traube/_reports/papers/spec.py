@@ -15,7 +15,7 @@ from traube._core.files import write_text
 from traube._reports.papers.claims import Claim
 from traube._reports.papers.context import Context
 from traube._reports.rendering import figures_page
-from traube.comparison.verdict import Verdict
+from traube.comparison.verdict import Undecided, Verdict
 
 NUMBERS = {  # columns of numbers, and what each means
     "published": "Number that the paper prints.",
@@ -215,7 +215,12 @@ def write_figure(home: Path, paper: str, figure: Figure, context: Context) -> tu
 
 
 def describe_test(verdict: Verdict, scale: float = 1.0) -> Tested:
-    """Return what a table says of a verdict on a row against its reference, in the order of `TESTED`."""
+    """Return what a table says of a verdict on a row against its reference, in the order of `TESTED`.
+
+    Of one training it says the difference alone: a test that knows texts only is none of the method.
+    """
+    if verdict.undecided is Undecided.ONE_TRAINING:
+        return scale * verdict.difference, *UNTESTED[1:]
     direction = {"a": "higher", "b": "lower", "": ""}[verdict.better]
     return scale * verdict.difference, verdict.p, scale * verdict.detectable, verdict.comparisons, direction
 
