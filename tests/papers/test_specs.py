@@ -108,8 +108,9 @@ def test_a_row_of_one_training_has_a_difference_and_no_test() -> None:
     verdict = Verdict("a", "b", difference=0.1, error=0.02, df=19, splits=5)
     difference, p, detectable, comparisons, better = describe_test(verdict, 100)
     assert (difference, p, comparisons, better) == (10, verdict.p, 1, "higher") and detectable > 0
-    one = describe_test(replace(verdict, undecided=Undecided.ONE_TRAINING), 100)
-    assert one[0] == 10 and np.isnan(one[1:4]).all() and one[4] == ""
+    for undecided in (Undecided.ONE_TRAINING, Undecided.ONE_SEED):
+        one = describe_test(replace(verdict, undecided=undecided), 100)
+        assert one[0] == 10 and np.isnan(one[1:4]).all() and one[4] == ""
 
 
 def test_a_table_that_no_paper_printed_is_what_is_measured(context: Context) -> None:

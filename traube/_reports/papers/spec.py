@@ -217,9 +217,9 @@ def write_figure(home: Path, paper: str, figure: Figure, context: Context) -> tu
 def describe_test(verdict: Verdict, scale: float = 1.0) -> Tested:
     """Return what a table says of a verdict on a row against its reference, in the order of `TESTED`.
 
-    Of one training it says the difference alone: a test that knows texts only is none of the method.
+    Of one training, or one seed, it says the difference alone: a test that knows texts only is none of the method.
     """
-    if verdict.undecided is Undecided.ONE_TRAINING:
+    if verdict.undecided in (Undecided.ONE_TRAINING, Undecided.ONE_SEED):
         return scale * verdict.difference, *UNTESTED[1:]
     direction = {"a": "higher", "b": "lower", "": ""}[verdict.better]
     return scale * verdict.difference, verdict.p, scale * verdict.detectable, verdict.comparisons, direction
