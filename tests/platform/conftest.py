@@ -102,7 +102,7 @@ def known_databases() -> Iterator[None]:
     """Read the migrations of databases once, and keep their engines, which hold no connection.
 
     Dagster makes a database for each run, for which alembic reads all its scripts, and an engine for each event, which
-    compiles all its statements anew.
+    compiles all its statements again.
     """
     from alembic.script import ScriptDirectory
     from dagster._core.storage.event_log.sqlite import sqlite_event_log

@@ -92,15 +92,15 @@ def test_neighbors_are_words_of_the_texts_that_the_model_puts_near(minilm: Trans
 def test_the_neighbors_of_the_last_texts_are_kept_and_no_others(
     minilm: Transformer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encode, asked = minilm.encode, list[int]()
+    encode, requested = minilm.encode, list[int]()
     monkeypatch.setattr(
-        type(minilm), "encode", lambda self, words, *a, **k: asked.append(len(words)) or encode(words, *a, **k)
+        type(minilm), "encode", lambda self, words, *a, **k: requested.append(len(words)) or encode(words, *a, **k)
     )
     pets, cars = ["a cat and a kitten"], ["the car; an automobile"]
     first = find_neighbors(pets, minilm)
-    assert find_neighbors(pets, minilm) == first and len(asked) == 1
-    assert find_neighbors(cars, minilm) != first and len(asked) == 2
-    assert find_neighbors(pets, minilm) == first and len(asked) == 3
+    assert find_neighbors(pets, minilm) == first and len(requested) == 1
+    assert find_neighbors(cars, minilm) != first and len(requested) == 2
+    assert find_neighbors(pets, minilm) == first and len(requested) == 3
 
 
 def test_neighbors_need_no_other_words_and_no_corpus(minilm: Transformer) -> None:

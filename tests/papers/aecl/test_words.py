@@ -92,7 +92,7 @@ def test_words_that_glove_has_get_its_vectors_and_others_are_absent(
     assert none.of_text("zyzzyva") == [] and not none.vectors.any() and none.vectors.shape == (1, 50)
 
 
-def test_components_of_a_graph_are_told_apart_before_anything_else() -> None:
+def test_components_of_a_graph_come_before_anything_else() -> None:
     from scipy import sparse
     from scipy.sparse.csgraph import laplacian
 

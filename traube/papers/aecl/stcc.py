@@ -141,8 +141,8 @@ def embed_spectrally(graph: Any, dimensions: int, random: np.random.Generator) -
     if missing := dimensions - points.shape[1]:
         rest = sparse.identity(n) - normed
         unknown = LinearOperator((n, n), matvec=lambda x: rest @ x - 2 * (known @ (known.T @ x)), dtype=np.float64)
-        _, found = eigsh(unknown, k=missing, which="LA", v0=random.uniform(-1, 1, n), tol=1e-6)
-        points = np.column_stack([points, found[:, ::-1]])
+        _, vectors = eigsh(unknown, k=missing, which="LA", v0=random.uniform(-1, 1, n), tol=1e-6)
+        points = np.column_stack([points, vectors[:, ::-1]])
     return np.asarray(points / roots[:, None])
 
 
