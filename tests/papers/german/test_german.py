@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
@@ -47,7 +48,7 @@ def measured() -> pd.DataFrame:
         for i, model in enumerate(("bow", "gbert_base"))
         for j, method in enumerate(("none/minibatch_kmeans", "umap/minibatch_kmeans"))
     ]
-    return pd.DataFrame(rows, columns=["task", "model", "method", "measured"])
+    return pd.DataFrame(rows, columns=["task", "model", "method", "measured"]).assign(sd=np.nan, seeds=np.nan)
 
 
 def test_whole_texts_against_titles(measured: pd.DataFrame) -> None:
@@ -163,7 +164,7 @@ def test_mtebs_stored_results_are_the_authors_run_or_another_of_two_models() -> 
 def test_measured_stands_beside_published_and_never_in_its_place(measured: pd.DataFrame) -> None:
     own = kmeans(measured, {"reddit_s2s": "no credentials", "gbert_large": "not on this machine"})
     table = join_printed(published_kmeans(), own, "not measured here")
-    assert list(table.columns) == ["model", "task", "published", "authors", "mteb", "measured", "note"]
+    assert list(table.columns) == ["model", "task", "published", "authors", "mteb", "measured", "sd", "seeds", "note"]
     cell = table.set_index(["model", "task"]).loc
     assert cell[("gbert_base", "blurbs_s2s")][["published", "measured"]].tolist() == [11.27, 10.0]
     assert pd.isna(cell[("bow", "blurbs_s2s")]["published"])
@@ -249,6 +250,28 @@ def test_what_was_adapted_stands_in_table_5_alone(context: Context, tiny_task: T
         values = pd.DataFrame({"split": ["early"], "level": ["coarse"], "metric": [METRIC], "value": [0.5]})
         save_scored(context.storage, record(cell, "done"), with_replicates(values))
     assert scores(context)["model"].tolist() == ["minilm"]
+
+
+def test_means_over_seeds_have_a_deviation_and_a_method_without_randomness_has_none(
+    context: Context, tiny_task: Task
+) -> None:
+    store_task(context.storage, replace(tiny_task, card=tiny_task.card.model_copy(update={"name": "blurbs_s2s"})))
+    manifest = get_manifest(context.storage, "blurbs_s2s")
+    assert manifest is not None
+    for name, seeds in (("none/minibatch_kmeans", (1, 2, 3)), ("none/agglomerative", (None,))):
+        for seed in seeds:
+            data = manifest.data_version
+            cell = ClusteringCell(
+                "blurbs_s2s", "paper", "minilm", "f", parse_method(name), seed, "paper", "default", data
+            )
+            splits = {"split": ["early", "late"], "level": ["coarse"] * 2, "metric": [METRIC] * 2}
+            values = pd.DataFrame({**splits, "value": [0.4 + 0.02 * (seed or 0), 0.6]})
+            save_scored(context.storage, record(cell, "done"), with_replicates(values))
+    paper = context.protocols["paper"].model_copy(update={"seeds": (1, 2, 3)})
+    rows = scores(replace(context, protocols={**context.protocols, "paper": paper})).set_index("method")
+    assert rows["measured"].to_dict() == pytest.approx({"none/agglomerative": 50, "none/minibatch_kmeans": 52})
+    assert rows.loc["none/minibatch_kmeans", ["sd", "seeds"]].tolist() == pytest.approx([1, 3])
+    assert rows.loc["none/agglomerative", ["sd", "seeds"]].isna().all()
 
 
 def test_without_trainings_there_is_the_printed_side_alone(context: Context) -> None:

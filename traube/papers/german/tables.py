@@ -32,6 +32,7 @@ WINS = (
     *("task", "protocol", "method", "a", "b", "level", "splits", "a_wins", "b_wins", "mean_difference"),
     *("size_where_a_wins", "size_where_b_wins", "classes_where_a_wins", "classes_where_b_wins"),
 )
+SPREAD = ["sd", "seeds"]  # of means over splits, by seed
 
 published = Published(__package__)
 
@@ -80,15 +81,18 @@ def mark_whole(measure: Callable[[Context], pd.DataFrame], context: Context) -> 
 def scores(context: Context) -> pd.DataFrame:
     """Return the unweighted mean over splits of the mean over seeds, x100, by `paper`: task, model, method, measured.
 
-    Models that were adapted to a task stand in table 5 alone.
+    Beside it stand sd and seeds, of the mean over splits by each seed, where a method has any. Models that were adapted to a
+    task stand in table 5 alone.
     """
     cells = context.cells(TASKS, PROTOCOL)
     adapted = [name.removesuffix("last") + step for name, _ in context.trainings(*METHODS) for step in ("last", "best")]
     cells = cells[~cells["model"].isin(adapted)]
-    values = context.storage.read_scores(cells, [METRIC]).merge(cells[["cell_id", "task", "model", "method"]])
+    values = context.storage.read_scores(cells, [METRIC]).merge(cells[["cell_id", "task", "model", "method", "seed"]])
     keys = ["task", "model", "method"]
     by_split = values.groupby([*keys, "split", "level"])["value"].mean()
-    return (100 * by_split.groupby(keys).mean()).rename("measured").reset_index()
+    by_seed = 100 * values.groupby([*keys, "seed"])["value"].mean()
+    spread = by_seed.groupby(keys).agg(sd=deviation, seeds="size")
+    return (100 * by_split.groupby(keys).mean()).rename("measured").to_frame().join(spread).reset_index()
 
 
 def published_noise() -> pd.DataFrame:
@@ -134,13 +138,14 @@ def _join_authors(printed: pd.DataFrame, results: pd.DataFrame, row: str) -> pd.
 def kmeans(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFrame:
     """Return table 2, mini-batch k-means on the vectors as they are.
 
-    The columns are model (the paper's and others), task, measured, note. An average stands only where all six tasks
+    The columns are model (the paper's and others), task, measured, note, sd, seeds. An average stands only where all six tasks
     have a number. `measured` is from `scores`; `unavailable` says by model or task why it cannot be had here.
     """
     grid = measured[measured["method"] == KMEANS].pivot_table(index="model", columns="task", values="measured")
     table = _explain_gaps(grid, list(published("table2")["model"]), "model", unavailable)
     weight_notes, there = table["model"].map(_describe_weights()), table["measured"].notna()
-    return table.assign(note=weight_notes.where(weight_notes.notna() & there, table["note"]))
+    table = table.assign(note=weight_notes.where(weight_notes.notna() & there, table["note"]))
+    return table.merge(measured.loc[measured["method"] == KMEANS, ["model", "task", *SPREAD]], how="left")
 
 
 def _describe_weights() -> dict[str, str]:
@@ -149,7 +154,7 @@ def _describe_weights() -> dict[str, str]:
 
 
 def methods(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFrame:
-    """Return table 3, means of the models that have every method on a task: method, task, measured, note.
+    """Return table 3, means of the models that have every method on a task: method, task, measured, note, sd, seeds.
 
     The note names these models. Models for German that are not the paper's have rows of their own instead. Parameters
     are those of `kmeans`.
@@ -175,7 +180,8 @@ def methods(measured: pd.DataFrame, unavailable: Mapping[str, str]) -> pd.DataFr
         of_one.get(method) or f"mean of {models[task]}; published: of twelve others"
         for method, task in table.loc[there, ["method", "task"]].itertuples(index=False)
     ]
-    return table
+    names = measured["model"] + " with " + measured["method"]
+    return table.merge(measured.assign(method=names)[["method", "task", *SPREAD]], how="left")
 
 
 def _name_alone(measured: pd.DataFrame, model: str) -> pd.DataFrame:
