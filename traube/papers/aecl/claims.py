@@ -135,7 +135,7 @@ def judge_against_rivals(rows: MeasuredRows) -> Evidence:
     if table.empty:
         return leave_untested(NOT_TRAINED)
     names = table["method"].str.partition(",")[0]
-    ours, gains, texts = choose_rows(table, WHOLE), [], []
+    ours, gains, beside = choose_rows(table, WHOLE), [], []
     for _, row in ours.iterrows():
         rivals = table[names.isin([*DEEP, *PLAIN]) & (table["task"] == row["task"])]
         if not names[rivals.index].isin(DEEP).any():
@@ -143,21 +143,17 @@ def judge_against_rivals(rows: MeasuredRows) -> Evidence:
         best = rivals["measured"].idxmax()
         gain = row["measured"] - rivals["measured"][best]
         gains.append((row, gain))
-        texts.append(f"{row['task']} {row['measured']:.1f} ({format_points(gain)} beside {names[best]})")
-    for name, described in LEFT_OUT.items():
-        others = table[names == name]
-        higher = [
-            row["task"]
-            for _, row in ours.iterrows()
-            if (others.loc[others["task"] == row["task"], "measured"] > row["measured"]).any()
-        ]
-        if len(others):
-            texts.append(f"{described} higher on {len(higher)} of {len(ours)} sets, and not in the paper")
+        beside.append(f"{row['task']} {row['measured']:.1f} ({format_points(gain)} beside {names[best]})")
     if not gains:
         return leave_untested(f"none of {', '.join(DEEP)} is trained here beside AECL")
+    texts = [f"ACC, beside the best of the paper's rivals: {', '.join(beside)}"]
+    for name, described in LEFT_OUT.items():
+        others = table[names == name].set_index("task")["measured"]
+        higher = [row for _, row in ours.iterrows() if (others[others.index == row["task"]] > row["measured"]).any()]
+        if len(others):
+            texts.append(f"{described} higher on {len(higher)} of {len(ours)} sets, and not in the paper")
     enough = [gain for row, gain in gains if row["seeds"] >= FEWEST_TRAININGS]
     on = _describe((row for row, _ in gains), len(tables.TASKS))
-    texts[: len(gains)] = [f"ACC, beside the best of the paper's rivals: {', '.join(texts[: len(gains)])}"]
     return Evidence(weaken(judge_signs(enough)), f"{'; '.join(texts)}; {NO_TEST}", on)
 
 
