@@ -17,7 +17,7 @@ QUICK = {
         "evenness": 1.0,
         "settled": 0.0,
     },
-    "self_train": {"pretraining": 40, "epochs": 10, "batch": 20, "width": 50, "rarity": 10.0},
+    "self_train": {"pretraining": 40, "steps": 30, "batch": 20, "width": 50, "rarity": 10.0},
     "stcc": {"epochs": 8, "batch": 20, "codes": 4, "learning_rate": 5e-3},
 }
 # for what does not ask whether the groups are found
@@ -25,7 +25,7 @@ SHORT = {
     "aecl": {"epochs": 4, "stage_1": 1, "stage_2": 1, "batch": 30},
     "sccl": {"iterations": 10, "batch": 30},
     "rstc": {"iterations": 10, "refreshes": 3, "batch": 30},
-    "self_train": {"pretraining": 2, "epochs": 3, "batch": 30, "width": 20},
+    "self_train": {"pretraining": 2, "steps": 6, "batch": 30, "width": 20},
     "stcc": {"epochs": 4, "batch": 30, "codes": 4},
 }
 

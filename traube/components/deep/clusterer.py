@@ -101,6 +101,9 @@ class Fit(ABC, Generic[R]):
     def prepare(self, views: Views, base: Base) -> None:
         """Make the modules, their optimizer and the memory."""
 
+    def resume(self) -> None:
+        """Bring the optimizer in line with the memory, before the state of a stopped training is restored."""
+
     def begin_epoch(self, epoch: int) -> None:
         """Prepare an epoch before its first batch, for example by choosing targets."""
 
@@ -181,8 +184,9 @@ class TrainingState:
         if not isinstance(kept, dict) or kept.get("identity") != self.identity:
             return []
         fit.modules.load_state_dict(kept["modules"])
-        fit.optimizer.load_state_dict(kept["optimizer"])
         fit.memory = kept["memory"]
+        fit.resume()
+        fit.optimizer.load_state_dict(kept["optimizer"])
         return list(kept["history"])
 
     def save(self, fit: Any, history: list[dict[str, float]], last: bool) -> None:

@@ -129,7 +129,7 @@ class Centers(nn.Module):
 
 
 class Autoencoder(nn.Module):
-    """Fully connected, with ReLU inside, and centers of its codes (Hadifar et al. 2019).
+    """Fully connected, with leaky ReLU inside, and centers of its codes (Hadifar et al. 2019).
 
     Parameters
     ----------
@@ -150,7 +150,10 @@ class Autoencoder(nn.Module):
 def _layers(widths: tuple[int, ...]) -> nn.Sequential:
     layers: list[nn.Module] = []
     for before, after in pairwise(widths):
-        layers += [nn.Linear(before, after), nn.ReLU()]
+        linear = nn.Linear(before, after)
+        nn.init.xavier_uniform_(linear.weight)
+        nn.init.zeros_(linear.bias)
+        layers += [linear, nn.LeakyReLU(0.2)]
     return nn.Sequential(*layers[:-1])
 
 

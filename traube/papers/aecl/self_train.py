@@ -1,9 +1,11 @@
 """Self-training on SIF embeddings (Hadifar et al. 2019).
 
-An autoencoder learns codes of the texts' vectors; then its codes are drawn to centers that move, as in DEC. Layers
-are trained together from the start, not one after the other as the paper's are.
+An autoencoder learns codes of the texts' vectors; then its codes are drawn to centers that move, as in DEC. Where paper
+and code differ, as in the layers, which are trained together from the start, this is the code. Targets are made anew every
+epoch, where the code's are every 30 to 500 steps by the data set.
 """
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -24,11 +26,13 @@ class SelfTrainRecipe(DeepRecipe):
     """Hyperparameters of Self-Train."""
 
     pretraining: int = Field(15, ge=1, le=10_000, description="epochs of the autoencoder alone")
-    epochs: int = Field(50, ge=1, le=10_000, description="epochs of self-training after that, at most")
-    settled: float = Field(0.001, ge=0, lt=1, description="share of labels that change in an epoch when it ends")
-    learning_rate: float = Field(1e-3, gt=0, le=1)
-    self_learning_rate: float = Field(1e-4, gt=0, le=1, description="of self-training")
-    rarity: float = Field(1e-3, gt=0, le=1e6, description="a of SIF: the greater, the less rare words count more")
+    steps: int = Field(
+        1000, ge=1, le=1_000_000, description="steps of self-training after that, at most, in whole epochs"
+    )
+    settled: float = Field(1e-4, ge=0, lt=1, description="share of labels that change in an epoch when it ends")
+    learning_rate: float = Field(1e-3, gt=0, le=1, description="of Adam for the autoencoder")
+    self_learning_rate: float = Field(0.1, gt=0, le=1, description="of gradient descent with momentum .9 after that")
+    rarity: float = Field(0.1, gt=0, le=1e6, description="a of SIF: the greater, the less rare words count more")
     width: int = Field(500, ge=1, le=100_000, description="of the first two layers; the third is four times as wide")
     code: int = Field(20, ge=1, le=10_000, description="size of a code")
     words: Source = Field("encoder", description="whose word vectors; corpus: made of the texts; glove: GloVe's")
@@ -50,7 +54,15 @@ class SelfTrainFit(Fit[SelfTrainRecipe]):
         shape = self.points.shape[1], self.k, recipe.width, recipe.code
         self.modules = networks.Autoencoder(*shape).to(self.device)
         self.optimizer = networks.adam(self.modules.parameters(), recipe.learning_rate, self.device)
-        self.memory = {"settled": False}
+        self.memory = {"settled": False, "is_self_training": False}
+
+    @override
+    def resume(self) -> None:
+        """Take the optimizer of self-training, if it has begun."""
+        from torch.optim import SGD
+
+        if self.memory["is_self_training"]:
+            self.optimizer = SGD(self.modules.parameters(), lr=self.recipe.self_learning_rate, momentum=0.9)
 
     def _make_points(self, texts: Sequence[str]) -> "Tensor":
         import torch
@@ -73,8 +85,8 @@ class SelfTrainFit(Fit[SelfTrainRecipe]):
         if epoch == self.recipe.pretraining:
             _, centers = k_means(codes, self.k, self.seed)
             self.modules.centres.put(torch.from_numpy(centers).to(self.device))
-            for group in self.optimizer.param_groups:
-                group["lr"] = self.recipe.self_learning_rate
+            self.memory["is_self_training"] = True
+            self.resume()
         q = self._assign(self.points).exp()
         self.targets, labels = losses.sharpen(q), q.argmax(dim=1).cpu()
         self.settle(labels, self.recipe.settled)
@@ -115,11 +127,11 @@ class SelfTrain(DeepClusterer[SelfTrainRecipe]):
     """SIF embeddings, an autoencoder, self-training."""
 
     name = "self_train"
-    version = "2"
+    version = "3"
     section = "Hadifar et al. 2019, section 3"
     training = SelfTrainFit
     defaults = SelfTrainRecipe(batch=64)
 
     @override
     def epochs(self, n: int) -> int:
-        return self.recipe.pretraining + self.recipe.epochs
+        return self.recipe.pretraining + math.ceil(self.recipe.steps / math.ceil(n / self.recipe.batch))

@@ -107,7 +107,7 @@ def make_word_vectors(texts: Sequence[str], numbers: dict[str, int], seed: int) 
 
 @dataclass(frozen=True)
 class Sif:
-    """Smooth inverse frequency vectors of texts (Arora et al. 2017).
+    """Smooth inverse frequency vectors of texts (Arora et al. 2017), each dimension between 0 and 1 on the fitted texts.
 
     A vector is the mean of a text's word vectors, rare words counting more, less what all texts have in common.
     """
@@ -115,23 +115,26 @@ class Sif:
     words: Words
     weights: NDArray[np.float64]  # of the words, float64 [w]
     common: NDArray[np.float64]  # the first singular vector of the texts, float64 [d]
-    scale: float  # brings the vectors of the texts to a mean square of 1
+    least: NDArray[np.float64]  # of each dimension of the fitted texts, float64 [d]
+    range: NDArray[np.float64]  # between least and greatest, float64 [d]; 1 where they are the same
 
     @classmethod
     def fit(cls, words: Words, texts: Sequence[str], rarity: float) -> "Sif":
         """Fit on some texts; `rarity` is a of a / (a + p), p being a word's share of all."""
         weights = rarity / (rarity + words.counts / max(1, words.counts.sum()))
-        plain = cls(words, weights, np.zeros(words.vectors.shape[1]), 1.0)
+        zeros = np.zeros(words.vectors.shape[1])
+        plain = cls(words, weights, zeros, zeros, zeros + 1)
         means = plain.of(texts)
         common = np.linalg.svd(means.T @ means)[0][:, 0]
         rest = means - np.outer(means @ common, common)
-        return cls(words, weights, common, 1 / max(float(np.sqrt(np.mean(rest**2))), 1e-12))
+        span = np.ptp(rest, axis=0)
+        return cls(words, weights, common, rest.min(axis=0), np.where(span > 0, span, 1))
 
     def of(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Return vectors of texts, float64 [n, d]; zeros for a text without any known word."""
+        """Return vectors of texts, float64 [n, d]; a text without any known word has a mean of 0."""
         means = np.zeros((len(texts), self.words.vectors.shape[1]))
         for i, text in enumerate(texts):
             numbers = self.words.of_text(text)
             if numbers:
                 means[i] = self.weights[numbers] @ self.words.vectors[numbers] / len(numbers)
-        return (means - np.outer(means @ self.common, self.common)) * self.scale
+        return (means - np.outer(means @ self.common, self.common) - self.least) / self.range
