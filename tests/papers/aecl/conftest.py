@@ -10,6 +10,8 @@ QUICK = {
     "sccl": {"iterations": 12, "batch": 30, "dropout": False},
     "rstc": {
         "iterations": 90,
+        "alone": 0,
+        "by_k_means": 0,
         "refreshes": 25,
         "batch": 30,
         "frozen": True,
@@ -24,7 +26,7 @@ QUICK = {
 SHORT = {
     "aecl": {"epochs": 4, "stage_1": 1, "stage_2": 1, "batch": 30},
     "sccl": {"iterations": 10, "batch": 30},
-    "rstc": {"iterations": 10, "refreshes": 3, "batch": 30},
+    "rstc": {"iterations": 10, "alone": 2, "by_k_means": 2, "refreshes": 3, "batch": 30},
     "self_train": {"pretraining": 2, "steps": 6, "batch": 30, "width": 20},
     "stcc": {"epochs": 4, "batch": 30, "codes": 4},
 }

@@ -256,3 +256,18 @@ def test_a_fifth_of_the_words_at_least_one_is_swapped_or_deleted(number: int, se
         moved = sum(a != b for a, b in zip(words, other, strict=True))
         assert sorted(other) == sorted(words) and moved <= 2 * times
         assert moved >= 2 or number == 1 or times > 1  # a second swap may undo the first
+
+
+def test_rstc_learns_the_clusters_of_k_means_until_the_transport_begins(base: Transformer, grouped: Grouped) -> None:
+    from traube.papers.aecl.rstc import RstcFit
+
+    texts = grouped[0]
+    recipe = short("rstc", frozen=True, scaled=True, alone=1, by_k_means=2, evenness=0.01).recipe
+    fit = RstcFit(recipe, [texts] * 3, 3, base, 0)
+    kept = []
+    for _ in range(4):
+        fit.step(0, np.arange(30))
+        kept.append(fit.memory["labels"])
+    assert kept[0] is None  # the contrast alone
+    assert np.array_equal(kept[1], k_means(fit.first, 3, 0)[0]) and kept[2] is kept[1]
+    assert not np.array_equal(kept[3], kept[2])  # of an assignment that has hardly learned yet

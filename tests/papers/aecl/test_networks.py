@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from traube.papers.aecl.networks import ATTENTIONS, AeclHeads
+from traube.papers.aecl.networks import ATTENTIONS, AeclHeads, TextCnn, _keep_greatest
 
 
 def parameters(module: nn.Module) -> int:
@@ -55,3 +55,27 @@ def test_two_views_do_not_see_each_other() -> None:
     heads, v = AeclHeads(12, 3).eval(), torch.randn(2, 9, 12)
     together = heads(v)[2]
     assert torch.allclose(together[0], heads(v[:1])[2][0], atol=1e-6)
+
+
+@pytest.mark.parametrize(("lengths", "kept"), [([7, 3, 1], [4, 5, 5]), ([2, 7, 6], [2, 2, 2])])
+def test_the_greatest_values_of_a_text_stay_in_their_order(lengths: list[int], kept: list[int]) -> None:
+    x = torch.randn(3, 4, 7, generator=torch.Generator().manual_seed(0))
+    pooled = _keep_greatest(x, torch.tensor(lengths), torch.tensor(kept))
+    assert pooled.shape == (3, 4, max(kept))
+    for i, (length, most) in enumerate(zip(lengths, kept, strict=True)):
+        for channel in range(4):
+            values = x[i, channel, :length].tolist()
+            best = sorted(values, reverse=True)[:most]
+            expected = [value for value in values if value in best]
+            assert pooled[i, channel].tolist() == expected + [0.0] * (max(kept) - len(expected))
+
+
+def test_stccs_network_has_the_features_of_its_code_and_sees_nothing_behind_a_text() -> None:
+    torch.manual_seed(0)
+    vectors = torch.cat([torch.zeros(1, 48), torch.randn(8, 48)])  # 48 dimensions, folded twice
+    network = TextCnn(vectors, 20).eval()
+    words = torch.tensor([[3, 1, 4, 1, 5, 0, 0, 0], [2, 6, 5, 3, 5, 8, 7, 1]])
+    features = network.features(words)
+    assert features.shape == (2, 12 * 8 * 5) and network(words).shape == (2, 20)
+    assert torch.allclose(features[:1], network.features(words[:1, :5]), atol=1e-6)
+    assert not torch.allclose(features[:1], network.features(words[:1].flip(1)), atol=1e-3)

@@ -87,6 +87,9 @@ def test_words_that_glove_has_get_its_vectors_and_others_are_absent(
     words = Words.of(["The cat, the zyzzyva!"], "glove", base.network, 0)
     assert (words.numbers, words.counts.tolist()) == ({"cat": 0, "the": 1}, [1, 2])
     assert words.vectors[:, 0].tolist() == [100, 0] and words.of_text("cat zyzzyva") == [0]
+    drawn = Words.of(["The cat, the zyzzyva!"], "glove", base.network, 0, draws_unknown=True)
+    assert np.array_equal(drawn.vectors[[drawn.numbers["cat"], drawn.numbers["the"]]], words.vectors)
+    assert 0 < np.abs(drawn.vectors[drawn.numbers["zyzzyva"]]).max() <= 0.25
     none = Words.of(["zyzzyva"], "glove", base.network, 0)
     assert none.of_text("zyzzyva") == [] and not none.vectors.any() and none.vectors.shape == (1, 50)
 

@@ -160,7 +160,9 @@ def _layers(widths: tuple[int, ...]) -> nn.Sequential:
 class TextCnn(nn.Module):
     """Two convolutions over a text's word vectors, and the codes that are to be predicted (Xu et al. 2017).
 
-    Each convolution is followed by the greatest values over the text (k-max pooling).
+    A network of Kalchbrenner et al. (2014): each dimension of the vectors has filters of its own, dimensions are added in
+    pairs (folding), and of each map the greatest values over the text are kept in their order (k-max pooling): half as many
+    as the text has words after the first convolution, `LAST` after the second.
 
     Parameters
     ----------
@@ -170,27 +172,63 @@ class TextCnn(nn.Module):
         Bits of a code.
     """
 
-    POOLED = (5, 2)  # values that are kept of each channel
+    MAPS, WIDTH, LAST = (
+        (12, 8),
+        3,
+        5,
+    )  # feature maps of each convolution, words that a filter sees, values kept in the end
 
     def __init__(self, vectors: Tensor, codes: int) -> None:
         super().__init__()
+        vectors = functional.pad(vectors, (0, -vectors.shape[1] % 4))  # halved twice
         self.words = nn.Embedding.from_pretrained(vectors, freeze=False, padding_idx=0)
-        channels = 100
+        rows, (first, second) = vectors.shape[1], self.MAPS
+        shape = {"kernel_size": self.WIDTH, "padding": self.WIDTH - 1}
         self.convolutions = nn.ModuleList(
-            nn.Conv1d(before, channels, kernel_size=3, padding=2) for before in (vectors.shape[1], channels)
+            (
+                nn.Conv1d(rows, rows * first, groups=rows, **shape),
+                nn.Conv1d(rows // 2 * first, rows // 2 * second, groups=rows // 2, **shape),
+            )
         )
         self.dropout = nn.Dropout(0.5)
-        self.code = nn.Linear(channels * self.POOLED[-1], codes)
+        self.code = nn.Linear(rows // 4 * second * self.LAST, codes, bias=False)
+        for module in (*self.convolutions, self.code):
+            nn.init.normal_(module.weight, std=0.05)
 
     def features(self, words: Tensor) -> Tensor:
         """Map words by number, [n, length], to deep features [n, f]."""
+        lengths = (words > 0).sum(dim=1)
+        halves = torch.clamp((lengths + 1) // 2, min=self.LAST)
         x = self.words(words).transpose(1, 2)
-        for convolution, kept in zip(self.convolutions, self.POOLED, strict=True):
-            x = convolution(x)
-            greatest = x.topk(kept, dim=-1).indices.sort(dim=-1).values  # in their order
-            x = torch.tanh(x.gather(-1, greatest))
+        for convolution, kept in zip(self.convolutions, (halves, torch.full_like(lengths, self.LAST)), strict=True):
+            x = torch.tanh(_keep_greatest(_fold(convolution(x)), lengths + self.WIDTH - 1, kept))
+            lengths = kept
         return x.flatten(1)
 
     def forward(self, words: Tensor) -> Tensor:
         """Map words by number, [n, length], to logits of the codes, [n, codes]."""
         return self.code(self.dropout(self.features(words)))
+
+
+def _fold(x: Tensor) -> Tensor:
+    """Add the maps of the second half of the dimensions to those of the first, [n, 2 d, length] to [n, d, length]."""
+    first, second = x.chunk(2, dim=1)
+    return first + second
+
+
+def _keep_greatest(x: Tensor, lengths: Tensor, kept: Tensor) -> Tensor:
+    """Keep the greatest values of each map in their order, of [n, c, length]; zeros where a text keeps fewer.
+
+    Parameters
+    ----------
+    lengths : Tensor
+        Values of a map that are of the text, int64 [n].
+    kept : Tensor
+        Values of a map that are kept, int64 [n].
+    """
+    places = torch.arange(x.shape[-1], device=x.device)
+    is_text = (places < lengths[:, None])[:, None]
+    greatest = x.masked_fill(~is_text, -torch.inf).topk(min(int(kept.max()), x.shape[-1]), dim=-1).indices
+    beyond = (torch.arange(greatest.shape[-1], device=x.device) >= torch.minimum(kept, lengths)[:, None])[:, None]
+    ordered = greatest.masked_fill(beyond, x.shape[-1]).sort(dim=-1).values
+    return functional.pad(x, (0, 1)).gather(-1, ordered)

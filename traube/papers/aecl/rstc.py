@@ -1,7 +1,8 @@
 """RSTC: robust short-text clustering (Zheng et al. 2023).
 
-At intervals, texts are assigned to clusters by optimal transport with sizes that are learned too. The assignments are
-pseudo-labels for two augmentations of each text, which are contrasted as well.
+Pseudo-labels are those of k-means at first; then, at intervals, texts are assigned to clusters by optimal transport with
+sizes that are learned too. Two augmentations of each text learn them, and are contrasted as well. As in the authors' code, but
+the transport is solved exactly, and reads assignments without dropout.
 """
 
 import math
@@ -15,12 +16,14 @@ from typing_extensions import override
 
 from traube.components.deep.clusterer import BatchResult, Labels, Rows, Views
 from traube.components.deep.encoding import Base
-from traube.components.deep.grouping import take_largest
+from traube.components.deep.grouping import k_means, take_largest
 from traube.papers.aecl.on_encoder import EncoderClusterer, EncoderFit, EncoderRecipe
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+PLANNED = 4 / 3  # the refreshes are spread over 4,000 batches, of which 3,000 are trained
+INTERVAL = 50  # batches between two looks at the predictions
 TOLERANCE = 1e-10  # the mean change of the transport's prices at which Newton's method ends
 
 
@@ -28,13 +31,21 @@ class RstcRecipe(EncoderRecipe):
     """Hyperparameters of RSTC."""
 
     iterations: int = Field(3000, ge=1, le=1_000_000, description="batches in all, at most")
-    alone: float = Field(0.15, ge=0, lt=1, description="share of the iterations with the contrast alone")
-    refreshes: int = Field(100, ge=1, le=100_000, description="how often pseudo-labels are made, more often at first")
-    settled: float = Field(0.01, ge=0, lt=1, description="share of labels that change when it ends")
+    alone: int = Field(600, ge=0, le=1_000_000, description="batches with the contrast alone")
+    by_k_means: int = Field(40, ge=0, le=1_000_000, description="batches with the labels of k-means after that")
+    refreshes: int = Field(
+        100, ge=1, le=100_000, description="how often the transport is solved if it begins at once, more often at first"
+    )
+    settled: float = Field(0.01, ge=0, lt=1, description="share of predictions that change in 50 batches when it ends")
     temperature: float = Field(1.0, gt=0, le=1_000, description="of the contrast")
     contrast_weight: float = Field(10.0, ge=0, le=1e6, description="of the contrast")
     softness: float = Field(0.1, gt=0, le=1_000, description="epsilon of the transport")
-    evenness: float = Field(0.1, gt=0, le=1_000, description="what unlike sizes cost; .1 where they are, 1 where not")
+    evenness: float = Field(
+        0.01,
+        gt=0,
+        le=1_000,
+        description="what unlike sizes cost: .1 where classes are equally large, .001 where they are not",
+    )
 
 
 class RstcFit(EncoderFit[RstcRecipe]):
@@ -49,12 +60,11 @@ class RstcFit(EncoderFit[RstcRecipe]):
         super().prepare(views, base)
         dimensions = self.first.shape[1]
         self.project, self.assign = projection(dimensions), assignment(dimensions, dimensions, self.k)
-        self.memory |= {"steps": 0, "labels": None, "settled": False}
+        self.memory |= {"steps": 0, "labels": None, "assigned": None, "settled": False}
         self.learn(nn.ModuleDict({"project": self.project, "assign": self.assign}))
-        iterations = self.recipe.iterations
-        first = self.recipe.alone * iterations
-        times = first + np.linspace(0, 1, self.recipe.refreshes) ** 2 * (iterations - first)
-        self.times = {int(time) for time in times}
+        times = np.linspace(0, 1, self.recipe.refreshes) ** 2 * PLANNED * self.recipe.iterations
+        self.begins = self.recipe.alone + self.recipe.by_k_means
+        self.times = {self.begins} | {int(time) for time in times if time > self.begins}
 
     def step(self, epoch: int, rows: Rows) -> BatchResult:
         """Return the contrast of two augmentations and, once there are pseudo-labels, their cross entropy."""
@@ -62,11 +72,7 @@ class RstcFit(EncoderFit[RstcRecipe]):
 
         from traube.papers.aecl import losses
 
-        if self.memory["steps"] in self.times:
-            cost = -self._compute_log_p(self.vectors()).cpu().double()  # which not every device has
-            plan, _ = solve_self_adaptive_transport(cost, self.recipe.softness, self.recipe.evenness)
-            self.settle(plan.argmax(dim=1), self.recipe.settled)
-            self.modules.train()
+        self._label()
         self.memory["steps"] += 1
         one, other = self.encoded(rows, views=(1, 2))
         contrast = losses.cross_entropy_contrast(self.project(one), self.project(other), self.recipe.temperature)
@@ -75,9 +81,27 @@ class RstcFit(EncoderFit[RstcRecipe]):
         if self.memory["labels"] is not None:
             target = self.memory["labels"][rows].to(one.device)
             entropies = functional.cross_entropy(logits, target) + functional.cross_entropy(other_logits, target)
-            parts["labels"] = entropies / 2
+            parts["labels"] = entropies / 2  # the contrast is a mean of both directions, too
             loss = loss + parts["labels"]
         return BatchResult(loss, parts, logits.argmax(dim=1), one)
+
+    def _label(self) -> None:
+        """Make pseudo-labels, and look whether predictions still change, where it is time to."""
+        import torch
+
+        step = self.memory["steps"]
+        if step == self.recipe.alone and step < self.begins:
+            self.memory["labels"] = torch.from_numpy(k_means(self.vectors(), self.k, self.seed)[0])
+        if step in self.times:
+            cost = -self._compute_log_p(self.vectors()).cpu().double()  # which not every device has
+            plan, _ = solve_self_adaptive_transport(cost, self.recipe.softness, self.recipe.evenness)
+            self.memory["labels"] = plan.argmax(dim=1)
+        if step % INTERVAL == 0 and step >= self.begins:
+            predicted, before = torch.from_numpy(self.labels()), self.memory["assigned"]
+            if before is not None:
+                self.memory["settled"] = float((predicted != before).float().mean()) < self.recipe.settled
+            self.memory["assigned"] = predicted
+        self.modules.train()
 
     def _compute_log_p(self, vectors: "Tensor") -> "Tensor":
         with self.at_rest():
@@ -157,7 +181,7 @@ class Rstc(EncoderClusterer[RstcRecipe]):
     """Pseudo-labels by self-adaptive optimal transport, and a contrast."""
 
     name = "rstc"
-    version = "2"
+    version = "3"
     section = "Zheng et al. 2023, section 3"
     training = RstcFit
     augmentations = 2

@@ -1,7 +1,7 @@
 """Self-training on SIF embeddings (Hadifar et al. 2019).
 
 An autoencoder learns codes of the texts' vectors; then its codes are drawn to centers that move, as in DEC. Where paper
-and code differ, as in the layers, which are trained together from the start, this is the code. Targets are made anew every
+and code differ, as in the layers, which are trained together from the start, this is the code. Targets are made every
 epoch, where the code's are every 30 to 500 steps by the data set.
 """
 

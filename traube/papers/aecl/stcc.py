@@ -1,7 +1,8 @@
 """STCC: self-taught convolutional neural networks for short-text clustering (Xu et al. 2017).
 
 Words in common give a graph of the texts, whose spectrum gives each text a binary code; a convolutional network on
-word vectors learns these codes, and k-means groups its deep features.
+word vectors learns these codes, and k-means groups its deep features. As in the authors' code (STC2_LE), but for its weight
+decay, and for k-means, which takes the best of ten starts here.
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ class StccRecipe(DeepRecipe):
     """Hyperparameters of STC^2."""
 
     epochs: int = Field(10, ge=1, le=10_000, description="passes over the texts")
-    learning_rate: float = Field(1e-3, gt=0, le=1)
+    learning_rate: float = Field(0.01, gt=0, le=1, description="of Adagrad, whose history each epoch begins again")
     codes: int = Field(20, ge=1, le=1_000, description="bits of a text's code")
     neighbours: int = Field(15, ge=1, le=1_000, description="of a text in the graph")
     words: Source = Field("corpus", description="whose word vectors; corpus: made of the texts; glove: GloVe's")
@@ -45,14 +46,21 @@ class StccFit(Fit[StccRecipe]):
 
         recipe, texts = self.recipe, views[0]
         self.device = torch.device(base.device)
-        self.words = Words.of(texts, recipe.words, base.network, self.seed)
+        self.words = Words.of(texts, recipe.words, base.network, self.seed, draws_unknown=True)
         codes = compute_spectral_codes(texts, recipe.codes, recipe.neighbours, self.seed)
         self.codes = torch.from_numpy(codes.astype(np.float32)).to(self.device)
         self.numbers = self._number_words(texts)
         vectors = torch.from_numpy(np.vstack([np.zeros_like(self.words.vectors[:1]), self.words.vectors]))
         self.modules = networks.TextCnn(vectors, codes.shape[1]).to(self.device)
-        self.optimizer = networks.adam(self.modules.parameters(), recipe.learning_rate, self.device)
         self.memory = {}
+        self.begin_epoch(0)
+
+    @override
+    def begin_epoch(self, epoch: int) -> None:
+        """Take an optimizer without a history."""
+        from torch.optim import Adagrad
+
+        self.optimizer = Adagrad(self.modules.parameters(), lr=self.recipe.learning_rate)
 
     def _number_words(self, texts: Sequence[str]) -> "Tensor":
         """Return the words of texts by number from 1, int64 [n, LENGTH]; 0 is no word."""
@@ -93,19 +101,23 @@ class StccFit(Fit[StccRecipe]):
 def compute_spectral_codes(texts: Sequence[str], bits: int, n_neighbors: int, seed: int) -> NDArray[np.bool_]:
     """Return binary codes, bool [n, bits].
 
-    For each eigenvector of the neighbor graph's Laplacian (tf-idf, cosine), a bit says which texts lie above its
+    For each eigenvector of the neighbor graph's Laplacian (tf-idf, heat kernel), a bit says which texts lie above its
     median. There are no more bits than texts less two.
     """
     from scipy import sparse
-    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.neighbors import kneighbors_graph
+    from sklearn.preprocessing import normalize
 
     n, counts = len(texts), [split_words(text) or ["."] for text in texts]
     bits = min(bits, n - 2)
     if bits < 1:
         return np.zeros((n, 1), dtype=bool)
-    vectors = TfidfVectorizer(analyzer=lambda words: words).fit_transform(counts)
-    graph = kneighbors_graph(vectors, min(n_neighbors, n - 1), metric="cosine", include_self=True)
+    vectors = CountVectorizer(analyzer=lambda words: words, dtype=np.float64).fit_transform(counts)
+    inverse = np.log(n / np.bincount(vectors.indices, minlength=vectors.shape[1]))
+    vectors.data = (1 + np.log(vectors.data)) * inverse[vectors.indices]
+    graph = kneighbors_graph(normalize(vectors), min(n_neighbors, n - 1), mode="distance", metric="euclidean")
+    graph.data = np.exp(-np.square(graph.data) / 2)
     points = embed_spectrally(sparse.csr_matrix(graph.maximum(graph.T)), bits, np.random.default_rng(seed))
     return np.asarray(points > np.median(points, axis=0), dtype=bool)
 
@@ -150,7 +162,7 @@ class Stcc(DeepClusterer[StccRecipe]):
     """A convolutional network that is taught spectral codes."""
 
     name = "stcc"
-    version = "3"
+    version = "4"
     section = "Xu et al. 2017, section 3"
     training = StccFit
     defaults = StccRecipe(batch=200)

@@ -33,10 +33,12 @@ class Words:
     vectors: Dense  # float32 [w, d]
 
     @classmethod
-    def of(cls, texts: Sequence[str], source: Source, network: Any, seed: int) -> "Words":
+    def of(
+        cls, texts: Sequence[str], source: Source, network: Any, seed: int, *, draws_unknown: bool = False
+    ) -> "Words":
         """Return the words of texts, with vectors learned from the texts, of the encoder's network, or of GloVe.
 
-        A word that GloVe does not have is absent.
+        A word that GloVe does not have is absent, or has a vector that is drawn between -.25 and .25 (`draws_unknown`).
         """
         counted = Counter(word for text in texts for word in split_words(text))
         words = sorted(counted) or [""]
@@ -46,6 +48,10 @@ class Words:
             return cls(numbers, counts, make_word_vectors(texts, numbers, seed))
         if source == "glove":
             rows, vectors = read_glove(words)
+            if draws_unknown:
+                drawn = np.random.default_rng(seed).uniform(-0.25, 0.25, (len(words), vectors.shape[1]))
+                drawn[rows] = vectors[: len(rows)]
+                return cls(numbers, counts, drawn.astype(np.float32))
             numbers = {words[row]: i for i, row in enumerate(rows)} or {"": 0}
             return cls(numbers, counts[rows] if len(rows) else np.zeros(1, dtype=np.int64), vectors)
 
