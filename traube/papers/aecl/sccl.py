@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class ScclRecipe(EncoderRecipe):
     """Hyperparameters of SCCL."""
 
-    iterations: int = Field(1000, ge=1, le=1_000_000, description="batches in all; long trainings degrade")
+    iterations: int = Field(3000, ge=1, le=1_000_000, description="batches in all; long trainings degrade")
     temperature: float = Field(0.5, gt=0, le=1_000, description="of the contrast")
     contrast_weight: float = Field(10.0, ge=0, le=1e6, description="eta, of the contrast")
     labels: Literal["k_means", "centres"] = Field("k_means", description="whose clusters count in the end")

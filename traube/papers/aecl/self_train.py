@@ -35,7 +35,7 @@ class SelfTrainRecipe(DeepRecipe):
     rarity: float = Field(0.1, gt=0, le=1e6, description="a of SIF: the greater, the less rare words count more")
     width: int = Field(500, ge=1, le=100_000, description="of the first two layers; the third is four times as wide")
     code: int = Field(20, ge=1, le=10_000, description="size of a code")
-    words: Source = Field("encoder", description="whose word vectors; corpus: made of the texts; glove: GloVe's")
+    words: Source = Field("corpus", description="whose word vectors; corpus: made of the texts; glove: GloVe's")
 
 
 class SelfTrainFit(Fit[SelfTrainRecipe]):
