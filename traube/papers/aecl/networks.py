@@ -198,6 +198,7 @@ class TextCnn(nn.Module):
     def features(self, words: Tensor) -> Tensor:
         """Map words by number, [n, length], to deep features [n, f]."""
         lengths = (words > 0).sum(dim=1)
+        words = words[:, : max(int(lengths.max()), self.LAST)]  # behind the longest text nothing counts
         halves = torch.clamp((lengths + 1) // 2, min=self.LAST)
         x = self.words(words).transpose(1, 2)
         for convolution, kept in zip(self.convolutions, (halves, torch.full_like(lengths, self.LAST)), strict=True):
