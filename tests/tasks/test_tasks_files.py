@@ -114,6 +114,7 @@ def test_columns_are_guessed_where_they_are_obvious(found: Rows, text: str, labe
 
 WORDS = ["bread", "soup", "tea", "ship", "sail", "sea", "star", "moon", "sun", "rye", "oven", "crew"]
 TWEETS = [f"the {one} and the {other} are fine" for one, other in zip(WORDS, WORDS[3:], strict=False)]
+BLURBS = [" ".join(f"{word}{end}" for word in WORDS) for end in "abcdefghi"]
 REVIEWS = [
     "面包很好吃",
     "面包太硬了",
@@ -146,6 +147,11 @@ REVIEWS = [
             rows(text=WORDS[:9], url=[f"img/{i}.jpg" for i in range(9)]),
             "text",
         ),  # a word each, and none reads like texts
+        (
+            rows(Titel=[f"{a} and {b}" for a, b in zip(WORDS, WORDS[3:], strict=False)], Klappentext=BLURBS),
+            "Klappentext",
+        ),
+        (rows(title=TWEETS, remark=list(reversed(TWEETS))), "title"),  # as rich as the other
         (rows(body=TWEETS, notes=[" ".join(WORDS[i:] + WORDS[:i]) for i in range(9)]), "body"),  # texts with a name
     ],
 )

@@ -15,13 +15,15 @@ TEXTS = (
     "utterance", "abstract", "tweet", "inhalt", "nachricht", "beschreibung", "satz", "kommentar", "frage", "texte", "texto",
     "testo", "tekst", "metin", "commentaire", "comentario", "comentário", "commento", "yorum", "avis", "reseña", "pregunta",
     "pergunta", "pytanie", "soru", "текст", "отзыв", "вопрос", "نص", "文本", "内容", "評論", "评论", "テキスト", "質問",
-    "내용", "질문", "titel", "title",
+    "내용", "질문",
 )  # fmt: skip
+# what texts are called by, which counts where no other column has by far more words
+TITLES = ("titel", "title", "headline", "betreff", "überschrift", "titre", "título", "titolo")
 LABELS = (
     "label", "labels", "category", "topic", "class", "area", "intent", "sentiment", "emotion", "department", "tag", "genre",
-    "kategorie", "thema", "klasse", "bereich", "abteilung", "catégorie", "categorie", "categoria", "categoría", "kategoria",
-    "kategori", "thème", "tema", "sujet", "classe", "clase", "etiqueta", "etiket", "duygu", "konu", "категория", "тема",
-    "метка", "تصنيف", "类别", "類別", "标签", "カテゴリ", "ラベル", "카테고리", "라벨",
+    "kategorie", "thema", "klasse", "bereich", "abteilung", "gattung", "rubrik", "ressort", "catégorie", "categorie",
+    "categoria", "categoría", "kategoria", "kategori", "thème", "tema", "sujet", "classe", "clase", "etiqueta", "etiket", "duygu", "konu",
+    "категория", "тема", "метка", "تصنيف", "类别", "類別", "标签", "カテゴリ", "ラベル", "카테고리", "라벨",
 )  # fmt: skip
 LOOKED_AT = 200  # rows
 WORDS, NEW, MANY = (
@@ -35,7 +37,8 @@ CLEARLY = 2  # times as many new words as any other column has
 def guess_text_column(rows: Rows) -> str:
     """Return the column of a table's texts: one that reads like texts, and has a name of `TEXTS` or by far the most words.
 
-    Where no column reads like texts, a name of `TEXTS` is enough, and so is being the only column.
+    A name of `TITLES` is enough where no column has by far the most words. Where no column reads like texts, a name is enough,
+    and so is being the only column.
 
     Raises
     ------
@@ -50,6 +53,8 @@ def guess_text_column(rows: Rows) -> str:
     first, *others = sorted(candidates, key=lambda name: -candidates[name]) or [""]
     if candidates and all(candidates[first] >= CLEARLY * candidates[other] > 0 for other in others):
         return first
+    if (titled := _find_named(rows, TITLES, candidates)) is not None:
+        return titled
     names = ", ".join(list(rows.columns)[:LISTED]) or "none"
     fault = f"which column holds the texts is not clear; name it with --text COLUMN (columns: {names})"
     raise Invalid(f"{rows.path}: {fault}")
