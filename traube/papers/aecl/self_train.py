@@ -32,7 +32,9 @@ class SelfTrainRecipe(DeepRecipe):
     )
     settled: float = Field(1e-4, ge=0, lt=1, description="share of labels that change in an epoch when it ends")
     learning_rate: float = Field(1e-3, gt=0, le=1, description="of Adam for the autoencoder")
-    self_learning_rate: float = Field(0.01, gt=0, le=1, description="of gradient descent with momentum .9; .1 in the code")
+    self_learning_rate: float = Field(
+        0.01, gt=0, le=1, description="of gradient descent with momentum .9; .1 in the code"
+    )
     rarity: float = Field(0.1, gt=0, le=1e6, description="a of SIF: the greater, the less rare words count more")
     width: int = Field(500, ge=1, le=100_000, description="of the first two layers; the third is four times as wide")
     code: int = Field(20, ge=1, le=10_000, description="size of a code")
