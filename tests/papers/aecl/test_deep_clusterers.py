@@ -267,7 +267,7 @@ def test_rstc_learns_the_clusters_of_k_means_until_the_transport_begins(base: Tr
     kept = []
     for _ in range(4):
         fit.step(0, np.arange(30))
-        kept.append(fit.memory["labels"])
+        kept.append(fit.memory["targets"])
     assert kept[0] is None  # the contrast alone
     assert np.array_equal(kept[1], k_means(fit.first, 3, 0)[0]) and kept[2] is kept[1]
     assert not np.array_equal(kept[3], kept[2])  # of an assignment that has hardly learned yet

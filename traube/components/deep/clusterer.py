@@ -112,7 +112,7 @@ class Fit(ABC, Generic[R]):
         """Return the loss of a batch."""
 
     def settle(self, labels: "Tensor", settled: float) -> None:
-        """Remember pseudo-labels, and whether so small a share of them changed that the training ends."""
+        """Remember labels, and whether so small a share of them changed that the training ends."""
         before = self.memory.get("labels")
         if before is not None:
             self.memory["settled"] = float((labels != before).float().mean()) < settled

@@ -172,11 +172,9 @@ class TextCnn(nn.Module):
         Bits of a code.
     """
 
-    MAPS, WIDTH, LAST = (
-        (12, 8),
-        3,
-        5,
-    )  # feature maps of each convolution, words that a filter sees, values kept in the end
+    MAPS = (12, 8)  # feature maps of each convolution
+    WIDTH = 3  # words that a filter sees
+    LAST = 5  # values of a map that are kept in the end
 
     def __init__(self, vectors: Tensor, codes: int) -> None:
         super().__init__()

@@ -60,7 +60,7 @@ class RstcFit(EncoderFit[RstcRecipe]):
         super().prepare(views, base)
         dimensions = self.first.shape[1]
         self.project, self.assign = projection(dimensions), assignment(dimensions, dimensions, self.k)
-        self.memory |= {"steps": 0, "labels": None, "assigned": None, "settled": False}
+        self.memory |= {"steps": 0, "targets": None, "labels": None, "settled": False}
         self.learn(nn.ModuleDict({"project": self.project, "assign": self.assign}))
         times = np.linspace(0, 1, self.recipe.refreshes) ** 2 * PLANNED * self.recipe.iterations
         self.begins = self.recipe.alone + self.recipe.by_k_means
@@ -78,8 +78,8 @@ class RstcFit(EncoderFit[RstcRecipe]):
         contrast = losses.cross_entropy_contrast(self.project(one), self.project(other), self.recipe.temperature)
         parts, loss = {"contrast": contrast}, self.recipe.contrast_weight * contrast
         logits, other_logits = self.assign(one), self.assign(other)
-        if self.memory["labels"] is not None:
-            target = self.memory["labels"][rows].to(one.device)
+        if self.memory["targets"] is not None:
+            target = self.memory["targets"][rows].to(one.device)
             entropies = functional.cross_entropy(logits, target) + functional.cross_entropy(other_logits, target)
             parts["labels"] = entropies / 2  # the contrast is a mean of both directions, too
             loss = loss + parts["labels"]
@@ -91,16 +91,13 @@ class RstcFit(EncoderFit[RstcRecipe]):
 
         step = self.memory["steps"]
         if step == self.recipe.alone and step < self.begins:
-            self.memory["labels"] = torch.from_numpy(k_means(self.vectors(), self.k, self.seed)[0])
+            self.memory["targets"] = torch.from_numpy(k_means(self.vectors(), self.k, self.seed)[0])
         if step in self.times:
             cost = -self._compute_log_p(self.vectors()).cpu().double()  # which not every device has
             plan, _ = solve_self_adaptive_transport(cost, self.recipe.softness, self.recipe.evenness)
-            self.memory["labels"] = plan.argmax(dim=1)
+            self.memory["targets"] = plan.argmax(dim=1)
         if step % INTERVAL == 0 and step >= self.begins:
-            predicted, before = torch.from_numpy(self.labels()), self.memory["assigned"]
-            if before is not None:
-                self.memory["settled"] = float((predicted != before).float().mean()) < self.recipe.settled
-            self.memory["assigned"] = predicted
+            self.settle(torch.from_numpy(self.labels()), self.recipe.settled)
         self.modules.train()
 
     def _compute_log_p(self, vectors: "Tensor") -> "Tensor":

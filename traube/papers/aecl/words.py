@@ -122,7 +122,7 @@ class Sif:
     weights: NDArray[np.float64]  # of the words, float64 [w]
     common: NDArray[np.float64]  # the first singular vector of the texts, float64 [d]
     least: NDArray[np.float64]  # of each dimension of the fitted texts, float64 [d]
-    range: NDArray[np.float64]  # between least and greatest, float64 [d]; 1 where they are the same
+    span: NDArray[np.float64]  # between least and greatest, float64 [d]; 1 where they are the same
 
     @classmethod
     def fit(cls, words: Words, texts: Sequence[str], rarity: float) -> "Sif":
@@ -143,4 +143,4 @@ class Sif:
             numbers = self.words.of_text(text)
             if numbers:
                 means[i] = self.weights[numbers] @ self.words.vectors[numbers] / len(numbers)
-        return (means - np.outer(means @ self.common, self.common) - self.least) / self.range
+        return (means - np.outer(means @ self.common, self.common) - self.least) / self.span
