@@ -50,6 +50,7 @@ def test_the_examples_of_everything_public_are_true(name: str) -> None:
     assert runner.failures == 0 and runner.tries
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_readme_are_true() -> None:
     lines = (paths.PROJECT / "README.md").read_text(encoding="utf-8").splitlines()
     text = "\n".join("" if line.startswith("```") else line for line in lines)  # a fence is no output

@@ -49,6 +49,7 @@ def traube(evaluated: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Traube]
     return call
 
 
+@pytest.mark.slow
 def test_without_a_task_models_are_compared_on_all_that_both_have(traube: Traube) -> None:
     found = json.loads(traube("compare", "bow", "tfidf", "--json").stdout)
     assert [comparison["task"] for comparison in found] == ["one", "three", "two"]

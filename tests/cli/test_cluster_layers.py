@@ -22,6 +22,7 @@ def rows_of(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(written))
 
 
+@pytest.mark.slow
 def test_every_output_is_of_the_requested_layer(traube: Traube, notes: Path) -> None:
     result = traube("cluster", str(notes), "-m", "tfidf", "--layer", "coarse", "--no-report")
     assert result.exit_code == 0, result.output

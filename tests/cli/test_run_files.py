@@ -33,6 +33,7 @@ def in_a_line(text: str) -> str:
     return " ".join(text.split())
 
 
+@pytest.mark.slow
 def test_a_fresh_folder_with_a_file_of_german_texts_ends_in_an_answer_that_names_a_multilingual_model(
     traube: Traube, tickets: Path
 ) -> None:
@@ -143,6 +144,7 @@ def test_english_texts_are_grouped_as_ever(traube: Traube, multilingual: None, t
     assert "by minilm, none/stable_kmeans" in done.stdout and "texts are" not in done.output
 
 
+@pytest.mark.slow
 def test_a_run_of_a_file_has_the_model_of_its_language_in_place_of_the_usual_one(
     traube: Traube, tickets: Path, multilingual: None, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +37,18 @@ def run_command(traube: Traube, file: Path, *arguments: str) -> dict[str, int]:
     return dict(zip(task.texts_at(split.rows), clusters.tolist(), strict=True))
 
 
-@pytest.mark.parametrize(
+slow = partial(pytest.param, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(  # of each kind of input one is quick
     ("model", "method", "params"),
     [
         ("tfidf", "none/kmeans", {"n_init": 2}),
-        ("tfidf", "none/kmeans", {"k": "auto"}),
-        ("lsa", "pca/agglomerative", {"linkage": "average"}),
-        ("lsa", "umap/hdbscan", {"min_cluster_size": 4}),
-        ("tfidf", "none/stable_kmeans", {"n_neighbors": 9}),
-        ("lsa", "none/stable_kmeans", {}),
+        slow("tfidf", "none/kmeans", {"k": "auto"}),
+        slow("lsa", "pca/agglomerative", {"linkage": "average"}),
+        slow("lsa", "umap/hdbscan", {"min_cluster_size": 4}),
+        slow("tfidf", "none/stable_kmeans", {"n_neighbors": 9}),
+        slow("lsa", "none/stable_kmeans", {}),
         ("jaccard", "none/agglomerative_average", {}),
         ("bow", "none/gsdmm", {"most": 40}),
     ],

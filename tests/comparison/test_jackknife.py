@@ -273,6 +273,7 @@ def trained(rng: np.random.Generator, mean: float, trainings: int, splits: np.nd
     return Sample.of(scores, seeded=False, trained=True)
 
 
+@pytest.mark.slow
 def test_of_two_methods_that_train_the_luck_of_trainings_is_counted() -> None:
     """Two sets of three checkpoints differ in nearly every trial, two methods that are equal in one of twenty."""
     rng, trials = np.random.default_rng(0), 400

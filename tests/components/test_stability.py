@@ -58,6 +58,7 @@ def test_few_clear_groups_are_that_many_and_believed(size: list[int]) -> None:
     assert choose_stable_k(long, 0)[1]["excess"].max() < 0.3
 
 
+@pytest.mark.slow
 def test_many_groups_are_looked_at_more_closely(monkeypatch: pytest.MonkeyPatch) -> None:
     """Larger numbers are tried twice, and the table has each of them once."""
     rng = np.random.default_rng(0)
@@ -109,6 +110,7 @@ def test_a_number_that_is_as_good_as_the_best_but_lies_far_away_has_no_say(
     assert find_alike(table).tolist() == alike
 
 
+@pytest.mark.slow
 def test_the_number_of_weak_groups_hardly_depends_on_the_seed() -> None:
     rng = np.random.default_rng(0)
     groups = np.repeat(rng.normal(size=(8, 20)), 60, axis=0)

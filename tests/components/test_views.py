@@ -115,6 +115,7 @@ def test_a_clusterer_without_a_seed_has_its_number_chosen_with_seed_0(
     assert tables[0].equals(tables[1]) and not tables[0].equals(tables[2])  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_layers_are_reported_by_those_that_declare_them_after_a_reduction_too(blobs: Blobs) -> None:
     for name in ("none/stable_kmeans", "pca/stable_kmeans"):
         free, given = (fit(parse_method(name), VectorView(blobs[0]), k, 0) for k in (None, 5))

@@ -133,6 +133,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@pytest.mark.slow
 @FUZZ
 @given(st.dictionaries(st.text(string.ascii_letters, min_size=1, max_size=5), VALUES, max_size=5))
 def test_sound_yaml_is_what_pyyaml_makes_of_it(tmp_path_factory: pytest.TempPathFactory, value: dict[str, Any]) -> None:

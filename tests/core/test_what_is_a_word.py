@@ -29,6 +29,7 @@ def test_latin_texts_have_the_words_of_scikit_learns_analyzer(text: str) -> None
     assert split_words(text) == CountVectorizer().build_analyzer()(text)
 
 
+@pytest.mark.slow
 @given(TEXTS)
 def test_vectors_of_composed_latin_greek_and_cyrillic_are_those_of_scikit_learn(texts: list[str]) -> None:
     texts = [*texts, "naïve Überraschung Ελλάδα Москва"]

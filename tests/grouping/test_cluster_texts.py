@@ -209,6 +209,7 @@ def test_a_method_of_words_may_find_the_number_by_itself(blobs: tuple[list[str],
     assert np.isfinite(groups.distances).all()
 
 
+@pytest.mark.slow
 def test_how_far_to_believe_groups_is_said(blobs: tuple[list[str], list[int]]) -> None:
     """Of texts with groups, and of the same words without any."""
     texts, gold = blobs

@@ -87,6 +87,7 @@ def test_a_day_on_something_else_drifts_and_a_usual_one_does_not(
         judge(storage, "tiny", "2027-01-01", champion)
 
 
+@pytest.mark.slow
 def test_a_new_champion_counts_the_days_before_it_again(
     storage: Storage, folder: Path, tiny_task: Task, champion: Callable[[], Champion]
 ) -> None:

@@ -198,6 +198,7 @@ def test_other_layers_nest_with_what_was_changed() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_clustering_that_was_edited_has_layers_paths_and_a_report(tmp_path: Path) -> None:
     found = cluster_texts(make_nested_texts(), model="tfidf").at_layer(1)
     first, second = list(found.sizes())[:2]

@@ -97,6 +97,7 @@ def test_what_cannot_be_taken_is_one_error_that_says_what_to_pass(arguments: dic
 # where vectors are kept
 
 
+@pytest.mark.slow
 def test_vectors_are_kept_in_the_data_directory_in_a_folder_or_nowhere(home: Path, tmp_path: Path) -> None:
     first = cluster_texts(TEXTS, model="minilm", n_clusters=3, cache=False)
     assert not any(home.iterdir())

@@ -64,6 +64,7 @@ def test_groups_without_layers_say_so(texts: list[str]) -> None:
         cluster_texts(texts, model="tfidf").at_layer(1.5)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_estimators_take_a_layer_and_predict_its_groups(texts: list[str]) -> None:
     default = TextClusterer(model="tfidf").fit(texts)
     fine = TextClusterer(model="tfidf", layer="fine").fit(texts)

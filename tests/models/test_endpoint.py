@@ -495,6 +495,7 @@ def test_a_request_is_for_so_many_dimensions_as_the_name_says(server):
     assert {request["dimensions"] for request in server.requests} == {D}
 
 
+@pytest.mark.slow
 def test_the_command_says_what_it_sends_and_keeps_to_a_budget(server, home, tmp_path, monkeypatch, caplog):
     from typer.testing import CliRunner
 

@@ -102,6 +102,7 @@ def answer(folder: Path) -> str:
     return names.get(0, "")
 
 
+@pytest.mark.slow
 def test_no_language_model_answers_without_an_end(tiny_bert: Path, tmp_path: Path) -> None:
     sound = causal(tiny_bert, tmp_path / "sound")
     name = answer(sound)

@@ -152,6 +152,7 @@ def test_no_similarity_does_more_than_compare(tiny_bert: Path, tmp_path: Path, n
     assert let_through - {LARGE} == SOUND
 
 
+@pytest.mark.slow
 def test_a_similarity_is_judged_before_anything_is_computed_with_it(tiny_bert: Path, tmp_path: Path) -> None:
     """Try what `doctor` and the sensor call, and what encodes: every fifth attack, as a checkpoint."""
     sound = save_similarity(Path(shutil.copytree(tiny_bert, tmp_path / "sound")))

@@ -228,6 +228,7 @@ def test_a_file_that_ends_early_or_has_other_bytes_is_read_or_refused() -> None:
             continue
 
 
+@pytest.mark.slow
 def test_two_processes_may_unpack_at_once(card: ModelCard, tmp_path: Path) -> None:
     """The second waits for the first, and takes what that has made."""
     program = (
@@ -247,6 +248,7 @@ def test_two_processes_may_unpack_at_once(card: ModelCard, tmp_path: Path) -> No
     assert {name.partition("/")[0] for name in list_unpacked()} == {locate(card).name}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainer", [Wwm, Tsdae, Cob])
 def test_it_can_be_trained(trainer: type, card: ModelCard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base = Transformer(card, "cpu")

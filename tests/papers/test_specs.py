@@ -136,6 +136,7 @@ def test_every_figure_of_a_new_home_is_a_file_that_can_be_opened(context: Contex
             assert content.lower().startswith("<!doctype html>")
 
 
+@pytest.mark.slow
 def test_every_table_of_a_new_home_is_as_printed(context: Context) -> None:
     for paper in papers().values():
         for table in paper.tables:

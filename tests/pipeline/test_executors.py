@@ -150,6 +150,7 @@ def test_what_is_raised_ends_an_executor_at_once(children: Callable[[], set[int]
     assert not children()
 
 
+@pytest.mark.slow
 def test_an_evaluation_ends_its_own_executor_and_leaves_anothers(
     tiny_task: Task, children: Callable[[], set[int]]
 ) -> None:
@@ -251,6 +252,7 @@ def end(memory: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)  # as the system does to a process that takes too much memory
 
 
+@pytest.mark.slow
 def test_workers_that_were_killed_before_a_run_are_replaced(executor: Executor) -> None:
     executor.start()
     assert isinstance(executor.submit(end, memory=0).exception(), BrokenProcessPool)
@@ -274,6 +276,7 @@ def test_a_killed_worker_is_one_clear_error_and_the_next_run_works(tiny_task: Ta
     assert len(scores)
 
 
+@pytest.mark.slow
 def test_processes_that_are_ended_leave_the_last_line_to_the_command() -> None:
     """A bar of tqdm makes a semaphore, which the resource tracker reports once all is over, when its process was ended."""
     code = """

@@ -57,6 +57,7 @@ def test_the_texts_of_a_task_are_looked_up_in_no_time(tmp_path: Path) -> None:
     assert vectors.load()[:, 0].tolist() == [len(text) for text in task.texts]
 
 
+@pytest.mark.slow
 @MEMORY
 def test_vectors_that_wait_to_be_written_are_few_and_what_is_written_is_read_in_blocks(tmp_path: Path) -> None:
     texts, encoder, storage = [f"text {i}" for i in range(70_000)], Instant(1024), Storage(tmp_path)

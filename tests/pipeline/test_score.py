@@ -76,6 +76,7 @@ def deadly(task: Task) -> Task:
     return Task(task.card, task.corpus, splits)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_a_process")
 def test_a_worker_killed_while_scoring_is_the_same_clear_error(tiny_task: Task) -> None:
     with refused(Failed):

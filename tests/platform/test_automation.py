@@ -80,6 +80,7 @@ def test_the_table_does_not_wait_for_a_new_model(
     assert again.get_num_requested(dg.AssetKey("table")) == rebuilt
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("read")
 def test_the_benchmarks_own_assets_carry_the_conditions(
     launcher: DagsterLauncher, cards: Path, request_for: Callable[..., Request]

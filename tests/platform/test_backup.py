@@ -12,6 +12,7 @@ from traube._core import paths
 Traube = Callable[..., Result]
 
 
+@pytest.mark.slow
 def test_a_backup_of_a_lost_data_directory_gives_the_same_leaderboard(
     traube: Traube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

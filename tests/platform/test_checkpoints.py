@@ -193,6 +193,7 @@ def test_a_deleted_checkpoint_is_forgotten_where_params_say_so(
     assert requested(tick()) == ([] if kept else ["mine"])
 
 
+@pytest.mark.slow
 def test_a_night_cleans_up_after_a_forgotten_checkpoint(
     tick: Tick,
     drop: Callable[[str], Path],

@@ -109,6 +109,7 @@ def test_tables_of_tasks_that_a_run_did_not_touch_are_left_alone(traube: Traube,
     assert (home / "papers" / "german" / "table_2.csv").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("published")
 def test_raw_data_that_changed_is_read_and_evaluated_again(traube: Traube, cards: Path) -> None:
     write_task(cards, "words", word_rows()[:50])
@@ -190,6 +191,7 @@ def test_a_paper_that_could_not_be_published_is_tried_again(traube: Traube, card
     assert "Nothing is missing" in traube("run").stdout
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("published")
 def test_a_faulty_task_fails_with_its_check_and_exit_code_and_takes_no_answer_from_others(
     traube: Traube, cards: Path
@@ -254,6 +256,7 @@ def test_a_home_that_cannot_be_written_is_said_so(traube: Traube, monkeypatch: p
     assert len(result.stderr.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_texts_without_labels_are_grouped_and_described(traube: Traube, tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("\n".join(text for text, _ in word_rows()))
@@ -332,6 +335,7 @@ def test_texts_of_others_command_neither_the_terminal_nor_the_spreadsheet(traube
     assert not {"\x1b", "\u202e"} & set(unknown.stderr)
 
 
+@pytest.mark.slow
 def test_a_task_without_labels_is_scored_by_its_silhouette(traube: Traube, cards: Path) -> None:
     write_task(cards, "words", word_rows())
     (cards / "words.yaml").write_text("file: words.csv\ntext: text\nclusters: 3\n")
@@ -352,6 +356,7 @@ def test_what_goes_to_a_file_is_not_cut_to_the_width_of_a_terminal(traube: Traub
     assert long in traube(*arguments).output
 
 
+@pytest.mark.slow
 def test_tables_fit_eighty_columns_and_cut_no_name_and_json_has_what_had_no_room(traube: Traube, cards: Path) -> None:
     methods = ["none/hdbscan", "pca/agglomerative_average", "none/agglomerative_cosine"]
     assert traube("run", *(word for method in methods for word in ("--method", method))).exit_code == 0

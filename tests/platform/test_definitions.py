@@ -56,13 +56,17 @@ def write_params(folder: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> N
     monkeypatch.setenv("TRAUBE_PARAMS", str(folder / "params.yaml"))
 
 
-@pytest.fixture
-def definitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dg.Definitions:
-    monkeypatch.setenv("TRAUBE_CARDS", str(tmp_path))  # nobody's own tasks
-    write_params(tmp_path, monkeypatch, "graph: all\n")
+@pytest.fixture(scope="module")
+def definitions(tmp_path_factory: pytest.TempPathFactory) -> dg.Definitions:
+    """The whole graph, which nobody changes."""
     from definitions import build_defs
 
-    return build_defs()
+    folder = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("HOME", "CHECKPOINTS", "CARDS"):  # nobody's own tasks
+            patch.setenv(f"TRAUBE_{name}", str(folder))
+        write_params(folder, patch, "graph: all\n")
+        return build_defs()
 
 
 def test_the_graph_is_the_one_that_was_agreed_on(definitions: dg.Definitions, snapshot: SnapshotAssertion) -> None:
@@ -134,6 +138,7 @@ def test_pages_show_no_stage_that_nothing_fills(
     assert definitions.resolve_job_def("evaluate")
 
 
+@pytest.mark.slow
 def test_pages_show_who_answers_for_an_asset_and_its_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from definitions import build_defs
 
@@ -251,9 +256,12 @@ def test_an_asset_has_at_most_eight_checks(definitions: dg.Definitions) -> None:
     assert all(len(graph.get_check_keys_for_assets({key})) <= 8 for key in graph.get_all_asset_keys())
 
 
-def test_every_registered_task_is_in_the_whole_graph(definitions: dg.Definitions) -> None:
+def test_every_registered_task_is_in_the_whole_graph(
+    definitions: dg.Definitions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from traube.tasks import PAIRS, sources
 
+    monkeypatch.setenv("TRAUBE_CARDS", str(tmp_path))  # nobody's own tasks
     keys = {key.path[0] for key in definitions.resolve_asset_graph().get_all_asset_keys()}
     assert {*sources(), *sources(PAIRS)} <= keys
 
@@ -302,6 +310,7 @@ def test_a_pair_task_has_stages_of_its_own(definitions: dg.Definitions) -> None:
     assert {key.path[1] for key in made if key.path[0] == "stsb_de"} == set(after) - {"raw"}
 
 
+@pytest.mark.slow
 def test_loading_imports_nothing_heavy_from_whatever_folder_it_is_started(tmp_path: Path) -> None:
     code = "import definitions, sys; definitions.defs(); print(*sorted(sys.modules)); print(definitions.__file__)"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)

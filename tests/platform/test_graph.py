@@ -104,6 +104,7 @@ def test_the_page_of_a_task_is_made_on_request(launcher: DagsterLauncher, home: 
     assert str(materialized.metadata["pages"].value).startswith(f"- [words]({SERVED}/words.html)")
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("published")
 def test_the_link_to_a_tasks_page_leads_there_after_a_command(launcher: DagsterLauncher, home: Path) -> None:
     """Dagster's server and MLflow's have the pages, so that the link names no port."""
@@ -176,6 +177,7 @@ def test_what_is_stored_is_not_computed_again(
     assert storage.read_rows("cell") == before
 
 
+@pytest.mark.slow
 def test_a_bad_task_stops_itself_and_no_other(
     launcher: DagsterLauncher, cards: Path, request_for: MakeRequest, planned: Planned, storage: Storage
 ) -> None:
@@ -267,6 +269,7 @@ def test_checks_of_embeddings_are_recorded_by_model(launcher: DagsterLauncher, r
         assert record.event.dagster_event.asset_check_evaluation_data.passed
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("read")
 def test_scores_are_tracked_once_however_often_they_are_logged(
     launcher: DagsterLauncher, request_for: MakeRequest, monkeypatch: pytest.MonkeyPatch
@@ -409,6 +412,7 @@ def test_who_is_killed_between_storing_and_telling_leaves_a_note(
     assert find_untracked(requested) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("published")
 def test_the_doctor_finds_what_contradicts_the_leaderboard_and_it_or_a_run_mends_it(
     traube: Callable[..., Result],
@@ -709,6 +713,7 @@ def test_events_that_dagster_cannot_store_are_not_shown() -> None:
     assert stream.getvalue() == "something else\n"
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("evaluated")
 def test_what_is_complete_again_is_no_failure_any_more(
     launcher: DagsterLauncher, request_for: MakeRequest, storage: Storage

@@ -97,6 +97,7 @@ def name_keys(requests: list[dg.RunRequest]) -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.slow
 def test_new_texts_are_assigned_once_and_a_drift_is_one_alert(
     launcher: DagsterLauncher, inbox: Path, storage: Storage
 ) -> None:
@@ -143,6 +144,7 @@ def test_new_texts_are_assigned_once_and_a_drift_is_one_alert(
     assert "dividend" in locate_days_page("words", paths.home()).read_text()
 
 
+@pytest.mark.slow
 def test_a_source_that_cannot_be_read_is_one_alert_and_the_others_are_assigned(
     launcher: DagsterLauncher, inbox: Path, storage: Storage
 ) -> None:

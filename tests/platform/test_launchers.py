@@ -41,6 +41,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
+@pytest.mark.slow
 def test_numbers_are_equal(cards: Path, run: Run, request_for: Callable[..., Request]) -> None:
     request = request_for(["words"], ["bow"])
 
@@ -110,6 +111,7 @@ def test_a_task_that_cannot_be_read_stops_no_other(cards: Path, run: Run) -> Non
     assert get_manifest(said["library"][2], "words") == get_manifest(said["platform"][2], "words")
 
 
+@pytest.mark.slow
 def test_a_first_table_is_shown_while_the_rest_is_computed(
     traube: Callable[..., Result], cards: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

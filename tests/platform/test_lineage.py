@@ -49,6 +49,7 @@ def test_texts_come_from_raw_data_and_vectors_from_weights(launcher: DagsterLaun
     assert {key.to_user_string() for key in graph.observable_asset_keys} == {"words/raw", "weights"}
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("evaluated")
 def test_a_change_of_raw_data_makes_the_texts_out_of_date_until_they_are_read(
     launcher: DagsterLauncher, cards: Path, request_for: MakeRequest, storage: Storage

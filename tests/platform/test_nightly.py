@@ -43,6 +43,7 @@ def night(launcher: DagsterLauncher, name: str = "nightly_benchmark") -> Any:
     return evaluate_tick(schedule_of(build_defs(), name), context)
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("read")
 def test_the_night_asks_for_one_run_for_each_model_that_lacks_cells(
     launcher: DagsterLauncher, cards: Path, request_for: MakeRequest
@@ -92,6 +93,7 @@ def test_a_night_is_published_once(launcher: DagsterLauncher, request_for: MakeR
     assert night(launcher, "nightly_publish").tags[NIGHT] == "2026-01-01"
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("read")
 @pytest.mark.parametrize(
     ("stages", "published"), [(("embeddings",), False), (("embeddings", "clusterings", "scores"), True)]
@@ -116,6 +118,7 @@ def test_scores_are_published_once_from_whatever_button(
     assert isinstance(ask(), dg.SkipReason)  # what was published since shows the run
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("evaluated")
 def test_a_night_that_is_canceled_is_published_with_what_it_scored(launcher: DagsterLauncher) -> None:
     instance, job = launcher.instance, launcher.definitions.resolve_job_def("evaluate")
@@ -154,6 +157,7 @@ def test_a_day_is_remembered_as_its_night_left_it(
     assert remembered("2026-01-01") == 10
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("read")
 def test_scores_that_mlflow_missed_are_tracked_the_next_night(
     launcher: DagsterLauncher, request_for: MakeRequest, monkeypatch: pytest.MonkeyPatch

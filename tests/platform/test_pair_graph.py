@@ -71,6 +71,7 @@ def failed(result: dg.ExecuteInProcessResult) -> set[str]:
     return {check.check_name for check in result.get_asset_check_evaluations() if not check.passed}
 
 
+@pytest.mark.slow
 def test_an_asset_of_others_gets_its_scores(run: Run) -> None:
     assert run("giccs").success and run("giccs", "tfidf").success
     storage = open_storage(paths.home())
@@ -106,6 +107,7 @@ def test_from_raw_data_to_scores_once(run: Run) -> None:
         assert refused.exit_code == 1 and "`traube pairs -t giccs` scores it" in refused.stderr, refused.output
 
 
+@pytest.mark.slow
 def test_the_leaderboard_shows_each_models_best_comparison(run: Run) -> None:
     run("giccs")
     for model in ("tfidf", "jaccard"):
@@ -142,6 +144,7 @@ def test_the_leaderboard_shows_each_models_best_comparison(run: Run) -> None:
     assert table[["model", "missing"]].value_counts().to_dict() == {("tfidf", 0): 6, ("jaccard", 1): 1}
 
 
+@pytest.mark.slow
 def test_a_damaged_cell_is_made_again(run: Run) -> None:
     run("giccs")
     run("giccs", "jaccard")

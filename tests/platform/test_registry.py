@@ -59,6 +59,7 @@ def test_the_first_clustering_of_a_task_becomes_champion(launcher: DagsterLaunch
     assert float(held["score"]) > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("evaluated")
 @pytest.mark.parametrize("ends", ["all are scored", "the night ends"])
 def test_the_first_champion_is_not_whoever_is_done_first(
@@ -86,6 +87,7 @@ def test_the_first_champion_is_not_whoever_is_done_first(
     assert champion and champion["decision"] == "first"
 
 
+@pytest.mark.slow
 def test_checks_hold_where_two_publications_overlap(launcher: DagsterLauncher, monkeypatch: pytest.MonkeyPatch) -> None:
     """A publication of the daemon begins after one of the command line, and ends before it."""
     read, daemon = RegistryResource.note_champions, iter([launcher.definitions.resolve_job_def("publish")])
@@ -116,6 +118,7 @@ def test_publishing_again_registers_nothing_twice(launcher: DagsterLauncher) -> 
     assert held["reason"]
 
 
+@pytest.mark.slow
 def test_a_promotion_says_what_it_is_about_to_do_and_asks(launcher: DagsterLauncher) -> None:
     launcher.publish()
     served, runner = RegistryResource(), CliRunner()
@@ -132,6 +135,7 @@ def test_a_promotion_says_what_it_is_about_to_do_and_asks(launcher: DagsterLaunc
     assert (served.find_version("words", "champion") or {})["version"] == "2"
 
 
+@pytest.mark.slow
 def test_a_challenger_is_its_numbers_until_it_is_promoted_or_requested(launcher: DagsterLauncher) -> None:
     """Each night has another one, and the code of each would be a copy."""
     launcher.publish()
@@ -150,6 +154,7 @@ def test_a_challenger_is_its_numbers_until_it_is_promoted_or_requested(launcher:
     assert is_whole("2") and (served.find_version("words", "champion") or {})["version"] == "1"
 
 
+@pytest.mark.slow
 def test_what_a_person_decided_stands_wherever_the_champion_is_shown(launcher: DagsterLauncher) -> None:
     """Beside what the tests said against it: no surface claims that they chose it."""
     launcher.publish()
@@ -180,6 +185,7 @@ def test_what_a_person_decided_stands_wherever_the_champion_is_shown(launcher: D
     assert (renewed["decision"], renewed["by_hand"]) == ("renewed", day) and "chosen by hand" in renewed["reason"]
 
 
+@pytest.mark.slow
 def test_of_challengers_the_newest_stay_and_what_a_person_tagged(launcher: DagsterLauncher) -> None:
     """Each night's challenger is another one: the registry would grow without end."""
     launcher.publish()
@@ -209,6 +215,7 @@ def test_of_challengers_the_newest_stay_and_what_a_person_tagged(launcher: Dagst
     assert remove_runs([]) == 1 and not files.exists()
 
 
+@pytest.mark.slow
 def test_each_task_of_the_benchmark_has_a_check_of_its_champion(launcher: DagsterLauncher) -> None:
     """Dagster, the report and the command show the same: the library notes what the registry holds."""
     launcher.publish()
@@ -230,6 +237,7 @@ def test_each_task_of_the_benchmark_has_a_check_of_its_champion(launcher: Dagste
     assert "Champions" in page and noted.measure in page and f"{noted.score:.2f}" in page
 
 
+@pytest.mark.slow
 def test_champions_go_on_where_the_registry_is_new(
     launcher: DagsterLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,6 +294,7 @@ def test_people_promote_and_roll_back(launcher: DagsterLauncher) -> None:
             change("wrods")
 
 
+@pytest.mark.slow
 def test_the_champion_serves_new_texts_on_another_machine(launcher: DagsterLauncher, tmp_path: Path) -> None:
     code = """
 import mlflow, pandas as pd
@@ -343,6 +352,7 @@ def test_a_champion_whose_files_are_damaged_is_named_where_it_lies(launcher: Dag
     assert f"{stored}: corrupt (more: " in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("why", "tags"), [(Why.BETTER, {}), (Why.BETTER, dict([SILENT])), (Why.TOO_LITTLE, {}), (Why.NOT_APPROVED, {})]
 )
@@ -383,6 +393,7 @@ def test_the_cells_of_what_is_served_are_never_removed(launcher: DagsterLauncher
     assert sorted(row["cell_id"] for row in storage.read_rows("cell")) == sorted(pinned)
 
 
+@pytest.mark.slow
 def test_compare_says_who_is_better_or_why_it_cannot(launcher: DagsterLauncher, request_for: MakeRequest) -> None:
     launcher.evaluate("tfidf", ["words"], request_for(["words"], ["tfidf"]))
     result = CliRunner().invoke(app, ["compare", "bow", "tfidf", "--json"])
@@ -419,6 +430,7 @@ def test_a_champion_is_served_from_new_data_once_it_is_scored_on_it(
         RegistryResource().rollback("words")
 
 
+@pytest.mark.slow
 def test_what_a_person_rolled_back_stays_back(launcher: DagsterLauncher) -> None:
     launcher.publish()
     registry = RegistryResource()
@@ -430,6 +442,7 @@ def test_what_a_person_rolled_back_stays_back(launcher: DagsterLauncher) -> None
     assert challenger is None or challenger["version"] != "2"
 
 
+@pytest.mark.slow
 def test_a_restored_champion_is_served_by_the_code_of_this_installation(
     launcher: DagsterLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ def test_the_lock_is_of_the_stages_that_stand() -> None:
         assert {*stage["deps"]} == {dep["path"] for dep in locked[name]["deps"]}
 
 
+@pytest.mark.slow
 def test_a_fresh_clone_is_up_to_date(tmp_path: Path) -> None:
     """Without a remote and without data: what is locked are versions and hashes, all of which git holds."""
     clone = tmp_path / "clone"

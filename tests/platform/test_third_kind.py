@@ -40,6 +40,7 @@ def plugin(install: Callable[..., None]) -> Iterator[None]:
         cache.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plugin", "cards")
 def test_a_third_kind_is_one_module_of_a_plugin() -> None:
     assert "choices" in sources(None) and "choices" not in sources()

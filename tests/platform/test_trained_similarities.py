@@ -142,6 +142,7 @@ def test_commands_say_what_is_wrong_with_a_broken_one(cards: Path, checkpoint: P
     assert "similarity/config.json" in finding
 
 
+@pytest.mark.slow
 def test_it_becomes_champion_and_serves_new_passages_in_a_fresh_process(
     traube: Callable[..., Result], checkpoint: Path
 ) -> None:

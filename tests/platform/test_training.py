@@ -90,6 +90,7 @@ def test_a_training_goes_on_without_mlflow_and_is_tracked_when_it_is_back(
     assert failed.info.status == "FAILED"
 
 
+@pytest.mark.slow
 def test_the_command_line_says_what_a_training_gained_and_left(parted: DagsterLauncher) -> None:
     values = [option for name, value in RECIPE.items() for option in ("--set", f"{name}={value}")]
     train = ["train", "triplet", "parted", "-m", "tiny", *values]
@@ -162,6 +163,7 @@ def deep_params(cards: Path, tmp_path: Path) -> Path:
     return tmp_path / "params.yaml"
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("read")
 def test_methods_that_train_have_a_stage_of_their_own_and_sweeps_compute_what_is_missing(
     deep_params: Path, parted: DagsterLauncher

@@ -44,6 +44,7 @@ print(drawing.bundle_edges(1, color="red"))
 """
 
 
+@pytest.mark.slow
 def test_edges_which_a_map_has_not_are_bundled_by_datamapplot_when_somebody_asks_and_imported_then() -> None:
     """To import what bundles them takes twice the time of all the rest of datamapplot."""
     done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, check=True)

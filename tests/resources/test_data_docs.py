@@ -71,6 +71,7 @@ def test_great_expectations_and_pandas_find_the_same_in_corpora(docs: Path, card
     assert failed == {check.name for check in CHECKS["corpus"]}  # each was seen to fail, and above to pass
 
 
+@pytest.mark.slow
 def test_great_expectations_and_pandas_find_the_same_in_splits(docs: Path) -> None:
     corpus, splits = fruit()
     rng, failed = np.random.default_rng(0), set()
@@ -86,6 +87,7 @@ def test_great_expectations_and_pandas_find_the_same_in_splits(docs: Path) -> No
     assert failed == {check.name for check in CHECKS["splits"]}
 
 
+@pytest.mark.slow
 def test_great_expectations_and_pandas_find_the_same_in_pairs(docs: Path) -> None:
     rows = [
         ("a b", "a c", 3, "test"),

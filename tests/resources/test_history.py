@@ -65,6 +65,7 @@ def adopt(sound: Path, home: Path, tmp_path: Path) -> Callable[..., tuple[list[s
     return run
 
 
+@pytest.mark.slow
 def test_runs_and_the_registry_are_taken_over_to_the_new_path(
     adopt: Callable[..., tuple[list[str], sqlite3.Connection]],
 ) -> None:

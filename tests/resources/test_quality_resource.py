@@ -4,6 +4,7 @@ from pathlib import Path
 
 import dagster as dg
 import pandas as pd
+import pytest
 
 from resources.quality import QualityResource, make_check_specs
 from tests.pipeline.validation.fruit import CARD, SCRIPT, fruit
@@ -101,6 +102,7 @@ def test_a_warning_lets_the_task_go_on(tmp_path: Path) -> None:
     assert evaluations["texts_once"].severity == dg.AssetCheckSeverity.WARN
 
 
+@pytest.mark.slow
 def test_a_blocking_failure_stops_what_is_downstream(tmp_path: Path) -> None:
     card = TaskCard(name="fruit", blocking=("texts_once",))
     result, ran = run(tmp_path, fault=True, card=card)

@@ -169,6 +169,7 @@ def test_what_is_unused_is_listed_with_its_size_and_removed_and_no_number_is_ano
     pd.testing.assert_frame_equal(leaderboard(bench.storage, protocols=PARAMS.protocols), before)
 
 
+@pytest.mark.slow
 def test_the_command_says_what_it_marked_and_a_day_later_what_it_deleted(bench: Workbench) -> None:
     def clean(*more: str) -> str:
         return " ".join(CliRunner().invoke(app, ["clean", *more]).output.split())

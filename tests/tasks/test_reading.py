@@ -132,6 +132,7 @@ def test_a_parquet_file_of_nothing_is_refused_before_it_is_a_hundred_million_row
     assert read_rows(write(tmp_path / "a.parquet", text=pa.nulls(3))).columns == {"text": [None] * 3}
 
 
+@pytest.mark.slow
 def test_a_spreadsheet_may_have_gaps_but_no_row_beyond_the_last(tmp_path: Path) -> None:
     header = f'<row r="2">{text_cell("B2", "text")}{text_cell("D2", "label")}</row>'
     far = f'<row r="{{0}}">{text_cell("B{0}", "soup")}{text_cell("Z{0}", "of no column")}</row>'
@@ -282,6 +283,7 @@ def test_an_error_stays_readable_whatever_the_names_of_columns(tmp_path: Path) -
     assert str(error.value).endswith(" and 10 more") and len(str(error.value)) < 5_000
 
 
+@pytest.mark.slow
 def test_a_whole_archive_is_read_so_that_its_checksum_is_checked(raw_folder: Path) -> None:
     """Damage behind the last post is found as well: gzip's checksum stands at the very end."""
     path = raw_folder / "20newsgroups" / "20news-bydate.tar.gz"

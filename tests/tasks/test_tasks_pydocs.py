@@ -164,6 +164,7 @@ def test_an_absent_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_small_task_is_as_its_card_declares(pydocs_s2s: Task) -> None:
     pydocs_s2s.validate()
     splits = list(pydocs_s2s.test_splits())

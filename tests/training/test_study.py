@@ -42,6 +42,7 @@ def test_a_study_goes_on_where_it_stopped(base: Transformer, tmp_path: Path) -> 
     assert reported and again.best == found.best  # nothing was computed
 
 
+@pytest.mark.slow
 def test_trials_of_one_study_can_be_compared(base: Transformer, tmp_path: Path) -> None:
     """Other values that are not searched make another study; other data is refused."""
     path = locate_study(tmp_path, "cob", "words", "tiny", FIXED)

@@ -16,6 +16,7 @@ from safetensors.numpy import load_file
 from tests.errors import refused
 from tests.training.killing import kill, run_until_killed
 from traube._core.errors import Failed, Incompatible, Invalid
+from traube._core.progress import SILENT
 from traube.models import load_model
 from traube.models.card import ModelCard
 from traube.models.transformer import Transformer
@@ -94,6 +95,21 @@ def test_the_loss_is_that_of_the_whole_model(base: Transformer) -> None:
     assert float(learner(batch)) == pytest.approx(float(learner.model(**batch).loss), rel=1e-5)
 
 
+def test_the_head_learns_alone_first(base: Transformer) -> None:
+    network = Transformer(base.card, "cpu").network
+    wwm = Wwm.with_values(batch=4, head_epochs=40, head_learning_rate=1e-2)
+    examples = wwm.make_examples(network, words_task(), words_task().texts)
+    learner = wwm.make_learner(network, examples).eval()
+    batch = examples.collate([examples[i] for i in range(16)])
+    before = {name: value.clone() for name, value in learner.encoder.state_dict().items()}
+    loss = float(learner(batch))
+    wwm.prepare(learner, examples, SILENT)
+    assert float(learner(batch)) < 0.9 * loss
+    assert all(torch.equal(value, before[name]) for name, value in learner.encoder.state_dict().items())
+    of_encoder = list(learner.encoder.parameters())
+    assert all(parameter.requires_grad and parameter.grad is None for parameter in of_encoder)  # it learns from now on
+
+
 # damage
 
 
@@ -114,6 +130,7 @@ def test_six_words_of_ten_are_deleted() -> None:
 # training
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainer", [Wwm, Tsdae])
 def test_what_is_left_is_a_model_that_says_where_it_comes_from(
     trainer: type, base: Transformer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -169,6 +186,7 @@ def _stop_at_step_4(entry: Entry) -> None:
         raise InterruptedError
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restores", [True, False])
 def test_a_trainer_that_restores_weights_by_another_method_is_refused(
     restores: bool, base: Transformer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -232,6 +250,7 @@ def test_another_recipe_has_another_name() -> None:
     assert names[4] == "wwm__words__tiny.s1"  # a repeat
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_not_finite_stops_the_training(base: Transformer, tmp_path: Path) -> None:
     with refused(Failed, "1e+30"):
         Wwm.with_values(**RECIPE | {"learning_rate": 1e30}).fit(words_task(), base, tmp_path)
@@ -265,6 +284,7 @@ def test_a_recipe_may_be_given_in_words() -> None:
     assert Tsdae.with_values(epochs="3", pooling="cls").recipe.epochs == 3
 
 
+@pytest.mark.slow
 def test_dropout_can_be_off(base: Transformer, tmp_path: Path) -> None:
     """The loss of the first step is then that of the model as it is evaluated."""
     wwm, task = Wwm.with_values(**RECIPE | {"epochs": 0.5, "evaluate_every": 1, "dropout": "no"}), words_task()

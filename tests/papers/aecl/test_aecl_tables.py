@@ -191,6 +191,7 @@ def test_the_sweeps_own_training_is_drawn_where_the_protocol_has_none_and_once(c
     assert len(figures.histories(context)) == len(alone)
 
 
+@pytest.mark.slow
 def test_each_value_of_the_sweep_is_a_point_of_a_curve(context: Context, task: Task) -> None:
     sensitivity = {figure.name: figure for figure in PAPER.figures}
     assert "traube sweep aecl_sensitivity" in sensitivity["figure_8"].make(context).content
@@ -208,6 +209,7 @@ def test_each_value_of_the_sweep_is_a_point_of_a_curve(context: Context, task: T
     assert list(rival) == ["AECL, confidence filter (CCSSL), frozen encoder"]
 
 
+@pytest.mark.slow
 def test_what_texts_became_is_shown_beside_each_other_and_pointing_at_a_text_shows_it(
     context: Context, task: Task
 ) -> None:

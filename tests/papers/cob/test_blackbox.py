@@ -270,6 +270,7 @@ def test_what_is_left_is_a_model(
     assert shares == [None, *([1.0] * (len(shares) - 1) if trainer is Cob else [None] * (len(shares) - 1))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layers", [0, 1])
 def test_what_is_frozen_stays_as_it_was(layers: int, base: Transformer, tmp_path: Path) -> None:
     left = Cob.with_values(**RECIPE | {"layers": layers, "learning_rate": 0.01}).fit(words_task(), base, tmp_path)
@@ -284,12 +285,14 @@ def test_what_is_frozen_stays_as_it_was(layers: int, base: Transformer, tmp_path
     assert bool(changed) == bool(layers)
 
 
+@pytest.mark.slow
 def test_patience_ends_a_training_that_gets_no_better(base: Transformer, tmp_path: Path) -> None:
     still = RECIPE | {"learning_rate": 1e-9, "epochs": 4, "evaluate_every": 1}
     few, all_ = (Cob.with_values(**still | {"patience": n}).fit(words_task(), base, tmp_path) for n in (2, 0))
     assert len(few.curve) == 3 < len(all_.curve)  # before the first step, and two evaluations that are no better
 
 
+@pytest.mark.slow
 def test_untrained_is_the_random_head_before_the_first_step(base: Transformer, tmp_path: Path) -> None:
     trained = Cob.with_values(**RECIPE).fit(words_task(), base, tmp_path)
     untrained = Untrained.with_values(max_length=16).fit(words_task(), base, tmp_path)

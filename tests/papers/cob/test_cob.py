@@ -83,6 +83,7 @@ def evaluate(model: str) -> None:
     run_missing(Workbench.at(paths.home()), Request(["newsgroups"], [model], "cob", load_params().chosen("cob")))
 
 
+@pytest.mark.slow
 def test_results_are_means_over_splits_and_seeds_beside_the_papers(trained: Context) -> None:
     storage, table = trained.storage, made("table_4", trained)
     ari = table[(table["task"] == "newsgroups") & (table["metric"] == "ari")].set_index("method")

@@ -172,6 +172,7 @@ def test_without_data_the_figure_says_what_is_missing(context: Context, raw: Pat
     assert "GiCCS has not been read" in PAPER.figures[0].make(context).content
 
 
+@pytest.mark.slow
 def test_whether_similarity_predicts_clustering_is_measured_for_models_that_have_both(
     context: Context, sample: Path, tiny_task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:

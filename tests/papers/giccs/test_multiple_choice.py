@@ -225,6 +225,7 @@ def test_the_four_scores_are_what_they_say() -> None:
     assert scores["pmi"] == pytest.approx([s - a for s, a in zip(sums, alone, strict=True)], abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_model_that_learned_the_answers_is_right_and_one_that_did_not_is_at_chance(sample: Task) -> None:
     words = tokenizer("words")
     model = CausalModel(network(words, seed=1), words, "tiny")

@@ -56,6 +56,7 @@ def pages(level: str = "flat", queries: bool = True) -> Task:
     return Task(TaskCard(name="articles"), corpus, draw(indexed, level))
 
 
+@pytest.mark.slow
 def test_what_is_left_is_a_model_that_shares_its_bases_vectors(base: Transformer) -> None:
     task = pages()
     left = Qs3m.with_values(**QUICK).fit(task, base, paths.checkpoints())
@@ -82,12 +83,12 @@ def test_the_encoder_stays_as_it_is_and_the_similarity_does_not(base: Transforme
 @pytest.mark.parametrize(
     "changes",
     [
-        *({}, {"query": "passages"}, {"query": "none"}, {"network": "qss"}, {"network": "attention"}),
+        *({}, {"network": "qss"}, {"network": "attention"}),
         *(
             pytest.param(changes, marks=pytest.mark.slow)
             for changes in (
-                *({"loss": "mse"}, {"projection": "coded"}, {"pairs": "all"}, {"begin": "random"}),
-                {"network": "attention", "masked": "no"},
+                *({"query": "passages"}, {"query": "none"}, {"loss": "mse"}, {"projection": "coded"}, {"pairs": "all"}),
+                *({"begin": "random"}, {"network": "attention", "masked": "no"}),
             )
         ),
     ],
@@ -199,6 +200,7 @@ def test_attention_can_begin_with_a_trained_head(base: Transformer) -> None:
         Qs3m.with_values(**changes | {"projection": "coded"}).fit(pages(), base, paths.checkpoints())
 
 
+@pytest.mark.slow
 def test_patience_ends_a_training_that_gets_no_better(base: Transformer) -> None:
     left = Qs3m.with_values(**QUICK | {"epochs": 200, "patience": 2, "learning_rate": 1e-9}).fit(
         pages(), base, paths.checkpoints()

@@ -147,6 +147,7 @@ def test_what_is_printed() -> None:
     assert set(printed.loc[printed["published_test"] == "*", "method"]) == {REFERENCE}
 
 
+@pytest.mark.slow
 def test_topics_are_learned_from_what_is_trained_on(context: Context, task: Task) -> None:
     scores = page_scores(context, task)
     topics = scores[scores["method"] == "Topic model"].set_index(["fold", "page"])
@@ -247,6 +248,7 @@ def test_tables_of_an_encoder_that_is_gone_show_what_is_left(
     assert {f"{NAME}: minilm: there is no such model"} == set(reported)
 
 
+@pytest.mark.slow
 def test_a_query_is_tested_beside_none_over_folds(context: Context, task: Task, encoder: Transformer) -> None:
     """Table 2 has the same means; pages of a fold share the luck of its training, so that a fold is one value."""
     assert made("query", context)["measured"].isna().all()
@@ -369,6 +371,7 @@ def test_raw_bert_is_an_encoder_that_was_trained_no_further(
     assert "QS3M-rawBERT-Description" in measured_ways(made("table_2", context))["trec_car_flat"]
 
 
+@pytest.mark.slow
 def test_one_similarity_for_both_levels_stands_beside_one_of_each(
     context: Context, flat: Task, hier: Task, encoder: Transformer
 ) -> None:
