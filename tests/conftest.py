@@ -94,10 +94,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """TRAUBE_HOME of this test."""
-    folder = (
-        tmp_path_factory.mktemp("test") / "home"
-    )  # pytest reads all folders for the next number: one for what each test has
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("TRAUBE_HOME", str(folder))
     monkeypatch.setenv("TRAUBE_CHECKPOINTS", str(folder / "checkpoints"))
     monkeypatch.setenv("COLUMNS", "80")  # as a terminal
@@ -202,10 +199,9 @@ def masked_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def cards(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cards(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder of cards."""
-    folder = home.with_name("cards")
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("cards")
     monkeypatch.setenv("TRAUBE_CARDS", str(folder))
     return folder
 
