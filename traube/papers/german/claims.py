@@ -182,16 +182,18 @@ def judge_adaptation(method: str, kind: str, epochs: range, reported: float, row
     of_base = select(table, model=BASE)
     table = of_base if len(of_base) else table
     verdicts, texts = [], []
+    tasks = table["task"].unique()
     for row in table.itertuples():
         before = row.measured - row.difference
         low, high = (end / before for end in find_interval(row.difference, row.sd, row.seeds))
         verdicts.append(judge_size(low, high, reported))
         interval = "" if math.isnan(low) else f", 95 % CI over them {format_percent(low)} to {format_percent(high)}"
         gain = format_percent(row.difference / before)
+        what = f"{row.model} on {row.task}" if len(tasks) > 1 else row.model
         texts.append(
-            f"{gain} ({row.model}, {row.epochs:g} epoch{'' if row.epochs == 1 else 's'}, {count_trainings(row.seeds)}{interval})"
+            f"{gain} ({what}, {row.epochs:g} epoch{'' if row.epochs == 1 else 's'}, {count_trainings(row.seeds)}{interval})"
         )
-    holds, tasks = combine(verdicts), table["task"].unique()
+    holds = combine(verdicts)
     on = f"{', '.join(tasks)}; {', '.join(table['model'].unique())} (paper: GBERT-base, mean of three sets)"
     if of_base.empty:
         holds = Holds.PARTLY if holds is Holds.HOLDS else Holds.UNTESTED
