@@ -111,9 +111,10 @@ class Wwm(Trainer[WwmRecipe]):
         if not steps:
             return
         progress.total("head steps", steps)
-        shared = {id(p): p for p in learner.encoder.parameters() if p.requires_grad}
+        shared = {id(p) for p in learner.encoder.parameters()}
         head_parameters = [p for p in learner.parameters() if id(p) not in shared]
-        for parameter in shared.values():
+        learned_later = [p for p in learner.encoder.parameters() if p.requires_grad]
+        for parameter in learned_later:
             parameter.requires_grad_(False)  # or the gradient of all words would be computed, and never used
         optimizer = torch.optim.AdamW(head_parameters, lr=self.recipe.head_learning_rate)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, 2 * (1 - step / steps)))
@@ -129,7 +130,7 @@ class Wwm(Trainer[WwmRecipe]):
             if not math.isfinite(value):
                 raise Failed(f"the head's loss is {value} after step {step}; head_learning_rate is too high")
             progress.done("head steps", 1)
-        for parameter in shared.values():
+        for parameter in learned_later:
             parameter.requires_grad_(True)
 
 
