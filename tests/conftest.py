@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -91,10 +92,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda i: (i.path.name not in SLOW_MODULE_FIXTURES, i.path.parent.name not in SLOWEST))
 
 
+FOLDERS = count()
+
+
+def empty_folder(factory: pytest.TempPathFactory, name: str) -> Path:
+    """Make a folder of one test. To number it, `mktemp` would list those of all the tests before."""
+    folder = factory.getbasetemp() / name / str(next(FOLDERS))
+    folder.mkdir(parents=True)
+    return folder
+
+
 @pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """TRAUBE_HOME of this test."""
-    folder = tmp_path_factory.mktemp("home")
+    folder = empty_folder(tmp_path_factory, "home")
     monkeypatch.setenv("TRAUBE_HOME", str(folder))
     monkeypatch.setenv("TRAUBE_CHECKPOINTS", str(folder / "checkpoints"))
     monkeypatch.setenv("COLUMNS", "80")  # as a terminal
@@ -201,7 +212,7 @@ def masked_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def cards(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder of cards."""
-    folder = tmp_path_factory.mktemp("cards")
+    folder = empty_folder(tmp_path_factory, "cards")
     monkeypatch.setenv("TRAUBE_CARDS", str(folder))
     return folder
 

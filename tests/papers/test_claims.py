@@ -224,6 +224,13 @@ def test_heads_alone_are_weak_evidence_and_do_not_stand_against_whole_encoders()
     assert (judge_heads("layers=0"), judge_heads("epochs=6.0")) == (Holds.PARTLY, Holds.UNTESTED)
 
 
+def test_each_pair_says_how_many_trainings_it_has() -> None:
+    heads = [{**row, "note": "layers=0"} for row in make_cob(0.03, seeds=10.0)]
+    whole = [{**row, "note": "epochs=4.0"} for row in make_cob(0.05, seeds=3.0)]
+    evidence = judge("cob", "20 Newsgroups: ARI", give(table_4=[*heads, *whole]))
+    assert [part.rpartition("; ")[2] for part in evidence.measured.split(" each)")[:2]] == ["10 trainings", "3 trainings"]
+
+
 def test_a_better_triplet_than_the_one_that_was_tested_is_reported() -> None:
     test: dict[str, Any] = {"p": 0.01, "comparisons": 5, "detectable": 0.01, "verdict": "higher"}
     rows = make_cob(0.03, **test)

@@ -70,14 +70,15 @@ class Pair:
         return weaken(judge_signs([self.difference])) if self.trainings >= FEWEST_TRAININGS else Holds.UNTESTED
 
     def describe(self) -> str:
-        """Return both scores, the gain and its test."""
+        """Return both scores, the gain, its test and how many trainings each side has."""
         scores = [
             format_score(row["measured"]) + (f" ± {format_score(row['sd'])}" if row["sd"] > 0 else "")
             for row in (self.cob, self.triplet)
         ]
         test = format_test(self.cob) if self.is_tested else "not tested by trainings"
         which = f"{'head alone, ' if self.is_head_alone else ''}{self.cob['metric'].upper()}"
-        return f"{which} {scores[0]} against {scores[1]}, {format_points(100 * self.difference)} points ({test})"
+        compared = f"{which} {scores[0]} against {scores[1]}, {format_points(100 * self.difference)} points"
+        return f"{compared} ({test}; {count_trainings(self.trainings)} each)"
 
 
 def _read_layers(row: pd.Series) -> str | None:
@@ -118,7 +119,7 @@ def judge_against_triplet(
     # the paper trains all layers: heads alone count where nothing else is trained
     judged = [pair for pair in pairs if not pair.is_head_alone] or pairs
     holds = combine(pair.judge(reported[pair.cob["metric"]]) for pair in judged)
-    texts = [*(pair.describe() for pair in pairs), f"{count_trainings(min(pair.trainings for pair in pairs))} each"]
+    texts = [pair.describe() for pair in pairs]
     for metric in dict.fromkeys(pair.cob["metric"] for pair in pairs):
         compared = [pair for pair in pairs if pair.cob["metric"] == metric]
         best = select(table, task=here, method=TRIPLET, metric=[metric])["measured"].max()
