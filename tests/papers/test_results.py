@@ -44,7 +44,7 @@ def test_what_was_written_stands_on_the_page_with_reasons(context: Context, tabl
     assert "# Wehrli et al., German Text Embedding Clustering Benchmark (2023)" in page
     assert "| toy | 3 | 1 | 0 |" in page  # printed, like with like, otherwise
     lines = [line for line in page.splitlines() if line.startswith("| ")]
-    assert lines[-2:] == ["| a | 1.25 (1.5) | (2) | yes | yes |", "| c (ours) |  | 7 | yes | yes |"]
+    assert lines[-2:] == ["| a | 1.25 (1.5) | (2) | yes | yes |", "| c (our row) |  | 7 | yes | yes |"]
     assert "- b / x: no weights\n" in page and "- a / y: no weights; printed wrong: 3 is right\n" in page
     assert "More" not in page
     shown = RUNNER.invoke(app, ["papers"])

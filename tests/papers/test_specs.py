@@ -88,7 +88,7 @@ def test_people_see_a_grid_or_else_the_rows() -> None:
     table = join_printed(PRINTED, pd.DataFrame({"model": ["a"], "task": ["x"], "measured": [1.5]}), "not here")
     assert format_table(table).to_dict("list") == {"model": ["a"], "x": ["1.5 (1)"], "y": ["(2)"]}
     ours = join_printed(PRINTED, pd.DataFrame({"model": ["c"], "task": ["x"], "measured": [1.5]}), "not here")
-    assert format_table(ours)["model"].tolist() == ["c (ours)"]  # the paper has no such row
+    assert format_table(ours)["model"].tolist() == ["c (our row)"]  # the paper has no such row
     two_encoders = pd.DataFrame({"model": "a", "task": "x", "base": ["e5", "minilm"], "measured": [1.0, 2.0]})
     grid = format_table(join_printed(PRINTED, two_encoders, "not here"))
     assert grid[["base", "x"]].values.tolist() == [["e5", "1 (1)"], ["minilm", "2 (1)"]]

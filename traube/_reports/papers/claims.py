@@ -10,7 +10,7 @@ The rules are the same for all papers, and the same in both directions:
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, TypeAlias
@@ -38,8 +38,14 @@ class Evidence:
     """Verdict on a claim, and the numbers that it rests on."""
 
     holds: Holds
-    measured: str  # the numbers, with interval or test, and of how many trainings; where not tested, the reason
+    # numbers, the main ones first, with interval or test, and of how many trainings; where not tested, the reason
+    findings: Sequence[str]
     on: str = ""  # data and encoder
+
+    @property
+    def measured(self) -> str:
+        """Return all findings in a line."""
+        return "; ".join(self.findings)
 
 
 # gives the rows of one of the paper's tables in which something was measured; empty where nothing was
@@ -57,7 +63,7 @@ class Claim:
 
 def leave_untested(reason: str, on: str = "") -> Evidence:
     """Return the evidence of a claim that nothing here decides."""
-    return Evidence(Holds.UNTESTED, reason, on)
+    return Evidence(Holds.UNTESTED, [reason], on)
 
 
 def select(rows: pd.DataFrame, **values: Any) -> pd.DataFrame:
@@ -157,9 +163,11 @@ def format_score(value: float, digits: int = 3) -> str:
     return f"{value:.{digits}f}".replace("0.", ".", 1).replace("-", "−")
 
 
-def format_test(row: pd.Series) -> str:
-    """Return the p-value of a row and its comparisons, or that there is no test."""
-    return format_significance(row["p"], int(row["comparisons"])) if has_test(row) else NO_TEST
+def format_test(row: pd.Series, format_size: Callable[[float], str] = format_score) -> str:
+    """Return the p-value of a row, its comparisons and what the test finds four times in five; or that there is no test."""
+    if not has_test(row):
+        return NO_TEST
+    return f"{format_significance(row['p'], int(row['comparisons']))}, finds {format_size(row['detectable'])}"
 
 
 def count_trainings(trainings: float) -> str:

@@ -1,7 +1,7 @@
 """Pages of the papers' claims and tables, as these were last written: printed numbers beside those measured here."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -29,9 +29,10 @@ READING = """On the papers' pages a number is what was measured, and what the pa
 - `±`: sample standard deviation over seeds (ddof 1); where something was trained, a seed is a training.
 - ▲ and ▼: better or worse than `*` by a test, corrected for the rows that are compared with it; inside the brackets the paper's own.
   Where something was trained, the test counts trainings: what another would give is part of its error. No mark: no difference is
-  shown, or none was tested; the CSV files have differences, p-values and `detectable`, the difference that a test finds four
-  times in five.
-- `same data`, `same encoder`: whether they are the paper's. `(ours)`: a row that the paper does not have.
+  shown, or none was tested. The line *tests find* below a table has the differences that its tests find four times in five, as does
+  `finds` in the evidence; the CSV files have them for each row (`detectable`), with p-values.
+- `same data`, `same encoder`: whether they are the paper's. `(our row)`: of a method, data or an encoder that the
+  paper's table does not have, whoever made the method.
 - `base`: the encoder. `recipe`: the digest of a training's values that are not its trainer's defaults; the lines below a table list
   these. `trained_on`: the task of the training. `as it is`: nothing is trained."""
 FEW = 2  # numbers that share a note and are named
@@ -166,7 +167,7 @@ def _render_claims(tables: Tables, folder: str | None) -> str:
         for claim in paper.claims:
             evidence = claim.judge(partial(_select_measured, of_paper))
             number = str(len(claims) + 1)
-            claims.append((number, claim.says, evidence.holds.value, f"{name}, {claim.place}"))
+            claims.append((number, claim.says, evidence.holds.value, evidence.findings[0], f"{name}, {claim.place}"))
             measured.append((number, evidence.measured, evidence.on))
             verdicts[evidence.holds] += 1
         counts.append(
@@ -181,7 +182,7 @@ def _render_claims(tables: Tables, folder: str | None) -> str:
         "encoder or trainings are not here, or what was measured decides nothing. *In part* also says that the evidence is weaker than "
         "the paper's: no test, fewer sets, another encoder. Where such evidence speaks against a claim, the claim is *not tested*, so "
         "that few can fail here.",
-        markdown_rows(["", "what a paper says", "here", "which, and where"], claims)
+        markdown_rows(["", "what a paper says", "here", "measured, in short", "which, and where"], claims)
         if claims
         else "No paper has claims.",
         "## The evidence",
@@ -246,7 +247,8 @@ def _render_section(table: Table, rows: pd.DataFrame | None) -> str:
     if rows["measured"].isna().all():
         return "\n\n".join([title, "Nothing of it is measured here.", "\n".join(notes)])
     grid = _format_cells(table.shown(rows.drop(columns=WHEN)).drop(columns="note", errors="ignore"))
-    return "\n\n".join([title, markdown(grid), *(["\n".join(notes)] if notes else [])])
+    lines = [*notes, *_describe_power(rows, {str(name).lower() for name in [*grid, *grid.get("metric", ())]})]
+    return "\n\n".join([title, markdown(grid), *(["\n".join(lines)] if lines else [])])
 
 
 def _list_notes(rows: pd.DataFrame) -> list[str]:
@@ -260,6 +262,19 @@ def _list_notes(rows: pd.DataFrame) -> list[str]:
         named = ", ".join(" / ".join(filter(None, key)) for key in keys.itertuples(index=False))
         lines.append(f"- {named if len(noted) <= FEW else f'{len(noted)} numbers'}: {note}")
     return lines
+
+
+def _describe_power(rows: pd.DataFrame, shown: Container[str]) -> list[str]:
+    """Return what a table's tests find, from the best to the worst of them, by each metric that is shown."""
+    if "detectable" not in rows or rows["detectable"].isna().all():
+        return []
+    sizes = rows[rows["detectable"].notna()].groupby("metric", sort=False)["detectable"]
+    ranges = {
+        name: " to ".join(dict.fromkeys(f"{round(end, 4):.2g}" for end in (size.min(), size.max())))
+        for name, size in sizes
+        if name in shown
+    }
+    return [f"- Tests find: {'; '.join(f'{name.upper()} {ends}' for name, ends in ranges.items())}."]
 
 
 def _format_cells(table: pd.DataFrame) -> pd.DataFrame:

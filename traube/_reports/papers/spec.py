@@ -76,7 +76,7 @@ def _count_decimals(values: pd.Series, most: int) -> int:
 def make_grid(table: pd.DataFrame, rows: list[str], column: str, digits: int = 2) -> pd.DataFrame:
     """Return a grid of `format_cells`, without rows of which nothing is measured.
 
-    A row that the paper does not have is named as ours; each says whether data and encoder are the paper's.
+    A row that the paper does not have is named as our row; each says whether data and encoder are the paper's.
     """
     keys = {name: table[name].map(_format_key) for name in rows}
     text = table.assign(**keys, _cell=format_cells(table, column, digits))
@@ -90,7 +90,7 @@ def make_grid(table: pd.DataFrame, rows: list[str], column: str, digits: int = 2
     is_printed = groups["published"].agg(lambda each: each.notna().any()).reindex(grid.index).to_numpy(dtype=bool)
     grid = grid.reset_index().rename_axis(columns=None)
     name = "method" if "method" in rows else rows[0]
-    return grid.assign(**{name: grid[name].where(is_printed, grid[name] + " (ours)")})
+    return grid.assign(**{name: grid[name].where(is_printed, grid[name] + " (our row)")})
 
 
 def _format_key(value: object) -> str:

@@ -39,7 +39,7 @@ PLAIN = ("BOW", "TF-IDF", tables.KMEANS)
 LEFT_OUT = {  # rivals that the paper does not have
     "GSDMM": "GSDMM, which finds the number of clusters,",
     "ECIC": "ECIC",
-    "Smoothed k-means": "Smoothed k-means",
+    "Smoothed k-means": "Smoothed k-means, which finds it too,",
 }
 ABLATED = 2  # sets of the paper's ablations
 MOST_NAMED = 3  # sets
@@ -101,7 +101,7 @@ def judge_against_kmeans(rows: MeasuredRows) -> Evidence:
     if not pairs:
         return leave_untested(NOT_TRAINED)
     printed = tables.published_results().set_index(["method", "task", "metric"])["published"]
-    cases, texts = [], []
+    cases, counts, texts = [], [], []
     for metric in tables.PRINTED:
         gains: dict[str, float] = {}
         significant = {"higher": 0, "lower": 0}
@@ -115,18 +115,18 @@ def judge_against_kmeans(rows: MeasuredRows) -> Evidence:
                 significant[row["verdict"]] += 1
         if not gains:
             continue
-        tests = f", {significant['higher']} significantly" if any(has_test(row) for row, _ in pairs) else f", {NO_TEST}"
+        tests = f"{significant['higher']} significantly" if any(has_test(row) for row, _ in pairs) else NO_TEST
         lower = {task: gain for task, gain in gains.items() if gain <= 0}
-        text = f"{metric.upper()} higher on {len(gains) - len(lower)} of {len(gains)} sets{tests}"
+        counts.append(f"{metric.upper()} higher on {len(gains) - len(lower)} of {len(gains)} sets ({tests})")
         if lower:
             below = ", ".join(f"{task} {format_points(gain)}" for task, gain in lower.items())
-            text += f"; lower on {below}" + (f", {significant['lower']} significantly" if significant["lower"] else "")
-        texts.append(text)
+            texts.append(f"{metric.upper()} lower on {below} ({significant['lower']} significantly)")
     is_trained = (table["method"].str.partition(",")[0] == WHOLE) & ~table["method"].str.endswith(FROZEN)
     once = select(table[is_trained & (table["seeds"] < FEWEST_TRAININGS)], metric="acc")
     texts += [f"encoder trained once: {row.task} ACC {row.measured:.1f}" for row in once.itertuples()]
     holds = _judge_pairs(cases, len(tables.TASKS))
-    return Evidence(holds, "; ".join(texts), _describe((row for row, _ in pairs), len(tables.TASKS)))
+    findings = [", ".join(counts), *texts]
+    return Evidence(holds, findings, _describe((row for row, _ in pairs), len(tables.TASKS)))
 
 
 def judge_against_rivals(rows: MeasuredRows) -> Evidence:
@@ -143,10 +143,14 @@ def judge_against_rivals(rows: MeasuredRows) -> Evidence:
         best = rivals["measured"].idxmax()
         gain = row["measured"] - rivals["measured"][best]
         gains.append((row, gain))
-        beside.append(f"{row['task']} {row['measured']:.1f} ({format_points(gain)} beside {names[best]})")
+        trained = "" if names[best] in PLAIN else f", {count_trainings(rivals['seeds'][best])}"
+        beside.append(f"{row['task']} {row['measured']:.1f} ({format_points(gain)} beside {names[best]}{trained})")
     if not gains:
         return leave_untested(f"none of {', '.join(DEEP)} is trained here beside AECL")
-    texts = [f"ACC, beside the best of the paper's rivals: {', '.join(beside)}"]
+    texts = [
+        f"ACC above all of the paper's rivals on {sum(gain > 0 for _, gain in gains)} of {len(gains)} sets",
+        f"beside the best of them: {', '.join(beside)}",
+    ]
     for name, described in LEFT_OUT.items():
         others = table[names == name].set_index("task")["measured"]
         higher = [row for _, row in ours.iterrows() if (others[others.index == row["task"]] > row["measured"]).any()]
@@ -154,7 +158,7 @@ def judge_against_rivals(rows: MeasuredRows) -> Evidence:
             texts.append(f"{described} higher on {len(higher)} of {len(ours)} sets, and not in the paper")
     enough = [gain for row, gain in gains if row["seeds"] >= FEWEST_TRAININGS]
     on = _describe((row for row, _ in gains), len(tables.TASKS))
-    return Evidence(weaken(judge_signs(enough)), f"{'; '.join(texts)}; {NO_TEST}", on)
+    return Evidence(weaken(judge_signs(enough)), [*texts, NO_TEST], on)
 
 
 def judge_ablation(name: str, rows: MeasuredRows, methods: tuple[str, ...]) -> Evidence:
@@ -173,15 +177,15 @@ def judge_ablation(name: str, rows: MeasuredRows, methods: tuple[str, ...]) -> E
             reported = printed[(WHOLE, row["metric"])] - printed[(method, row["metric"])]
             cases.append((_judge_case(row, loss, "lower", reported, trainings), row))
             if row["metric"] == "acc":
-                test = format_test(row) if has_test(row) else count_trainings(trainings)
+                test = format_test(row, "{:.1f}".format) if has_test(row) else count_trainings(trainings)
                 part = f"{method}, " if len(methods) > 1 else ""
                 texts.append(f"{part}{row['task']} {format_points(-loss)} ({test})")
     if not cases:
         return leave_untested("AECL is not trained here both with and without this")
-    text = f"ACC without: {'; '.join(texts)}"
+    findings = [f"ACC without: {', '.join(texts)}"]
     if not any(has_test(row) for _, row in cases):
-        text = f"{text}; {NO_TEST}"
-    return Evidence(_judge_pairs(cases, ABLATED), text, _describe((row for _, row in cases), ABLATED))
+        findings.append(NO_TEST)
+    return Evidence(_judge_pairs(cases, ABLATED), findings, _describe((row for _, row in cases), ABLATED))
 
 
 def judge_attention(rows: MeasuredRows) -> Evidence:
@@ -210,8 +214,8 @@ def judge_attention(rows: MeasuredRows) -> Evidence:
         beside = f", without equation 7 {format_score(without['measured'].min(), 2)}" if len(without) else ""
         texts.append(f"{row['task']} {format_score(row['measured'], 2)} ({count_trainings(row['seeds'])}{beside})")
     on = _describe((row for _, row in cases), len(tables.TASKS))
-    text = f"NS after the contrast alone: {'; '.join(texts)}; {in_the_end}; {NO_TEST}"
-    return Evidence(_judge_pairs(cases, len(tables.TASKS)), text, on)
+    findings = [f"NS after the contrast alone: {', '.join(texts)}", in_the_end, NO_TEST]
+    return Evidence(_judge_pairs(cases, len(tables.TASKS)), findings, on)
 
 
 CLAIMS = (

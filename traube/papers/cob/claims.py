@@ -3,6 +3,7 @@
 A test counts trainings (`detectable`); of tables whose p-value is older, differences alone are judged, as untested.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -75,7 +76,7 @@ class Pair:
             format_score(row["measured"]) + (f" ± {format_score(row['sd'])}" if row["sd"] > 0 else "")
             for row in (self.cob, self.triplet)
         ]
-        test = format_test(self.cob) if self.is_tested else "not tested by trainings"
+        test = format_test(self.cob) if self.is_tested else "no test by trainings"
         which = f"{'head alone, ' if self.is_head_alone else ''}{self.cob['metric'].upper()}"
         compared = f"{which} {scores[0]} against {scores[1]}, {format_points(100 * self.difference)} points"
         return f"{compared} ({test}; {count_trainings(self.trainings)} each)"
@@ -134,7 +135,7 @@ def judge_against_triplet(
     if here != tasks[0] or judged[0].is_head_alone:
         holds = weaken(holds)
     paper = "DistilBERT" if here == tasks[0] else "DistilBERT, articles of TREC CAR"
-    return Evidence(holds, "; ".join(texts), describe_data(pd.DataFrame([pair.cob for pair in pairs]), paper))
+    return Evidence(holds, texts, describe_data(pd.DataFrame([pair.cob for pair in pairs]), paper))
 
 
 def _name_better_recipes(table: pd.DataFrame, pairs: list[Pair]) -> Iterator[str]:
@@ -165,21 +166,31 @@ def judge_training(rows: MeasuredRows) -> Evidence:
     encoder = select(table, method="as it is", base=triplets["base"].unique())
     compared = pd.concat([select(table, method=("cob", TRIPLET)), baselines, encoder])
     scores = {method: group["measured"] for method, group in compared.groupby("method", sort=False)}
-    text = "; ".join(f"{method} {', '.join(map(format_score, sorted(values)))}" for method, values in scores.items())
-    tests = {f"{row['method']} {format_test(row)}": None for _, row in baselines.iterrows() if has_test(row)}
-    test = "; ".join(tests) or "not tested by trainings"
-    return Evidence(combine(verdicts), f"ARI: {text}; {test}", describe_data(baselines, "DistilBERT"))
+    text = ", ".join(f"{method} {_format_range(values)}" for method, values in scores.items())
+    tests = dict.fromkeys(f"{row['method']} {format_test(row)}" for _, row in baselines.iterrows() if has_test(row))
+    findings = [f"ARI: {text}", *(tests or ["no test by trainings"])]
+    return Evidence(combine(verdicts), findings, describe_data(baselines, "DistilBERT"))
+
+
+def _format_range(values: pd.Series) -> str:
+    """Return the lowest and the highest score, or both as one where they are printed alike."""
+    return " to ".join(dict.fromkeys((format_score(values.min()), format_score(values.max()))))
 
 
 def judge_time(measure: str, tasks: str, at_least: float, rows: MeasuredRows) -> Evidence:
-    """Judge how many times as long Triplet takes: it holds at the size that is reported, in part if COB is sooner."""
+    """Judge how many times as long Triplet takes: it holds at the size that is reported, in part if COB is sooner.
+
+    The interval is that of the ratio's logarithm. Heads alone are weak evidence: the paper trains all layers.
+    """
     table = select(rows("convergence"), measure=measure)
     table = table[table["task"].str.contains(tasks)] if len(table) else table
     if table.empty:
         return leave_untested("the times of trainings are not in a table")
     verdicts, texts = [], []
     for row in table.itertuples():
-        low, high = find_interval(row.measured, row.sd, row.seeds)
+        low, high = (
+            math.exp(end) for end in find_interval(math.log(row.measured), row.sd / row.measured, row.seeds)
+        )
         if row.seeds < FEWEST_TRAININGS or low <= 1 <= high:
             verdicts.append(Holds.UNTESTED)
         elif row.measured <= 1:
@@ -189,10 +200,12 @@ def judge_time(measure: str, tasks: str, at_least: float, rows: MeasuredRows) ->
         interval = f", 95 % CI {low:.1f} to {high:.1f}" if row.seeds >= FEWEST_TRAININGS else ""
         texts.append(f"{row.measured:.1f} times ({row.task}, {count_trainings(row.seeds)}{interval})")
     notes = dict.fromkeys(note for note in table.get("note", ()) if isinstance(note, str) and note)
+    holds = combine(verdicts)
     if any(read_recipe(note).get("layers") == "0" for note in notes):
         texts.append("the head alone is trained")
+        holds = weaken(holds)
     on = describe_data(table, "20NG and CAR, DistilBERT, a Titan XP")
-    return Evidence(combine(verdicts), "; ".join(texts), "; ".join([on, *notes]))
+    return Evidence(holds, texts, "; ".join([on, *notes]))
 
 
 CLAIMS = (

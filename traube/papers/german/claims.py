@@ -82,7 +82,7 @@ def judge_umap(rows: MeasuredRows) -> Evidence:
         return leave_untested(NOT_MEASURED)
     counted = f"higher in {sum(gain > 0 for gain in gains)} of {len(gains)} cases"
     return Evidence(
-        _weaken_if_few(judge_signs(gains), tasks), f"{'; '.join(texts)}; {counted}; {NO_TEST}", _describe(grids)
+        _weaken_if_few(judge_signs(gains), tasks), [*texts, counted, NO_TEST], _describe(grids)
     )
 
 
@@ -101,8 +101,8 @@ def judge_pca(rows: MeasuredRows) -> Evidence:
         losses += of_models
     if not losses:
         return leave_untested(NOT_MEASURED)
-    text = f"{'; '.join(texts)}; k-means and agglomerative, against none and UMAP; {NO_TEST}"
-    return Evidence(_weaken_if_few(judge_signs(losses), tasks), text, _describe(grids))
+    findings = [*texts, "k-means and agglomerative, against none and UMAP", NO_TEST]
+    return Evidence(_weaken_if_few(judge_signs(losses), tasks), findings, _describe(grids))
 
 
 def judge_hdbscan(rows: MeasuredRows) -> Evidence:
@@ -123,7 +123,7 @@ def judge_hdbscan(rows: MeasuredRows) -> Evidence:
         return leave_untested(NOT_MEASURED)
     holds = combine(verdicts)
     # fewer than the paper's sets cannot show that it is so on all but one
-    return Evidence(weaken(holds) if len(tasks) < SETS else holds, f"{'; '.join(texts)}; {NO_TEST}", _describe(grids))
+    return Evidence(weaken(holds) if len(tasks) < SETS else holds, [*texts, NO_TEST], _describe(grids))
 
 
 def judge_noise(rows: MeasuredRows) -> Evidence:
@@ -134,12 +134,12 @@ def judge_noise(rows: MeasuredRows) -> Evidence:
         return leave_untested("which texts are noise is not counted")
     above = int((cases["measured"] > NOISE).sum())
     text = (
-        f"{above} of {len(cases)} cases; {cases['measured'].min():.0f} to {cases['measured'].max():.0f} %, "
+        f"{above} of {len(cases)} cases: {cases['measured'].min():.0f} to {cases['measured'].max():.0f} %, "
         f"median {cases['measured'].median():.0f} %"
     )
     holds = Holds.HOLDS if above else _weaken_if_few(Holds.FAILS, cases["task"])
     on = f"{', '.join(cases['task'].unique())}; {', '.join(cases['model'].unique())} (paper: six sets, twelve models)"
-    return Evidence(holds, text, on)
+    return Evidence(holds, [text], on)
 
 
 def judge_whole_texts(rows: MeasuredRows) -> Evidence:
@@ -158,13 +158,15 @@ def judge_whole_texts(rows: MeasuredRows) -> Evidence:
         return leave_untested("no source has titles and whole texts here")
     together = pd.concat(gains)
     holds = judge_signs(together)
-    text = (
+    findings = [
         f"higher for {(together > 0).sum()} of {len(together)} models and sources, by {together.min():.1f} to "
-        f"{together.max():.1f} points; {len(gains)} of {len(SOURCES)} sources; {NO_TEST}"
-    )
+        f"{together.max():.1f} points",
+        f"{len(gains)} of {len(SOURCES)} sources",
+        NO_TEST,
+    ]
     models = ", ".join(dict.fromkeys(together.index.get_level_values(1)))
     on = f"{', '.join(gains)}; {models} (paper: three sources, twelve models)"
-    return Evidence(holds if len(gains) == len(SOURCES) else weaken(holds), text, on)
+    return Evidence(holds if len(gains) == len(SOURCES) else weaken(holds), findings, on)
 
 
 def judge_adaptation(method: str, kind: str, epochs: range, reported: float, rows: MeasuredRows) -> Evidence:
@@ -197,8 +199,8 @@ def judge_adaptation(method: str, kind: str, epochs: range, reported: float, row
     on = f"{', '.join(tasks)}; {', '.join(table['model'].unique())} (paper: GBERT-base, mean of three sets)"
     if of_base.empty:
         holds = Holds.PARTLY if holds is Holds.HOLDS else Holds.UNTESTED
-        return Evidence(holds, f"GBERT-base is not trained here; {'; '.join(texts)}", on)
-    return Evidence(holds if len(tasks) == len(SOURCES) else weaken(holds), "; ".join(texts), on)
+        return Evidence(holds, [f"GBERT-base is not trained here: {texts[0]}", *texts[1:]], on)
+    return Evidence(holds if len(tasks) == len(SOURCES) else weaken(holds), texts, on)
 
 
 CLAIMS = (

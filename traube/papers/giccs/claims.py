@@ -1,6 +1,7 @@
 """Claims of the paper, and the rules by which they are judged: not tested until its pairs, its judgments and a language model are here."""
 
 from traube._reports.papers.claims import (
+    NO_TEST,
     Claim,
     Evidence,
     Holds,
@@ -33,7 +34,7 @@ def judge_reliability(rows: MeasuredRows) -> Evidence:
     is_reliable, is_agreed = halves["measured"].min() >= RELIABLE, alphas["measured"].min() >= AGREED
     holds = Holds.HOLDS if is_reliable and is_agreed else Holds.PARTLY if is_reliable or is_agreed else Holds.FAILS
     ranges = [f"{format_score(t['measured'].min())} to {format_score(t['measured'].max())}" for t in (halves, alphas)]
-    return Evidence(holds, f"split-half {ranges[0]}; alpha {ranges[1]}; no test", ", ".join(halves["source"]))
+    return Evidence(holds, [f"split-half {ranges[0]}, alpha {ranges[1]}", NO_TEST], ", ".join(halves["source"]))
 
 
 def judge_encoders(rows: MeasuredRows) -> Evidence:
@@ -56,7 +57,7 @@ def judge_encoders(rows: MeasuredRows) -> Evidence:
     else:  # intervals overlap
         holds = Holds.PARTLY if others["measured"].min() > german["measured"].max() else Holds.UNTESTED
     ranges = [f"{format_score(t['measured'].min())} to {format_score(t['measured'].max())}" for t in (others, german)]
-    return Evidence(holds, f"Spearman's rho {ranges[0]} against {ranges[1]}", ", ".join(table["model"]))
+    return Evidence(holds, [f"Spearman's rho {ranges[0]} against {ranges[1]}"], ", ".join(table["model"]))
 
 
 def judge_choices(rows: MeasuredRows) -> Evidence:
@@ -70,11 +71,12 @@ def judge_choices(rows: MeasuredRows) -> Evidence:
     holds = Holds.FAILS if above.all() else Holds.PARTLY if above.any() else Holds.HOLDS
     if of_model.empty:  # another language model is weak evidence of the paper's
         holds = weaken(holds)
-    text = (
+    findings = [
         f"accuracy {format_score(table['measured'].min())} to {format_score(table['measured'].max())}, chance "
-        f"{format_score(CHANCE, 1)}; above it by two standard errors in {above.sum()} of {len(table)} cases"
-    )
-    return Evidence(holds, text, ", ".join(table["model"].unique()))
+        f"{format_score(CHANCE, 1)}",
+        f"above it by two standard errors in {above.sum()} of {len(table)} cases",
+    ]
+    return Evidence(holds, findings, ", ".join(table["model"].unique()))
 
 
 CLAIMS = (

@@ -94,7 +94,7 @@ def judge_gain(rows: MeasuredRows) -> Evidence:
         rivals = ", ".join(f"{row.method} {format_score(row.measured)} ({row.task})" for row in best.itertuples())
         texts.append(f"untrained, not in the paper: {rivals}")
     holds = weaken_of_sample(combine(verdicts), ours["task"])
-    return Evidence(holds, f"ARI: {'; '.join(texts)}", describe_data(ours, PAPER))
+    return Evidence(holds, [f"ARI: {texts[0]}", *texts[1:]], describe_data(ours, PAPER))
 
 
 def judge_query(rows: MeasuredRows) -> Evidence:
@@ -114,7 +114,7 @@ def judge_query(rows: MeasuredRows) -> Evidence:
     judged = table[table["task"].str.endswith("_flat") & (table["trained_on"] == table["task"])]
     holds = combine(judge_test(row, "higher", QUERY_GAINS[row["metric"]], FOLDS) for _, row in judged.iterrows())
     holds = weaken_of_sample(holds, judged["task"])
-    return Evidence(holds, f"{'; '.join(texts)}; tested over folds, a training each", describe_data(table, PAPER))
+    return Evidence(holds, [*texts, "tested over folds, a training each"], describe_data(table, PAPER))
 
 
 def judge_baselines(rows: MeasuredRows) -> Evidence:
@@ -140,14 +140,14 @@ def judge_baselines(rows: MeasuredRows) -> Evidence:
     if not verdicts:
         return leave_untested(NOT_TRAINED)
     decided = sum(holds is Holds.HOLDS for holds in verdicts)
-    text = f"{'; '.join(texts)}; tests on either side of SBERT decide {decided} of {len(verdicts)}"
+    text = f"tests on either side of SBERT decide {decided} of {len(verdicts)}"
     holds = combine(verdicts)
     if holds is Holds.UNTESTED and are_blind:
         higher = sum(difference > 0 for difference in differences)
         text += f", and QS3M is higher in {higher} of them"
         holds = weaken(judge_signs(differences))
     here = pd.DataFrame(compared)
-    return Evidence(weaken_of_sample(holds, here["task"]), text, describe_data(here, PAPER))
+    return Evidence(weaken_of_sample(holds, here["task"]), [*texts, text], describe_data(here, PAPER))
 
 
 def _join_sides(difference: float, ours: Holds, theirs: Holds) -> Holds:
@@ -173,7 +173,7 @@ def judge_arxiv(rows: MeasuredRows) -> Evidence:
     ]
     holds = weaken(judge_signs(pairs["measured"] - pairs["measured_cosine"]))
     on = "arXiv, 7 subjects, folds 1 and 2; " + describe_data(pairs, "seven subjects, SBERT")
-    return Evidence(holds, f"AUC, {'; '.join(texts)}; one training a fold, {NO_TEST}", on)
+    return Evidence(holds, [f"AUC, {', '.join(texts)}", f"one training a fold, {NO_TEST}"], on)
 
 
 def _split_recipes(pairs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -203,7 +203,7 @@ def judge_clustering(rows: MeasuredRows) -> Evidence:
     if not verdicts:
         return leave_untested("too few ways of comparing are measured")
     holds = weaken_of_sample(combine(verdicts), tasks)
-    return Evidence(holds, "; ".join(texts), describe_data(select(table, task=tasks), PAPER))
+    return Evidence(holds, texts, describe_data(select(table, task=tasks), PAPER))
 
 
 CLAIMS = (
