@@ -173,6 +173,9 @@ def test_other_tables_and_figures(trained: Context, monkeypatch: pytest.MonkeyPa
     times_drawn = figures.times_to_convergence(trained)
     assert times_drawn is not None and times_drawn.data is not None
     assert len(times_drawn.data) == 4
+    epochs = figures.epoch_times(trained)
+    assert epochs is not None and epochs.data is not None
+    assert set(epochs.data["method"]) == {"cob", "triplet"} and json.dumps("bar") in epochs.content
 
 
 def test_tables_of_nothing_measured_are_as_printed_and_say_what_to_get(
@@ -185,7 +188,7 @@ def test_tables_of_nothing_measured_are_as_printed_and_say_what_to_get(
         assert table["note"].str.match(r"TRAUBE_RAW/\S+ is not there; get it from http").all()
     assert tables.trained_cells(context, "newsgroups").empty
     assert figures.convergence(figures.trainings(context)).empty
-    assert figures.times_to_convergence(context) is None
+    assert figures.times_to_convergence(context) is figures.epoch_times(context) is None
 
 
 def test_a_statistic_of_the_qrels_needs_no_texts(context: Context) -> None:

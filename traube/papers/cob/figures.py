@@ -1,10 +1,12 @@
-"""COB's figures: time to convergence, and the effect of training on the space."""
+"""COB's figures: time to convergence and of an epoch, and the effect of training on the space."""
+
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from traube._core.errors import TraubeError
-from traube._reports.figures import Plot, Trace, axes, by_label, line, text_map, tip
+from traube._reports.figures import Plot, Trace, axes, by_label, grouped_bars, line, text_map, tip
 from traube._reports.papers.context import Context
 from traube._reports.papers.spec import Drawing, deviation
 from traube._reports.rendering import figures_page
@@ -82,13 +84,26 @@ def measure_convergence(context: Context) -> pd.DataFrame:
 
 
 def times_to_convergence(context: Context) -> Drawing | None:
-    """Draw figures 3 and 5: learning curves against seconds, and the time to convergence; None without a training."""
+    """Draw figure 3: learning curves against seconds; None without a training."""
     curves = trainings(context)
     if curves.empty:
         return None
-    published = "COB converges at least five times sooner; an epoch takes a hundredth of Triplet's on 20 Newsgroups"
     page = figures_page("Validation ARI against seconds of training", learning_curves(curves))
-    return Drawing(page, {"published": published}, convergence(curves))
+    return Drawing(page, {"published": "COB converges at least five times sooner"}, convergence(curves))
+
+
+def epoch_times(context: Context) -> Drawing | None:
+    """Draw figure 5: seconds of an epoch of all triples, means over trainings, a panel a task; None without a training."""
+    times = convergence(trainings(context))
+    if times.empty:
+        return None
+    means = times.groupby(["task", "base", "method"], as_index=False)["seconds_an_epoch"].agg(["mean", "sem"])
+    plots = []
+    for (task, base), rows in means.groupby(["task", "base"]):
+        plot = grouped_bars(f"{base} on {task}", rows.assign(task=task), "task", "method", "seconds")
+        plots.append(replace(plot, layout={**plot.layout, "yaxis": {**plot.layout["yaxis"], "type": "log"}}))
+    facts = {"published": "an epoch of COB takes a hundredth of Triplet's on 20 Newsgroups"}
+    return Drawing(figures_page("Seconds of an epoch of all triples", plots), facts, times)
 
 
 def learning_curves(curves: pd.DataFrame) -> list[Plot]:
