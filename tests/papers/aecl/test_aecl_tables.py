@@ -155,6 +155,18 @@ def test_what_is_left_out_stands_beside_the_whole_with_the_encoder_trained_or_fr
     assert found.to_dict() == pytest.approx(expected)
 
 
+def test_stages_are_held_beside_the_whole_that_was_trained_with_them(context: Context, task: Task) -> None:
+    for protocol, acc in (("aecl_ablations", 0.7), ("aecl_ablations.epochs=35", 0.6)):
+        evaluated(context, task, protocol, "minilm", ["none/aecl"], acc)
+    found = tables.ablation("table_4", context).query("metric == 'acc'").set_index("method")
+    expected = {"AECL, frozen encoder": 71, "No Stage 3, frozen encoder": 61}
+    assert found["measured"].to_dict() == pytest.approx(expected)
+    assert found["verdict"].to_dict() == {"AECL, frozen encoder": "*", "No Stage 3, frozen encoder": "lower"}
+    evaluated(context, task, "aecl_frozen", "minilm", ["none/aecl"], 0.8)  # with all of its field, and comes first
+    found = tables.ablation("table_4", context).query("metric == 'acc'").set_index("method")
+    assert found["measured"]["AECL, frozen encoder"] == pytest.approx(81)
+
+
 def test_trainings_are_drawn_as_they_went(context: Context, task: Task) -> None:
     figures_of: dict[str, Figure] = {figure.name: figure for figure in PAPER.figures}
     assert all(figure.draw(context) is None for figure in figures_of.values())
