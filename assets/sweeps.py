@@ -17,6 +17,7 @@ from traube._pipeline.plan import Plan
 from traube._pipeline.request import Request
 from traube._pipeline.run import cluster, encode, score
 from traube._pipeline.survey import survey_stored
+from traube._pipeline.validation.findings import refuse_stored
 
 
 class Swept(dg.Config):
@@ -60,13 +61,15 @@ def sweep_asset(name: str, sweep: Sweep) -> dg.AssetsDefinition:
         computed, workbench, opened = 0, storage.workbench(workers), storage.open()
         with final_failures():
             for (key, point), task in product(points.items(), config.tasks):
+                refuse_stored(opened, task)
                 model = encoder.model(config.model, point.precision)
                 request = Request([task], [config.model], key, point, seeds=config.seeds or None)
                 for stage in workbench.manifest(task).card.type.stages:
                     with opened.hold(task, config.model, stage) as lease:
                         plan = Plan.of(request, survey_stored([task], model, opened)).only(stage)
                         work = plan, replace(workbench, lease=lease), progress, context.run.run_id
-                        deque(encode(*work[:3]), maxlen=0)
+                        for encoded in encode(*work[:3]):
+                            encoded.require()
                         deque(cluster(*work), maxlen=0)
                         computed += sum(event.status == "done" for event in score(*work))
                 context.log.info(f"{key} on {task}: done")

@@ -6,6 +6,7 @@ import pytest
 from tests.errors import refused
 from traube._core.errors import Failed, TooFew
 from traube._grouping.cluster_texts import cluster_texts
+from traube._grouping.estimators import EmbeddingClusterer, TextClusterer
 from traube._grouping.known_groups import assign_by_examples
 
 BAKING = ["dough and bread", "a loaf of bread", "dough for a loaf"]
@@ -52,3 +53,11 @@ def test_an_unknown_text_joins_no_group_of_examples() -> None:
     found = assign_by_examples(["bread", "§ 1", "ship"], [*BAKING, *SAILING], ["food"] * 3 + ["sea"] * 3, model="tfidf")
     assert [found.name(c) for c in found.labels] == ["food", "", "sea"]
     assert found.unknown.tolist() == [False, True, False] and found.noise == 0
+
+
+def test_estimators_put_it_into_no_group_either() -> None:
+    of_texts = TextClusterer("tfidf", n_clusters=2).fit([*BAKING, *SAILING])
+    assert of_texts.predict(["bread", "§ 1", "ship"]).tolist() == [of_texts.labels_[0], -1, of_texts.labels_[3]]
+    vectors = np.array([[1, 0], [0.9, 0.1], [0, 1], [0.1, 0.9]])
+    of_vectors = EmbeddingClusterer(n_clusters=2).fit(vectors)
+    assert of_vectors.predict([[2, 0], [0, 0]]).tolist() == [of_vectors.labels_[0], -1]

@@ -189,5 +189,11 @@ def test_methods_that_train_have_a_stage_of_their_own_and_sweeps_compute_what_is
     deep_params.write_text(DEEP.replace("label_weight: [0.0, 5.0]", "augmentation: [published]"))
     (error,) = parted.sweep("weights", ["words"], "tiny", [])
     assert "weights.augmentation=published: " in error
+    # as everywhere, what a check has stopped is not computed
+    (version,) = {row["data_version"] for row in storage.read_rows("check", task="words", name="splits/items_valid")}
+    row = {"task": "words", "data_version": version, "name": "splits/items_valid", "passed": False}
+    storage.save("check", row)
+    (error,) = parted.sweep("weights", ["words"], "tiny", [7])
+    assert "'items_valid'" in error and 7 not in set(storage.read_cells("words")["seed"])
     misspelled = CliRunner().invoke(app, ["sweep", "weight", "-t", "words", "-m", "tiny"])
     assert misspelled.exit_code == 1 and "unknown sweep 'weight': did you mean weights?" in misspelled.output

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from traube._grouping.cluster_texts import cluster_texts
 from traube._grouping.clustering import Clustering
 from traube._grouping.inputs import check_algorithm, encode_texts, open_cache
+from traube._grouping.joining import join_clusters
 from traube._grouping.layers import Layer, find_level, make_tree
 from traube.components import VectorView, fit
 from traube.components.apply import NestedLabels
@@ -130,7 +131,7 @@ class EmbeddingClusterer(_Fitted):
         return self._keep(chosen.labels, chosen.stability, fitted.layers)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """Return the cluster whose mean is nearest to each embedding by the cosine.
+        """Return the cluster whose mean is nearest to each embedding by the cosine, -1 for one of zeros.
 
         Of the embeddings that were grouped, this may be another one than `labels_` says.
 
@@ -146,7 +147,7 @@ class EmbeddingClusterer(_Fitted):
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, reset=False)
-        return VectorView(self._embeddings).nearest(X, self.labels_)[0]
+        return join_clusters(VectorView(self._embeddings), X, self.labels_)[0]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -248,7 +249,7 @@ class TextClusterer(_Fitted):
         return self._keep(clustering.labels, clustering.stability, clustering.layers)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """Return the cluster whose mean is nearest to each text by the cosine, -1 for a blank one.
+        """Return the cluster whose mean is nearest to each text by the cosine, -1 for one without a word that the model knows.
 
         Of the texts that were grouped, this may be another one than `labels_` says.
 
@@ -277,7 +278,7 @@ class TextClusterer(_Fitted):
             chosen = clustering.model if isinstance(self.model, str) and self.model == "auto" else self.model
             model = to_model(chosen, precision=self.precision)
             vectors = model.encode_new(corpus, texts) if model.corpus_bound else encode_texts(model, texts)
-        labels[rows] = clustering.view.nearest(clustering.view.compare(vectors), clustering.parts[at])[0]
+        labels[rows] = join_clusters(clustering.view, vectors, clustering.parts[at])[0]
         # a new text joins the nearest of the parts that were merged, and with it what they became
         group = dict(zip(clustering.parts.tolist(), clustering.labels.tolist(), strict=True))
         return np.array([group.get(part, -1) for part in labels.tolist()], dtype=np.int64)

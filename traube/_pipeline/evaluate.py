@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from traube._core import paths
-from traube._core.errors import Conflict, Failed, Missing, TooFew
+from traube._core.errors import Conflict, Missing, TooFew
 from traube._core.progress import SILENT, Progress
 from traube._pipeline.cell import Cell
 from traube._pipeline.default_model import AUTO, choose_model, languages_of
@@ -24,7 +24,6 @@ from traube._pipeline.pair_scores import Comparison, choose_comparison
 from traube._pipeline.params import Protocol
 from traube._pipeline.plan import Plan, cells
 from traube._pipeline.run import cluster, encode, score
-from traube._pipeline.stages import VECTOR_CHECKS
 from traube._pipeline.workbench import Given, Workbench
 from traube.components import Method, parse_method, register_clusterer
 from traube.models import Model, to_model
@@ -308,10 +307,7 @@ def evaluate_cells(
     with _open_workbench(task, folder, executor) as workbench:
         plan = Plan.of_cells(model, cells)
         for encoded in encode(plan, workbench, progress):
-            if encoded.blocking:
-                name = encoded.blocking[0].name
-                why = f"its vectors fail the check '{name}': {VECTOR_CHECKS[name]}"
-                raise Failed(f"{task.name} x {model.name}: {why}")
+            encoded.require()
         clustered = (event.result() for event in cluster(plan, workbench, progress))
         assignments = [done.assignments.assign(cell_id=done.cell.cell_id) for done in clustered]
         scores = [event.result().scores for event in score(plan.after(cells), workbench, progress)]

@@ -7,7 +7,7 @@ import pandas as pd
 
 from traube._core import errors
 from traube._pipeline.cell import Cell
-from traube._pipeline.stages import VectorCheck
+from traube._pipeline.stages import VECTOR_CHECKS, VectorCheck
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,12 @@ class Encoded:
     def blocking(self) -> list[VectorCheck]:
         """Failed checks that stop the task under this model."""
         return [check for check in self.checks if check.blocking and not check.passed]
+
+    def require(self) -> None:
+        """Raise an error if a check that stops the task failed."""
+        if self.blocking:
+            name = self.blocking[0].name
+            raise errors.Failed(f"{self.task} x {self.model}: its vectors fail the check '{name}': {VECTOR_CHECKS[name]}")
 
 
 @dataclass(frozen=True)

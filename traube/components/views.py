@@ -165,7 +165,7 @@ class VectorView(View):
     def find_unknown(self) -> Booleans:
         """Return which vectors are 0, as those of texts of which a model knows no word."""
         X = self.vectors
-        return np.asarray(~((X != 0).getnnz(axis=1) > 0 if sparse.issparse(X) else np.asarray(X).any(axis=1)))
+        return np.asarray(~(np.ravel((X != 0).sum(axis=1)) > 0 if sparse.issparse(X) else np.asarray(X).any(axis=1)))
 
     def to_own_cluster(self, labels: Labels) -> Floats:
         """Return the Euclidean distance of each text to the mean of its cluster."""
