@@ -32,13 +32,14 @@ from traube._core.plugins import import_plugins
 from traube._core.spending import limit_spending
 from traube._core.system_errors import explain_system_error, format_error, refuse_little_memory
 
-# Panels of the library's commands; a platform's commands name theirs, one of these or one of their own, which stand last
+# Panels of the library's commands; those of plug-ins and a platform name theirs, one of these or one of their own, which
+# stand last
 PANELS: dict[str, tuple[str, ...]] = {
     "Your texts": ("cluster", "run", "recommend", "leaderboard", "compare", "report"),
     "Data and models": ("tasks", "models", "methods", "export", "import"),
     "Training": (),
     "Provenance": ("provenance", "reproduce", "papers", "forget", "clean", "copy", "backup", "restore", "rebuild"),
-    "Pairs and annotation": ("pairs", "multiple-choice", "annotate"),
+    "Pairs and annotation": ("pairs",),
 }
 RENAMED = {  # old names, which work until 0.4
     "best": "recommend",

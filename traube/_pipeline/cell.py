@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, Protocol
 from typing_extensions import TypeVar
 
 from traube._core.hashing import digest
-from traube.tasks.task import Stage
+from traube.tasks.task import Split, Stage
 
 
 class Procedure(Protocol):
@@ -70,6 +70,10 @@ class Cell(ABC, Generic[P]):
     def cell_id(self) -> str:
         """Content hash of everything that the scores depend on."""
         return digest(self.identity)
+
+    def count_clusters(self, split: Split) -> int | None:
+        """Return the number of clusters of a split, by its labels or the card; None where neither says it."""
+        return split.classes or self.clusters
 
     @property
     def title(self) -> str:

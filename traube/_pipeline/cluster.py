@@ -299,7 +299,7 @@ class _Work:
         texts = self.texts(i) if on_texts else None
         has_query = self.similarity is not None and split.query is not None
         query = self.vectors.subset(np.array([split.query])) if has_query else None
-        n_clusters = split.classes or cell.clusters if clusterer.n_clusters == "given" else None
+        n_clusters = cell.count_clusters(split) if clusterer.n_clusters == "given" else None
         arguments = texts, points, query, self.similarity, clusterer, params, n_clusters, cell.seed or 0
         # bytes; what a clusterer of texts needs is not known
         needs = bytes_of_distances(split.size) if self.similarity else _needs(clusterer, params, points)

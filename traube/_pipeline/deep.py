@@ -42,7 +42,7 @@ class TrainingRequest:
         clusterer = component.build(**{name: value for name, value in params.items() if name in component.params})
         if clusterer.augmentations:
             clusterer.augment = clusterer.make_augmenter(self.cell.task, texts, model)
-        known = self.split.classes or self.cell.clusters
+        known = self.cell.count_clusters(self.split)
         k, _ = decide_n_clusters(component, params, VectorView(self.vectors.load()), known, seed)
         assert k is not None, "a clusterer that trains is given the number of clusters"
         return Training(clusterer, texts, k, seed, None if labels is None else list(labels))

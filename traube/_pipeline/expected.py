@@ -96,7 +96,7 @@ def describe_slow_cells(storage: Storage, cells: Iterable[Cell]) -> list[str]:
         if cell.task not in sizes:
             is_stored = get_manifest(storage, cell.task) is not None
             splits = read_task(storage, cell.task).test_splits() if is_stored else ()
-            sizes[cell.task] = [(split.size, split.classes or 0) for split in splits]
+            sizes[cell.task] = [(split.size, cell.count_clusters(split) or 0) for split in splits]
         is_sparse = kinds.get(split_cut(cell.model)[0]) in SPARSE and cell.method.reducer == "none"
         spent = sum(clusterer.estimate_seconds(n, k, is_sparse) for n, k in sizes[cell.task])
         seconds[cell.task] = seconds.get(cell.task, 0.0) + spent

@@ -1,1 +1,1 @@
-"""Reports of stored scores: leaderboard, comparisons, trace_provenance, figures, MTEB's files. Nothing is clustered here."""
+"""Reports of stored scores: leaderboard, comparisons, provenance, figures, MTEB's files. Nothing is clustered here."""

@@ -32,7 +32,7 @@ _annotate = typer.Typer(
     "Annotators see a few items at a time and name the best and the worst. That is easier than giving each a number, "
     "and the scores are more reliable.",
 )
-app.add_typer(_annotate, name="annotate")
+app.add_typer(_annotate, name="annotate", rich_help_panel="Pairs and annotation")
 Seed = Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Random seed.")]
 
 ItemTable = Annotated[

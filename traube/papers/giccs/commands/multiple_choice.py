@@ -11,7 +11,7 @@ from traube._core import paths
 app = typer.Typer()
 
 
-@app.command()
+@app.command(rich_help_panel="Pairs and annotation")
 def multiple_choice(
     model: Annotated[str, typer.Argument(help="Causal language model: Hugging Face id or folder.", show_default=False)],
     task: Annotated[str, typer.Option("--task", "-t", help="Pair task of dialogues.")] = "giccs",
