@@ -12,7 +12,8 @@ from traube._cli.main import app
 from traube._core import paths
 from traube._core.errors import Invalid
 from traube._reports.papers import Context, Figure, Paper, Table, papers, results
-from traube._reports.papers.spec import locate_table, write_table
+from traube._reports.papers.claims import Claim, Evidence, Holds
+from traube._reports.papers.spec import format_table, locate_table, write_table
 
 RUNNER = CliRunner()
 
@@ -52,6 +53,27 @@ def test_what_was_written_stands_on_the_page_with_reasons(context: Context, tabl
     assert (shown.output, result.exit_code) == (page, 0)
     first, paper = (tmp_path / "results.md").read_text("utf-8"), (tmp_path / "results" / "toy.md").read_text("utf-8")
     assert "| [toy](results/toy.md) | 3 | 1 | 0 |" in first and paper in page
+
+
+def test_a_page_says_what_its_tests_find_by_the_metrics_that_it_shows(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = [("a", "acc", 3.5), ("b", "acc", 12.0), ("a", "hidden", 99.0), ("c", "acc", None)]
+
+    def scored(context: Context) -> pd.DataFrame:
+        return pd.DataFrame(sizes, columns=["model", "metric", "detectable"]).assign(measured=50.0)
+
+    def printed() -> pd.DataFrame:
+        return pd.DataFrame([("a", "acc", 49.0)], columns=["model", "metric", "published"])
+
+    table = Table("table_1", "Tested.", printed, scored, shown=lambda rows: format_table(rows[rows["metric"] == "acc"]))
+    claim = Claim("a beats b", "4.1", lambda _: Evidence(Holds.HOLDS, ["+2.0 points", "of one set"], "x"))
+    paper = Paper(reference="wehrli2023german", tables=(table,), claims=(claim,))
+    monkeypatch.setattr(results, "papers", lambda: {"toy": paper})
+    write_table(context.storage.folder, "toy", table, context)
+    page = results.results_page(context.storage)
+    assert "- Tests find: ACC 3.5 to 12.\n" in page
+    assert "| 1 | a beats b | holds | +2.0 points | toy, 4.1 |" in page and "| 1 | +2.0 points; of one set | x |" in page
 
 
 def test_a_figure_is_on_the_page_where_there_is_a_picture_of_it(
