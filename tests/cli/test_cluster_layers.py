@@ -34,6 +34,7 @@ def test_every_output_is_of_the_requested_layer(traube: Traube, notes: Path) -> 
     assert all(row["path"].startswith(above["path"] + " > ") for row, above in zip(rows_of(notes), coarse, strict=True))
 
 
+@pytest.mark.slow
 def test_layer_and_number_exclude_each_other(traube: Traube, notes: Path) -> None:
     both = traube("cluster", str(notes), "-m", "tfidf", "--layer", "coarse", "-k", "3")
     assert both.exit_code == 1 and "-k and --layer" in both.stderr

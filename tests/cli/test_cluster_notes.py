@@ -31,6 +31,7 @@ def test_texts_that_are_longer_than_the_model_reads_are_counted(traube: Traube, 
     assert json.loads(traube(*arguments, "--json").stdout)["longer_than_read"] == 3
 
 
+@pytest.mark.slow
 def test_a_run_names_long_texts_as_what_made_all_vectors_alike(traube: Traube, tmp_path: Path) -> None:
     file, begin = tmp_path / "contracts.csv", "this agreement is made between the parties " * 50
     file.write_text("\n".join(["text,label", *(f"{begin}{KNOWN[i % 5]} {i},{'ab'[i % 2]}" for i in range(8))]))

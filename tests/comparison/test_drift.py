@@ -33,6 +33,7 @@ def count_alarms(texts: int, spread: float, trials: int, changed: np.ndarray = S
     return alarms / trials
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("texts", [20, 300])
 @pytest.mark.parametrize("spread", [0.0, 0.02], ids=["texts are independent", "days differ"])
 def test_without_a_drift_there_is_less_than_one_alarm_a_month(texts: int, spread: float) -> None:

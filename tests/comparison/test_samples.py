@@ -38,6 +38,7 @@ def table(rng: np.random.Generator, groups: int) -> tuple[pd.DataFrame, pd.DataF
     return frame.assign(reducer=parts[0], clusterer=parts[1]), pd.DataFrame(scores, columns=columns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_a_table_of_statistics_is_that_of_its_rows(seed: int) -> None:
     cells, scores = table(np.random.default_rng(seed), 150)

@@ -39,6 +39,7 @@ def plane(blobs):
     return (centers[blobs[1]] + rng.normal(scale=0.4, size=(300, 2))).astype(np.float32), blobs[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REDUCERS)
 @pytest.mark.parametrize("kind", [frozen, sparse.csr_matrix, sparse.csr_array])
 def test_reducers_keep_the_groups_and_repeat_themselves(blobs, name, kind):

@@ -95,6 +95,7 @@ print("pynndescent" in sys.modules)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "is_refused"), [("NNDescent", False), ("PyNNDescentTransformer", True)])
 def test_an_umap_that_needs_more_of_its_search_is_refused(name: str, is_refused: bool, home: Path) -> None:
     found = " ".join(run(NEEDS_MORE.format(name=name), home))

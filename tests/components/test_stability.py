@@ -46,6 +46,7 @@ def test_a_cloud_without_groups_is_not_believed(seed: int) -> None:
     assert table["excess"].max() < 0.12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [[30, 30], [90, 12], [15, 15, 15, 15]])
 def test_few_clear_groups_are_that_many_and_believed(size: list[int]) -> None:
     """A cloud that is long in one direction is cut in two as steadily as two groups are told apart; what

@@ -231,6 +231,7 @@ def read_noise(predicted: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]
     return dict(zip(NOISE_POLICIES, policies, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The number of unique classes")
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 18, 19, 21, 107, 200])
 def test_adjusted_measures_of_degenerate_labelings_are_scikit_learns(n):

@@ -153,6 +153,7 @@ def test_listing_models_unpacks_nothing(card: ModelCard, monkeypatch: pytest.Mon
     assert show()["status"] == "not installed"
 
 
+@pytest.mark.slow
 def test_new_texts_are_encoded_by_the_model_of_those_that_were_grouped(card: ModelCard) -> None:
     texts = [f"{text} heute wieder nicht, sagt die Kollegin aus Zimmer {i}" for i in range(4) for text in TEXTS[:3]]
     clusterer = TextClusterer(n_clusters=3).fit(texts)

@@ -228,7 +228,10 @@ def test_each_pair_says_how_many_trainings_it_has() -> None:
     heads = [{**row, "note": "layers=0"} for row in make_cob(0.03, seeds=10.0)]
     whole = [{**row, "note": "epochs=4.0"} for row in make_cob(0.05, seeds=3.0)]
     evidence = judge("cob", "20 Newsgroups: ARI", give(table_4=[*heads, *whole]))
-    assert [part.rpartition("; ")[2] for part in evidence.measured.split(" each)")[:2]] == ["10 trainings", "3 trainings"]
+    assert [part.rpartition("; ")[2] for part in evidence.measured.split(" each)")[:2]] == [
+        "10 trainings",
+        "3 trainings",
+    ]
 
 
 def test_a_better_triplet_than_the_one_that_was_tested_is_reported() -> None:
@@ -282,7 +285,10 @@ def test_times_hold_at_the_size_that_is_reported(measure: str, words: str, enoug
     row = {"task": "newsgroups", "base": "x", "measure": measure, "measured": 9.0, "sd": 0.1, "seeds": 3.0}
     for note, by_the_paper in (("layers=0 on a quiet machine", Holds.PARTLY), ("on a quiet machine", Holds.HOLDS)):
         said = judge("cob", words, give(convergence=[{**row, "measured": enough, "note": note}]))
-        assert ("the head alone is trained" in said.measured, said.holds) == (by_the_paper is Holds.PARTLY, by_the_paper)
+        assert ("the head alone is trained" in said.measured, said.holds) == (
+            by_the_paper is Holds.PARTLY,
+            by_the_paper,
+        )
     assert (holds(enough, seeds=1.0), holds(3.0, sd=5.0)) == (Holds.UNTESTED, Holds.UNTESTED)
     # by the logarithm: of a ratio of 105 with a fifth of deviation, an interval to below 0 would say nothing
     assert holds(105.5, seeds=2.0, sd=21.9) is Holds.HOLDS

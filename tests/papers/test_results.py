@@ -73,7 +73,9 @@ def test_a_page_says_what_its_tests_find_by_the_metrics_that_it_shows(
     write_table(context.storage.folder, "toy", table, context)
     page = results.results_page(context.storage)
     assert "- Tests find: ACC 3.5 to 12.\n" in page
-    assert "| 1 | a beats b | holds | +2.0 points | toy, 4.1 |" in page and "| 1 | +2.0 points; of one set | x |" in page
+    assert (
+        "| 1 | a beats b | holds | +2.0 points | toy, 4.1 |" in page and "| 1 | +2.0 points; of one set | x |" in page
+    )
 
 
 def test_a_figure_is_on_the_page_where_there_is_a_picture_of_it(

@@ -121,6 +121,7 @@ def test_a_text_that_occurs_twice_is_encoded_once(storage: Storage) -> None:
     assert sorted(encode(storage, ["b", "a", "b", "b"])) == ["a", "b"]
 
 
+@pytest.mark.slow
 @given(orders=st.lists(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=12), min_size=1, max_size=5))
 @settings(max_examples=30, deadline=None)
 def test_vectors_follow_the_texts_and_no_text_is_ever_encoded_twice(

@@ -73,6 +73,7 @@ def test_a_transformer_encodes_each_text_once_however_many_splits_hold_it(
     assert values["early", "coarse", "clusters"] == 3 and values["late", "fine", "clusters"] == 6
 
 
+@pytest.mark.slow
 def test_the_same_inputs_give_the_same_numbers_from_cold(tiny_task: Task) -> None:
     requested = cells_of(tiny_task, "none/kmeans", "pca/minibatch_kmeans", "pca/agglomerative", seeds=(1, 2))
     first, second = (evaluate_cells(tiny_task, load_model("bow"), requested) for _ in range(2))

@@ -173,6 +173,7 @@ def evaluate(launcher: DagsterLauncher) -> Callable[[str], None]:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_deleted_checkpoint_is_forgotten_where_params_say_so(
     tick: Tick, drop: Callable[[str], Path], evaluate: Callable[[str], None], launcher: DagsterLauncher, kept: bool

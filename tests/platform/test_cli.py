@@ -237,6 +237,7 @@ def test_a_check_that_blocks_from_now_on_takes_the_answer_away(traube: Traube, c
     assert "no_mojibake" in traube("leaderboard", "-t", "holes").stderr  # though it was never scored
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("published")
 def test_scores_of_earlier_data_are_marked_while_a_check_stops_what_is_there_now(traube: Traube, cards: Path) -> None:
     assert "earlier data" not in traube("leaderboard").stdout

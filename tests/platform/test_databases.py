@@ -94,6 +94,7 @@ def test_what_an_earlier_version_left_half_made_is_made_again(home: Path) -> Non
     assert usable(home)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revisions", [1, 20])
 def test_a_database_whose_migrations_were_cut_off_is_made_again(whole: Path, revisions: int) -> None:
     """MLflow stamps each migration: with a stamp of one in the middle, it would never open it again."""

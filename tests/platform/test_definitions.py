@@ -113,6 +113,7 @@ def test_the_graph_can_be_read(definitions: dg.Definitions) -> None:
     assert nightly >= {key for key in groups if key.path[0] == "papers"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "stored", "shown"),
     [("", False, {"tweet"}), ("protocol: aecl\n", False, {"tweet", "pydocs_s2s"}), ("", True, {"tweet", "pydocs_s2s"})],

@@ -308,6 +308,7 @@ def test_scores_are_tracked_once_however_often_they_are_logged(
     assert parent.info.run_id in link and parent.data.tags["traube.page"].startswith("https://dagster.example.org/")
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("read")
 def test_a_map_is_shown_by_dagster_and_by_mlflow(launcher: DagsterLauncher, cards: Path, storage: Storage) -> None:
     import mlflow
@@ -363,6 +364,7 @@ def test_a_seed_of_ones_own_leaves_the_protocols_numbers_alone(
     assert {data.tags.get("traube.seeds") for data in new} == {None, "5"}
 
 
+@pytest.mark.slow
 @pytest.mark.begin_with("read")
 def test_a_tracking_server_that_is_down_loses_no_score(
     launcher: DagsterLauncher, request_for: MakeRequest, storage: Storage, tmp_path: Path, monkeypatch

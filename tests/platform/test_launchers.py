@@ -67,6 +67,7 @@ def test_numbers_are_equal(cards: Path, run: Run, request_for: Callable[..., Req
         pd.testing.assert_frame_equal(ours[columns], theirs[columns], check_exact=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", ["splits: 2", "classes: [9, 12]"])
 def test_a_blocking_check_stops_a_task_in_the_same_words(
     cards: Path, run: Run, request_for: Callable[..., Request], more: str

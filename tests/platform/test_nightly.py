@@ -359,6 +359,7 @@ with dg.DagsterInstance.get() as instance:
 """
 
 
+@pytest.mark.slow
 def test_a_run_whose_process_was_killed_is_ended_and_a_living_one_is_not(launcher: DagsterLauncher) -> None:
     # no tags: the process is known from Dagster's own events, as for runs that the daemon started
     child = subprocess.Popen([sys.executable, "-c", SLEEPER], stdout=subprocess.PIPE, env=dict(os.environ))

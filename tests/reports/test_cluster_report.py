@@ -130,6 +130,7 @@ def test_the_map_is_colored_by_columns_of_few_values_and_filtered_by_time() -> N
     assert unpacked(page, "hoverDataEncoded")["column2"] == columns["id"].tolist()  # which the table shows all the same
 
 
+@pytest.mark.slow
 def test_long_texts_are_cut_so_that_a_report_stays_small() -> None:
     words = np.random.default_rng(0).choice([f"word{i}" for i in range(5_000)], size=(3_000, 300))
     texts = [" ".join(line) for line in words]

@@ -67,6 +67,7 @@ def test_what_is_exported_has_mtebs_form_and_is_read_again(scored: Storage, tmp_
         export_mteb(scored, {"own": OWN}, tmp_path, "PCA/kmeans")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "fingerprint"), [("bow", "0a"), ("../../evil", "0a"), ("/etc", ".."), ("a/../b", "../f")]
 )

@@ -200,6 +200,7 @@ def publish(bench: Workbench) -> None:
     write_parquet(bench.storage.get_table_path(NAME), leaderboard(bench.storage, protocols={"own": OWN}))
 
 
+@pytest.mark.slow
 def test_a_page_is_made_again_when_what_it_shows_has_changed_and_only_then(
     bench: Workbench, tiny_task: Task, tmp_path: Path
 ) -> None:

@@ -58,6 +58,7 @@ def corrupted(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     return made.convert_dtypes() if rng.integers(2) else made.infer_objects()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("card", [CARD, DECLARED])
 def test_great_expectations_and_pandas_find_the_same_in_corpora(docs: Path, card: TaskCard) -> None:
     corpus, failed = fruit()[0], set()

@@ -93,6 +93,7 @@ def test_objects_with_keys_of_their_own_are_a_table_up_to_a_limit(tmp_path: Path
         read_rows(write_sparse(tmp_path / name, 20_000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("suffix", "refusal"),
     [

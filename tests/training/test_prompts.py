@@ -54,6 +54,7 @@ def of_folder(tiny_bert: Path, tmp_path: Path, **more: Any) -> Transformer:
 BASES = [of_card, of_folder]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", BASES)
 @pytest.mark.parametrize("trainer", [Wwm, Tsdae])
 def test_without_a_step_the_vectors_do_not_move(
@@ -91,6 +92,7 @@ def test_masking_sees_the_prompt_and_leaves_it_alone(made: Any, task: Task, tiny
             assert (labels != IGNORED).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", BASES)
 def test_denoising_sees_the_prompt(made: Any, task: Task, tiny_bert: Path, tmp_path: Path) -> None:
     trainer = Tsdae.with_values(epochs=1.0, batch=2)
@@ -102,6 +104,7 @@ def test_denoising_sees_the_prompt(made: Any, task: Task, tiny_bert: Path, tmp_p
     assert get_prompt(load_model(left.last.name, "cpu").network) == PROMPT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", BASES)
 @pytest.mark.parametrize("trainer", [Cob, Triplet])
 @pytest.mark.parametrize("head", ["tanh", "none"])

@@ -33,7 +33,9 @@ class Encoded:
         """Raise an error if a check that stops the task failed."""
         if self.blocking:
             name = self.blocking[0].name
-            raise errors.Failed(f"{self.task} x {self.model}: its vectors fail the check '{name}': {VECTOR_CHECKS[name]}")
+            raise errors.Failed(
+                f"{self.task} x {self.model}: its vectors fail the check '{name}': {VECTOR_CHECKS[name]}"
+            )
 
 
 @dataclass(frozen=True)

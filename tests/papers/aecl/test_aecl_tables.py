@@ -167,6 +167,7 @@ def test_stages_are_held_beside_the_whole_that_was_trained_with_them(context: Co
     assert found["measured"]["AECL, frozen encoder"] == pytest.approx(81)
 
 
+@pytest.mark.slow
 def test_trainings_are_drawn_as_they_went(context: Context, task: Task) -> None:
     figures_of: dict[str, Figure] = {figure.name: figure for figure in PAPER.figures}
     assert all(figure.draw(context) is None for figure in figures_of.values())

@@ -87,6 +87,7 @@ def test_groups_that_anybody_can_see_are_found_and_so_are_those_of_new_texts(
     assert (unit @ unit.T)[same].mean() > (unit @ unit.T)[~same].mean() + 0.05
 
 
+@pytest.mark.slow
 @EACH
 def test_a_seed_fixes_everything_and_nothing_of_the_callers_is_touched(
     name: str, base: Transformer, grouped: Grouped, train: Train, tmp_path: Path

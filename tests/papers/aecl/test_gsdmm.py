@@ -70,6 +70,7 @@ def test_the_weights_are_those_of_the_equation(texts: list[list[str]], alpha: fl
     assert found / found.sum() == pytest.approx(expected / expected.sum(), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_it_finds_the_subjects_and_how_many_there_are() -> None:
     texts, gold = short_texts()
     found = group({"most": 40}, texts, 0)

@@ -144,6 +144,7 @@ def test_a_training_that_gained_nothing_has_not_converged() -> None:
     assert times[["seconds_to_converge", "times_slower"]].isna().sum().sum() == 3
 
 
+@pytest.mark.slow
 def test_other_tables_and_figures(trained: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = made("table_2", trained).set_index(["data", "column"])["measured"]
     assert sizes["20NG test", "C"] == 2

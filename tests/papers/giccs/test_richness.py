@@ -35,6 +35,7 @@ def test_tokens_rttr_and_mtld_are_those_of_lexical_richness(given: dict) -> None
     assert (found.rttr, found.mtld) == (pytest.approx(given["rttr"]), pytest.approx(given["mtld"]))
 
 
+@pytest.mark.slow
 @given(st.text(st.characters(codec="utf-8") | st.sampled_from("aAbBß8-–—.,'_ "), min_size=1))
 def test_any_text_has_the_tokens_and_measures_of_the_library_where_it_is_installed(text: str) -> None:
     pytest.importorskip("lexicalrichness", reason="needs the library: pip install lexicalrichness==0.5.1")

@@ -63,6 +63,7 @@ def test_it_is_always_the_share_of_pairs_in_the_right_order(page: tuple[np.ndarr
     assert page_auc(alike, labels) == pytest.approx(roc_auc_score(truth, values[True] + values[False]))
 
 
+@pytest.mark.slow
 @given(pages(), st.randoms(use_true_random=False))
 def test_it_always_depends_on_the_order_of_values_alone(page: tuple[np.ndarray, np.ndarray], random: Random) -> None:
     alike, labels = page

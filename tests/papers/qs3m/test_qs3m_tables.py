@@ -164,6 +164,7 @@ def test_topics_are_learned_from_what_is_trained_on(context: Context, task: Task
             assert tuple(measured) == pytest.approx(score_pages(distances, split), nan_ok=True)
 
 
+@pytest.mark.slow
 def test_each_page_is_tested_by_what_has_not_seen_it(context: Context, task: Task) -> None:
     scores = page_scores(context, task)
     ours = scores[scores["method"] == "QS3M-Title"]

@@ -93,6 +93,7 @@ def test_what_cannot_be_used_is_named(found: list[Row], refusal: Refusal, write:
         load_task("arxiv_subjects").validate()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "abstracts", "first", "of_eess"),
     [("arxiv_subjects", 3499, 1750, 3), ("arxiv_subjects_full", 23_529, 11_766, 4)],

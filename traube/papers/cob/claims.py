@@ -188,9 +188,7 @@ def judge_time(measure: str, tasks: str, at_least: float, rows: MeasuredRows) ->
         return leave_untested("the times of trainings are not in a table")
     verdicts, texts = [], []
     for row in table.itertuples():
-        low, high = (
-            math.exp(end) for end in find_interval(math.log(row.measured), row.sd / row.measured, row.seeds)
-        )
+        low, high = (math.exp(end) for end in find_interval(math.log(row.measured), row.sd / row.measured, row.seeds))
         if row.seeds < FEWEST_TRAININGS or low <= 1 <= high:
             verdicts.append(Holds.UNTESTED)
         elif row.measured <= 1:

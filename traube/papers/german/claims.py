@@ -81,9 +81,7 @@ def judge_umap(rows: MeasuredRows) -> Evidence:
     if not gains:
         return leave_untested(NOT_MEASURED)
     counted = f"higher in {sum(gain > 0 for gain in gains)} of {len(gains)} cases"
-    return Evidence(
-        _weaken_if_few(judge_signs(gains), tasks), [*texts, counted, NO_TEST], _describe(grids)
-    )
+    return Evidence(_weaken_if_few(judge_signs(gains), tasks), [*texts, counted, NO_TEST], _describe(grids))
 
 
 def judge_pca(rows: MeasuredRows) -> Evidence:
