@@ -264,15 +264,15 @@ def _list_notes(rows: pd.DataFrame) -> list[str]:
     return lines
 
 
-def _describe_power(rows: pd.DataFrame, shown: Container[str]) -> list[str]:
-    """Return what a table's tests find, from the best to the worst of them, by each metric that is shown."""
+def _describe_power(rows: pd.DataFrame, metrics: Container[str]) -> list[str]:
+    """Return what a table's tests find, from the best to the worst of them, by each metric that stands on the page."""
     if "detectable" not in rows or rows["detectable"].isna().all():
         return []
     sizes = rows[rows["detectable"].notna()].groupby("metric", sort=False)["detectable"]
     ranges = {
         name: " to ".join(dict.fromkeys(f"{round(end, 4):.2g}" for end in (size.min(), size.max())))
         for name, size in sizes
-        if name in shown
+        if name in metrics
     }
     return [f"- Tests find: {'; '.join(f'{name.upper()} {ends}' for name, ends in ranges.items())}."]
 
