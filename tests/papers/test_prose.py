@@ -68,13 +68,13 @@ def find_false(text: str) -> list[str]:
 
 def test_each_quoted_row_says_what_the_benchmarks_say() -> None:
     text = BENCHMARKS.read_text("utf-8")
-    assert len(list(list_quoted(text))) > 20
+    assert len(list(list_quoted(text))) > 60
     assert find_false(text) == []
 
 
 def test_a_number_that_is_not_the_stored_one_is_found() -> None:
     text = BENCHMARKS.read_text("utf-8")
-    sentence, comment = next(iter(list_quoted(text)))
+    sentence, comment = min(list_quoted(text), key=lambda quoted: len(read_numbers(quoted[0])))
     value = select_row(comment)["measured"].iloc[0]
     assert quotes(sentence, value) and not quotes(sentence, value + 0.31)
     assert find_false(f"It has .999. {comment[0]}") and find_false(f"{sentence} {comment[0].replace('=', '=no', 1)}")
