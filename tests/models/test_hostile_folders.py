@@ -356,12 +356,12 @@ def outcome(load: Callable[[], Any]) -> tuple[Any, str]:
 # what becomes of them
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(kind, marks=pytest.mark.slow) if kind in ("modules", "router") else kind for kind in SOUND
-    ],  # many places
-)
+def mark_slow(kind: str) -> Any:
+    """Mark the kinds of folders that have many places to attack."""
+    return pytest.param(kind, marks=pytest.mark.slow) if kind in ("modules", "router") else kind
+
+
+@pytest.mark.parametrize("kind", map(mark_slow, SOUND))
 def test_no_folder_runs_code_and_each_is_refused_in_a_line_or_gives_the_vectors_of_its_safetensors(
     tiny_bert: Path, tmp_path: Path, kind: str
 ) -> None:
