@@ -165,6 +165,10 @@ def test_other_tables_and_figures(trained: Context, monkeypatch: pytest.MonkeyPa
     times = figures.convergence(curves)
     assert (times.loc[times["method"] == "cob", "times_slower"].dropna() == 1).all()
     assert len(times) == 4
+    slower = made("convergence", trained)
+    assert set(slower.loc[slower["measured"].notna(), "measure"]) <= {"times_slower", "epoch_times_slower"}
+    (note,) = slower.loc[slower["measure"] == "epoch_times_slower", "note"]
+    assert note.count("max_length=16") == 2 and " of triplet: " in note.partition(" beside ")[0]  # of either recipe
     (drawn,) = figures.learning_curves(curves)
     assert {trace["name"] for trace in drawn.traces} == {"cob", "triplet"}
     drawing = figures.trained_spaces(trained)

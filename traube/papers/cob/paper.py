@@ -86,6 +86,7 @@ PAPER = Paper(
             tables.published_convergence,
             figures.measure_convergence,
             absent="no two trainings of one recipe each: traube train cob, traube train triplet",
+            same_data=_have_papers_data,
             same_encoder=False,
         ),
     ),
