@@ -204,7 +204,7 @@ def judge_attention(rows: MeasuredRows) -> Evidence:
     if ours.empty:
         none = "what AECL's attention finds alike after the contrast alone is not in a table"
         return leave_untested(f"{none}; {in_the_end}" if ends else none)
-    cases, texts = [], []
+    cases, texts, alike = [], [], ours["seeds"].nunique() == 1
     for _, row in ours.iterrows():
         encoder = FROZEN if row["method"].endswith(FROZEN) else ""
         without = select(table, method=f"No IC{encoder}", task=row["task"])
@@ -212,9 +212,11 @@ def judge_attention(rows: MeasuredRows) -> Evidence:
         holds = Holds.HOLDS if row["measured"] <= NEAR_ZERO else Holds.PARTLY if is_lower else Holds.FAILS
         cases.append((holds if row["seeds"] >= FEWEST_TRAININGS else Holds.UNTESTED, row))
         beside = f", without equation 7 {format_score(without['measured'].min(), 2)}" if len(without) else ""
-        texts.append(f"{row['task']} {format_score(row['measured'], 2)} ({count_trainings(row['seeds'])}{beside})")
+        trained = "" if alike else f" ({count_trainings(row['seeds'])})"
+        texts.append(f"{row['task']} {format_score(row['measured'], 2)}{beside}{trained}")
     on = _describe((row for _, row in cases), len(tables.TASKS))
-    findings = [f"NS after the contrast alone: {', '.join(texts)}", in_the_end, NO_TEST]
+    each = f" ({count_trainings(ours['seeds'].iloc[0])} each)" if alike else ""
+    findings = [f"NS after the contrast alone: {', '.join(texts)}{each}", in_the_end, NO_TEST]
     return Evidence(_judge_pairs(cases, len(tables.TASKS)), findings, on)
 
 
