@@ -30,7 +30,8 @@ READING = """On the papers' pages a number is what was measured, and what the pa
 - ▲ and ▼: better or worse than `*` by a test, corrected for the rows that are compared with it; inside the brackets the paper's own.
   Where something was trained, the test counts trainings: what another would give is part of its error. No mark: no difference is
   shown, or none was tested. The line *tests find* below a table has the differences that its tests find four times in five, as does
-  `finds` in the evidence; the CSV files have them for each row (`detectable`), with p-values.
+  `finds` in the evidence; the CSV files have them for each row (`detectable`), with p-values, and what is printed, with the papers' marks,
+  where nothing is measured.
 - `same data`, `same encoder`: whether they are the paper's. `(our row)`: of a method, data or an encoder that the
   paper's table does not have, whoever made the method.
 - `base`: the encoder. `recipe`: the digest of a training's values that are not its trainer's defaults; the lines below a table list
