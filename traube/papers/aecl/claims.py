@@ -204,7 +204,7 @@ def judge_attention(rows: MeasuredRows) -> Evidence:
     if ours.empty:
         none = "what AECL's attention finds alike after the contrast alone is not in a table"
         return leave_untested(f"{none}; {in_the_end}" if ends else none)
-    cases, texts, alike = [], [], ours["seeds"].nunique() == 1
+    cases, texts, alike = [], [], len(set(ours["seeds"])) == 1
     for _, row in ours.iterrows():
         encoder = FROZEN if row["method"].endswith(FROZEN) else ""
         without = select(table, method=f"No IC{encoder}", task=row["task"])
