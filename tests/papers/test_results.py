@@ -55,6 +55,18 @@ def test_what_was_written_stands_on_the_page_with_reasons(context: Context, tabl
     assert "| [toy](results/toy.md) | 3 | 1 | 0 |" in first and paper in page
 
 
+def test_a_table_of_one_metric_says_what_its_tests_find_by_column(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scored(context: Context) -> pd.DataFrame:
+        return measured(context).assign(detectable=[0.5, None])
+
+    table = Table("table_1", "V-measure.", printed, scored)
+    monkeypatch.setattr(results, "papers", lambda: {"toy": Paper(reference="wehrli2023german", tables=(table,))})
+    write_table(context.storage.folder, "toy", table, context)
+    assert "- Tests find: x 0.5.\n" in results.results_page(context.storage)
+
+
 def test_a_page_says_what_its_tests_find_by_the_metrics_that_it_shows(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:

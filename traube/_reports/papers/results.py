@@ -266,16 +266,21 @@ def _list_notes(rows: pd.DataFrame) -> list[str]:
 
 
 def _describe_power(rows: pd.DataFrame, metrics: Container[str]) -> list[str]:
-    """Return what a table's tests find, from the best to the worst of them, by each metric that stands on the page."""
+    """Return what a table's tests find, from the best to the worst of them, by each metric that stands on the page.
+
+    A table of one metric says it by its columns.
+    """
     if "detectable" not in rows or rows["detectable"].isna().all():
         return []
-    sizes = rows[rows["detectable"].notna()].groupby("metric", sort=False)["detectable"]
+    by = "metric" if "metric" in rows else rows.columns[rows.columns.get_loc("published") - 1]
+    sizes = rows[rows["detectable"].notna()].groupby(by, sort=False)["detectable"]
     ranges = {
         name: " to ".join(dict.fromkeys(f"{round(end, 4):.2g}" for end in (size.min(), size.max())))
         for name, size in sizes
         if name in metrics
     }
-    return [f"- Tests find: {'; '.join(f'{name.upper()} {ends}' for name, ends in ranges.items())}."]
+    names = {name: name.upper() if by == "metric" else name for name in ranges}
+    return [f"- Tests find: {'; '.join(f'{names[name]} {ends}' for name, ends in ranges.items())}."]
 
 
 def _format_cells(table: pd.DataFrame) -> pd.DataFrame:

@@ -161,9 +161,8 @@ def ablation(name: str, context: Context) -> pd.DataFrame:
     for protocols, encoder in ((WITHOUT, ""), (WITHOUT_FROZEN, ", frozen encoder")):
         for variant in (variant for variant in variants if variant in protocols):
             rows = measure_scores(context, ABLATED, protocols[variant])
-            if (
-                rows.empty and protocols[variant] == FROZEN
-            ):  # the sweep's point that changes nothing is the same training
+            # the sweep's point that changes nothing is the same training
+            if rows.empty and protocols[variant] == FROZEN:
                 rows = measure_scores(context, ABLATED, ABLATIONS)
             tables.append(rows[rows["method"] == "AECL"].assign(method=f"{variant}{encoder}", encoder=encoder))
     table = pd.concat(tables, ignore_index=True)
