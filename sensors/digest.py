@@ -38,9 +38,8 @@ def sensors(loaded: Loaded) -> list[dg.SensorDefinition]:
             return dg.SkipReason("runs of the night are at work")
         details = [*_describe_runs(context.instance, night), *_describe_changes(), *_describe_champions()]
         details += [*_repeat_alerts(), _describe_disk()]
-        send_alert(
-            context.log, f"night {night}", f"the night of {night}", details, "The page of all tasks: traube report"
-        )
+        advice = "The page of all tasks: traube report"
+        send_alert(context.log, f"night {night}", f"the night of {night}", details, advice, night=night)
         return None
 
     @dg.sensor(
@@ -106,9 +105,9 @@ def _describe_changes() -> Iterator[str]:
 def _repeat_alerts() -> Iterator[str]:
     """Yield the alerts since the digest before: failed runs and ticks, new champions, refused checkpoints."""
     alerts = read_alerts()
-    before = max((alert["time"] for alert in alerts if alert["key"].startswith("night ")), default="")
+    before = max((alert["time"] for alert in alerts if "night" in alert), default="")
     for alert in alerts:
-        if alert["time"] >= before and not alert["key"].startswith("night "):
+        if alert["time"] >= before and "night" not in alert:
             yield f"{alert['summary']}: {'; '.join(alert['details'])[:300]}"
 
 

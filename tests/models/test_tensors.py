@@ -141,10 +141,13 @@ def test_weights_of_nothing_or_under_other_names_are_refused_and_get_no_vectors(
         Model(ModelCard(name="mine", model=str(folder)), "cpu").encode(["the cat"])
 
 
-def test_an_encoder_without_a_pooler_is_sound(tiny_bert: Path, tmp_path: Path) -> None:
+def test_an_encoder_without_a_pooler_is_sound_unless_it_is_used(tiny_bert: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
     change(folder, lambda weights: [weights.pop(name) for name in list(weights) if name.startswith("pooler.")])
     check_tensors(folder)
+    settings = {"text": {"method": "forward", "method_output_name": "pooler_output"}}
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"modality_config": settings}))
+    assert "pooler" in explain_refusal(folder)
 
 
 def test_a_common_prefix_that_transformers_takes_off_is_sound(tiny_bert: Path, tmp_path: Path) -> None:

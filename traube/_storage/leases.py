@@ -26,7 +26,7 @@ RENEWAL = 15.0  # seconds
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to commit results of a stage of a task under a model; `owner` is the machine, the process and a random id."""
+    """The right to commit results of a stage of a task under a model; `owner` is node, process and a random id."""
 
     catalog: Catalog
     task: str
@@ -75,16 +75,15 @@ def hold(catalog: Catalog, task: str, model: str, stage: str) -> Iterator[Lease]
     """Wait for the lease of a stage of a task under a model, and hold it."""
     import psutil
 
-    lease = Lease(catalog, task, model, stage, f"{platform.node()} (process {os.getpid()}) {uuid4().hex}")
+    lease = Lease(catalog, task, model, stage, f"{platform.node()} {os.getpid()} {uuid4().hex}")
     is_reported = False
     while (owner := lease.try_acquire()) is not None:
-        holder = owner.rpartition(" ")[0]
-        node, _, process = holder.partition(" (process ")
-        if node == platform.node() and not psutil.pid_exists(int(process.rstrip(")"))):  # do not wait until it expires
+        node, process, _ = owner.rsplit(" ", 2)
+        if node == platform.node() and not psutil.pid_exists(int(process)):  # do not wait until it expires
             Lease(catalog, task, model, stage, owner).release()
             continue
         if not is_reported:
-            sys.stderr.write(f"waiting for {holder}, which computes {stage} of {task} under {model}\n")
+            sys.stderr.write(f"waiting for {node} (process {process}), which computes {stage} of {task} under {model}\n")
             is_reported = True
         time.sleep(0.5)
     ended = threading.Event()

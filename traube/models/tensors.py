@@ -168,7 +168,8 @@ def _compare_with_network(folder: Path) -> tuple[dict[str, Any], bool]:
     options = {**SAFE, "device_map": "meta", "ignore_mismatched_sizes": True, "output_loading_info": True}
     with torch.random.fork_rng(devices=[]), quiet():
         _, loading_info = body._load_model(str(folder), task, config, "torch", False, **options)
-    return dict(loading_info), "pooler_output" in str(about)
+    modalities = about.get("modality_config", {}).values()
+    return dict(loading_info), any(modality["method_output_name"] == "pooler_output" for modality in modalities)
 
 
 @contextmanager
