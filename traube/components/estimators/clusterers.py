@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
-from traube.components.estimators.reducers import FLOATS, _SparseInput
+from traube.components.estimators.reducers import FLOATS, SparseInput
 from traube.components.new_points import Matrix
 from traube.components.spherical import Array, Labels
 
@@ -53,7 +53,7 @@ def plus_plus(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -
 
 
 @dataclass(eq=False, repr=False)
-class Agglomerative(ClusterMixin, _SparseInput):
+class Agglomerative(ClusterMixin, SparseInput):
     """Agglomerative clustering of dense or sparse vectors, as in scikit-learn.
 
     scikit-learn computes the distances pair by pair, which takes several times as long; here they are matrix products.

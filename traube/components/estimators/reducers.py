@@ -20,7 +20,7 @@ from traube.components.spherical import Array
 FLOATS = [np.float64, np.float32]  # neither is converted
 
 
-class _SparseInput(BaseEstimator):
+class SparseInput(BaseEstimator):
     """An estimator of dense or sparse rows."""
 
     def __sklearn_tags__(self) -> Tags:
@@ -29,7 +29,7 @@ class _SparseInput(BaseEstimator):
         return tags
 
 
-class _Reducer(TransformerMixin, _SparseInput):
+class _Reducer(TransformerMixin, SparseInput):
     """Base class of the reducers: dense or sparse rows, in single or double precision."""
 
     def _validate(self, X: Any, fitting: bool) -> Matrix:

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from traube.components._layers import find_layers
-from traube.components.estimators.reducers import FLOATS, _SparseInput
+from traube.components.estimators.reducers import FLOATS, SparseInput
 from traube.components.spherical import Array, Labels, cluster_spherical, renumber, sum_clusters, unit
 from traube.components.stability import cluster_stability, project, sample_clusters, sample_some
 
@@ -23,7 +23,7 @@ BLOCK = 2**26  # bytes of a block of cosines
 
 
 @dataclass(eq=False, repr=False)
-class StableKMeans(ClusterMixin, _SparseInput):
+class StableKMeans(ClusterMixin, SparseInput):
     """Spherical k-means on smoothed vectors, with the most stable number of clusters.
 
     The vectors are smoothed over their neighbors; `traube.components.choose_stable_k` chooses the number of clusters.

@@ -9,7 +9,7 @@ from sklearn.base import ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from traube.components.estimators.reducers import FLOATS, _SparseInput
+from traube.components.estimators.reducers import FLOATS, SparseInput
 from traube.components.new_points import Matrix
 from traube.components.registry import get_clusterer
 from traube.components.spherical import Labels
@@ -19,7 +19,7 @@ TREES = 100
 
 
 @dataclass(eq=False, repr=False)
-class IterativeClassification(ClusterMixin, _SparseInput):
+class IterativeClassification(ClusterMixin, SparseInput):
     """Improve a clustering by a classifier that learns from the inner part of each cluster.
 
     In every iteration a share P is drawn uniformly from [`least`, `most`]. In each cluster the outliers are left aside,
