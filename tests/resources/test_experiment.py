@@ -12,7 +12,6 @@ from traube._core import paths
 from traube._core.errors import Incompatible
 
 
-@pytest.mark.slow
 def test_tables_of_another_mlflow_are_named_with_the_remedy(home: Path) -> None:
     uri = f"sqlite:///{paths.home() / 'mlflow.db'}"
     home.mkdir(parents=True, exist_ok=True)
